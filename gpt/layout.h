@@ -1,0 +1,54 @@
+/* How the model's parameters are laid out: layers, and the groups that schedules gather and reduce.
+ *
+ * A layer is the smallest piece that runs by itself. In order:
+ *   embedding | per block: attention (norm 1, q k v, projection), mlp_up (norm 2, d -> 4d), mlp_down (GELU, 4d -> d) | final_norm | head
+ * A layer's parameters are consecutive, without padding, in the order of its tensors; weights are [out, in] row-major. q, k and v lie
+ * together, so that [3d, d] is one matrix product. A norm travels with the layer that reads its output, so that backward can recompute it.
+ * A group is a run of layers whose parameters are consecutive: what data-parallel modes gather, reduce and free together. */
+#ifndef GPT_LAYOUT_H
+#define GPT_LAYOUT_H
+
+#include "gpt/model.h"
+
+enum gpt_layer_kind { GPT_EMBEDDING, GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN, GPT_FINAL_NORM, GPT_HEAD };
+
+enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as GPT-2 */
+
+struct gpt_tensor {
+    const char *name; /* "norm.gain", "q.weight", ... */
+    size_t offset_elems, count_elems; /* within the layer */
+    enum gpt_init init;
+    uint32_t id; /* the random stream of its weights: layer index in the whole model * 16 + place in the layer */
+};
+
+enum { GPT_MAX_TENSORS = 10 };
+
+struct gpt_layer {
+    enum gpt_layer_kind kind;
+    int index; /* in the whole model, 0 for the embedding */
+    int block; /* transformer block, -1 outside */
+    size_t param_elems;
+    int tensor_count;
+    struct gpt_tensor tensors[GPT_MAX_TENSORS];
+};
+
+/* 1 + 3L + 2 */
+int gpt_layer_count(const struct gpt_model *model);
+/* Describe layer `index` in [0, gpt_layer_count). */
+void gpt_describe_layer(const struct gpt_model *model, int index, struct gpt_layer *out);
+const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
+/* Offset of the tensor called `name` in `layer`; the name must exist. */
+size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
+
+/* The study's pipeline partition: walk [embedding, blocks..., final norm, head], add up parameter counts, close a stage when the total
+ * passes the next multiple of total / stages, fold what is left into the last stage. first_layer [stages + 1] gets layer indices.
+ * DT_ERR_INVALID when a stage would be empty (more stages than the model can feed). */
+dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_layer);
+
+enum gpt_unit { GPT_UNIT_BLOCK, GPT_UNIT_LINEAR };
+
+/* Unit "block": embedding | each block | final_norm + head. Unit "linear": each layer, final_norm with the head. Groups never cross the
+ * ends of [first_layer, end_layer). group_first [at most layers + 1] gets layer indices, the end included; returns the number of groups. */
+int gpt_group_layers(const struct gpt_model *model, int first_layer, int end_layer, enum gpt_unit unit, int *group_first);
+
+#endif

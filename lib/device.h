@@ -1,0 +1,94 @@
+/* Devices: memory, streams and events. What a schedule sees of the machine.
+ *
+ * Backends: cpu (lib/device_cpu.c), sim (lib/device_sim.c: counts memory, computes nothing), cuda. Each is a const table of functions with
+ * every entry present. One host thread drives a device; streams run beside it, in queue order.
+ *
+ * A stream is an ordered queue. Everything below that names a stream returns as soon as the work is queued ("queues"); only
+ * dt_stream_synchronize blocks. Work that fails later leaves its status in its stream, later work of that stream is skipped, and
+ * dt_stream_synchronize returns the failure. */
+#ifndef DT_LIB_DEVICE_H
+#define DT_LIB_DEVICE_H
+
+#include "lib/memory.h"
+#include "lib/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dt_device;
+struct dt_stream;
+struct dt_event;
+
+/* A piece of device memory. `data` may be used on any stream that is ordered after the allocating call's stream position. On sim `data` is
+ * an address that nobody may touch; arithmetic on it is fine. A zeroed buffer is "none": dt_free takes it. */
+struct dt_buffer {
+    void *data;
+    size_t bytes;
+    enum dt_category category;
+    void *block; /* the backend's own */
+};
+
+struct dt_device_options {
+    uint64_t memory_limit_bytes; /* 0: the device's own size, or none where it has none */
+    int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size */
+    int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone */
+};
+
+struct dt_device_info {
+    char kind[8];      /* "cpu", "sim", "cuda" */
+    char name[128];    /* the processor's or GPU's own name */
+    uint64_t memory_bytes; /* physical memory; 0 on sim */
+    int threads;       /* cpu: threads of one kernel */
+    char versions[256]; /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
+};
+
+/* One row of `dtbench list`: is the kind usable here? Fills `reason` with what is missing and what brings it when not. */
+bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
+
+/* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */
+const char *dt_device_kind_name(int index);
+
+/* Owner: the caller, who destroys. Errors: DT_ERR_UNAVAILABLE with the reason, DT_ERR_INVALID for an unknown kind, DT_ERR_DEVICE. */
+dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out);
+void dt_device_destroy(struct dt_device *device); /* waits for its streams; takes NULL. Streams and events are destroyed before it. */
+
+void dt_device_info(const struct dt_device *device, struct dt_device_info *out);
+void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out);
+void dt_memory_reset_peak(struct dt_device *device);
+
+/* Bytes of memory the device really holds for its buffers now, free lists included: >= current_total_bytes. 0 on sim. */
+uint64_t dt_device_reserved_bytes(const struct dt_device *device);
+
+/* `name` is for traces and error texts ("compute", "network"); copied. */
+dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt_stream **out);
+void dt_stream_destroy(struct dt_stream *stream);            /* waits for what is queued; takes NULL */
+dt_status dt_stream_synchronize(struct dt_stream *stream);   /* blocks until the queue is empty; returns and clears the stream's failure */
+struct dt_device *dt_stream_device(const struct dt_stream *stream);
+const char *dt_stream_name(const struct dt_stream *stream);
+
+/* Events. record: queues a mark on `stream`, replacing an earlier one. wait: queues, `stream` goes on once the mark recorded last (at the
+ * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed
+ * (DT_ERR_INVALID otherwise); on sim 0. */
+dt_status dt_event_create(struct dt_device *device, struct dt_event **out);
+void dt_event_destroy(struct dt_event *event); /* takes NULL; not while the mark is still ahead */
+dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream);
+dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event);
+dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+
+/* Memory, in stream order. The bytes are undefined at first (cpu poisons them with 0xFF, NaN in every dtype, when the environment variable
+ * DTBENCH_POISON is set). The buffer is usable on `stream` from here on. A backend may hand out memory freed on another stream: it then
+ * orders `stream` after that free by itself. Data is aligned to DT_ALLOCATION_BYTES.
+ * Errors: DT_ERR_OOM past the limit or when the device has no more; *out is then zeroed. */
+dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out);
+/* The buffer is free once `stream` gets here; work on other streams that still uses it must have been waited for by `stream`. Zeroes
+ * *buffer. Takes a zeroed buffer. Never fails. */
+void dt_free(struct dt_stream *stream, struct dt_buffer *buffer);
+
+/* Copies and fills: queue on `stream`. Host memory stays the caller's and must live until the stream has passed. */
+dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes);         /* device to device */
+dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
+dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes `to` */
+dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);
+
+#endif

@@ -1,0 +1,24 @@
+/* Who this process is among the ranks of a job: read from the launcher's environment variables.
+ *
+ * Known launchers, looked for in this order (mpirun inside sbatch leaves every rank SLURM_PROCID = 0, so MPI's variables win over Slurm's):
+ *   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+ *   mpirun     OMPI_COMM_WORLD_RANK/_SIZE/_LOCAL_RANK/_LOCAL_SIZE (OpenMPI), PMIX_RANK, PMI_RANK/PMI_SIZE (MPICH)
+ *   srun       SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NODELIST
+ *   none       one process alone */
+#ifndef DT_LIB_WORLD_H
+#define DT_LIB_WORLD_H
+
+#include "lib/status.h"
+
+#include <stdbool.h>
+
+struct dt_world {
+    int rank, size;             /* 0 and 1 when alone */
+    int local_rank, local_size; /* among the ranks of this machine */
+    char launcher[16];          /* "none", "torchrun", "mpirun", "srun" */
+};
+
+/* Read the environment; touches nothing else. DT_ERR_WORLD, naming the variables, where they contradict each other or are not numbers. */
+dt_status dt_world_from_environment(struct dt_world *out);
+
+#endif

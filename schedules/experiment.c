@@ -1,0 +1,7 @@
+#include "schedules/experiment.h"
+
+const char *paradigm_name(enum paradigm_kind kind)
+{
+    static const char *const names[] = {[PARADIGM_NONE] = "none", [PARADIGM_DDP] = "ddp", [PARADIGM_PDP] = "pdp", [PARADIGM_FSDP] = "fsdp"};
+    return names[kind];
+}

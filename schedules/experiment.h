@@ -1,0 +1,63 @@
+/* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/experiment.c.
+ *
+ * The JSON names, defaults and ranges stand in one table (schedules/experiment_fields.c); configs/schema/config.json repeats them and a
+ * test holds the two together. */
+#ifndef SCHEDULES_EXPERIMENT_H
+#define SCHEDULES_EXPERIMENT_H
+
+#include "gpt/layout.h"
+#include "gpt/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum paradigm_kind { PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP };
+enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
+
+struct experiment {
+    char name[64];
+    char device[8];     /* "auto", "cpu", "cuda", "sim" */
+    int world_size;     /* all ranks, pipeline stages included; 1 with paradigm none */
+    enum paradigm_kind paradigm;
+    int batch_size;     /* samples per rank ("per GPU") and step */
+    int micro_batches;  /* gradient accumulation; paradigms none and ddp */
+    struct gpt_model model;
+    struct {
+        int stages; /* pdp: ranks in one pipeline, divides world_size */
+        int chunks; /* pdp: micro-batches of a step; at most stages * batch_size */
+        char order[16]; /* "gpipe" */
+    } pipeline;
+    struct {
+        enum gpt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
+    } fsdp;
+    struct {
+        double bucket_mib; /* 25 */
+    } ddp;
+    struct {
+        enum optimizer_kind name;
+        double learning_rate, beta1, beta2, epsilon;
+    } optimizer;
+    enum loss_kind loss;
+    double loss_scaling; /* gradients of the loss are multiplied by it and divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
+    uint64_t seed;
+    struct {
+        int warmup, timed;
+    } steps;
+    struct {
+        double init_s, step_s; /* 0: never */
+    } timeout;
+    uint64_t memory_limit_bytes; /* 0: the device's own; JSON "memory_limit_gib" */
+    int threads;                 /* cpu; 0: processors / ranks of the machine */
+    char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
+};
+
+const char *paradigm_name(enum paradigm_kind kind);
+
+/* Samples of one step over all ranks: world_size * batch_size. */
+static inline uint64_t experiment_global_batch(const struct experiment *e)
+{
+    return (uint64_t)e->world_size * (uint64_t)e->batch_size;
+}
+
+#endif

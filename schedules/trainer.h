@@ -1,0 +1,47 @@
+/* Train one experiment on this rank: build, warm up, time, measure. */
+#ifndef SCHEDULES_TRAINER_H
+#define SCHEDULES_TRAINER_H
+
+#include "lib/comm.h"
+#include "lib/device.h"
+#include "schedules/experiment.h"
+#include "schedules/timeline.h"
+
+/* What the trainer tells its caller while it runs, and asks. Entries may be NULL. */
+struct trainer_hooks {
+    void *context;
+    /* After every step (warm-up steps have index < 0, the last of them -1). Loss is the global batch's; NaN where this rank has none. */
+    void (*step_done)(void *context, int step, double seconds, double loss);
+    /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */
+    bool (*stop_requested)(void *context);
+};
+
+struct trainer_rank {
+    struct dt_memory_usage memory;
+    uint64_t rss_peak_bytes; /* the process's peak resident size, libraries included; 0 where unknown */
+};
+
+struct trainer_result {
+    int steps_done;        /* timed steps that every rank finished */
+    double *step_s;        /* [timed] the slowest rank's time of each step */
+    double *losses;        /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
+    int losses_done;
+    double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
+    double startup_s;      /* from trainer_run's start to the end of initialisation */
+    int rank_count;
+    struct trainer_rank *ranks; /* [rank_count] */
+};
+
+/* Run on every rank of `world`. result is filled on every rank (partly, on failure: what was measured stands); owner: the caller, who
+ * calls trainer_result_finish also after a failure.
+ * Errors: DT_ERR_OOM (agreed between the ranks before anything is allocated where the limit tells it, so that no rank hangs),
+ * DT_ERR_INTERRUPTED, DT_ERR_TIMEOUT, DT_ERR_COMM, DT_ERR_INVALID, DT_ERR_DEVICE. */
+dt_status trainer_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                      const struct trainer_hooks *hooks, struct trainer_result *result);
+void trainer_result_finish(struct trainer_result *result);
+
+/* The bytes rank `rank` of the experiment will hold, found by running its schedule on the sim device. Errors: DT_ERR_OOM is not one of
+ * them (there is no limit here). */
+dt_status trainer_predict_memory(const struct experiment *experiment, int rank, struct dt_memory_usage *out);
+
+#endif

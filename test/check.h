@@ -1,0 +1,66 @@
+/* The tests' own few lines: TAP output, counted checks. A test program is TEST functions listed in a table that main runs. */
+#ifndef TEST_CHECK_H
+#define TEST_CHECK_H
+
+#include "lib/status.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+struct test_case {
+    const char *name;
+    void (*run)(void);
+};
+
+static int test_failures;         /* in the case that runs now */
+static char test_skip_reason[256];
+
+/* Count a failure and go on, so that one run shows all of them. */
+#define CHECK(condition, ...)                                                                                                              \
+    do {                                                                                                                                   \
+        if (!(condition)) {                                                                                                                \
+            test_failures++;                                                                                                               \
+            printf("# %s:%d: %s: ", __FILE__, __LINE__, #condition);                                                                       \
+            printf("" __VA_ARGS__);                                                                                                        \
+            printf("\n");                                                                                                                  \
+        }                                                                                                                                  \
+    } while (0)
+
+#define CHECK_OK(call)                                                                                                                     \
+    do {                                                                                                                                   \
+        dt_status check_status_ = (call);                                                                                                  \
+        CHECK(check_status_ == DT_OK, "%s: %s", dt_status_name(check_status_), dt_error_message());                                        \
+    } while (0)
+
+/* Leave the case with a reason instead of a verdict. */
+#define SKIP(...)                                                                                                                          \
+    do {                                                                                                                                   \
+        snprintf(test_skip_reason, sizeof test_skip_reason, __VA_ARGS__);                                                                  \
+        return;                                                                                                                            \
+    } while (0)
+
+static inline int test_main(const struct test_case *cases, int count)
+{
+    int failed = 0;
+    printf("1..%d\n", count);
+    for (int i = 0; i < count; i++) {
+        test_failures = 0;
+        test_skip_reason[0] = 0;
+        cases[i].run();
+        failed += test_failures != 0;
+        printf("%s %d - %s%s%s\n", test_failures ? "not ok" : "ok", i + 1, cases[i].name, test_skip_reason[0] ? " # SKIP " : "",
+               test_skip_reason);
+        fflush(stdout);
+    }
+    return failed != 0;
+}
+
+#define TEST_MAIN(cases)                                                                                                                   \
+    int main(void)                                                                                                                         \
+    {                                                                                                                                      \
+        return test_main(cases, (int)(sizeof(cases) / sizeof((cases)[0])));                                                                \
+    }
+
+#endif
