@@ -1,0 +1,13 @@
+#include "gpt/kernels.h"
+
+#include <string.h>
+
+const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
+{
+    if (strcmp(device_kind, "cpu") == 0)
+        return &gpt_kernels_cpu;
+    if (strcmp(device_kind, "sim") == 0)
+        return &gpt_kernels_cost;
+    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": this build has no kernels for it; use \"cpu\" or \"sim\"", device_kind);
+    return NULL;
+}

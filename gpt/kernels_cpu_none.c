@@ -1,0 +1,15 @@
+/* Stands in for kernels_cpu.c in a build without oneDNN. */
+#include "gpt/kernels.h"
+
+static dt_status none_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
+{
+    *out = NULL;
+    return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this build has no oneDNN; install libdnnl-dev and configure with -Dcpu=enabled");
+}
+
+static void none_destroy(struct gpt_kernels *kernels)
+{
+}
+
+/* The rest is never reached: there is no object to call it with. */
+const struct gpt_kernel_table gpt_kernels_cpu = {.name = "cpu", .create = none_create, .destroy = none_destroy};
