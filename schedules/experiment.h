@@ -1,6 +1,6 @@
-/* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/experiment.c.
+/* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/experiment_parse.h.
  *
- * The JSON names, defaults and ranges stand in one table (schedules/experiment_fields.c); configs/schema/config.json repeats them and a
+ * The JSON names, defaults and ranges stand in one table (schedules/experiment_fields.c); configs/schema/config.schema.json repeats them and a
  * test holds the two together. */
 #ifndef SCHEDULES_EXPERIMENT_H
 #define SCHEDULES_EXPERIMENT_H
@@ -16,7 +16,7 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 struct experiment {
-    char name[64];
+    char name[256];     /* at most 63 characters of UTF-8 */
     char device[8];     /* "auto", "cpu", "cuda", "sim" */
     int world_size;     /* all ranks, pipeline stages included; 1 with paradigm none */
     enum paradigm_kind paradigm;
@@ -35,6 +35,11 @@ struct experiment {
         double bucket_mib; /* 25 */
     } ddp;
     struct {
+        int size; /* 1: no tensor parallelism in this version */
+    } tensor;
+    char activation[16];    /* "keep" */
+    bool parameter_offload; /* false */
+    struct {
         enum optimizer_kind name;
         double learning_rate, beta1, beta2, epsilon;
     } optimizer;
@@ -47,8 +52,10 @@ struct experiment {
     struct {
         double init_s, step_s; /* 0: never */
     } timeout;
-    uint64_t memory_limit_bytes; /* 0: the device's own; JSON "memory_limit_gib" */
+    double memory_limit_gib;     /* as in the JSON */
+    uint64_t memory_limit_bytes; /* of it; 0: the device's own */
     int threads;                 /* cpu; 0: processors / ranks of the machine */
+    char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" when none */
     char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 

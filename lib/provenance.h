@@ -1,0 +1,32 @@
+/* Where a number comes from: machine, libraries, build, job. */
+#ifndef DT_LIB_PROVENANCE_H
+#define DT_LIB_PROVENANCE_H
+
+#include "lib/status.h"
+
+struct cJSON;
+
+/* What the caller knows and the operating system does not tell. Strings may be NULL: null in the record. */
+struct dt_provenance_facts {
+    const char *device;       /* "cpu", "cuda", "sim" */
+    const char *device_name;  /* the processor's or GPU's own name */
+    int threads_per_rank;     /* 0: unknown */
+    const char *const *hosts; /* [host_count] one per machine; NULL: this machine alone */
+    int host_count;
+    const char *launcher;     /* "none", "torchrun", "mpirun", "srun" */
+    const char *versions;     /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last word of each part is its version */
+    const char *driver;       /* the GPU driver's version */
+    double started_s;         /* Unix time of the run's start */
+};
+
+/* The "provenance" object of a record: the facts, dtbench's version and git commit, host names, kernel, processor, the Slurm job (null
+ * outside one), and the environment variables that change results: OMP_*, GOMP_*, KMP_*, OMPI_MCA_*, UCX_*, NCCL_*, CUDA_VISIBLE_DEVICES,
+ * DNNL_*, ONEDNN_*, DTBENCH_*, and Slurm's. Nothing else of the environment is recorded. Owner: the caller, dt_json_destroy.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct cJSON **out);
+
+/* "0.1.0", and the commit it was built from ("1a2b3c4d5e6f", "-dirty" behind it with local changes; "unknown" outside git). */
+const char *dt_version(void);
+const char *dt_git_commit(void);
+
+#endif
