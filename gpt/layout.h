@@ -41,8 +41,9 @@ const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
 
 /* The study's pipeline partition: walk [embedding, blocks..., final norm, head], add up parameter counts, close a stage when the total
- * passes the next multiple of total / stages, fold what is left into the last stage. first_layer [stages + 1] gets layer indices.
- * DT_ERR_INVALID when a stage would be empty (more stages than the model can feed). */
+ * passes the next multiple of total / stages, fold what is left into the last stage. Where that rule would leave the last stages empty (a
+ * large head passes several multiples at once), the last pieces get a stage each. first_layer [stages + 1] gets layer indices.
+ * DT_ERR_INVALID when there are more stages than pieces. */
 dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_layer);
 
 enum gpt_unit { GPT_UNIT_BLOCK, GPT_UNIT_LINEAR };

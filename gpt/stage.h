@@ -63,6 +63,9 @@ void gpt_stash_destroy(const struct gpt_stage *stage, struct gpt_stash *stash, s
 dt_status gpt_stash_begin(const struct gpt_stage *stage, struct gpt_stash *stash, size_t samples, uint32_t first_sample,
                           struct dt_stream *stream);
 
+/* End it, after its backward: frees the tokens. */
+void gpt_stash_end(struct gpt_stash *stash, struct dt_stream *stream);
+
 /* Forward of group `g`. The last group of a last stage computes loss and its gradient too: the logits are never stored beside their
  * gradient. loss_scale: what the sum over this micro-batch's rows is multiplied by (1 / rows of the whole replica's step);
  * gradient_scale: the same for gradients, times the loss scaling of fp16. */
