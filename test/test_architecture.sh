@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The rules that hold the source together: includes point one way, a library's header stays in the files that wrap it, each header compiles
+# alone, no function is cut up by the preprocessor, files stay short. Prints TAP. Usage: test/test_architecture.sh [SOURCE_ROOT]
+set -euo pipefail
+cd "${1:-$(dirname "$0")/..}"
+
+count=0
+failures=0
+
+# verdict NAME OFFENDERS: fails when there is anything in OFFENDERS.
+verdict() {
+    count=$((count + 1))
+    if [ -z "$2" ]; then
+        echo "ok $count - $1"
+    else
+        failures=$((failures + 1))
+        # shellcheck disable=SC2001
+        sed 's/^/# /' <<<"$2"
+        echo "not ok $count - $1"
+    fi
+}
+
+skip() {
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+# Lines of FOLDER that include something of one of the later folders.
+includes_of() {
+    grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($2)/" "$1" || true
+}
+
+# foreign HEADERS ALLOWED: files that include one of HEADERS (an expression) and whose path does not match ALLOWED.
+foreign() {
+    { grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($1)[\">]" lib gpt schedules cli || true; } |
+        { grep -vE "^($2)[^/]*\.[ch]:" || true; }
+}
+
+verdict "lib includes nothing of gpt, schedules or cli" "$(includes_of lib 'gpt|schedules|cli')"
+verdict "gpt includes nothing of schedules or cli" "$(includes_of gpt 'schedules|cli')"
+verdict "schedules includes nothing of cli" "$(includes_of schedules cli)"
+
+verdict "mpi.h only in lib/comm_mpi*" "$(foreign 'mpi\.h' 'lib/comm_mpi')"
+verdict "dnnl.h only in the cpu device and its kernels" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' '(lib|gpt)/[a-z_]*cpu')"
+verdict "CUDA's headers only in the cuda files" "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib|gpt)/[a-z_]*cuda')"
+verdict "nccl.h only in lib/comm_nccl*" "$(foreign 'nccl\.h' 'lib/comm_nccl')"
+verdict "slurm.h only in lib/*slurm*" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/[a-z_]*slurm')"
+verdict "cJSON.h only where configs and records are read and written" \
+    "$(foreign '(cjson/)?cJSON\.h' '(lib|schedules|cli)/[a-z_]*(json|config|record|report|experiment|provenance|resume)')"
+
+verdict "no #if inside a function" "$(
+    find lib gpt schedules cli -name '*.[ch]' -exec awk '
+        FNR == 1 { inside = 0 }
+        /^\{/ { inside = 1 }
+        /^\}/ { inside = 0 }
+        inside && /^[[:space:]]*#[[:space:]]*(if|ifdef|ifndef)/ { print FILENAME ":" FNR ": " $0 }' {} +
+)"
+
+verdict "no file longer than 500 lines" "$(
+    find lib gpt schedules cli test scripts -name '*.[ch]' -exec awk '
+        FNR == 501 { print FILENAME ": more than 500 lines" }' {} +
+)"
+
+# A header says all it needs. The wrappers of a library may include that library's header, so its flags are given where pkg-config has them.
+compiler=${CC:-cc}
+name="each header compiles alone"
+if ! command -v "${compiler%% *}" >/dev/null; then
+    skip "$name" "no C compiler"
+else
+    flags=$(pkg-config --cflags ompi-c 2>/dev/null || true)
+    # $flags and $compiler may hold several words.
+    # shellcheck disable=SC2086
+    verdict "$name" "$(
+        find lib gpt schedules cli test -name '*.h' | sort | while read -r header; do
+            $compiler -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused -Wno-unused-parameter -Werror $flags -I. \
+                -fsyntax-only -include "$header" -x c /dev/null 2>&1 || echo "$header does not compile alone"
+        done
+    )"
+fi
+
+name="no file is left with a trailing blank or a tab"
+verdict "$name" "$(grep -rnE --include='*.[ch]' --include='*.py' --include='*.json' $'[ \t]+$|\t' lib gpt schedules cli test scripts configs 2>/dev/null || true)"
+
+echo "1..$count"
+exit $((failures > 0))
