@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""Add up what scripts/test ran and print the closing line.
+
+Usage: test_summary.py RESULTS
+RESULTS has a line for each thing done, its fields separated by tabs:
+    check NAME passed|failed|skipped REASON    one verdict
+    meson NAME TESTLOG                         a run of `meson test`: its testlog.json
+A test program that prints TAP counts with each of its cases, any other as one. Exits with 1 when anything failed or nothing passed.
+"""
+import json
+import re
+import sys
+
+CASE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*?)\s*(?:#\s*(SKIP|TODO)\b\s*(.*))?$", re.IGNORECASE)
+
+
+def cases_of(test):
+    """(name, verdict, reason) of each case of one test in meson's log."""
+    result, name = test["result"], test["name"]
+    output = test.get("stdout") or ""
+    cases = []
+    if re.search(r"^1\.\.\d+", output, re.MULTILINE):
+        for line in output.splitlines():
+            match = CASE.match(line)
+            if not match:
+                continue
+            verdict = "skipped" if match[3] else "failed" if match[1] else "passed"
+            cases.append((f"{name}: {match[2]}", verdict, match[4] or ""))
+    if result in ("OK", "EXPECTEDFAIL"):
+        return cases or [(name, "passed", "")]
+    if result == "SKIP":
+        lines = output.strip().splitlines()
+        return cases or [(name, "skipped", lines[-1] if lines else "no reason given")]
+    if not any(verdict == "failed" for _, verdict, _ in cases):
+        # A crash, a time-out, or sanitizer output after the last case.
+        cases.append((name, "failed", f"{result.lower()}, exit status {test.get('returncode')}"))
+    return cases
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: test_summary.py RESULTS")
+    cases = []
+    with open(sys.argv[1], encoding="utf-8") as results:
+        for line in results:
+            kind, name, *rest = line.rstrip("\n").split("\t")
+            if kind == "check":
+                cases.append((name, rest[0], rest[1] if len(rest) > 1 else ""))
+                continue
+            try:
+                with open(rest[0], encoding="utf-8") as log:
+                    tests = [json.loads(entry) for entry in log if entry.strip()]
+            except (OSError, ValueError) as error:
+                cases.append((name, "failed", f"no test log: {error}"))
+                continue
+            if not tests:
+                cases.append((name, "failed", "no test was run"))
+            for test in tests:
+                cases += [(f"{name}: {case}", verdict, reason) for case, verdict, reason in cases_of(test)]
+
+    count = {verdict: sum(case[1] == verdict for case in cases) for verdict in ("passed", "failed", "skipped")}
+    for verdict in ("skipped", "failed"):
+        for name, its_verdict, reason in cases:
+            if its_verdict == verdict:
+                print(f"{verdict}: {name}" + (f" ({reason})" if reason else ""))
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    sys.exit(count["failed"] > 0 or count["passed"] == 0)
+
+
+if __name__ == "__main__":
+    main()
