@@ -30,9 +30,9 @@ struct dt_buffer {
 };
 
 struct dt_device_options {
-    uint64_t memory_limit_bytes; /* 0: the device's own size, or none where it has none */
-    int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size */
-    int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone */
+    uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: memory_bytes / local_size), or none where it has none (sim) */
+    int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
+    int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
 };
 
 struct dt_device_info {
@@ -43,13 +43,14 @@ struct dt_device_info {
     char versions[256]; /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
 };
 
-/* One row of `dtbench list`: is the kind usable here? Fills `reason` with what is missing and what brings it when not. */
+/* One row of `dtbench list`: can the kind run experiments here? Fills `reason` with what is missing and what brings it when not. sim says
+ * no, as it predicts memory only so far, and yet dt_device_create makes one. */
 bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 
 /* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */
 const char *dt_device_kind_name(int index);
 
-/* Owner: the caller, who destroys. Errors: DT_ERR_UNAVAILABLE with the reason, DT_ERR_INVALID for an unknown kind, DT_ERR_DEVICE. */
+/* options NULL: all zero. Owner: the caller, who destroys. Errors: DT_ERR_UNAVAILABLE with the reason, DT_ERR_INVALID for an unknown kind, DT_ERR_DEVICE. */
 dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out);
 void dt_device_destroy(struct dt_device *device); /* waits for its streams; takes NULL. Streams and events are destroyed before it. */
 
@@ -71,7 +72,7 @@ const char *dt_stream_name(const struct dt_stream *stream);
  * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed
  * (DT_ERR_INVALID otherwise); on sim 0. */
 dt_status dt_event_create(struct dt_device *device, struct dt_event **out);
-void dt_event_destroy(struct dt_event *event); /* takes NULL; not while the mark is still ahead */
+void dt_event_destroy(struct dt_event *event); /* takes NULL; waits while the last mark is still ahead; earlier ones must be passed */
 dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event);
 dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
@@ -79,7 +80,7 @@ dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_even
 /* Memory, in stream order. The bytes are undefined at first (cpu poisons them with 0xFF, NaN in every dtype, when the environment variable
  * DTBENCH_POISON is set). The buffer is usable on `stream` from here on. A backend may hand out memory freed on another stream: it then
  * orders `stream` after that free by itself. Data is aligned to DT_ALLOCATION_BYTES.
- * Errors: DT_ERR_OOM past the limit or when the device has no more; *out is then zeroed. */
+ * 0 bytes give a zeroed buffer. Errors: DT_ERR_OOM past the limit or when the device has no more; *out is then zeroed. */
 dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out);
 /* The buffer is free once `stream` gets here; work on other streams that still uses it must have been waited for by `stream`. Zeroes
  * *buffer. Takes a zeroed buffer. Never fails. */

@@ -1,0 +1,231 @@
+/* The interface's side of devices: check once, count memory, hand on to the backend. */
+#include "lib/device.h"
+#include "lib/device_backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The order in which a default is looked for. */
+static const struct dt_device_backend *const backends[] = {&dt_device_cuda, &dt_device_cpu, &dt_device_sim};
+enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
+
+const char *dt_device_kind_name(int index)
+{
+    return index >= 0 && index < BACKEND_COUNT ? backends[index]->kind : NULL;
+}
+
+static const struct dt_device_backend *find_backend(const char *kind)
+{
+    for (int i = 0; i < BACKEND_COUNT; i++) {
+        if (strcmp(kind, backends[i]->kind) == 0)
+            return backends[i];
+    }
+    return NULL;
+}
+
+static dt_status unknown_kind(const char *kind)
+{
+    return dt_fail(DT_ERR_INVALID, "unknown device \"%s\": use cuda, cpu or sim", kind);
+}
+
+bool dt_device_available(const char *kind, char *reason, size_t reason_bytes)
+{
+    const struct dt_device_backend *backend = find_backend(kind);
+    snprintf(reason, reason_bytes, "%s", "");
+    if (backend)
+        return backend->available(reason, reason_bytes);
+    unknown_kind(kind);
+    snprintf(reason, reason_bytes, "%s", dt_error_message());
+    return false;
+}
+
+dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out)
+{
+    struct dt_device_options resolved = options ? *options : (struct dt_device_options){0};
+    const struct dt_device_backend *backend = find_backend(kind);
+    *out = NULL;
+    if (!backend)
+        return unknown_kind(kind);
+    if (resolved.local_size == 0)
+        resolved.local_size = 1;
+    if (resolved.threads < 0)
+        return dt_fail(DT_ERR_INVALID, "device threads: %d is negative; use 0 for this rank's share of the processors", resolved.threads);
+    if (resolved.local_rank < 0 || resolved.local_rank >= resolved.local_size)
+        return dt_fail(DT_ERR_INVALID, "local rank %d is outside 0 to %d", resolved.local_rank, resolved.local_size - 1);
+    struct dt_device *device;
+    DT_TRY(backend->create(&resolved, &device));
+    device->backend = backend;
+    device->options = resolved;
+    if (resolved.memory_limit_bytes)
+        device->ledger.limit_bytes = resolved.memory_limit_bytes;
+    *out = device;
+    return DT_OK;
+}
+
+void dt_device_destroy(struct dt_device *device)
+{
+    if (device)
+        device->backend->destroy(device);
+}
+
+void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->kind, sizeof out->kind, "%s", device->backend->kind);
+    device->backend->info(device, out);
+}
+
+void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out)
+{
+    *out = device->ledger.usage;
+}
+
+void dt_memory_reset_peak(struct dt_device *device)
+{
+    dt_ledger_reset_peak(&device->ledger);
+}
+
+uint64_t dt_device_reserved_bytes(const struct dt_device *device)
+{
+    return device->backend->reserved_bytes(device);
+}
+
+dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt_stream **out)
+{
+    *out = NULL;
+    struct dt_stream *stream;
+    DT_TRY(device->backend->stream_create(device, name, &stream));
+    stream->device = device;
+    snprintf(stream->name, sizeof stream->name, "%s", name);
+    *out = stream;
+    return DT_OK;
+}
+
+void dt_stream_destroy(struct dt_stream *stream)
+{
+    if (stream)
+        stream->device->backend->stream_destroy(stream);
+}
+
+dt_status dt_stream_synchronize(struct dt_stream *stream)
+{
+    return stream->device->backend->stream_synchronize(stream);
+}
+
+struct dt_device *dt_stream_device(const struct dt_stream *stream)
+{
+    return stream->device;
+}
+
+const char *dt_stream_name(const struct dt_stream *stream)
+{
+    return stream->name;
+}
+
+dt_status dt_event_create(struct dt_device *device, struct dt_event **out)
+{
+    *out = NULL;
+    struct dt_event *event;
+    DT_TRY(device->backend->event_create(device, &event));
+    event->device = device;
+    *out = event;
+    return DT_OK;
+}
+
+void dt_event_destroy(struct dt_event *event)
+{
+    if (event)
+        event->device->backend->event_destroy(event);
+}
+
+static dt_status same_device(const struct dt_event *event, const struct dt_device *device, const char *what)
+{
+    if (event->device == device)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "%s: the event belongs to another device (%s)", what, event->device->backend->kind);
+}
+
+dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream)
+{
+    DT_TRY(same_device(event, stream->device, "event record"));
+    return stream->device->backend->event_record(event, stream);
+}
+
+dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event)
+{
+    DT_TRY(same_device(event, stream->device, "stream wait"));
+    return stream->device->backend->stream_wait(stream, event);
+}
+
+dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns)
+{
+    *out_ns = 0;
+    DT_TRY(same_device(end, start->device, "elapsed time"));
+    return start->device->backend->event_elapsed_ns(start, end, out_ns);
+}
+
+dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    struct dt_device *device = stream->device;
+    struct dt_buffer buffer = {.bytes = bytes, .category = category};
+    memset(out, 0, sizeof *out);
+    if ((unsigned)category >= DT_CATEGORY_COUNT)
+        return dt_fail(DT_ERR_INVALID, "allocation: %d is no memory category", (int)category);
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(dt_ledger_add(&device->ledger, category, bytes));
+    dt_status status = device->backend->alloc(stream, bytes, &buffer);
+    if (status < 0) {
+        dt_ledger_remove(&device->ledger, category, bytes);
+        return status;
+    }
+    *out = buffer;
+    return DT_OK;
+}
+
+void dt_free(struct dt_stream *stream, struct dt_buffer *buffer)
+{
+    struct dt_device *device = stream->device;
+    if (!buffer->data)
+        return;
+    dt_ledger_remove(&device->ledger, buffer->category, buffer->bytes);
+    device->backend->free(stream, buffer);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+static dt_status check_pointers(const char *what, const void *to, const void *from)
+{
+    return to && from ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: %s is NULL", what, to ? "the source" : "the destination");
+}
+
+dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("copy", to, from));
+    return stream->device->backend->copy(stream, to, from, bytes);
+}
+
+dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("copy from host", to, from));
+    return stream->device->backend->copy_from_host(stream, to, from, bytes);
+}
+
+dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("copy to host", to, from));
+    return stream->device->backend->copy_to_host(stream, to, from, bytes);
+}
+
+dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("zero", to, to));
+    return stream->device->backend->zero(stream, to, bytes);
+}

@@ -1,0 +1,57 @@
+/* What a device backend provides, and the parts of its objects that lib/device.c owns. Included by the backends only.
+ *
+ * A backend's own device, stream and event structures begin with these and are allocated by its create functions. lib/device.c checks
+ * arguments and keeps the ledger, so that every backend counts the same bytes; a backend sees only valid arguments and sizes above 0. */
+#ifndef DT_LIB_DEVICE_BACKEND_H
+#define DT_LIB_DEVICE_BACKEND_H
+
+#include "lib/device.h"
+
+struct dt_device {
+    const struct dt_device_backend *backend; /* set by dt_device_create */
+    struct dt_device_options options;        /* the same; local_size is at least 1 */
+    struct dt_ledger ledger;                 /* create sets the limit of a device that has a size of its own; options override it */
+};
+
+struct dt_stream {
+    struct dt_device *device; /* these two are set by dt_stream_create */
+    char name[32];
+};
+
+struct dt_event {
+    struct dt_device *device; /* set by dt_event_create */
+};
+
+/* Every entry is present. Contracts are those of the function of the same name in lib/device.h. */
+struct dt_device_backend {
+    const char *kind;
+    bool (*available)(char *reason, size_t reason_bytes); /* writes `reason` only where it returns false */
+    dt_status (*create)(const struct dt_device_options *options, struct dt_device **out);
+    void (*destroy)(struct dt_device *device); /* frees streams and buffers that are left, too */
+    void (*info)(const struct dt_device *device, struct dt_device_info *out); /* all but kind; *out is zeroed */
+    uint64_t (*reserved_bytes)(const struct dt_device *device);
+
+    dt_status (*stream_create)(struct dt_device *device, const char *name, struct dt_stream **out);
+    void (*stream_destroy)(struct dt_stream *stream);
+    dt_status (*stream_synchronize)(struct dt_stream *stream);
+    dt_status (*stream_wait)(struct dt_stream *stream, const struct dt_event *event);
+
+    dt_status (*event_create)(struct dt_device *device, struct dt_event **out);
+    void (*event_destroy)(struct dt_event *event);
+    dt_status (*event_record)(struct dt_event *event, struct dt_stream *stream);
+    dt_status (*event_elapsed_ns)(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+
+    dt_status (*alloc)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* fills data and block; must not block the queue */
+    void (*free)(struct dt_stream *stream, const struct dt_buffer *buffer);
+
+    dt_status (*copy)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
+    dt_status (*copy_from_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
+    dt_status (*copy_to_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
+    dt_status (*zero)(struct dt_stream *stream, void *to, size_t bytes);
+};
+
+extern const struct dt_device_backend dt_device_cpu;  /* device_cpu.c or device_cpu_none.c */
+extern const struct dt_device_backend dt_device_cuda; /* device_cuda_none.c */
+extern const struct dt_device_backend dt_device_sim;
+
+#endif
