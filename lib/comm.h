@@ -34,6 +34,10 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
 /* Ranks with the same color form a communicator, ordered by key, then by rank. Collective over `parent`. color < 0: not a member, *out is
  * NULL. `name` (copied, at most 31 bytes) appears in dumps. Destroy before the parent. */
 dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out);
+/* The communicator of the ranks `ranks` [count] of `parent`, in this order. Collective over `parent`: each rank calls with the list that it
+ * is in, lists of different ranks being equal or disjoint, or with count 0 to stay out (*out is then NULL). Unlike split it needs to know
+ * nothing of the others, so it works on sim too. Destroy before the parent. */
+dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
 void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the backend needs it. Streams must be synchronized. */
 
 int dt_comm_rank(const struct dt_comm *comm);

@@ -1,0 +1,53 @@
+/* Data-parallel modes: what happens to a parameter group before and after its forward and backward, and at the end of the step.
+ *
+ * Each mode is one file with a table of hooks (none.c, ddp.c, fsdp.c). It owns the stage's parameters, gradients and optimizer state, and
+ * sets group->params, group->grads and group->accumulate before the group's turn. Hooks queue work and return. */
+#ifndef SCHEDULES_DATA_PARALLEL_H
+#define SCHEDULES_DATA_PARALLEL_H
+
+#include "gpt/stage.h"
+#include "lib/comm.h"
+#include "schedules/experiment.h"
+#include "schedules/timeline.h"
+
+/* What every mode is given; all of it outlives the mode. */
+struct dp_setup {
+    const struct experiment *experiment;
+    struct gpt_stage *stage;
+    struct dt_device *device;
+    struct dt_comm *comm;      /* the ranks that hold the same layers */
+    struct dt_stream *compute; /* kernels */
+    struct dt_stream *network; /* this mode's collectives */
+    struct timeline *timeline; /* of compute: waits for the network go through timeline_wait */
+};
+
+struct data_parallel {
+    const struct dp_mode *mode;
+    struct dp_setup setup;
+    /* the mode's own state follows */
+};
+
+/* Where in a step a hook is called. Gradients are complete after the last micro-batch. */
+struct dp_moment {
+    bool first_micro_batch, last_micro_batch; /* of this stage's backward passes */
+    int step;                                 /* counts from 1 */
+};
+
+struct dp_mode {
+    const char *name;
+    /* The grouping this mode wants: gathered and reduced together. */
+    enum gpt_unit (*unit)(const struct experiment *experiment);
+    /* Make parameters (initialised where they live), gradients and optimizer state. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+    dt_status (*create)(const struct dp_setup *setup, struct data_parallel **out);
+    void (*destroy)(struct data_parallel *dp); /* streams are synchronized; takes NULL */
+    dt_status (*before_forward)(struct data_parallel *dp, struct gpt_group *group);
+    dt_status (*after_forward)(struct data_parallel *dp, struct gpt_group *group);
+    dt_status (*before_backward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+    dt_status (*after_backward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+    /* Finish reducing and update the parameters. */
+    dt_status (*end_step)(struct data_parallel *dp, const struct dp_moment *moment);
+};
+
+extern const struct dp_mode dp_none, dp_ddp, dp_fsdp;
+
+#endif

@@ -1,0 +1,175 @@
+#include "schedules/training.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct training {
+    const struct experiment *experiment;
+    struct training_place place;
+    const struct gpt_kernel_table *table;
+    struct gpt_kernels *kernels;
+    struct dt_comm *replicas; /* the ranks with the same stage */
+    struct dt_stream *compute, *network;
+    struct timeline *timeline;
+    struct gpt_stage *stage;
+    struct data_parallel *dp;
+    struct pipeline *pipeline;
+    double loss; /* the host's copy */
+};
+
+/* What a paradigm is made of. */
+static const struct {
+    bool pipelined;
+    const struct dp_mode *mode;
+} paradigms[] = {
+    [PARADIGM_NONE] = {false, &dp_none},
+    [PARADIGM_DDP] = {false, &dp_ddp},
+    [PARADIGM_PDP] = {true, &dp_ddp},
+    [PARADIGM_FSDP] = {false, &dp_fsdp},
+};
+
+struct training_place training_place_of(const struct experiment *experiment, int rank)
+{
+    int stages = paradigms[experiment->paradigm].pipelined ? experiment->pipeline.stages : 1;
+    return (struct training_place){
+        .stages = stages, .stage = rank % stages, .replicas = experiment->world_size / stages, .replica = rank / stages};
+}
+
+static dt_status create_replica_comm(struct training *t, struct dt_comm *world)
+{
+    int *ranks = calloc((size_t)t->place.replicas, sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", t->place.replicas);
+    for (int i = 0; i < t->place.replicas; i++)
+        ranks[i] = i * t->place.stages + t->place.stage;
+    dt_status status = dt_comm_subset(world, ranks, t->place.replicas, "replicas", &t->replicas);
+    free(ranks);
+    return status;
+}
+
+static dt_status create_stage(struct training *t, const struct dp_mode *mode)
+{
+    const struct experiment *e = t->experiment;
+    int *first_layer = calloc((size_t)t->place.stages + 1, sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", t->place.stages);
+    dt_status status = gpt_partition(&e->model, t->place.stages, first_layer);
+    if (status == DT_OK)
+        status = gpt_stage_create(&e->model, first_layer[t->place.stage], first_layer[t->place.stage + 1], mode->unit(e), e->seed,
+                                  e->loss == LOSS_SUM, t->table, t->kernels, t->compute, &t->stage);
+    free(first_layer);
+    return status;
+}
+
+dt_status training_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct training **out)
+{
+    dt_status status = DT_ERR_HOST_MEMORY;
+    struct dt_device_info info;
+    struct training *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return dt_fail(status, "no host memory for a training");
+    t->experiment = experiment;
+    t->place = training_place_of(experiment, dt_comm_rank(world));
+    t->loss = NAN;
+
+    /* A pipeline without a second copy has nothing to average. */
+    const struct dp_mode *mode = paradigms[experiment->paradigm].mode;
+    if (t->place.stages > 1 && t->place.replicas == 1)
+        mode = &dp_none;
+
+    dt_device_info(device, &info);
+    t->table = gpt_kernels_for(info.kind);
+    if (!t->table) {
+        status = DT_ERR_UNAVAILABLE;
+        goto fail;
+    }
+    if ((status = t->table->create(device, &experiment->model, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
+        (status = dt_stream_create(device, "compute", &t->compute)) < 0 || (status = dt_stream_create(device, "network", &t->network)) < 0 ||
+        (status = timeline_create(device, t->compute, &t->timeline)) < 0 || (status = create_stage(t, mode)) < 0)
+        goto fail;
+
+    struct dp_setup dp = {
+        .experiment = experiment,
+        .stage = t->stage,
+        .device = device,
+        .comm = t->replicas,
+        .compute = t->compute,
+        .network = t->network,
+        .timeline = t->timeline,
+    };
+    if ((status = mode->create(&dp, &t->dp)) < 0)
+        goto fail;
+    struct pipeline_setup pipeline = {
+        .experiment = experiment,
+        .stage = t->stage,
+        .dp = t->dp,
+        .device = device,
+        .compute = t->compute,
+        .timeline = t->timeline,
+        .world = world,
+        .replica = t->place.replica,
+        .stage_index = t->place.stage,
+        .stages = t->place.stages,
+        .replica_samples = (size_t)experiment->batch_size * (size_t)t->place.stages,
+        .micro_batches = t->place.stages > 1 ? experiment->pipeline.chunks : experiment->micro_batches,
+        .order = t->place.stages > 1 ? experiment->pipeline.order : "accumulate",
+    };
+    if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)
+        goto fail;
+    *out = t;
+    return DT_OK;
+
+fail:
+    training_destroy(t);
+    return status;
+}
+
+void training_destroy(struct training *t)
+{
+    if (!t)
+        return;
+    if (t->compute)
+        dt_stream_synchronize(t->compute);
+    if (t->network)
+        dt_stream_synchronize(t->network);
+    pipeline_destroy(t->pipeline);
+    if (t->dp)
+        t->dp->mode->destroy(t->dp);
+    gpt_stage_destroy(t->stage, t->compute);
+    timeline_destroy(t->timeline);
+    dt_stream_destroy(t->network);
+    dt_stream_destroy(t->compute);
+    dt_comm_destroy(t->replicas);
+    if (t->kernels)
+        t->table->destroy(t->kernels);
+    free(t);
+}
+
+dt_status training_step(struct training *t, int step)
+{
+    const struct experiment *e = t->experiment;
+    uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
+    uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
+    DT_TRY(pipeline_step(t->pipeline, step + 1, (uint32_t)first_sample));
+    return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
+}
+
+dt_status training_synchronize(struct training *t)
+{
+    /* The network first: when a peer is gone, its failure is the cause and the compute stream's the effect. */
+    dt_status network = dt_stream_synchronize(t->network);
+    if (network < 0)
+        return network;
+    return pipeline_synchronize(t->pipeline);
+}
+
+double training_loss(const struct training *t)
+{
+    return t->loss;
+}
+
+dt_status training_phases(const struct training *t, int64_t phase_ns[TIMELINE_PHASES])
+{
+    return timeline_collect(t->timeline, phase_ns);
+}

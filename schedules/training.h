@@ -1,0 +1,33 @@
+/* Everything one rank needs to train an experiment: kernels, its stage, its data-parallel mode and the pipeline that runs them. */
+#ifndef SCHEDULES_TRAINING_H
+#define SCHEDULES_TRAINING_H
+
+#include "schedules/pipeline.h"
+
+/* Where a rank stands: ranks of one pipeline are neighbours in the world, replicas follow each other. */
+struct training_place {
+    int stages, stage;     /* stages is 1 unless the paradigm has a pipeline */
+    int replicas, replica;
+};
+
+struct training_place training_place_of(const struct experiment *experiment, int rank);
+
+struct training;
+
+/* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is
+ * queued, training_synchronize waits for it. The arguments outlive it.
+ * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY, DT_ERR_COMM, DT_ERR_UNAVAILABLE (no kernels for this device). */
+dt_status training_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct training **out);
+void training_destroy(struct training *training); /* collective; takes NULL */
+
+/* Queue step `step` (from 0 over warm-up and timed steps). */
+dt_status training_step(struct training *training, int step);
+/* Wait for all that is queued; the first failure wins. */
+dt_status training_synchronize(struct training *training);
+
+/* After a step and training_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
+ * sim), and the compute stream's time by phase. */
+double training_loss(const struct training *training);
+dt_status training_phases(const struct training *training, int64_t phase_ns[TIMELINE_PHASES]);
+
+#endif
