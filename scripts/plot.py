@@ -1,0 +1,326 @@
+#!/usr/bin/python3
+"""Draw a picture of dtbench's records: throughput, memory, where a step's time goes, and the losses.
+
+Usage: plot.py RECORDS.jsonl... [-o PICTURE.png]
+
+One column per experiment. A line that is no JSON object (a torn tail) is left out; of several records with one config the last counts.
+"""
+import argparse
+import json
+import math
+import os
+import sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
+except ImportError:
+    sys.exit("plot.py: matplotlib is missing: install the package python3-matplotlib (this script is run by /usr/bin/python3)")
+
+# Colours that stay apart for colour-blind readers (Okabe and Ito's set).
+EXPERIMENT_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#5B5B5B"]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+CATEGORIES = {
+    "parameters": "#0072B2",
+    "gradients": "#56B4E9",
+    "optimizer": "#CC79A7",
+    "activations": "#E69F00",
+    "communication": "#009E73",
+    "workspace": "#999999",
+}
+PHASES = {
+    "forward_s": ("forward", "#0072B2"),
+    "backward_s": ("backward", "#56B4E9"),
+    "optimizer_s": ("optimizer", "#CC79A7"),
+    "exposed_comm_s": ("exposed communication", "#D55E00"),
+    "other": ("other", "#999999"),
+}
+PARADIGMS = {"none": "one rank", "ddp": "DDP", "pdp": "PDP", "fsdp": "FSDP"}
+MOST_EXPERIMENTS = 40
+INK, PALE = "#222222", "#DDDDDD"
+
+
+def read(paths):
+    """The last record of each config, in the order in which the configs came first."""
+    records, torn = {}, 0
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    try:
+                        record = json.loads(line)
+                    except ValueError:
+                        torn += bool(line.strip())
+                        continue
+                    if isinstance(record, dict) and isinstance(record.get("config"), dict):
+                        key = record.get("config_hash") or json.dumps(record["config"], sort_keys=True)
+                        records[key] = record
+                    else:
+                        torn += 1
+        except OSError as error:
+            sys.exit(f"plot.py: cannot read {path}: {error.strerror}")
+    if torn:
+        print(f"plot.py: {torn} line{'s' * (torn > 1)} left out: not a record", file=sys.stderr)
+    if not records:
+        sys.exit(f"plot.py: no record in {', '.join(paths)}")
+    if len(records) > MOST_EXPERIMENTS:
+        print(f"plot.py: only the first {MOST_EXPERIMENTS} of {len(records)} experiments are drawn", file=sys.stderr)
+    return list(records.values())[:MOST_EXPERIMENTS]
+
+
+def flat(config, prefix=""):
+    """{"model.dtype": "bf16", ...}"""
+    out = {}
+    for key, value in config.items():
+        if isinstance(value, dict):
+            out.update(flat(value, prefix + key + "."))
+        else:
+            out[prefix + key] = value
+    return out
+
+
+def number(record, *path):
+    """A number of the record's metrics; None where it is unknown."""
+    value = record.get("metrics") or {}
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else None
+
+
+def step_times(record):
+    times = ((record.get("metrics") or {}).get("step_s") or {}).get("all") or []
+    return [t for t in times if isinstance(t, (int, float)) and t > 0]
+
+
+def tokens_per_step(config):
+    model = config.get("model") or {}
+    return (config.get("world_size") or 1) * (config.get("batch_size") or 1) * (model.get("block_size") or 256)
+
+
+def labels(records):
+    """The paradigm, and whatever else sets the experiments apart."""
+    flats = [flat(record["config"]) for record in records]
+    # Keys that belong to one paradigm do not differ in the others.
+    own = {"pipeline.": "pdp", "fsdp.": "fsdp", "ddp.": "ddp"}
+    varying = []
+    for key in dict.fromkeys(key for f in flats for key in f):
+        if key in ("paradigm", "name", "sweep"):
+            continue
+        paradigm = next((p for start, p in own.items() if key.startswith(start)), None)
+        values = {json.dumps(f.get(key)) for f in flats if paradigm in (None, f.get("paradigm"))}
+        if len(values) > 1:
+            varying.append((key, paradigm))
+    out = []
+    for f in flats:
+        parts = [PARADIGMS.get(f.get("paradigm"), str(f.get("paradigm")))]
+        for key, paradigm in varying:
+            if paradigm in (None, f.get("paradigm")) and key in f:
+                parts.append(f"{key.rsplit('.', 1)[-1].replace('_', ' ')} {f[key]}")
+        out.append("\n".join(parts))
+    return out
+
+
+def title_of(records):
+    """Model, device and world size, as far as the experiments have them in common."""
+
+    def common(get):
+        values = {json.dumps(get(record)) for record in records}
+        return get(records[0]) if len(values) == 1 else None
+
+    def config(*path):
+        def get(record):
+            value = record["config"]
+            for key in path:
+                value = value.get(key) if isinstance(value, dict) else None
+            return value
+
+        return common(get)
+
+    def sizes(record):
+        model = record["config"].get("model") or {}
+        return model.get("preset") or "GPT with {layers} layers, {heads} heads, hidden {hidden}".format_map(
+            {key: model.get(key, "?") for key in ("layers", "heads", "hidden")}
+        )
+
+    def device(record):
+        provenance = record.get("provenance") or {}
+        return provenance.get("device_name") or provenance.get("device")
+
+    facts = [config("model", "dtype")]
+    if config("model", "block_size"):
+        facts.append(f"{config('model', 'block_size')} tokens a sample")
+    if config("batch_size"):
+        facts.append(f"batch {config('batch_size')} per rank")
+    world = config("world_size")
+    where = [common(device)]
+    if world:
+        where.append(f"{world} rank{'s' * (world > 1)}")
+    first = common(sizes) or "Several models"
+    return first, ", ".join(str(f) for f in facts if f), ", ".join(str(w) for w in where if w)
+
+
+def why_not(record):
+    status = record.get("status")
+    return {"oom": "out of\nmemory"}.get(status, str(status)) if status != "ok" else None
+
+
+def mark_failures(axes, records):
+    """Say in an experiment's own column that it has no result."""
+    for i, record in enumerate(records):
+        if why_not(record):
+            axes.axvspan(i - 0.4, i + 0.4, color="#F6E3E3", zorder=0, linewidth=0)
+            axes.text(i, 0.5, why_not(record), transform=axes.get_xaxis_transform(), ha="center", va="center", color="#A00000", weight="bold")
+
+
+def finish(axes, names, title, unit):
+    axes.set_title(title, loc="left", fontsize=11, weight="bold", color=INK)
+    axes.set_ylabel(unit)
+    axes.grid(axis="y", color=PALE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    if names is not None:
+        axes.set_xticks(range(len(names)))
+        crowded = len(names) > 8 or max(len(line) for name in names for line in name.split("\n")) * len(names) > 90
+        axes.set_xticklabels(names, rotation=60 if crowded else 0, ha="right" if crowded else "center", rotation_mode="anchor" if crowded else None)
+        axes.set_xlim(-0.6, len(names) - 0.4)
+        axes.tick_params(axis="x", length=0)
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.08)  # room for the figures above the bars
+
+
+def write_above(axes, x, top, text):
+    axes.annotate(text, (x, top), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=9, color=INK)
+
+
+def draw_throughput(axes, records, names):
+    for i, record in enumerate(records):
+        rate = number(record, "tokens_per_s")
+        if rate is None:
+            continue
+        axes.bar(i, rate, width=0.62, color=EXPERIMENT_COLOURS[i % len(EXPERIMENT_COLOURS)])
+        rates = [tokens_per_step(record["config"]) / t for t in step_times(record)]
+        top = rate
+        if len(rates) > 1:
+            low, high = min(rates), max(rates)
+            axes.errorbar(i, rate, yerr=[[max(rate - low, 0)], [max(high - rate, 0)]], color=INK, capsize=4, linewidth=1.2)
+            top = max(rate, high)
+        write_above(axes, i, top, f"{rate:,.0f}")
+    mark_failures(axes, records)
+    finish(axes, names, "Throughput (line: slowest to fastest step)", "tokens/s")
+
+
+def stack(axes, columns, colours, legend_names, unit_of):
+    """Stacked bars; columns: a {part: height} or None per experiment."""
+    for part, colour in colours.items():
+        heights = [(column or {}).get(part, 0.0) for column in columns]
+        if not any(heights):
+            continue
+        floors = []
+        for column in columns:
+            below = 0.0
+            for earlier in colours:
+                if earlier == part:
+                    break
+                below += (column or {}).get(earlier, 0.0)
+            floors.append(below)
+        axes.bar(range(len(columns)), heights, width=0.62, bottom=floors, color=colour, label=legend_names[part])
+    for i, column in enumerate(columns):
+        if column:
+            write_above(axes, i, sum(column.values()), unit_of(i))
+
+
+def legend_beside(axes):
+    handles, texts = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(handles[::-1], texts[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+
+
+def draw_memory(axes, records, names):
+    columns, totals = [], []
+    for record in records:
+        parts = {c: (number(record, "peak_bytes", c) or 0) / 2**30 for c in CATEGORIES}
+        total = (number(record, "peak_bytes", "total") or 0) / 2**30
+        columns.append(parts if any(parts.values()) else None)
+        totals.append(total)
+    stack(axes, columns, CATEGORIES, {c: c for c in CATEGORIES}, lambda i: f"{totals[i]:.2f}")
+    for i, total in enumerate(totals):
+        if total and columns[i]:
+            axes.plot([i - 0.36, i + 0.36], [total, total], color=INK, linewidth=2, label="held at once" if i == 0 else None)
+    mark_failures(axes, records)
+    finish(axes, names, "Peak memory of the fullest rank (figure: held at once)", "GiB")
+    legend_beside(axes)
+
+
+def draw_time(axes, records, names):
+    columns = []
+    for record in records:
+        step = number(record, "step_s", "median")
+        parts = {phase: number(record, phase) or 0.0 for phase in PHASES if phase != "other"}
+        if step is None:
+            columns.append(None)
+            continue
+        parts["other"] = max(step - sum(parts.values()), 0.0)
+        columns.append(parts)
+    stack(axes, columns, {p: colour for p, (_, colour) in PHASES.items()}, {p: name for p, (name, _) in PHASES.items()},
+          lambda i: f"{sum(columns[i].values()):.2f}")
+    mark_failures(axes, records)
+    finish(axes, names, "Where a step's time goes (medians)", "s per step")
+    legend_beside(axes)
+
+
+def draw_losses(axes, records, names):
+    drawn = False
+    for i, record in enumerate(records):
+        losses = [v if isinstance(v, (int, float)) else math.nan for v in record.get("losses") or []]
+        if not losses:
+            continue
+        drawn = True
+        # Curves that coincide, as they should, stay visible: later ones are thinner and lie on top.
+        axes.plot(range(1, len(losses) + 1), losses, color=EXPERIMENT_COLOURS[i % len(EXPERIMENT_COLOURS)], marker=MARKERS[i % len(MARKERS)],
+                  markersize=max(10 - 2 * i, 4), linewidth=max(5 - 1.6 * i, 1.2), label=names[i].replace("\n", ", "))
+    warmup = {(record["config"].get("steps") or {}).get("warmup") for record in records}
+    finish(axes, None, "Loss (the curves should coincide)", "mean loss of the step")
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.ticklabel_format(axis="y", useOffset=False)
+    if len(warmup) == 1 and drawn and next(iter(warmup)):
+        left = axes.get_xlim()[0]
+        axes.axvspan(left, next(iter(warmup)) + 0.5, color="#F2F2F2", zorder=0, linewidth=0)
+        axes.set_xlim(left=left)
+        axes.text(left, 0.02, "  warm-up", transform=axes.get_xaxis_transform(), va="bottom", fontsize=9, color="#777777")
+    if drawn:
+        axes.legend(loc="best", frameon=False, fontsize=9)
+    else:
+        axes.text(0.5, 0.5, "no losses recorded", transform=axes.transAxes, ha="center", color="#777777")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draw dtbench's records as one PNG.")
+    parser.add_argument("records", nargs="+", help="files of JSON lines, as dtbench writes them")
+    parser.add_argument("-o", "--output", help="the picture (default: the first file's name with .png)")
+    options = parser.parse_args()
+    records = read(options.records)
+    output = options.output or os.path.splitext(options.records[0])[0] + ".png"
+
+    plt.rcParams.update({"font.size": 10, "axes.edgecolor": "#888888", "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK})
+    names = labels(records)
+    figure, panels = plt.subplots(2, 2, figsize=(max(12.5, 1.5 * len(records) + 6), 8.0))
+    draw_throughput(panels[0][0], records, names)
+    draw_memory(panels[0][1], records, names)
+    draw_losses(panels[1][0], records, names)
+    draw_time(panels[1][1], records, names)
+    model, facts, where = title_of(records)
+    figure.suptitle(model, x=0.012, y=0.985, ha="left", fontsize=15, weight="bold", color=INK)
+    figure.text(0.012, 0.935, "; ".join(t for t in (facts, where) if t), ha="left", va="top", fontsize=10.5, color="#555555")
+    figure.tight_layout(rect=(0, 0, 1, 0.925), h_pad=2.2, w_pad=2.5)
+    try:
+        figure.savefig(output, dpi=110)
+    except OSError as error:
+        sys.exit(f"plot.py: cannot write {output}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
