@@ -30,7 +30,8 @@ def cases_of(test):
         return cases or [(name, "passed", "")]
     if result == "SKIP":
         lines = output.strip().splitlines()
-        return cases or [(name, "skipped", lines[-1] if lines else "no reason given")]
+        reason = re.sub(r"^1\.\.0\s*#\s*SKIP\s*", "", lines[-1], flags=re.IGNORECASE) if lines else "no reason given"
+        return cases or [(name, "skipped", reason)]
     if not any(verdict == "failed" for _, verdict, _ in cases):
         # A crash, a time-out, or sanitizer output after the last case.
         cases.append((name, "failed", f"{result.lower()}, exit status {test.get('returncode')}"))
