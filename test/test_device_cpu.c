@@ -1,0 +1,501 @@
+/* What the cpu device computes and in which order: tasks, events, failures, and memory that goes from hand to hand. */
+#include "lib/device_cpu.h"
+#include "test/check.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { STREAMS = 3 };
+static struct dt_device *device;
+static struct dt_stream *streams[STREAMS];
+
+static void begin_with(int threads)
+{
+    static const char *const names[STREAMS] = {"compute", "network", "copies"};
+    struct dt_device_options options = {.threads = threads};
+    CHECK_OK(dt_device_create("cpu", &options, &device));
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_OK(dt_stream_create(device, names[i], &streams[i]));
+}
+
+static void begin(void)
+{
+    begin_with(1);
+}
+
+static void end(void)
+{
+    for (int i = 0; i < STREAMS; i++)
+        dt_stream_destroy(streams[i]);
+    dt_device_destroy(device);
+}
+
+static void sleep_us(long us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+/* Tasks */
+
+struct step {
+    int *log, *length; /* appended to; whatever orders the tasks orders this, too */
+    int value;
+    long sleep_us;
+};
+
+static dt_status run_step(void *arguments)
+{
+    const struct step *a = arguments;
+    if (a->sleep_us)
+        sleep_us(a->sleep_us);
+    a->log[(*a->length)++] = a->value;
+    return DT_OK;
+}
+
+static dt_status run_failure(void *arguments)
+{
+    return dt_fail(DT_ERR_COMM, "rank %d is gone", *(int *)arguments);
+}
+
+static void submit_step(struct dt_stream *stream, int *log, int *length, int value, long us)
+{
+    struct step a = {log, length, value, us};
+    CHECK_OK(dt_cpu_submit(stream, "step", run_step, &a, sizeof a));
+}
+
+static void submit_failure(struct dt_stream *stream, int rank)
+{
+    CHECK_OK(dt_cpu_submit(stream, "gather", run_failure, &rank, sizeof rank));
+}
+
+static void a_stream_keeps_its_order(void)
+{
+    enum { COUNT = 20000 }; /* several times the queue */
+    static int log[COUNT];
+    int length = 0;
+    begin();
+    for (int i = 0; i < COUNT; i++)
+        submit_step(streams[0], log, &length, i, i % 4096 == 0 ? 2000 : 0);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK(length == COUNT);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(log[i] == i, "%d at %d", log[i], i);
+    char big[DT_CPU_ARGUMENT_BYTES + 1] = "";
+    CHECK(dt_cpu_submit(streams[0], "big", run_step, big, sizeof big) == DT_ERR_INVALID);
+    CHECK(dt_cpu_threads(device) == 1);
+    end();
+}
+
+static void events_order_streams(void)
+{
+    enum { ROUNDS = 300 };
+    static int log[2 * ROUNDS];
+    int length = 0;
+    struct dt_event *there, *back;
+    begin();
+    CHECK_OK(dt_event_create(device, &there));
+    CHECK_OK(dt_event_create(device, &back));
+    for (int i = 0; i < ROUNDS; i++) { /* the two events are recorded anew while earlier marks are still ahead */
+        submit_step(streams[0], log, &length, 2 * i, i % 50 ? 0 : 1000);
+        CHECK_OK(dt_event_record(there, streams[0]));
+        CHECK_OK(dt_stream_wait(streams[1], there));
+        submit_step(streams[1], log, &length, 2 * i + 1, i % 70 ? 0 : 1000);
+        CHECK_OK(dt_event_record(back, streams[1]));
+        CHECK_OK(dt_stream_wait(streams[0], back));
+    }
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK(length == 2 * ROUNDS);
+    for (int i = 0; i < 2 * ROUNDS; i++)
+        CHECK(log[i] == i, "%d at %d", log[i], i);
+    dt_event_destroy(there);
+    dt_event_destroy(back);
+    end();
+}
+
+struct gate {
+    atomic_int open;
+};
+
+static dt_status run_gate(void *arguments)
+{
+    struct gate *gate = *(struct gate **)arguments;
+    while (!atomic_load(&gate->open))
+        sleep_us(100);
+    return DT_OK;
+}
+
+static void submit_gate(struct dt_stream *stream, struct gate *gate)
+{
+    CHECK_OK(dt_cpu_submit(stream, "gate", run_gate, &gate, sizeof gate));
+}
+
+/* A wait means the record before it, not one that comes later: that one is behind the gate. */
+static void a_wait_means_the_record_before_it(void)
+{
+    struct gate gate = {0};
+    struct dt_event *event;
+    int64_t ns;
+    begin();
+    CHECK_OK(dt_event_create(device, &event));
+    CHECK_OK(dt_event_record(event, streams[0]));
+    CHECK_OK(dt_stream_wait(streams[1], event));
+    submit_gate(streams[0], &gate);
+    CHECK_OK(dt_event_record(event, streams[0]));
+    CHECK_OK(dt_stream_synchronize(streams[1]));
+    CHECK(dt_event_elapsed_ns(event, event, &ns) == DT_ERR_INVALID, "the last mark is still ahead");
+    atomic_store(&gate.open, 1);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK_OK(dt_event_elapsed_ns(event, event, &ns));
+    dt_event_destroy(event);
+    end();
+}
+
+static void elapsed_is_the_streams_time(void)
+{
+    struct dt_event *start, *stop;
+    int log[1], length = 0;
+    int64_t ns, back_ns;
+    begin();
+    CHECK_OK(dt_event_create(device, &start));
+    CHECK_OK(dt_event_create(device, &stop));
+    CHECK_OK(dt_event_record(start, streams[0]));
+    submit_step(streams[0], log, &length, 0, 20000);
+    CHECK_OK(dt_event_record(stop, streams[0]));
+    sleep_us(60000); /* the host's delay is none of the stream's time */
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK_OK(dt_event_elapsed_ns(start, stop, &ns));
+    CHECK_OK(dt_event_elapsed_ns(stop, start, &back_ns));
+    CHECK(ns >= 20000000 && ns < 1000000000 && back_ns == -ns, "%lld ns", (long long)ns);
+    dt_event_destroy(start);
+    dt_event_destroy(stop);
+    end();
+}
+
+/* Failures */
+
+static void a_failure_skips_what_follows(void)
+{
+    int log[8], length = 0;
+    struct dt_event *event;
+    begin();
+    CHECK_OK(dt_event_create(device, &event));
+    submit_step(streams[0], log, &length, 1, 0);
+    submit_failure(streams[0], 3);
+    submit_step(streams[0], log, &length, 2, 0);
+    submit_failure(streams[0], 4);
+    CHECK_OK(dt_event_record(event, streams[0]));
+    CHECK(dt_stream_synchronize(streams[0]) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "rank 3 is gone") && strstr(dt_error_message(), "gather (stream compute)"), "%s", dt_error_message());
+    CHECK(length == 1);
+    int64_t ns;
+    CHECK_OK(dt_event_elapsed_ns(event, event, &ns)); /* marks pass all the same */
+    CHECK_OK(dt_stream_synchronize(streams[0]));      /* told once */
+    submit_step(streams[0], log, &length, 5, 0);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK(length == 2 && log[1] == 5);
+    dt_event_destroy(event);
+    end();
+}
+
+static void a_failure_is_inherited_through_events(void)
+{
+    int log[8], length = 0;
+    struct gate gate = {0};
+    struct dt_event *before, *after, *third;
+    begin();
+    CHECK_OK(dt_event_create(device, &before));
+    CHECK_OK(dt_event_create(device, &after));
+    CHECK_OK(dt_event_create(device, &third));
+    CHECK_OK(dt_event_record(before, streams[0]));
+    submit_failure(streams[0], 7);
+    CHECK_OK(dt_event_record(after, streams[0]));
+    CHECK_OK(dt_stream_wait(streams[1], before));
+    submit_step(streams[1], log, &length, 1, 0);
+    CHECK_OK(dt_stream_synchronize(streams[1])); /* what came before the failure is good */
+    submit_gate(streams[1], &gate);
+    CHECK_OK(dt_stream_wait(streams[1], after));
+    submit_step(streams[1], log, &length, 2, 0);
+    CHECK_OK(dt_event_record(third, streams[1]));
+    CHECK_OK(dt_stream_wait(streams[2], third));
+    submit_step(streams[2], log, &length, 3, 0);
+    CHECK(dt_stream_synchronize(streams[0]) == DT_ERR_COMM);
+    atomic_store(&gate.open, 1); /* only now does the wait run: a reported failure still counts for what was queued before */
+    CHECK(dt_stream_synchronize(streams[2]) == DT_ERR_COMM && strstr(dt_error_message(), "rank 7 is gone"), "%s", dt_error_message());
+    CHECK(dt_stream_synchronize(streams[1]) == DT_ERR_COMM);
+    CHECK(length == 1);
+    for (int i = 0; i < STREAMS; i++) { /* everything was told: start anew */
+        CHECK_OK(dt_stream_wait(streams[i], after));
+        CHECK_OK(dt_stream_wait(streams[i], third));
+        submit_step(streams[i], log, &length, 4, 0);
+        CHECK_OK(dt_stream_synchronize(streams[i]));
+    }
+    CHECK(length == 4);
+    dt_event_destroy(before);
+    dt_event_destroy(after);
+    dt_event_destroy(third);
+    end();
+}
+
+static void destroying_waits_for_the_queue(void)
+{
+    int log[64], length = 0;
+    struct dt_event *event;
+    begin();
+    CHECK_OK(dt_event_create(device, &event));
+    for (int i = 0; i < 64; i++)
+        submit_step(streams[2], log, &length, i, 100);
+    CHECK_OK(dt_event_record(event, streams[2]));
+    dt_event_destroy(event);
+    CHECK(length == 64);
+    submit_failure(streams[2], 1);
+    end();
+}
+
+/* Memory */
+
+struct pattern {
+    uint32_t *data;
+    size_t count;
+    uint32_t value;
+    long sleep_us;
+};
+
+static dt_status run_write(void *arguments)
+{
+    const struct pattern *a = arguments;
+    if (a->sleep_us)
+        sleep_us(a->sleep_us);
+    for (size_t i = 0; i < a->count; i++)
+        a->data[i] = a->value;
+    return DT_OK;
+}
+
+static dt_status run_check(void *arguments)
+{
+    const struct pattern *a = arguments;
+    if (a->sleep_us)
+        sleep_us(a->sleep_us);
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->data[i] != a->value)
+            return dt_fail(DT_ERR_DEVICE, "element %zu of %zu is %u, not %u", i, a->count, a->data[i], a->value);
+    }
+    return DT_OK;
+}
+
+static struct pattern pattern_of(const struct dt_buffer *buffer, uint32_t value)
+{
+    return (struct pattern){.data = buffer->data, .count = buffer->bytes / 4, .value = value};
+}
+
+/* Live buffers are written on one stream and checked on another before they are freed there; memory that reached a new owner too early
+ * would show as somebody else's value. Few sizes, so that blocks do change hands, and pauses, so that the streams drift apart. */
+static void reuse_never_overlaps_live_data(void)
+{
+    enum { SLOTS = 24, ROUNDS = 6000 };
+    static const size_t sizes[] = {256, 4096, 60000, 65536, 70000, 262144, 270000};
+    struct {
+        struct dt_buffer buffer;
+        struct dt_event *written;
+        uint32_t value;
+    } slots[SLOTS] = {0};
+    begin();
+    srand(5);
+    for (int i = 0; i < SLOTS; i++)
+        CHECK_OK(dt_event_create(device, &slots[i].written));
+    for (int i = 0; i < ROUNDS; i++) {
+        struct dt_stream *stream = streams[rand() % STREAMS];
+        int at = rand() % SLOTS;
+        long pause_us = rand() % 40 == 0 ? 300 : 0;
+        struct dt_buffer *buffer = &slots[at].buffer;
+        if (buffer->data) {
+            struct pattern a = pattern_of(buffer, slots[at].value);
+            a.sleep_us = pause_us;
+            CHECK_OK(dt_stream_wait(stream, slots[at].written));
+            CHECK_OK(dt_cpu_submit(stream, "check", run_check, &a, sizeof a));
+            dt_free(stream, buffer);
+        } else {
+            slots[at].value = (uint32_t)i;
+            CHECK_OK(dt_alloc(stream, DT_WORKSPACE, sizes[(size_t)rand() % (sizeof sizes / sizeof sizes[0])], buffer));
+            struct pattern a = pattern_of(buffer, slots[at].value);
+            a.sleep_us = pause_us;
+            CHECK_OK(dt_cpu_submit(stream, "write", run_write, &a, sizeof a));
+            CHECK_OK(dt_event_record(slots[at].written, stream));
+        }
+    }
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_OK(dt_stream_synchronize(streams[i]));
+    for (int i = 0; i < SLOTS; i++) {
+        dt_event_destroy(slots[i].written);
+        if (i % 2)
+            dt_free(streams[0], &slots[i].buffer); /* the device frees the rest */
+    }
+    end();
+}
+
+static void another_streams_memory_is_waited_for(void)
+{
+    enum { BYTES = 1 << 20 };
+    struct gate gate = {0};
+    struct dt_buffer a, b, c;
+    begin();
+    CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, BYTES, &a));
+    void *first = a.data;
+    struct pattern late = pattern_of(&a, 1), check;
+    submit_gate(streams[0], &gate);
+    CHECK_OK(dt_cpu_submit(streams[0], "write", run_write, &late, sizeof late));
+    dt_free(streams[0], &a);
+    CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, BYTES, &c)); /* the same stream takes it back at once */
+    CHECK(c.data == first);
+    dt_free(streams[0], &c);
+    CHECK_OK(dt_alloc(streams[1], DT_WORKSPACE, BYTES - BYTES / 16, &b)); /* and a somewhat smaller buffer fits, too */
+    CHECK(b.data == first);
+    check = pattern_of(&b, 2);
+    CHECK_OK(dt_cpu_submit(streams[1], "write", run_write, &check, sizeof check));
+    sleep_us(2000);
+    atomic_store(&gate.open, 1);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK_OK(dt_cpu_submit(streams[1], "check", run_check, &check, sizeof check));
+    CHECK_OK(dt_stream_synchronize(streams[1]));
+    CHECK(dt_device_reserved_bytes(device) == BYTES);
+    dt_free(streams[1], &b);
+    CHECK_OK(dt_alloc(streams[1], DT_WORKSPACE, BYTES / 2, &b));
+    CHECK(b.data != first, "half of a block would be wasted");
+    dt_free(streams[1], &b);
+    end();
+}
+
+static long page_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* A training step in miniature: activations grow layer by layer and shrink again, with temporaries of other sizes in between. */
+static void run_training_step(size_t unit_bytes)
+{
+    enum { LAYERS = 12, SIZES = 3 };
+    static const size_t units[SIZES] = {1, 3, 4};
+    struct dt_buffer kept[LAYERS][SIZES], temporary;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        for (int i = 0; i < SIZES; i++) {
+            CHECK_OK(dt_alloc(streams[0], DT_ACTIVATIONS, units[i] * unit_bytes, &kept[layer][i]));
+            CHECK_OK(dt_zero(streams[0], kept[layer][i].data, kept[layer][i].bytes));
+        }
+    }
+    for (int layer = LAYERS - 1; layer >= 0; layer--) {
+        CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, 5 * unit_bytes, &temporary));
+        CHECK_OK(dt_zero(streams[0], temporary.data, temporary.bytes));
+        dt_free(streams[0], &temporary);
+        for (int i = 0; i < SIZES; i++)
+            dt_free(streams[0], &kept[layer][i]);
+    }
+}
+
+static void a_steady_step_touches_no_new_page(void)
+{
+    begin();
+    for (int step = 0; step < 3; step++)
+        run_training_step(100000);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    long before = page_faults();
+    for (int step = 0; step < 5; step++)
+        run_training_step(100000);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    long faults = page_faults() - before, pages = 5 * 12 * 8 * 100000 / 4096;
+    CHECK(faults < pages / 20, "%ld faults, %ld pages were used", faults, pages);
+    end();
+}
+
+/* Sizes that change all the time would pile up without giving back. */
+static void what_is_held_stays_near_the_peak(void)
+{
+    begin();
+    for (int step = 0; step < 12; step++) {
+        run_training_step(1000000 + (size_t)step * 400000);
+        CHECK_OK(dt_stream_synchronize(streams[0]));
+        struct dt_memory_usage usage;
+        dt_memory_usage(device, &usage);
+        uint64_t reserved = dt_device_reserved_bytes(device);
+        CHECK(reserved >= usage.current_total_bytes);
+        CHECK(reserved < usage.peak_total_bytes / 10 * 11 + (64 << 20), "step %d: %llu reserved, peak %llu", step,
+              (unsigned long long)reserved, (unsigned long long)usage.peak_total_bytes);
+    }
+    end();
+}
+
+static void a_refusal_by_the_system_is_out_of_memory(void)
+{
+    struct dt_device_options options = {.memory_limit_bytes = UINT64_MAX / 2, .threads = 1};
+    struct dt_buffer buffer;
+    struct dt_memory_usage usage;
+    CHECK_OK(dt_device_create("cpu", &options, &device));
+    CHECK_OK(dt_stream_create(device, "compute", &streams[0]));
+    CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, 1 << 20, &buffer));
+    dt_free(streams[0], &buffer);
+    CHECK(dt_alloc(streams[0], DT_WORKSPACE, (size_t)1 << 52, &buffer) == DT_ERR_OOM && !buffer.data);
+    CHECK(strstr(dt_error_message(), "refuses"), "%s", dt_error_message());
+    CHECK(dt_device_reserved_bytes(device) == 0, "what was free has been given back before giving up");
+    CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, 1 << 20, &buffer));
+    dt_memory_usage(device, &usage);
+    CHECK(usage.current_total_bytes == 1 << 20, "a refused allocation does not count");
+    dt_free(streams[0], &buffer);
+    dt_stream_destroy(streams[0]);
+    dt_device_destroy(device);
+}
+
+static void poison_fills_every_allocation(void)
+{
+    setenv("DTBENCH_POISON", "1", 1);
+    begin();
+    unsetenv("DTBENCH_POISON");
+    for (int i = 0; i < 8; i++) {
+        struct dt_buffer buffer;
+        CHECK_OK(dt_alloc(streams[i % 2], DT_WORKSPACE, i < 4 ? 3 << 20 : 1000, &buffer));
+        struct pattern a = pattern_of(&buffer, UINT32_MAX), dirt = pattern_of(&buffer, 7);
+        CHECK_OK(dt_cpu_submit(streams[i % 2], "check", run_check, &a, sizeof a));
+        CHECK_OK(dt_cpu_submit(streams[i % 2], "write", run_write, &dirt, sizeof dirt));
+        CHECK_OK(dt_stream_synchronize(streams[i % 2]));
+        dt_free(streams[i % 2], &buffer);
+    }
+    end();
+}
+
+static void ranks_share_the_processors(void)
+{
+    struct dt_device_options all = {0}, share = {.local_rank = 1, .local_size = 1 << 20};
+    struct dt_device *whole, *part;
+    struct dt_device_info info;
+    CHECK_OK(dt_device_create("cpu", &all, &whole));
+    CHECK_OK(dt_device_create("cpu", &share, &part));
+    CHECK(dt_cpu_threads(whole) >= 1 && dt_cpu_threads(part) == 1);
+    dt_device_info(whole, &info);
+    CHECK(info.threads == dt_cpu_threads(whole) && info.memory_bytes > 0 && strncmp(info.versions, "oneDNN ", 7) == 0, "%s", info.versions);
+    struct dt_stream *stream;
+    struct dt_buffer buffer;
+    CHECK_OK(dt_stream_create(part, "compute", &stream));
+    CHECK(dt_alloc(stream, DT_WORKSPACE, info.memory_bytes / 2, &buffer) == DT_ERR_OOM, "memory is shared as well");
+    dt_stream_destroy(stream);
+    dt_device_destroy(whole);
+    dt_device_destroy(part);
+}
+
+static const struct test_case cases[] = {
+    {"a stream keeps its order, also past its queue's length", a_stream_keeps_its_order},
+    {"events order streams", events_order_streams},
+    {"a wait means the record before it", a_wait_means_the_record_before_it},
+    {"elapsed is the stream's time", elapsed_is_the_streams_time},
+    {"a failure skips what follows and is told once", a_failure_skips_what_follows},
+    {"a failure is inherited through events", a_failure_is_inherited_through_events},
+    {"destroying waits for the queue", destroying_waits_for_the_queue},
+    {"reuse never overlaps live data", reuse_never_overlaps_live_data},
+    {"another stream's memory is waited for", another_streams_memory_is_waited_for},
+    {"a steady step touches no new page", a_steady_step_touches_no_new_page},
+    {"what is held stays near the peak", what_is_held_stays_near_the_peak},
+    {"a refusal by the system is out of memory", a_refusal_by_the_system_is_out_of_memory},
+    {"poison fills every allocation", poison_fills_every_allocation},
+    {"ranks share the processors and the memory", ranks_share_the_processors},
+};
+TEST_MAIN(cases)
