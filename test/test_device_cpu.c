@@ -414,7 +414,7 @@ static void what_is_held_stays_near_the_peak(void)
 {
     begin();
     for (int step = 0; step < 12; step++) {
-        run_training_step(1000000 + (size_t)step * 400000);
+        run_training_step(400000 + (size_t)step * 100000);
         CHECK_OK(dt_stream_synchronize(streams[0]));
         struct dt_memory_usage usage;
         dt_memory_usage(device, &usage);
