@@ -31,14 +31,14 @@ struct dt_refused_choice {
 struct dt_field {
     const char *path;
     enum dt_field_kind kind;
-    size_t offset, size; /* in the struct; size: of strings, bytes */
-    double min, max;     /* numbers: both allowed unless `above` / `below` say otherwise; strings: characters (code points) */
-    bool above, below;   /* the value must be > min, < max */
-    bool version_limit;  /* the range is this version's, not the design's: said in the error */
-    const char *(*choice)(int index);         /* enums, and strings with a fixed list: names, NULL after the last */
-    const struct dt_refused_choice *refused;  /* ends with a NULL name; or NULL */
-    const char *initial;                      /* the default, as JSON; NULL: none (numbers 0, strings empty) */
-    const char *description;                  /* for help and the schema */
+    size_t offset, size;              /* in the struct; size: of strings, bytes */
+    double min, max;                  /* numbers: both allowed unless `above` / `below` say otherwise; strings: characters (code points) */
+    bool above, below;                /* the value must be > min, < max */
+    bool version_limit;               /* the range is this version's, not the design's: said in the error */
+    const char *(*choice)(int index); /* enums, and strings with a fixed list: names, NULL after the last */
+    const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
+    const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
+    const char *description;                 /* for help and the schema */
 };
 
 struct dt_table {
@@ -86,7 +86,8 @@ struct dt_sweep {
 dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object, const char *where, struct dt_sweep *out);
 
 /* Read combination `index` of the sweep over `target` and `given`, which dt_config_read filled from the config itself. */
-dt_status dt_sweep_read(const struct dt_table *table, const struct dt_sweep *sweep, int index, const char *where, void *target, bool *given);
+dt_status dt_sweep_read(const struct dt_table *table, const struct dt_sweep *sweep, int index, const char *where, void *target,
+                        bool *given);
 
 /* 'combination 2 of 3 (paradigm="pdp")', for errors; "" without a sweep. */
 void dt_sweep_describe(const struct dt_sweep *sweep, int index, char *text, size_t text_bytes);
