@@ -238,6 +238,43 @@ static void a_failure_is_inherited_through_events(void)
     end();
 }
 
+static bool has_passed(const struct dt_event *event)
+{
+    int64_t ns;
+    return dt_event_elapsed_ns(event, event, &ns) == DT_OK;
+}
+
+/* Both streams are held up by gates until everything is queued and the source has failed. */
+static void only_the_first_failure_counts_and_only_what_follows_it(void)
+{
+    int log[8], length = 0;
+    struct gate gates[2] = {{0}, {0}};
+    struct dt_event *before, *after;
+    begin();
+    CHECK_OK(dt_event_create(device, &before));
+    CHECK_OK(dt_event_create(device, &after));
+    CHECK_OK(dt_event_record(before, streams[0]));
+    submit_failure(streams[0], 1);
+    CHECK_OK(dt_event_record(after, streams[0]));
+    submit_gate(streams[1], &gates[0]);
+    CHECK_OK(dt_stream_wait(streams[1], before));
+    submit_step(streams[1], log, &length, 1, 0);
+    submit_gate(streams[2], &gates[1]);
+    submit_failure(streams[2], 2);
+    CHECK_OK(dt_stream_wait(streams[2], after));
+    while (!has_passed(after))
+        sleep_us(100);
+    atomic_store(&gates[0].open, 1);
+    CHECK_OK(dt_stream_synchronize(streams[1]));
+    CHECK(length == 1, "the mark before the failure is good although the failure was there first");
+    atomic_store(&gates[1].open, 1);
+    CHECK(dt_stream_synchronize(streams[2]) == DT_ERR_COMM && strstr(dt_error_message(), "rank 2"), "%s", dt_error_message());
+    CHECK(dt_stream_synchronize(streams[0]) == DT_ERR_COMM && strstr(dt_error_message(), "rank 1"), "%s", dt_error_message());
+    dt_event_destroy(before);
+    dt_event_destroy(after);
+    end();
+}
+
 static void destroying_waits_for_the_queue(void)
 {
     int log[64], length = 0;
@@ -426,6 +463,21 @@ static void what_is_held_stays_near_the_peak(void)
     end();
 }
 
+/* The host is whole steps ahead and has given blocks back that the stream has not even begun to use: a fault where that comes too early. */
+static void memory_is_given_back_in_stream_order(void)
+{
+    struct gate gate = {0};
+    begin();
+    submit_gate(streams[0], &gate);
+    for (int step = 0; step < 6; step++)
+        run_training_step(400000 + (size_t)step * 100000);
+    uint64_t ahead = dt_device_reserved_bytes(device);
+    atomic_store(&gate.open, 1);
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    CHECK(dt_device_reserved_bytes(device) < ahead, "%llu", (unsigned long long)ahead);
+    end();
+}
+
 static void a_refusal_by_the_system_is_out_of_memory(void)
 {
     struct dt_device_options options = {.memory_limit_bytes = UINT64_MAX / 2, .threads = 1};
@@ -489,11 +541,13 @@ static const struct test_case cases[] = {
     {"elapsed is the stream's time", elapsed_is_the_streams_time},
     {"a failure skips what follows and is told once", a_failure_skips_what_follows},
     {"a failure is inherited through events", a_failure_is_inherited_through_events},
+    {"only the first failure counts, and only for what follows it", only_the_first_failure_counts_and_only_what_follows_it},
     {"destroying waits for the queue", destroying_waits_for_the_queue},
     {"reuse never overlaps live data", reuse_never_overlaps_live_data},
     {"another stream's memory is waited for", another_streams_memory_is_waited_for},
     {"a steady step touches no new page", a_steady_step_touches_no_new_page},
     {"what is held stays near the peak", what_is_held_stays_near_the_peak},
+    {"memory is given back in stream order", memory_is_given_back_in_stream_order},
     {"a refusal by the system is out of memory", a_refusal_by_the_system_is_out_of_memory},
     {"poison fills every allocation", poison_fills_every_allocation},
     {"ranks share the processors and the memory", ranks_share_the_processors},
