@@ -127,7 +127,8 @@ static bool in_srun_step(void)
 
 static dt_status read_srun(struct dt_world *out)
 {
-    /* In a step SLURM_NTASKS is the step's size, unless an older variable of the job shines through; STEP_NUM_TASKS is always the step's. */
+    /* In a step SLURM_NTASKS is the step's size, unless an older variable of the job shines through; STEP_NUM_TASKS is always the step's.
+     */
     const char *size = value_of("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     DT_TRY(read_number("SLURM_PROCID", &out->rank));
     DT_TRY(read_number(size, &out->size));
@@ -162,10 +163,11 @@ static dt_status check_against_mpirun(const struct dt_world *torchrun)
         return DT_OK;
     DT_TRY(read_place(&openmpi_variables, &mpirun));
     if (mpirun.rank != torchrun->rank || mpirun.size != torchrun->size)
-        return dt_fail(DT_ERR_WORLD,
-                       "RANK=%d and WORLD_SIZE=%d contradict OMPI_COMM_WORLD_RANK=%d and OMPI_COMM_WORLD_SIZE=%d: unset the former, or start "
-                       "the ranks without mpirun",
-                       torchrun->rank, torchrun->size, mpirun.rank, mpirun.size);
+        return dt_fail(
+            DT_ERR_WORLD,
+            "RANK=%d and WORLD_SIZE=%d contradict OMPI_COMM_WORLD_RANK=%d and OMPI_COMM_WORLD_SIZE=%d: unset the former, or start "
+            "the ranks without mpirun",
+            torchrun->rank, torchrun->size, mpirun.rank, mpirun.size);
     return DT_OK;
 }
 

@@ -101,9 +101,10 @@ static void lengths_and_aliases(void)
                     char *whole = out - width, saved[sizeof space];
                     memcpy(saved, whole, sizeof saved);
                     isa->sum[dtype](out, x, y, count, 1.0f);
-                    CHECK(differences(isa, (enum dt_dtype)dtype, out, (char *)before_a + width, (char *)before_b + width, count, 1.0f) == 0);
-                    CHECK(memcmp(whole, saved, width) == 0 && memcmp(out + count * width, saved + (count + 1) * width,
-                                                                     sizeof saved - (count + 1) * width) == 0,
+                    CHECK(differences(isa, (enum dt_dtype)dtype, out, (char *)before_a + width, (char *)before_b + width, count, 1.0f) ==
+                          0);
+                    CHECK(memcmp(whole, saved, width) == 0 &&
+                              memcmp(out + count * width, saved + (count + 1) * width, sizeof saved - (count + 1) * width) == 0,
                           "%s: wrote outside [%zu]", isa->name, count);
                 }
             }
