@@ -3,30 +3,22 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The value of an assignment: JSON where it is JSON, else the text itself. A field that takes strings takes 123 and null as text too. */
 static dt_status parse_assigned(const struct dt_field *field, const char *text, const char *label, struct cJSON **out)
 {
-    char *printed;
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
     if (dt_json_parse(text, strlen(text), label, out) == DT_OK) {
         if (!wants_string || cJSON_IsString(*out))
             return DT_OK;
         dt_json_destroy(*out);
     }
-    *out = NULL;
-    struct cJSON *string = cJSON_CreateString(text);
-    if (!string)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
-    /* Printed and read again: the bytes of a command line need not be UTF-8. */
-    dt_status status = dt_json_print(string, DT_JSON_COMPACT, &printed);
-    dt_json_destroy(string);
-    DT_TRY(status);
-    status = dt_json_parse(printed, strlen(printed), label, out);
-    free(printed);
-    return status;
+    for (const char *c = text, *end = text + strlen(text); c < end; c += dt_utf8_bytes(c, end))
+        if (dt_utf8_bytes(c, end) == 0) /* the bytes of a command line may be anything */
+            return dt_fail(DT_ERR_INVALID, "%s: byte 0x%02X is not valid UTF-8", label, (unsigned char)*c);
+    *out = cJSON_CreateString(text);
+    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
 /* What a path has below `above`: "dtype" for model.dtype below model; NULL when it is not below. */

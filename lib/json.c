@@ -113,11 +113,11 @@ static dt_status put_code_point(struct parser *p, unsigned code)
     return put(p, (unsigned char)(0x80 | (code & 0x3F)));
 }
 
-/* Bytes of the UTF-8 sequence at `at`, 0 when it is not one (Unicode 15, table 3-7: no overlong forms, no surrogates, at most U+10FFFF). */
-static size_t utf8_bytes(const char *at, const char *end)
+/* Unicode 15, table 3-7: no overlong forms, no surrogates, at most U+10FFFF. */
+size_t dt_utf8_bytes(const char *text, const char *end)
 {
-    const unsigned char *s = (const unsigned char *)at;
-    size_t left = (size_t)(end - at), count = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+    const unsigned char *s = (const unsigned char *)text;
+    size_t left = (size_t)(end - text), count = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
     if (count == 0 || count > left)
         return 0;
     for (size_t i = 1; i < count; i++)
@@ -195,7 +195,7 @@ static dt_status parse_string(struct parser *p, const struct place *place)
             }
             continue;
         }
-        size_t bytes = utf8_bytes(p->at, p->end);
+        size_t bytes = dt_utf8_bytes(p->at, p->end);
         if (bytes == 0)
             return fail(p, place, p->at, "byte 0x%02X is not valid UTF-8", c);
         for (size_t i = 0; i < bytes; i++)

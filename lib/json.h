@@ -31,7 +31,8 @@ dt_status dt_read_file(const char *path, char **out_text, size_t *out_length);
 /* How to print. SORTED orders keys by their bytes at every level: with no INDENT this is the canonical form that hashes are made of. */
 enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2 };
 
-/* Numbers are printed with as few digits as read back to the same double; NaN and infinities become null. Owner: the caller, free.
+/* Numbers are printed with as few digits as read back to the same double; NaN and infinities become null, and bytes that are not UTF-8
+ * (of a file's name, of the environment) U+FFFD. Owner: the caller, free.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_json_print(const struct cJSON *value, int style, char **out_text);
 
@@ -41,6 +42,9 @@ void dt_format_float(float value, char *text, size_t text_bytes);
 
 /* A value in an error text: compact, one line, cut to fit with "...". */
 void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes);
+
+/* Bytes of the UTF-8 sequence that begins at text < end; 0 when it is not one. */
+size_t dt_utf8_bytes(const char *text, const char *end);
 
 /* FNV-1a, 64 bits. Source: Fowler, Noll, Vo; RFC 9923. */
 uint64_t dt_hash_fnv1a(const void *bytes, size_t count);

@@ -49,9 +49,11 @@ static void put_line_break(struct text *t, int style, int depth)
 
 static void put_string(struct text *t, const char *string)
 {
+    const char *end = string + strlen(string);
     put_text(t, "\"");
-    for (const char *c = string; *c; c++) {
+    for (const char *c = string; c < end;) {
         char escape[8];
+        size_t bytes = dt_utf8_bytes(c, end);
         switch (*c) {
         case '"': put_text(t, "\\\""); break;
         case '\\': put_text(t, "\\\\"); break;
@@ -59,13 +61,16 @@ static void put_string(struct text *t, const char *string)
         case '\r': put_text(t, "\\r"); break;
         case '\t': put_text(t, "\\t"); break;
         default:
-            if ((unsigned char)*c < 0x20) {
+            if (bytes == 0) {
+                put_text(t, "\xEF\xBF\xBD");
+            } else if (bytes == 1 && *c < 0x20) {
                 snprintf(escape, sizeof escape, "\\u%04x", (unsigned char)*c);
                 put_text(t, escape);
             } else {
-                put_bytes(t, c, 1);
+                put_bytes(t, c, bytes);
             }
         }
+        c += bytes ? bytes : 1;
     }
     put_text(t, "\"");
 }

@@ -16,7 +16,8 @@ struct dt_record_file;
 
 enum { DT_RECORD_SCHEMA_VERSION = 1 };
 
-/* One record before it is JSON. Unknown numbers are NaN, unknown pointers NULL: both become null. Everything is the caller's and only read. */
+/* One record before it is JSON. Unknown numbers are NaN, unknown pointers NULL: both become null. All of it is the caller's, and only
+ * read. */
 struct dt_record {
     const char *config_json; /* the resolved config, an object (experiment_to_json) */
     const char *config_hash;

@@ -1,7 +1,7 @@
 /* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/experiment_parse.h.
  *
- * The JSON names, defaults and ranges stand in one table (schedules/experiment_fields.c); configs/schema/config.schema.json repeats them and a
- * test holds the two together. */
+ * The JSON names, defaults and ranges stand in one table (schedules/experiment_fields.c); configs/schema/config.schema.json repeats them
+ * and a test holds the two together. */
 #ifndef SCHEDULES_EXPERIMENT_H
 #define SCHEDULES_EXPERIMENT_H
 
@@ -44,7 +44,7 @@ struct experiment {
         double learning_rate, beta1, beta2, epsilon;
     } optimizer;
     enum loss_kind loss;
-    double loss_scaling; /* gradients of the loss are multiplied by it and divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
+    double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
     uint64_t seed;
     struct {
         int warmup, timed;
