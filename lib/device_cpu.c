@@ -144,6 +144,11 @@ dt_status dt_cpu_submit(struct dt_stream *stream, const char *label, dt_cpu_task
     return DT_OK;
 }
 
+void dt_cpu_stream_exchanges(struct dt_stream *stream)
+{
+    ((struct cpu_stream *)stream)->exchanges = true;
+}
+
 int dt_cpu_threads(const struct dt_device *device)
 {
     return ((const struct cpu_device *)device)->threads;

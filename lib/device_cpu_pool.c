@@ -99,10 +99,10 @@ static dt_status add_bin(struct cpu_pool *pool, size_t bytes)
 }
 
 /* The block of this bin that costs `stream` least: its own latest (warm in the caches, nothing to wait for), else one that its stream has
- * passed, else the oldest. */
+ * passed, else the oldest that may be waited for. NULL if there is none. */
 static struct cpu_block *best_of_bin(const struct cpu_bin *bin, struct cpu_stream *stream)
 {
-    struct cpu_block *oldest = NULL;
+    struct cpu_block *oldest = NULL, *pending = NULL;
     for (struct cpu_block *block = bin->newest; block; block = block->next) {
         if (block->freed_on == stream)
             return block;
@@ -111,8 +111,10 @@ static struct cpu_block *best_of_bin(const struct cpu_bin *bin, struct cpu_strea
     for (struct cpu_block *block = oldest; block; block = block->previous) {
         if (dt_cpu_stream_has_passed(block->freed_on, block->freed_number))
             return block;
+        if (!pending && !block->freed_on->exchanges)
+            pending = block;
     }
-    return oldest;
+    return pending;
 }
 
 static struct cpu_block *take_cached(struct cpu_pool *pool, struct cpu_stream *stream, size_t bytes)

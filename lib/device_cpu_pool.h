@@ -5,8 +5,9 @@
  * wait for that place. So a training step that repeats its allocations touches no new page after the first, and what is mapped stays near
  * the ledger's peak although the host runs ahead.
  *
- * A wait added for reuse always refers to earlier work of this rank's program. Two streams that both exchange messages, and that rely on
- * going on independently of each other, must therefore not pass memory between them while messages are under way. */
+ * A wait added for reuse refers to earlier work of this rank's program, and collectives come in the same order in the programs of all their
+ * ranks: so such waits close no circle. Messages between two ranks do not have that order (each may send before it receives), so nobody is
+ * made to wait for a stream that exchanges them: its memory goes to others once it has been passed. */
 #ifndef DT_LIB_DEVICE_CPU_POOL_H
 #define DT_LIB_DEVICE_CPU_POOL_H
 

@@ -38,6 +38,7 @@ struct cpu_stream {
     pthread_t thread;
     int threads;           /* of one kernel */
     bool running;          /* host only: false once stopped */
+    bool exchanges;        /* host only: see dt_cpu_stream_exchanges */
     struct cpu_entry *ring;
     uint64_t reported;     /* host only: failures up to this entry have been returned */
 

@@ -50,6 +50,7 @@ static void reuse_never_overlaps_live_data(void)
         uint32_t value;
     } slots[SLOTS] = {0};
     begin();
+    dt_cpu_stream_exchanges(streams[2]);
     srand(5);
     for (int i = 0; i < SLOTS; i++)
         CHECK_OK(dt_event_create(device, &slots[i].written));
@@ -112,6 +113,33 @@ static void another_streams_memory_is_waited_for(void)
     CHECK_OK(dt_alloc(streams[1], DT_WORKSPACE, BYTES / 2, &b));
     CHECK(b.data != first, "half of a block would be wasted");
     dt_free(streams[1], &b);
+    end();
+}
+
+/* Otherwise two ranks that each send before they receive could wait for each other through their memory. */
+static void nobody_waits_for_a_stream_that_exchanges(void)
+{
+    enum { BYTES = 1 << 20 };
+    struct gate gate = {0};
+    struct dt_buffer a, b;
+    begin();
+    dt_cpu_stream_exchanges(streams[1]);
+    CHECK_OK(dt_alloc(streams[1], DT_ACTIVATIONS, BYTES, &a));
+    void *sent = a.data;
+    submit_gate(streams[1], &gate);
+    dt_free(streams[1], &a);
+    CHECK_OK(dt_alloc(streams[0], DT_ACTIVATIONS, BYTES, &b));
+    CHECK(b.data != sent);
+    CHECK_OK(dt_stream_synchronize(streams[0])); /* while the gate is shut */
+    CHECK_OK(dt_alloc(streams[1], DT_ACTIVATIONS, BYTES, &a));
+    CHECK(a.data == sent, "the stream itself need not wait");
+    dt_free(streams[1], &a);
+    atomic_store(&gate.open, 1);
+    CHECK_OK(dt_stream_synchronize(streams[1]));
+    CHECK_OK(dt_alloc(streams[2], DT_ACTIVATIONS, BYTES, &a));
+    CHECK(a.data == sent, "nor does another once it has been passed");
+    dt_free(streams[2], &a);
+    dt_free(streams[0], &b);
     end();
 }
 
@@ -249,6 +277,7 @@ static void ranks_share_the_processors(void)
 static const struct test_case cases[] = {
     {"reuse never overlaps live data", reuse_never_overlaps_live_data},
     {"another stream's memory is waited for", another_streams_memory_is_waited_for},
+    {"nobody waits for a stream that exchanges messages", nobody_waits_for_a_stream_that_exchanges},
     {"a steady step touches no new page", a_steady_step_touches_no_new_page},
     {"what is held stays near the peak", what_is_held_stays_near_the_peak},
     {"memory is given back in stream order", memory_is_given_back_in_stream_order},
