@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""dtbench against PyTorch: the same small GPT, the same weights and tokens, the same losses.
+"""dtbench against PyTorch: the same small GPT, the same weights, tokens and dropout masks, the same losses.
 
-Weights and tokens are made here a second time, from the description in lib/random.h and gpt/layout.h; the model is
-scripts/peers/pytorch_gpt.py's in double precision with its dropout off. Usage: test_peer.py DTBENCH; prints TAP.
+Weights, tokens and masks are made here a second time, from the description in lib/random.h and gpt/layout.h; the model is
+scripts/peers/pytorch_gpt.py's in double precision. Usage: test_peer.py DTBENCH; prints TAP.
 """
 import json
 import os
@@ -26,7 +26,7 @@ import pytorch_gpt
 SEED = 20260117 + (3 << 32)  # both words of the key in use
 LAYERS, HEADS, HIDDEN, VOCAB, BLOCK, BATCH = 3, 3, 48, 211, 20, 3
 WARMUP, TIMED = 2, 4
-WEIGHT, TOKEN = 1, 2  # purposes
+WEIGHT, TOKEN, DROPOUT, ATTENTION = 1, 2, 3, 4  # purposes
 LOW = numpy.uint64(0xFFFFFFFF)
 
 
@@ -62,9 +62,44 @@ def tokens(sample):
     return [int(word) * VOCAB >> 32 for word in words(TOKEN, sample, BLOCK + 1)]
 
 
-def make_model():
+class Dropout(torch.nn.Module):
+    """Dropout with dtbench's own masks: 16 bits of Philox for each element, eight elements of a row from one block."""
+
+    first_sample = 0  # global number of the batch's first sample; all of a model's dropouts share it
+
+    def __init__(self, purpose, layer, probability):
+        super().__init__()
+        self.purpose, self.layer = purpose, layer
+        self.threshold = int(probability * 65536 + 0.5)
+
+    def forward(self, x):
+        if self.purpose == ATTENTION:
+            samples, heads, rows, columns = x.shape
+        else:
+            (samples, rows, columns), heads = x.shape, 1
+        index = [i.astype(numpy.uint64) for i in numpy.indices((samples, heads, rows, (columns + 7) // 8)).reshape(4, -1)]
+        counter = [
+            (index[1] << numpy.uint64(20)) | index[3],
+            index[2],
+            index[0] + numpy.uint64(Dropout.first_sample),
+            numpy.full_like(index[0], self.purpose << 24 | self.layer),
+        ]
+        block = philox(SEED, counter).T  # [.., 4 words]
+        halves = numpy.stack([block & numpy.uint64(0xFFFF), block >> numpy.uint64(16)], axis=2)
+        bits = halves.reshape(samples, heads, rows, -1)[..., :columns]
+        mask = (bits >= self.threshold) * (65536.0 / (65536.0 - self.threshold))
+        return x * torch.from_numpy(mask.reshape(tuple(x.shape)))
+
+
+def make_model(dropout):
     """The model with dtbench's initial weights. Layers: embedding, three per block, final norm, head; ids as in gpt/layout.c."""
     model = pytorch_gpt.GPT(LAYERS, HEADS, HIDDEN, VOCAB, BLOCK, 0.0).double()
+    if dropout:
+        model.dropout = Dropout(DROPOUT, 0, dropout)
+        for number, block in enumerate(model.blocks):
+            block.attention.weights_dropout = Dropout(ATTENTION, 1 + 3 * number, dropout)
+            block.attention.branch_dropout = Dropout(DROPOUT, 1 + 3 * number, dropout)
+            block.dropout = Dropout(DROPOUT, 3 + 3 * number, dropout)
     pytorch_gpt.initialise(model)  # biases and gains; the matrices follow
     placed = {"tokens.weight": 0, "positions": 1, "head.weight": (3 * LAYERS + 2) * 16}
     for block in range(LAYERS):
@@ -84,26 +119,28 @@ def make_model():
     return model
 
 
-def peer_losses(optimizer_name, options):
+def peer_losses(case):
     torch.set_num_threads(1)
-    model = make_model()
-    if optimizer_name == "sgd":
-        optimizer = torch.optim.SGD(model.parameters(), lr=options["learning_rate"])
+    model = make_model(case["dropout"])
+    if case["optimizer"]["name"] == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), lr=case["optimizer"]["learning_rate"])
     else:
-        optimizer = torch.optim.Adam(model.parameters(), lr=options["learning_rate"], betas=(0.9, 0.95), eps=1e-8)
+        o = case["optimizer"]
+        optimizer = torch.optim.Adam(model.parameters(), lr=o["learning_rate"], betas=(o["beta1"], o["beta2"]), eps=o["epsilon"])
     losses = []
     for step in range(WARMUP + TIMED):
+        Dropout.first_sample = step * BATCH
         samples = torch.tensor([tokens(step * BATCH + i) for i in range(BATCH)])
         losses.append(pytorch_gpt.train_step(model, optimizer, samples[:, :-1], samples[:, 1:].contiguous()))
     return losses
 
 
-def dtbench_losses(program, folder, attention, optimizer_name, options):
+def dtbench_losses(program, folder, case):
     config = {
         "name": "peer", "device": "cpu", "world_size": 1, "paradigm": "none", "batch_size": BATCH, "seed": SEED, "threads": 1,
         "model": {"layers": LAYERS, "heads": HEADS, "hidden": HIDDEN, "vocab_size": VOCAB, "block_size": BLOCK, "dtype": "fp32",
-                  "dropout": 0, "attention": attention},
-        "optimizer": dict(options, name=optimizer_name), "steps": {"warmup": WARMUP, "timed": TIMED},
+                  "dropout": case["dropout"], "attention": case["attention"]},
+        "optimizer": case["optimizer"], "steps": {"warmup": WARMUP, "timed": TIMED},
     }
     path, records = os.path.join(folder, "peer.json"), os.path.join(folder, "peer.jsonl")
     if os.path.exists(records):
@@ -120,18 +157,20 @@ def dtbench_losses(program, folder, attention, optimizer_name, options):
 
 def main():
     program = sys.argv[1]
-    sgd = {"learning_rate": 0.5}
-    adam = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8}
-    cases = [("fused", "sgd", sgd), ("unfused", "sgd", sgd), ("fused", "adam", adam), ("unfused", "adam", adam)]
-    expected = {name: peer_losses(name, options) for name, options in (("sgd", sgd), ("adam", adam))}
+    sgd = {"name": "sgd", "learning_rate": 0.5}
+    adam = {"name": "adam", "learning_rate": 0.003, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8}
+    cases = [
+        {"optimizer": optimizer, "dropout": dropout, "attention": attention}
+        for optimizer, dropout in ((sgd, 0), (adam, 0), (sgd, 0.15))
+        for attention in ("fused", "unfused")
+    ]
     failed = False
     print(f"1..{len(cases)}")
     with tempfile.TemporaryDirectory() as folder:
-        for number, (attention, optimizer_name, options) in enumerate(cases, 1):
+        for number, case in enumerate(cases, 1):
             problem = None
-            theirs = expected[optimizer_name]
             try:
-                ours = dtbench_losses(program, folder, attention, optimizer_name, options)
+                theirs, ours = peer_losses(case), dtbench_losses(program, folder, case)
                 worst = max(abs(a - b) / b for a, b in zip(ours, theirs))
                 if len(ours) != len(theirs) or not worst <= 1e-5:
                     problem = f"losses {ours} instead of {theirs}"
@@ -140,7 +179,8 @@ def main():
             if problem:
                 print("# " + problem.replace("\n", "\n# "))
                 failed = True
-            print(f"{'not ok' if problem else 'ok'} {number} - {attention} attention, {optimizer_name}: {len(theirs)} losses as PyTorch's")
+            print(f"{'not ok' if problem else 'ok'} {number} - losses as PyTorch's: {case['optimizer']['name']}, {case['attention']} attention, "
+                  f"dropout {case['dropout']}")
     sys.exit(failed)
 
 

@@ -38,6 +38,7 @@ expect() {
     fi
 }
 
+# shellcheck disable=SC2317 # called through expect
 is_png() { [ "$(head -c 4 "$1" 2>/dev/null | od -An -tx1 | tr -d ' \n')" = 89504e47 ]; }
 
 record() { # record PARADIGM STATUS METRICS LOSSES
