@@ -179,6 +179,9 @@ dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefi
             nearest = table->fields[i].path;
         }
     }
+    int from_sweep = *prefix ? 0 : 2 * dt_edit_distance(key, "sweep"); /* the one key that is in no table */
+    if (from_sweep > 0 && from_sweep < least && dt_looks_like(key, "sweep"))
+        return dt_fail(DT_ERR_INVALID, "%s: unknown key; did you mean \"sweep\"?", label);
     if (nearest) {
         /* A key that resembles an object's name means the object. */
         int bytes = (int)strcspn(nearest, ".");
