@@ -50,7 +50,8 @@ bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 /* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */
 const char *dt_device_kind_name(int index);
 
-/* options NULL: all zero. Owner: the caller, who destroys. Errors: DT_ERR_UNAVAILABLE with the reason, DT_ERR_INVALID for an unknown kind, DT_ERR_DEVICE. */
+/* options NULL: all zero. Owner: the caller, who destroys.
+ * Errors: DT_ERR_UNAVAILABLE with the reason, DT_ERR_INVALID for an unknown kind, DT_ERR_DEVICE. */
 dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out);
 void dt_device_destroy(struct dt_device *device); /* waits for its streams; takes NULL. Streams and events are destroyed before it. */
 

@@ -27,7 +27,7 @@ struct dt_device_backend {
     const char *kind;
     bool (*available)(char *reason, size_t reason_bytes); /* writes `reason` only where it returns false */
     dt_status (*create)(const struct dt_device_options *options, struct dt_device **out);
-    void (*destroy)(struct dt_device *device); /* frees streams and buffers that are left, too */
+    void (*destroy)(struct dt_device *device);                                /* frees streams and buffers that are left, too */
     void (*info)(const struct dt_device *device, struct dt_device_info *out); /* all but kind; *out is zeroed */
     uint64_t (*reserved_bytes)(const struct dt_device *device);
 

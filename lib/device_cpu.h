@@ -12,9 +12,9 @@ typedef dt_status (*dt_cpu_task)(void *arguments);
 enum { DT_CPU_ARGUMENT_BYTES = 256 };
 dt_status dt_cpu_submit(struct dt_stream *stream, const char *label, dt_cpu_task task, const void *arguments, size_t arguments_bytes);
 
-/* Say, before the first of them is queued, that `stream` exchanges messages with single peers (send, receive). Its tasks may then wait for a
- * peer that waits for another stream of this rank. Where only the program orders the streams, memory must not: what is freed on `stream`
- * goes to other streams only once it has been passed, and never makes them wait. */
+/* Say, before the first of them is queued, that `stream` exchanges messages with single peers (send, receive). Its tasks may then wait for
+ * a peer that waits for another stream of this rank; so memory must not order streams beyond what the program does: what is freed on
+ * `stream` goes to other streams only once it has been passed, and never makes them wait. */
 void dt_cpu_stream_exchanges(struct dt_stream *stream);
 
 /* Threads that one kernel on this device may use. */

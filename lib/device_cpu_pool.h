@@ -20,7 +20,7 @@ struct cpu_block {
     size_t bytes;
     struct cpu_stream *freed_on; /* where, and after which entry, it became free */
     uint64_t freed_number;
-    uint64_t freed_order;        /* count of frees, to find the oldest */
+    uint64_t freed_order; /* count of frees, to find the oldest */
     struct cpu_block *previous, *next;
 };
 

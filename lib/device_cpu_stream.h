@@ -36,16 +36,16 @@ struct cpu_stream {
     struct dt_stream base;
     struct cpu_stream *next; /* the device's list. A stopped stream stays in it, as events and freed blocks may still name it */
     pthread_t thread;
-    int threads;           /* of one kernel */
-    bool running;          /* host only: false once stopped */
-    bool exchanges;        /* host only: see dt_cpu_stream_exchanges */
+    int threads;    /* of one kernel */
+    bool running;   /* host only: false once stopped */
+    bool exchanges; /* host only: see dt_cpu_stream_exchanges */
     struct cpu_entry *ring;
-    uint64_t reported;     /* host only: failures up to this entry have been returned */
+    uint64_t reported; /* host only: failures up to this entry have been returned */
 
     pthread_mutex_t mutex; /* guards what follows, and an entry's ownership: [passed, queued) is the thread's, the rest the host's */
     pthread_cond_t added, advanced;
     uint64_t queued, passed;
-    int waiting;           /* threads in `advanced` */
+    int waiting; /* threads in `advanced` */
     bool idle, stop;
     struct cpu_failure failure;
 };

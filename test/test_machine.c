@@ -7,8 +7,13 @@
 
 static char root[64];
 static const char *const directories[] = {"", "/memory", "/memory/job", "/memory/job/step", "/cpu", "/cpu/box"};
-static const char *const files[] = {"/memory.max", "/cpu.max", "/memory/memory.limit_in_bytes", "/memory/job/memory.limit_in_bytes",
-                                    "/memory/job/step/memory.limit_in_bytes", "/cpu/box/cpu.cfs_quota_us", "/cpu/box/cpu.cfs_period_us",
+static const char *const files[] = {"/memory.max",
+                                    "/cpu.max",
+                                    "/memory/memory.limit_in_bytes",
+                                    "/memory/job/memory.limit_in_bytes",
+                                    "/memory/job/step/memory.limit_in_bytes",
+                                    "/cpu/box/cpu.cfs_quota_us",
+                                    "/cpu/box/cpu.cfs_period_us",
                                     "/membership"};
 
 static const char *path_of(const char *name)
