@@ -197,6 +197,8 @@ static dt_status add_to_group(struct mpi_comm *comm, const struct dt_comm_operat
 static dt_status mpi_queue(struct dt_comm *base, const struct dt_comm_operation *operation)
 {
     struct mpi_comm *comm = mpi_of(base);
+    if (operation->kind == DT_COMM_SEND || operation->kind == DT_COMM_RECV)
+        dt_cpu_stream_exchanges(operation->stream);
     if (comm->grouping)
         return add_to_group(comm, operation);
     struct task_arguments a = {comm, *operation};
