@@ -68,7 +68,7 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
 /* A sweep: "sweep": {path: [value, ...], ...}. The product of the lists is run, the first path outermost (it changes slowest). A path is
  * dotted ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at an object's path ("model": [{...}, {...}]) merges each
  * object into the config's own. Two axes must not set the same key. At most DT_SWEEP_MAX combinations. */
-enum { DT_SWEEP_MAX = 100000, DT_SWEEP_MAX_AXES = 32 };
+enum { DT_SWEEP_MAX = 100000, DT_SWEEP_MAX_AXES = 64 };
 
 struct dt_sweep_axis {
     char path[96];

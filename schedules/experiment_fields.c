@@ -101,8 +101,8 @@ static const struct dt_field fields[] = {
      .description = "Sequence length T."},
     {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dtype_choice, .initial = "\"fp16\"",
      .description = "Parameters, gradients, activations and messages."},
-    {"model.dropout", DT_FIELD_FLOAT, AT(model.dropout), .min = 0, .max = 1, .below = true, .initial = "0.1",
-     .description = "Probability with which the embedding, attention weights and residual branches are dropped."},
+    {"model.dropout", DT_FIELD_FLOAT, AT(model.dropout), .min = 0, .max = 0.999, .initial = "0.1",
+     .description = "Probability with which elements of the embedding, the attention weights and the residual branches are dropped."},
     {"model.attention", DT_FIELD_ENUM, AT(model.attention), .choice = attention_choice, .initial = "\"fused\"",
      .description = "fused does not store the T x T weights; unfused, the study's, does."},
 

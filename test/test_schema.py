@@ -1,0 +1,255 @@
+"""The JSON Schemas and the program held together.
+
+Usage: test_schema.py CONFIG_VERDICT SOURCE_ROOT. Makes a few thousand configs, each off by one thing, and asks the schema and the parser
+about each: they must agree, but for the rules named in BEYOND_SCHEMA. Exit status 77 (skipped) without python3-jsonschema.
+"""
+import collections
+import copy
+import glob
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: python3-jsonschema is not installed")
+    sys.exit(77)
+
+# What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
+BEYOND_SCHEMA = {
+    "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
+    "one device": r"world_size: \d+ ranks, but paradigm \"none\"",
+    "stages divide the ranks": r"pipeline\.stages: \d+ does not divide world_size",
+    "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
+    "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks of the pipeline's",
+    "micro-batches of at least one sample": r"micro_batches: \d+ is more than batch_size",
+    "micro-batches without pipeline and shards": r"micro_batches: \d+ needs paradigm",
+    "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
+    "tensors that have a size": r"batch_size: together with",
+    "a swept model that stays incomplete": r"model: needs a preset|model\.\w+: missing; without a preset",
+    "preset and sizes that a sweep brings together": r"model: both a preset and",
+    "two lists for one key": r"sweep: both \"",
+    "too many combinations": r"sweep: \d+ combinations; at most",
+}
+
+TINY = {"layers": 2, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32}
+BASES = [
+    {"model": TINY},
+    {"model": {"preset": "GPTSmall"}, "world_size": 4, "paradigm": "ddp"},
+    {"model": TINY, "world_size": 4, "paradigm": "pdp", "batch_size": 4},
+    {"model": TINY, "world_size": 4, "sweep": {"paradigm": ["ddp", "fsdp"]}},
+    {"world_size": 2, "paradigm": "fsdp", "sweep": {"model": [{"preset": "GPTXL"}, TINY]}},
+]
+WRONG_TYPES = [None, True, False, 0, 1, 3, -1, 0.5, "", "x", "1", [], {}, [1], {"x": 1}]
+
+
+def values_of(field):
+    """Values at, beside and beyond what a row of the table allows, and of every other type."""
+    values = list(WRONG_TYPES)
+    if "choices" in field:
+        values += field["choices"] + field.get("refused", [])
+        values += [c.upper() for c in field["choices"]] + [c + " " for c in field["choices"]]
+    elif field["type"] == "string":
+        low, high = int(field["min"]), int(field["max"])
+        for length in {low, max(low - 1, 0), high, high + 1}:
+            values += ["n" * length, "\u00e9" * length, "\U0001F600" * length]
+        values += ["a\nb", "a\n", "\x7f", "a\u0080b", "\"\\"]
+    elif field["type"] != "boolean":
+        low, high = field["min"], field["max"]
+        for edge in (low, high):
+            values += [edge, edge - 1, edge + 1, edge + 0.5, edge - 0.5, float(edge), edge * (1 - 1e-6), edge * (1 + 1e-6)]
+        values += [(low + high) / 2, (low + high) // 2, -high, 1e300, -1e300, 1e-300, 2**53, 2**53 + 1, 2**63, 2**64, 10**30]
+    return values
+
+
+def put(config, path, value):
+    changed = copy.deepcopy(config)
+    *above, key = path.split(".")
+    here = changed
+    for name in above:
+        here = here.setdefault(name, {})
+    here[key] = value
+    return changed
+
+
+def put_in_sweep(config, path, values, nested):
+    changed = copy.deepcopy(config)
+    sweep = changed.setdefault("sweep", {})
+    return {**changed, "sweep": put(sweep, path, values) if nested else {**sweep, path: values}}
+
+
+def misspelled(key):
+    return {key.upper(), key + "s", key[:-1], key[1:], key.replace("_", "-"), key.capitalize(), ""} - {key}
+
+
+def mutations(table, shuffle):
+    for base in BASES:
+        yield base
+        for path, field in table.items():
+            for value in values_of(field):
+                yield put(base, path, value)
+        for value in WRONG_TYPES:
+            yield put(base, "sweep", value)
+            for section in {p.split(".")[0] for p in table if "." in p}:
+                yield put(base, section, value)
+                yield put_in_sweep(base, section, value, False)
+                yield put_in_sweep(base, section, [value], False)
+    base = BASES[1]
+    paths = sorted(table) + sorted({p.split(".")[0] for p in table if "." in p})
+    for path in paths:
+        if path in table:
+            for value in values_of(table[path]):
+                form = shuffle.randrange(4)
+                if form == 3 and "." in path:
+                    section, key = path.split(".")
+                    yield put_in_sweep(base, section, [{}, {key: value}], False)
+                else:
+                    yield put_in_sweep(base, path, [value] if form == 0 else value if form == 1 else [value, value], form == 2)
+        for wrong in sorted(misspelled(path.split(".")[-1])):
+            for wrong_path in {wrong, ".".join(path.split(".")[:-1] + [wrong])}:
+                yield put(base, wrong_path, 1)
+                yield put_in_sweep(base, wrong_path, [1], False)
+                yield put_in_sweep(base, wrong_path, [1], True)
+        yield {**base, path + ".x": 1}
+        yield {**base, "sweep": {path: {}}}
+        yield {**base, "sweep": {path: []}}
+        if "." in path:
+            yield {**base, path: 1}
+    # Two or three changes at once, mostly of allowed values: the rules between fields.
+    allowed = {p: [v for v in values_of(f) if not isinstance(v, (list, dict, bool)) and v is not None] for p, f in table.items()}
+    between = ["world_size", "paradigm", "batch_size", "micro_batches", "pipeline.stages", "pipeline.chunks", "steps.timed", "model.heads",
+               "model.block_size", "model.vocab_size", "model.preset", "model.layers"]
+    small = [1, 2, 3, 4, 8, 16]
+    for _ in range(1500):
+        config = shuffle.choice(BASES)
+        for _ in range(shuffle.randrange(2, 5)):
+            path = shuffle.choice(between if shuffle.random() < 0.8 else sorted(table))
+            value = shuffle.choice(allowed[path] + (small * 4 if table[path]["type"] == "integer" else []))
+            config = put_in_sweep(config, path, [value, value], False) if shuffle.random() < 0.2 else put(config, path, value)
+        yield config
+    yield {"model": TINY, "sweep": {"seed": [1] * 400, "steps.warmup": [1] * 400}}
+    yield {"model": TINY, "sweep": {"model.dtype": ["fp32"], "model": [{"dtype": "fp16"}]}}
+    yield {"sweep": {"model.layers": [2]}}
+    yield {"model": TINY, "paradigm": "pdp", "world_size": 64, "pipeline": {"stages": 64}}
+    yield {"model": TINY, "batch_size": 65536, "steps": {"timed": 65536}}
+    yield {"model": {"preset": "GPT1T", "block_size": 2**20}, "batch_size": 65536, "steps": {"warmup": 0, "timed": 1}}
+
+
+def parser_says(program, configs, *arguments):
+    lines = "".join(json.dumps(c) + "\n" for c in configs)
+    answer = subprocess.run([program, *arguments], input=lines, capture_output=True, text=True, check=True)
+    return answer.stdout.splitlines()
+
+
+def check_verdicts(program, validator, table):
+    configs = [c for c in mutations(table, random.Random(5))]
+    said = parser_says(program, configs)
+    failures = [] if len(said) == len(configs) else [f"{len(configs)} configs and {len(said)} verdicts"]
+    counts, met = collections.Counter(), collections.Counter()
+    for config, verdict in zip(configs, said):
+        parser, schema = verdict.startswith("ok "), validator.is_valid(config)
+        counts[parser, schema] += 1
+        rules = [name for name, words in BEYOND_SCHEMA.items() if re.search(words, verdict)]
+        if schema and not parser and len(rules) == 1:
+            met[rules[0]] += 1
+        elif parser != schema:
+            failures.append(f"{json.dumps(config)[:300]}: the parser says '{verdict}', the schema {'accepts' if schema else 'refuses'} it")
+    failures += [f"no config meets the rule '{name}'" for name in BEYOND_SCHEMA if not met[name]]
+    if not counts[True, True] or not counts[False, False]:
+        failures.append("one of the verdicts never occurs")
+    print(f"{len(configs)} configs: both accept {counts[True, True]}, both refuse {counts[False, False]}, beyond the schema {sum(met.values())}")
+    return failures
+
+
+def check_table(schema, table):
+    """Each row of the table is a definition of the schema, with the same words."""
+    failures = []
+    for path, field in table.items():
+        expected = {"description": field["description"], "type": field["type"]}
+        if "choices" in field:
+            expected["enum"] = field["choices"]
+        elif field["type"] == "string":
+            expected.update(minLength=field["min"], maxLength=field["max"])
+        elif field["type"] == "boolean":
+            expected.update({} if field["max"] else {"const": False})
+        else:
+            expected["exclusiveMinimum" if field["above"] else "minimum"] = field["min"]
+            expected["exclusiveMaximum" if field["below"] else "maximum"] = field["max"]
+        if "default" in field:
+            expected["default"] = field["default"]
+        found = {k: v for k, v in schema["$defs"].get(path, {}).items() if k != "not"}
+        if found != expected:
+            failures.append(f"$defs/{path} is {found}, and the table says {expected}")
+    return failures
+
+
+def check_files(program, root, config_validator, record_validator):
+    """Every shipped config is valid to both, its resolved form too, and every committed record to its schema."""
+    failures = []
+    paths = sorted(glob.glob(os.path.join(root, "configs", "*.json")) + glob.glob(os.path.join(root, "configs", "study", "*.json")))
+    configs = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            configs.append(json.load(file))
+    for path, config, verdict in zip(paths, configs, parser_says(program, configs)):
+        failures += [f"{path}: {error.message}" for error in config_validator.iter_errors(config)]
+        if not verdict.startswith("ok "):
+            failures.append(f"{path}: {verdict}")
+    resolved = [json.loads(line) for line in parser_says(program, configs + BASES, "resolved")]
+    for config in resolved:
+        failures += [f"resolved config {json.dumps(config)}: {error.message}" for error in config_validator.iter_errors(config)]
+    lines = [("config_verdict", line) for line in parser_says(program, [], "records")]
+    for path in sorted(glob.glob(os.path.join(root, "results", "**", "*.jsonl"), recursive=True)):
+        with open(path, encoding="utf-8") as file:
+            lines += [(path, line) for line in file]
+    for source, line in lines:
+        failures += [f"record of {source}: {e.json_path}: {e.message}" for e in record_validator.iter_errors(json.loads(line))]
+    print(f"{len(paths)} shipped configs, {len(resolved)} resolved ones, {len(lines)} records")
+    if not paths or len(lines) < 2 or len(resolved) < len(paths):
+        failures.append("nothing to look at")
+    return failures
+
+
+def check_record_schema(program, validator):
+    """The record's schema refuses what is no record."""
+    record = json.loads(parser_says(program, [], "records")[1])
+    failures = []
+    for path, value in [("schema_version", 2), ("status", "good"), ("config_hash", "xyz"), ("error", "x"), ("losses", None), ("new", 1),
+                        ("metrics.new", 1), ("metrics.mfu", "1"), ("metrics.step_s.median", -1), ("metrics.peak_bytes.total", 1.5),
+                        ("config.model.dtype", "fp8"), ("provenance.started", "yesterday"), ("provenance.hosts", "x")]:
+        if validator.is_valid(put(record, path, value)):
+            failures.append(f"the record schema accepts {path} = {value!r}")
+    for key in record:
+        if validator.is_valid({k: v for k, v in record.items() if k != key}):
+            failures.append(f"the record schema accepts a record without {key}")
+    return failures
+
+
+def main():
+    program, root = sys.argv[1:3]
+    folder = os.path.join(root, "configs", "schema")
+    schemas = {}
+    for name in ("config.schema.json", "record.schema.json"):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            schemas[name] = json.load(file)
+        jsonschema.Draft202012Validator.check_schema(schemas[name])
+    table = json.loads(subprocess.run([program, "table"], capture_output=True, text=True, check=True).stdout)
+    config_validator = jsonschema.Draft202012Validator(schemas["config.schema.json"])
+    resolver = jsonschema.RefResolver("file://" + os.path.abspath(folder) + "/", schemas["record.schema.json"])
+    record_validator = jsonschema.Draft202012Validator(schemas["record.schema.json"], resolver=resolver)
+    failures = check_table(schemas["config.schema.json"], table)
+    failures += check_files(program, root, config_validator, record_validator)
+    failures += check_record_schema(program, record_validator)
+    failures += check_verdicts(program, config_validator, table)
+    for failure in failures[:20]:
+        print(failure)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
