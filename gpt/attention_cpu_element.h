@@ -10,6 +10,9 @@
 
 #define GPT_TILE_PASTE(a, b) a##_##b
 #define GPT_TILE_EXPAND(a, b) GPT_TILE_PASTE(a, b)
+#define GPT_TILE_QUOTE(a) #a
+#define GPT_TILE_STRING(a) GPT_TILE_QUOTE(a)
+#define TILE_TITLE GPT_TILE_STRING(GPT_TILE_NAME)
 #define TILE(name) GPT_TILE_EXPAND(name, GPT_TILE_NAME) /* the name of a function or table in this instruction set */
 
 /* A register block of a product is BLOCK_ROWS rows of two vectors: enough sums at once to hide the latency of a multiply-add. */

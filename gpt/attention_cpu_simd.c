@@ -157,7 +157,7 @@ static void store_transposed(enum dt_dtype dtype, const float *from, float scale
 
 extern const struct gpt_tile_ops TILE(gpt_tile_ops);
 const struct gpt_tile_ops TILE(gpt_tile_ops) = {
-    .name = GPT_TILE_TITLE,
+    .name = TILE_TITLE,
     .depth = DEPTH,
     .product = product,
     .load = load,
