@@ -123,8 +123,8 @@ dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_la
     uint64_t total = gpt_parameter_count(model), seen = 0;
 
     if (stages > pieces_left)
-        return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d", stages,
-                       model->layers, pieces_left);
+        return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d",
+                       stages, model->layers, pieces_left);
     first_layer[0] = 0;
     for (int layer = 0; layer < layer_count && stage < stages - 1;) {
         int end = piece_end(model, layer);
@@ -132,7 +132,7 @@ dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_la
         layer = end;
         pieces_left--;
         bool share_passed = seen * (uint64_t)stages > total * (uint64_t)(stage + 1); /* seen > total * (stage + 1) / stages */
-        bool rest_needed = pieces_left == stages - 1 - stage; /* a heavy head would leave the last stages empty */
+        bool rest_needed = pieces_left == stages - 1 - stage;                        /* a heavy head would leave the last stages empty */
         if (share_passed || rest_needed)
             first_layer[++stage] = layer;
     }

@@ -15,7 +15,7 @@ enum gpt_layer_kind { GPT_EMBEDDING, GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN, GP
 enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as GPT-2 */
 
 struct gpt_tensor {
-    const char *name; /* "norm.gain", "q.weight", ... */
+    const char *name;                 /* "norm.gain", "q.weight", ... */
     size_t offset_elems, count_elems; /* within the layer */
     enum gpt_init init;
     uint32_t id; /* the random stream of its weights: layer index in the whole model * 16 + place in the layer */

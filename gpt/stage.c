@@ -10,7 +10,7 @@ struct turn {
     struct gpt_stash *stash;
     struct dt_stream *stream;
     const struct gpt_kernel_table *k;
-    size_t rows, d;     /* M = samples * T */
+    size_t rows, d; /* M = samples * T */
     size_t element_bytes;
     float loss_scale, gradient_scale;
 };
@@ -367,9 +367,12 @@ static const struct {
     dt_status (*forward)(const struct turn *t);
     dt_status (*backward)(const struct turn *t);
 } passes[] = {
-    [GPT_EMBEDDING] = {embedding_forward, embedding_backward},    [GPT_ATTENTION] = {attention_forward, attention_backward},
-    [GPT_MLP_UP] = {mlp_up_forward, mlp_up_backward},             [GPT_MLP_DOWN] = {mlp_down_forward, mlp_down_backward},
-    [GPT_FINAL_NORM] = {final_norm_forward, final_norm_backward}, [GPT_HEAD] = {head_forward, head_backward},
+    [GPT_EMBEDDING] = {embedding_forward, embedding_backward},
+    [GPT_ATTENTION] = {attention_forward, attention_backward},
+    [GPT_MLP_UP] = {mlp_up_forward, mlp_up_backward},
+    [GPT_MLP_DOWN] = {mlp_down_forward, mlp_down_backward},
+    [GPT_FINAL_NORM] = {final_norm_forward, final_norm_backward},
+    [GPT_HEAD] = {head_forward, head_backward},
 };
 
 static struct turn turn_of(struct gpt_stage *stage, int g, struct gpt_stash *stash, struct dt_stream *stream)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 struct gpt_group {
-    int index;                   /* in the stage */
+    int index;                    /* in the stage */
     int first_layer, layer_count; /* in stage->layers */
     size_t param_elems;
     void *params;    /* [param_elems]: valid between before_* and after_* of the data-parallel mode */
@@ -28,15 +28,15 @@ struct gpt_stage {
     int group_count;
     uint64_t param_elems;
     uint64_t seed;
-    bool first, last;        /* has the embedding; has the head */
-    bool sum_loss;           /* the study's plain sum of logits */
-    struct dt_buffer loss;   /* one fp64: sum over this step's rows, scaled; only when last */
+    bool first, last;      /* has the embedding; has the head */
+    bool sum_loss;         /* the study's plain sum of logits */
+    struct dt_buffer loss; /* one fp64: sum over this step's rows, scaled; only when last */
 };
 
 /* What forward keeps for backward of one micro-batch, and what travels between stages. */
 struct gpt_stash {
     size_t samples;
-    uint32_t first_sample; /* global number */
+    uint32_t first_sample;            /* global number */
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
     struct dt_buffer x;  /* [M, d] the residual stream at the stage's front end: input before, output after gpt_forward of the last group */
     struct dt_buffer dx; /* [M, d] its gradient: from the next stage before, for the previous stage after backward */

@@ -39,8 +39,8 @@ dt_status gpt_stage_create(const struct gpt_model *model, int first_layer, int e
     stage->group_count = gpt_group_layers(model, first_layer, end_layer, unit, group_first);
     for (int g = 0; g < stage->group_count; g++) {
         struct gpt_group *group = &stage->groups[g];
-        *group = (struct gpt_group){
-            .index = g, .first_layer = group_first[g] - first_layer, .layer_count = group_first[g + 1] - group_first[g]};
+        *group =
+            (struct gpt_group){.index = g, .first_layer = group_first[g] - first_layer, .layer_count = group_first[g + 1] - group_first[g]};
         for (int i = 0; i < group->layer_count; i++)
             group->param_elems += stage->layers[group->first_layer + i].param_elems;
     }
@@ -101,7 +101,7 @@ void gpt_stash_destroy(const struct gpt_stage *stage, struct gpt_stash *stash, s
 {
     for (int i = 0; stash->layers && i < stage->layer_count; i++) {
         struct gpt_layer_stash *kept = &stash->layers[i];
-        struct dt_buffer *all[] = {&kept->input, &kept->mean, &kept->rstd,    &kept->qkv,   &kept->mixed,
+        struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,   &kept->mixed,
                                    &kept->lse,   &kept->weights, &kept->hidden, &kept->logits};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++)
             dt_free(stream, all[j]);

@@ -7,8 +7,12 @@
 const char *dt_comm_kind_name(enum dt_comm_kind kind)
 {
     static const char *const names[DT_COMM_KINDS] = {
-        [DT_COMM_ALL_REDUCE] = "all_reduce", [DT_COMM_REDUCE_SCATTER] = "reduce_scatter", [DT_COMM_ALL_GATHER] = "all_gather",
-        [DT_COMM_BROADCAST] = "broadcast",   [DT_COMM_REDUCE] = "reduce",                 [DT_COMM_SEND] = "send",
+        [DT_COMM_ALL_REDUCE] = "all_reduce",
+        [DT_COMM_REDUCE_SCATTER] = "reduce_scatter",
+        [DT_COMM_ALL_GATHER] = "all_gather",
+        [DT_COMM_BROADCAST] = "broadcast",
+        [DT_COMM_REDUCE] = "reduce",
+        [DT_COMM_SEND] = "send",
         [DT_COMM_RECV] = "recv",
     };
     return names[kind];
@@ -23,7 +27,8 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
     strncat(comm->name, name, sizeof comm->name - 1);
 }
 
-dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options, struct dt_comm **out)
+dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                         struct dt_comm **out)
 {
     struct dt_device_info info;
     *out = NULL;
@@ -98,7 +103,8 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 {
     bool has_peer = operation.kind >= DT_COMM_BROADCAST;
     if (has_peer && (operation.peer < 0 || operation.peer >= comm->size))
-        return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, dt_comm_kind_name(operation.kind), operation.peer, comm->size);
+        return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, dt_comm_kind_name(operation.kind), operation.peer,
+                       comm->size);
     if (operation.count_elems == 0)
         return DT_OK;
     operation.sequence = ++comm->sequence;
@@ -171,22 +177,16 @@ dt_status dt_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum
 
 dt_status dt_send(struct dt_comm *comm, const void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_SEND,
-                                                  .send = buffer,
-                                                  .count_elems = count_elems,
-                                                  .dtype = dtype,
-                                                  .peer = peer,
-                                                  .stream = stream});
+    return queue(comm,
+                 (struct dt_comm_operation){
+                     .kind = DT_COMM_SEND, .send = buffer, .count_elems = count_elems, .dtype = dtype, .peer = peer, .stream = stream});
 }
 
 dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_RECV,
-                                                  .receive = buffer,
-                                                  .count_elems = count_elems,
-                                                  .dtype = dtype,
-                                                  .peer = peer,
-                                                  .stream = stream});
+    return queue(comm,
+                 (struct dt_comm_operation){
+                     .kind = DT_COMM_RECV, .receive = buffer, .count_elems = count_elems, .dtype = dtype, .peer = peer, .stream = stream});
 }
 
 dt_status dt_group_start(struct dt_comm *comm)

@@ -18,11 +18,11 @@ struct mpi_group {
 
 struct mpi_comm {
     struct dt_comm base;
-    MPI_Comm stream_comm; /* operations of streams */
-    MPI_Comm host_comm;   /* host_all_gather, and what creation itself exchanges */
+    MPI_Comm stream_comm;       /* operations of streams */
+    MPI_Comm host_comm;         /* host_all_gather, and what creation itself exchanges */
     dt_sum_function const *sum; /* [dtype] */
-    void *segments[2];    /* [MPI_SEGMENT_BYTES] each: what a ring receives before it is added */
-    char library[64];     /* MPI's own name and version */
+    void *segments[2];          /* [MPI_SEGMENT_BYTES] each: what a ring receives before it is added */
+    char library[64];           /* MPI's own name and version */
     bool grouping;
     struct mpi_group *groups; /* the newest first */
     _Atomic bool *aborted;    /* the world's: one flag for a communicator and all that were split from it */

@@ -58,7 +58,8 @@ dt_status dt_mpi_wait(struct mpi_comm *comm, MPI_Request *requests, int count, c
             char whom[32] = "the other ranks";
             if (peer >= 0)
                 snprintf(whom, sizeof whom, "rank %d", peer);
-            return dt_fail(DT_ERR_TIMEOUT, "%s: %s: rank %d has waited %.0f s for %s", comm->base.name, what, comm->base.rank, timeout_s, whom);
+            return dt_fail(DT_ERR_TIMEOUT, "%s: %s: rank %d has waited %.0f s for %s", comm->base.name, what, comm->base.rank, timeout_s,
+                           whom);
         }
     }
 }
@@ -74,8 +75,8 @@ struct move {
 static struct move move_of(struct mpi_comm *comm, const struct dt_comm_operation *operation)
 {
     struct move m = {.comm = comm, .operation = operation};
-    snprintf(m.what, sizeof m.what, "%s number %llu (%zu elements)", dt_comm_kind_name(operation->kind), (unsigned long long)operation->sequence,
-             operation->count_elems);
+    snprintf(m.what, sizeof m.what, "%s number %llu (%zu elements)", dt_comm_kind_name(operation->kind),
+             (unsigned long long)operation->sequence, operation->count_elems);
     dt_comm_mark(&comm->base, operation->sequence, DT_COMM_WAITING);
     return m;
 }
@@ -292,8 +293,9 @@ static dt_status send_or_recv(struct move *m)
 }
 
 static dt_status (*const moves[DT_COMM_KINDS])(struct move *m) = {
-    [DT_COMM_ALL_REDUCE] = all_reduce, [DT_COMM_REDUCE_SCATTER] = reduce_scatter, [DT_COMM_ALL_GATHER] = all_gather,
-    [DT_COMM_BROADCAST] = broadcast,   [DT_COMM_REDUCE] = reduce,                 [DT_COMM_SEND] = send_or_recv,
+    [DT_COMM_ALL_REDUCE] = all_reduce, [DT_COMM_REDUCE_SCATTER] = reduce_scatter,
+    [DT_COMM_ALL_GATHER] = all_gather, [DT_COMM_BROADCAST] = broadcast,
+    [DT_COMM_REDUCE] = reduce,         [DT_COMM_SEND] = send_or_recv,
     [DT_COMM_RECV] = send_or_recv,
 };
 

@@ -4,9 +4,10 @@
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                              struct dt_comm **out)
 {
-    return dt_fail(DT_ERR_UNAVAILABLE,
-                   "%d ranks on the cpu device need MPI, which is not in this build: install libopenmpi-dev and configure with -Dmpi=enabled",
-                   world->size);
+    return dt_fail(
+        DT_ERR_UNAVAILABLE,
+        "%d ranks on the cpu device need MPI, which is not in this build: install libopenmpi-dev and configure with -Dmpi=enabled",
+        world->size);
 }
 
 void dt_comm_library_finish(void)

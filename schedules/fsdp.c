@@ -12,14 +12,14 @@
 #include <stdlib.h>
 
 struct fsdp_group {
-    size_t shard_elems;              /* ceil(param_elems / size) */
-    struct dt_buffer params, grads;  /* [shard_elems], this rank's share */
+    size_t shard_elems;             /* ceil(param_elems / size) */
+    struct dt_buffer params, grads; /* [shard_elems], this rank's share */
     struct optimizer *optimizer;
-    struct dt_buffer whole;          /* [size * shard_elems] while gathered */
-    struct dt_buffer whole_grads;    /* [size * shard_elems] from backward to the end of the reduce-scatter */
-    struct dt_event *gathered;       /* network: whole is there */
-    struct dt_event *computed;       /* compute: whole_grads is there */
-    struct dt_event *reduced;        /* network: grads is there */
+    struct dt_buffer whole;       /* [size * shard_elems] while gathered */
+    struct dt_buffer whole_grads; /* [size * shard_elems] from backward to the end of the reduce-scatter */
+    struct dt_event *gathered;    /* network: whole is there */
+    struct dt_event *computed;    /* compute: whole_grads is there */
+    struct dt_event *reduced;     /* network: grads is there */
 };
 
 struct fsdp {
@@ -128,8 +128,8 @@ static dt_status fsdp_gather(struct data_parallel *dp, int g)
         return DT_OK;
     size_t size = (size_t)dt_comm_size(dp->setup.comm);
     DT_TRY(dt_alloc(dp->setup.network, DT_COMMUNICATION, bytes_of(dp, size * f->shard_elems), &f->whole));
-    DT_TRY(dt_all_gather(dp->setup.comm, f->params.data, f->whole.data, f->shard_elems, dp->setup.experiment->model.dtype,
-                         dp->setup.network));
+    DT_TRY(
+        dt_all_gather(dp->setup.comm, f->params.data, f->whole.data, f->shard_elems, dp->setup.experiment->model.dtype, dp->setup.network));
     return dt_event_record(f->gathered, dp->setup.network);
 }
 

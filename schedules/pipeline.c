@@ -5,16 +5,16 @@
 
 /* One direction of traffic with one neighbour. */
 struct link {
-    struct dt_comm *comm;     /* two ranks: the lower stage is 0; NULL where there is no neighbour */
+    struct dt_comm *comm; /* two ranks: the lower stage is 0; NULL where there is no neighbour */
     struct dt_stream *stream;
-    struct dt_event *ready;   /* compute: what is to be sent is there */
+    struct dt_event *ready;    /* compute: what is to be sent is there */
     struct dt_event **arrived; /* [micro_batches] stream: received */
 };
 
 struct pipeline {
     struct pipeline_setup setup;
     struct pipeline_order order;
-    struct gpt_stash *stashes; /* [micro_batches] */
+    struct gpt_stash *stashes;                 /* [micro_batches] */
     struct link activation_in, activation_out; /* from the previous stage, to the next */
     struct link gradient_in, gradient_out;     /* from the next stage, to the previous */
     float loss_scale, gradient_scale;
@@ -184,7 +184,8 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a pipeline");
     p->setup = *setup;
 
-    /* The mean over the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason. */
+    /* The mean over the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason.
+     */
     double rows = (double)setup->replica_samples * (setup->experiment->loss == LOSS_SUM ? 1 : setup->experiment->model.block_size);
     p->loss_scale = (float)(1 / rows);
     p->gradient_scale = (float)(setup->experiment->loss_scaling / rows);

@@ -18,9 +18,9 @@ struct pipeline_setup {
     struct dt_device *device;
     struct dt_stream *compute;
     struct timeline *timeline;
-    struct dt_comm *world;     /* all ranks: the neighbours' communicators are split from it */
+    struct dt_comm *world; /* all ranks: the neighbours' communicators are split from it */
     int replica, stage_index, stages;
-    size_t replica_samples;    /* of one step: divided into micro_batches, the first ones a sample larger where it does not come out even */
+    size_t replica_samples; /* of one step: divided into micro_batches, the first ones a sample larger where it does not come out even */
     int micro_batches;
     const char *order;
 };

@@ -101,8 +101,8 @@ struct run {
     const struct trainer_hooks *hooks;
     struct training *training;
     struct trainer_result *result;
-    struct step_report *reports;          /* [size] */
-    double *phase_s[TIMELINE_PHASES];     /* [timed] means over the ranks */
+    struct step_report *reports;      /* [size] */
+    double *phase_s[TIMELINE_PHASES]; /* [timed] means over the ranks */
     bool stop;
 };
 

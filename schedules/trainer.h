@@ -22,12 +22,12 @@ struct trainer_rank {
 };
 
 struct trainer_result {
-    int steps_done;        /* timed steps that every rank finished */
-    double *step_s;        /* [timed] the slowest rank's time of each step */
-    double *losses;        /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
+    int steps_done; /* timed steps that every rank finished */
+    double *step_s; /* [timed] the slowest rank's time of each step */
+    double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
     int losses_done;
     double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
-    double startup_s;      /* from trainer_run's start to the end of initialisation */
+    double startup_s;                /* from trainer_run's start to the end of initialisation */
     int rank_count;
     struct trainer_rank *ranks; /* [rank_count] */
 };

@@ -85,7 +85,8 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
         goto fail;
     }
     if ((status = t->table->create(device, &experiment->model, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
-        (status = dt_stream_create(device, "compute", &t->compute)) < 0 || (status = dt_stream_create(device, "network", &t->network)) < 0 ||
+        (status = dt_stream_create(device, "compute", &t->compute)) < 0 ||
+        (status = dt_stream_create(device, "network", &t->network)) < 0 ||
         (status = timeline_create(device, t->compute, &t->timeline)) < 0 || (status = create_stage(t, mode)) < 0)
         goto fail;
 

@@ -6,7 +6,7 @@
 
 /* Where a rank stands: ranks of one pipeline are neighbours in the world, replicas follow each other. */
 struct training_place {
-    int stages, stage;     /* stages is 1 unless the paradigm has a pipeline */
+    int stages, stage; /* stages is 1 unless the paradigm has a pipeline */
     int replicas, replica;
 };
 

@@ -127,7 +127,8 @@ static void huge(void)
 {
     struct experiment e;
     struct dt_memory_usage usage;
-    if (!parse("{\"device\": \"cpu\", \"paradigm\": \"fsdp\", \"world_size\": 512, \"batch_size\": 1, \"model\": {\"preset\": \"GPT1T\"}}", &e))
+    if (!parse("{\"device\": \"cpu\", \"paradigm\": \"fsdp\", \"world_size\": 512, \"batch_size\": 1, \"model\": {\"preset\": \"GPT1T\"}}",
+               &e))
         return;
     CHECK(e.fsdp.unit == GPT_UNIT_LINEAR, "finer units from 81B on");
     CHECK_OK(trainer_predict_memory(&e, 511, &usage));

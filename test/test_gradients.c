@@ -1,0 +1,185 @@
+/* Backward of a whole small GPT against differences of its own loss, on the cpu device in fp32: every tensor of every layer. */
+#include "gpt/stage.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES = 2 };
+
+struct fixture {
+    struct gpt_model model;
+    struct dt_device *device;
+    struct dt_stream *stream;
+    const struct gpt_kernel_table *table;
+    struct gpt_kernels *kernels;
+    struct gpt_stage *stage;
+    struct gpt_stash stash;
+    float *params, *grads;
+};
+
+/* The model is deliberately odd: 3 heads of width 5, 7 positions, 11 tokens. */
+static bool fixture_init(struct fixture *f, enum gpt_attention attention, float dropout, bool sum_loss)
+{
+    struct dt_device_options options = {.threads = 2, .local_size = 1};
+    *f = (struct fixture){.model = {.layers = 2,
+                                    .heads = 3,
+                                    .hidden = 15,
+                                    .vocab_size = 11,
+                                    .block_size = 7,
+                                    .dtype = DT_FP32,
+                                    .dropout = dropout,
+                                    .attention = attention}};
+    char reason[256];
+    if (!dt_device_available("cpu", reason, sizeof reason)) {
+        snprintf(test_skip_reason, sizeof test_skip_reason, "%.200s", reason);
+        return false;
+    }
+    f->table = gpt_kernels_for("cpu");
+    CHECK_OK(dt_device_create("cpu", &options, &f->device));
+    CHECK_OK(dt_stream_create(f->device, "compute", &f->stream));
+    CHECK_OK(f->table->create(f->device, &f->model, &f->kernels));
+    CHECK_OK(gpt_stage_create(&f->model, 0, gpt_layer_count(&f->model), GPT_UNIT_LINEAR, 3, sum_loss, f->table, f->kernels, f->stream,
+                              &f->stage));
+    CHECK_OK(gpt_stash_create(f->stage, &f->stash));
+
+    f->params = calloc(f->stage->param_elems, sizeof(float));
+    f->grads = calloc(f->stage->param_elems, sizeof(float));
+    size_t offset = 0;
+    for (int g = 0; g < f->stage->group_count; g++) {
+        struct gpt_group *group = &f->stage->groups[g];
+        group->params = f->params + offset;
+        group->grads = f->grads + offset;
+        CHECK_OK(gpt_init_params(f->stage, group, 0, group->param_elems, group->params, f->stream));
+        offset += group->param_elems;
+    }
+    CHECK_OK(dt_stream_synchronize(f->stream));
+    srand(11); /* larger than at the start of training, so that every path carries weight; gains and biases too */
+    for (size_t i = 0; i < f->stage->param_elems; i++)
+        f->params[i] += 0.4f * ((float)rand() / (float)RAND_MAX - 0.5f);
+    return true;
+}
+
+static void fixture_finish(struct fixture *f)
+{
+    if (!f->device)
+        return;
+    gpt_stash_destroy(f->stage, &f->stash, f->stream);
+    gpt_stage_destroy(f->stage, f->stream);
+    f->table->destroy(f->kernels);
+    dt_stream_destroy(f->stream);
+    dt_device_destroy(f->device);
+    free(f->params);
+    free(f->grads);
+}
+
+static double loss_of(struct fixture *f)
+{
+    double loss = 0, scale = 1.0 / (SAMPLES * f->model.block_size);
+    CHECK_OK(gpt_stash_begin(f->stage, &f->stash, SAMPLES, 5, f->stream));
+    CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
+    for (int g = 0; g < f->stage->group_count; g++)
+        CHECK_OK(gpt_forward(f->stage, g, &f->stash, (float)scale, (float)scale, f->stream));
+    /* backward also when only the loss is wanted: it empties the stash */
+    for (int g = f->stage->group_count - 1; g >= 0; g--)
+        CHECK_OK(gpt_backward(f->stage, g, &f->stash, f->stream));
+    gpt_stash_end(&f->stash, f->stream);
+    CHECK_OK(dt_copy_to_host(f->stream, &loss, f->stage->loss.data, sizeof loss));
+    CHECK_OK(dt_stream_synchronize(f->stream));
+    return loss;
+}
+
+static void compare(enum gpt_attention attention, float dropout, bool sum_loss)
+{
+    struct fixture f;
+    if (!fixture_init(&f, attention, dropout, sum_loss))
+        return;
+    loss_of(&f);
+    float *analytic = malloc(f.stage->param_elems * sizeof(float)), *direction = malloc(f.stage->param_elems * sizeof(float));
+    memcpy(analytic, f.grads, f.stage->param_elems * sizeof(float));
+
+    size_t start = 0;
+    for (int i = 0; i < f.stage->layer_count; i++) {
+        const struct gpt_layer *layer = &f.stage->layers[i];
+        for (int j = 0; j < layer->tensor_count; j++) {
+            const struct gpt_tensor *tensor = &layer->tensors[j];
+            float *x = f.params + start + tensor->offset_elems, *g = analytic + start + tensor->offset_elems;
+            double slope = 0, length = 0;
+            for (size_t e = 0; e < tensor->count_elems; e++)
+                length += (double)g[e] * g[e];
+            length = sqrt(length);
+            /* along the gradient, where the difference is largest beside fp32's rounding, and a random part so that its direction counts */
+            for (size_t e = 0; e < tensor->count_elems; e++) {
+                double random = ((double)rand() / RAND_MAX - 0.5) / sqrt((double)tensor->count_elems);
+                direction[e] = (float)((length > 0 ? g[e] / length : 0) + random);
+                slope += (double)g[e] * direction[e];
+            }
+            const double h = 4e-3;
+            for (size_t e = 0; e < tensor->count_elems; e++)
+                x[e] += (float)h * direction[e];
+            double above = loss_of(&f);
+            for (size_t e = 0; e < tensor->count_elems; e++)
+                x[e] -= 2 * (float)h * direction[e];
+            double below = loss_of(&f), measured = (above - below) / (2 * h);
+            for (size_t e = 0; e < tensor->count_elems; e++)
+                x[e] += (float)h * direction[e];
+            double error = fabs(measured - slope), scale = fmax(fabs(slope), 1e-2);
+            CHECK(error <= 5e-3 * scale, "%s %d %s: slope %.6g, backward says %.6g", gpt_layer_kind_name(layer->kind), layer->block,
+                  tensor->name, measured, slope);
+        }
+        start += layer->param_elems;
+    }
+    free(analytic);
+    free(direction);
+    fixture_finish(&f);
+}
+
+static void fused(void)
+{
+    compare(GPT_ATTENTION_FUSED, 0, false);
+}
+
+static void fused_dropout(void)
+{
+    compare(GPT_ATTENTION_FUSED, 0.2f, false);
+}
+
+static void unfused_dropout(void)
+{
+    compare(GPT_ATTENTION_UNFUSED, 0.2f, false);
+}
+
+static void sum_of_logits(void)
+{
+    compare(GPT_ATTENTION_FUSED, 0.1f, true);
+}
+
+/* Backward with accumulate adds: twice the same micro-batch gives twice the gradient. */
+static void accumulates(void)
+{
+    struct fixture f;
+    if (!fixture_init(&f, GPT_ATTENTION_FUSED, 0.1f, false))
+        return;
+    loss_of(&f);
+    float *once = malloc(f.stage->param_elems * sizeof(float));
+    memcpy(once, f.grads, f.stage->param_elems * sizeof(float));
+    for (int g = 0; g < f.stage->group_count; g++)
+        f.stage->groups[g].accumulate = true;
+    loss_of(&f);
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < f.stage->param_elems; i++) {
+        error += pow(f.grads[i] - 2.0 * once[i], 2);
+        norm += pow(2.0 * once[i], 2);
+    }
+    CHECK(sqrt(error / norm) < 1e-6, "relative error %g", sqrt(error / norm));
+    free(once);
+    fixture_finish(&f);
+}
+
+static const struct test_case cases[] = {
+    {"fused attention", fused},
+    {"fused attention, dropout", fused_dropout},
+    {"unfused attention, dropout", unfused_dropout},
+    {"the study's sum of logits", sum_of_logits},
+    {"accumulation", accumulates},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,252 @@
+/* Every paradigm against one device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
+ * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
+#include "schedules/experiment_parse.h"
+#include "schedules/trainer.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct dt_world world;
+static struct dt_comm *everyone; /* of `device`, which lives as long */
+static struct dt_device *device;
+
+static const char *const base = "{\"name\": \"training\", \"device\": \"cpu\", \"batch_size\": 2, \"seed\": 7,"
+                                " \"model\": {\"layers\": 3, \"heads\": 3, \"hidden\": 30, \"vocab_size\": 101, \"block_size\": 12,"
+                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 2, \"timed\": 8},"
+                                " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 0.5}, \"ddp\": {\"bucket_mib\": 0.02}}";
+
+static bool parse(const char *const *sets, int count, struct experiment *out)
+{
+    struct experiment *all = NULL;
+    int number = 0;
+    dt_status status = experiments_parse(base, strlen(base), "test", sets, count, &all, &number);
+    CHECK(status == DT_OK && number == 1, "%s", dt_error_message());
+    if (status == DT_OK)
+        *out = all[0];
+    free(all);
+    return status == DT_OK;
+}
+
+/* The same samples on one device: the batch of all ranks, in as many pieces. */
+static void train_alone(const struct experiment *e, struct trainer_result *result)
+{
+    struct experiment alone = *e;
+    struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options options = {0};
+    struct dt_device_options device_options = {.threads = 1, .local_size = 1};
+    struct dt_device *own = NULL;
+    struct dt_comm *self = NULL;
+
+    alone.paradigm = PARADIGM_NONE;
+    alone.world_size = 1;
+    alone.batch_size = e->batch_size * e->world_size;
+    alone.micro_batches = e->world_size;
+    CHECK_OK(dt_device_create("cpu", &device_options, &own));
+    CHECK_OK(dt_comm_create(own, &one, &options, &self));
+    CHECK_OK(trainer_run(&alone, own, self, NULL, result));
+    dt_comm_destroy(self);
+    dt_device_destroy(own);
+}
+
+static void train_and_compare(const char *const *sets, int count, double tolerance)
+{
+    struct experiment e;
+    struct trainer_result together, alone;
+    struct dt_memory_usage predicted, before;
+    char world_size[32];
+    const char *all[16] = {world_size};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    for (int i = 0; i < count; i++)
+        all[i + 1] = sets[i];
+    if (!parse(all, count + 1, &e))
+        return;
+
+    dt_memory_reset_peak(device);
+    dt_memory_usage(device, &before);
+    CHECK(before.current_total_bytes == 0, "%zu bytes left from before", (size_t)before.current_total_bytes);
+    CHECK_OK(trainer_run(&e, device, everyone, NULL, &together));
+    CHECK(together.losses_done == 10 && together.steps_done == 8);
+    train_alone(&e, &alone);
+    for (int i = 0; i < together.losses_done && i < alone.losses_done; i++)
+        CHECK(fabs(together.losses[i] / alone.losses[i] - 1) <= tolerance, "%s step %d: loss %.9g, one device has %.9g",
+              paradigm_name(e.paradigm), i, together.losses[i], alone.losses[i]);
+    CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
+    const struct dt_memory_usage *seen = &together.ranks[world.rank].memory;
+    CHECK(seen->peak_total_bytes == predicted.peak_total_bytes, "%s: %zu bytes, predicted %zu", paradigm_name(e.paradigm),
+          (size_t)seen->peak_total_bytes, (size_t)predicted.peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        CHECK(seen->peak_bytes[c] == predicted.peak_bytes[c], "%s: %s %zu bytes, predicted %zu", paradigm_name(e.paradigm),
+              dt_category_name(c), (size_t)seen->peak_bytes[c], (size_t)predicted.peak_bytes[c]);
+    trainer_result_finish(&together);
+    trainer_result_finish(&alone);
+}
+
+#define COMPARE(tolerance, ...)                                                                                                            \
+    do {                                                                                                                                   \
+        const char *const sets_[] = {__VA_ARGS__};                                                                                         \
+        train_and_compare(sets_, (int)(sizeof sets_ / sizeof *sets_), tolerance);                                                          \
+    } while (0)
+
+static void one_device(void)
+{
+    if (world.size > 1)
+        SKIP("one rank only");
+    COMPARE(1e-5, "paradigm=none");
+    COMPARE(1e-5, "paradigm=none", "micro_batches=2");
+    COMPARE(1e-5, "paradigm=none", "model.attention=unfused");
+    COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4");
+}
+
+/* The comparisons above would also hold if nothing were ever learned. Tokens are random, so the loss need not fall; but it must depend on
+ * the updates by far more than the tolerance. */
+static void updates_matter(void)
+{
+    struct experiment e;
+    struct trainer_result learning, frozen;
+    const char *sets[] = {"paradigm=none"};
+    if (world.size > 1)
+        SKIP("one rank only");
+    if (!parse(sets, 1, &e))
+        return;
+    train_alone(&e, &learning);
+    e.optimizer.learning_rate = 1e-12;
+    train_alone(&e, &frozen);
+    CHECK(learning.losses[0] == frozen.losses[0], "the first loss is of the initial weights");
+    for (int i = 2; i < 10; i++)
+        CHECK(fabs(learning.losses[i] / frozen.losses[i] - 1) > 1e-3, "step %d: %.9g and %.9g", i, learning.losses[i], frozen.losses[i]);
+    trainer_result_finish(&learning);
+    trainer_result_finish(&frozen);
+}
+
+static void ddp(void)
+{
+    COMPARE(1e-5, "paradigm=ddp");
+    COMPARE(1e-5, "paradigm=ddp", "ddp.bucket_mib=25");
+    COMPARE(1e-5, "paradigm=ddp", "micro_batches=2");
+    COMPARE(1e-5, "paradigm=ddp", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+}
+
+static void fsdp(void)
+{
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=block");
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=linear");
+    COMPARE(1e-5, "paradigm=fsdp", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+    COMPARE(1e-5, "paradigm=fsdp", "loss=sum", "optimizer.learning_rate=1e-4");
+}
+
+/* Every number of stages that divides the ranks; chunks that divide the batch and chunks that do not. */
+static void pdp(void)
+{
+    if (world.size == 1)
+        SKIP("a pipeline needs two ranks");
+    for (int stages = 2; stages <= world.size; stages++) {
+        char set_stages[48];
+        if (world.size % stages)
+            continue;
+        snprintf(set_stages, sizeof set_stages, "pipeline.stages=%d", stages);
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=1");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=4", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+    }
+}
+
+/* 16-bit types: gradients are rounded where they are summed, and that differs between paradigms. One rounding is 2^-9 (bf16) or 2^-12
+ * (fp16) of a gradient; over ten steps losses stay within a few of these. */
+static void half_precision(void)
+{
+    const char *paradigm = world.size == 1 ? "paradigm=ddp" : NULL;
+    const char *const all[] = {"paradigm=ddp", "paradigm=fsdp", "paradigm=pdp"};
+    for (int i = 0; i < 3; i++) {
+        char stages[48];
+        snprintf(stages, sizeof stages, "pipeline.stages=%d", world.size);
+        if (paradigm && i == 2)
+            continue;
+        if (i == 2) {
+            COMPARE(2e-2, all[i], stages, "model.dtype=bf16");
+            COMPARE(4e-3, all[i], stages, "model.dtype=fp16");
+        } else {
+            COMPARE(2e-2, all[i], "model.dtype=bf16");
+            COMPARE(4e-3, all[i], "model.dtype=fp16");
+        }
+    }
+}
+
+/* A limit below what a rank needs is an agreed refusal on every rank, and nothing stays allocated. */
+static void out_of_memory(void)
+{
+    struct experiment e;
+    struct trainer_result result;
+    struct dt_memory_usage left;
+    char world_size[32];
+    const char *sets[] = {world_size, "paradigm=ddp"};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (!parse(sets, 2, &e))
+        return;
+    e.memory_limit_bytes = 100000;
+    CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
+    CHECK(strstr(dt_error_message(), "memory limit") != NULL, "%s", dt_error_message());
+    trainer_result_finish(&result);
+    dt_memory_usage(device, &left);
+    CHECK(left.current_total_bytes == 0);
+}
+
+static bool stop_after_three(void *context)
+{
+    return ++*(int *)context >= 3 && world.rank == world.size - 1;
+}
+
+/* One rank is told to stop: all of them stop after the same step. */
+static void interrupted(void)
+{
+    struct experiment e;
+    struct trainer_result result;
+    int asked = 0;
+    struct trainer_hooks hooks = {.context = &asked, .stop_requested = stop_after_three};
+    char world_size[32];
+    const char *sets[] = {world_size, "paradigm=ddp"};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (!parse(sets, 2, &e))
+        return;
+    CHECK(trainer_run(&e, device, everyone, &hooks, &result) == DT_ERR_INTERRUPTED, "%s", dt_error_message());
+    CHECK(result.losses_done == 3 && result.steps_done == 1, "%d losses, %d timed steps", result.losses_done, result.steps_done);
+    trainer_result_finish(&result);
+}
+
+static const struct test_case cases[] = {
+    {"one device", one_device},
+    {"updates matter", updates_matter},
+    {"DDP equals one device", ddp},
+    {"FSDP equals one device", fsdp},
+    {"PDP equals one device", pdp},
+    {"bf16 and fp16 stay close", half_precision},
+    {"a memory limit is refused by all ranks", out_of_memory},
+    {"all ranks stop together", interrupted},
+};
+
+int main(void)
+{
+    char reason[256];
+    struct dt_comm_options options = {.step_timeout_s = 60, .init_timeout_s = 60};
+    if (!dt_device_available("cpu", reason, sizeof reason)) {
+        printf("1..0 # SKIP %s\n", reason);
+        return 0;
+    }
+    if (dt_world_from_environment(&world) < 0) {
+        printf("Bail out! %s\n", dt_error_message());
+        return 1;
+    }
+    struct dt_device_options device_options = {.threads = 1, .local_rank = world.local_rank, .local_size = world.local_size};
+    if (dt_device_create("cpu", &device_options, &device) < 0 || dt_comm_create(device, &world, &options, &everyone) < 0) {
+        printf("Bail out! %s\n", dt_error_message());
+        return 1;
+    }
+    if (world.rank > 0) /* one voice; a failure of the others still shows in their exit code */
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    int failed = test_main(cases, (int)(sizeof cases / sizeof *cases));
+    dt_comm_destroy(everyone);
+    dt_device_destroy(device);
+    dt_comm_library_finish();
+    return failed;
+}
