@@ -1,0 +1,76 @@
+#include "cli/progress.h"
+
+#include "cli/format.h"
+#include "cli/terminal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* A line longer than the terminal would scroll instead of being drawn over. */
+static void draw(struct progress *p, const char *text)
+{
+    int width = terminal_width(stderr) - 1;
+    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, text);
+    fflush(stderr);
+    p->drawn = true;
+}
+
+void progress_init(struct progress *progress, int experiments, bool quiet)
+{
+    *progress = (struct progress){.live = !quiet && terminal_is_live(stderr), .quiet = quiet, .experiments = experiments};
+}
+
+void progress_begin(struct progress *progress, int index, const char *label, int steps, double tokens_per_step)
+{
+    progress->index = index;
+    progress->steps = steps;
+    progress->tokens_per_step = tokens_per_step;
+    progress->steps_done = 0;
+    progress->seconds = 0;
+    snprintf(progress->label, sizeof progress->label, "%s", label);
+}
+
+void progress_phase(struct progress *progress, const char *what)
+{
+    char text[256];
+    if (!progress->live)
+        return;
+    snprintf(text, sizeof text, "[%d/%d] %s  %s", progress->index, progress->experiments, progress->label, what);
+    draw(progress, text);
+}
+
+void progress_step(struct progress *progress, double seconds, double loss)
+{
+    char text[256], rate[FORMAT_BYTES], left[FORMAT_BYTES];
+    progress->steps_done++;
+    progress->seconds += seconds;
+    if (!progress->live)
+        return;
+    double mean = progress->seconds / progress->steps_done;
+    format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
+    format_duration(mean * (progress->steps - progress->steps_done), left);
+    snprintf(text, sizeof text, "[%d/%d] %s  step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->index, progress->experiments,
+             progress->label, progress->steps_done, progress->steps, loss, rate, left);
+    draw(progress, text);
+}
+
+void progress_clear(struct progress *progress)
+{
+    if (progress->drawn)
+        fputs("\r\033[K", stderr);
+    fflush(stderr);
+    progress->drawn = false;
+}
+
+void progress_note(struct progress *progress, const char *format, ...)
+{
+    va_list arguments;
+    if (progress->quiet)
+        return;
+    progress_clear(progress);
+    fputs("dtbench: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
