@@ -203,6 +203,8 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK)
         status = training_synchronize(r.training);
     result->startup_s = now_s() - start;
+    if (status == DT_OK && r.hooks->ready)
+        r.hooks->ready(r.hooks->context, result->startup_s);
 
     int steps = experiment->steps.warmup + experiment->steps.timed;
     for (int i = 0; status == DT_OK && i < steps && !r.stop; i++)

@@ -10,6 +10,8 @@
 /* What the trainer tells its caller while it runs, and asks. Entries may be NULL. */
 struct trainer_hooks {
     void *context;
+    /* This rank has built and initialised everything, startup_s after trainer_run's start; the first step comes next. */
+    void (*ready)(void *context, double startup_s);
     /* After every step (warm-up steps have index < 0, the last of them -1). Loss is the global batch's; NaN where this rank has none. */
     void (*step_done)(void *context, int step, double seconds, double loss);
     /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */

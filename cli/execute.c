@@ -1,0 +1,40 @@
+#include "cli/execute.h"
+
+#include <string.h>
+
+dt_status execute_device_kind(const struct experiment *experiment, const char **out)
+{
+    char reason[256] = "";
+    const char *kind;
+    bool automatic = strcmp(experiment->device, "auto") == 0;
+    for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
+        if (!automatic && strcmp(kind, experiment->device) != 0)
+            continue;
+        if (dt_device_available(kind, reason, sizeof reason)) {
+            *out = kind;
+            return DT_OK;
+        }
+        if (!automatic)
+            return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind, reason);
+    }
+    return dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
+}
+
+dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
+{
+    const char *kind;
+    struct dt_device_options device = {e->memory_limit_bytes, e->threads, place->local_rank, place->local_size};
+    struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s};
+    *out = (struct execution){0};
+    DT_TRY(execute_device_kind(e, &kind));
+    DT_TRY(dt_device_create(kind, &device, &out->device));
+    DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
+    return report_describe(report, out->device, out->world, place);
+}
+
+void execution_close(struct execution *execution)
+{
+    dt_comm_destroy(execution->world);
+    dt_device_destroy(execution->device);
+    *execution = (struct execution){0};
+}

@@ -1,0 +1,23 @@
+/* One experiment on this process's rank: device, communicator, trainer. Used by the processes that a supervisor starts (cmd_rank.c) and by
+ * those that mpirun, srun or torchrun started (run_inside.c). */
+#ifndef CLI_EXECUTE_H
+#define CLI_EXECUTE_H
+
+#include "lib/comm.h"
+#include "schedules/report.h"
+
+struct execution {
+    struct dt_device *device;
+    struct dt_comm *world;
+};
+
+/* The kind of device that an experiment runs on: its own, or for "auto" the first that is available.
+ * Errors: DT_ERR_UNAVAILABLE, saying why. */
+dt_status execute_device_kind(const struct experiment *experiment, const char **out);
+
+/* Create device and world, and describe them in `report`. Collective over the ranks of `place`. After a failure too the caller calls
+ * execution_close. Errors: as dt_device_create and dt_comm_create. */
+dt_status execution_open(const struct experiment *experiment, const struct dt_world *place, struct report *report, struct execution *out);
+void execution_close(struct execution *execution);
+
+#endif

@@ -1,0 +1,43 @@
+#include "cli/run_inside.h"
+
+#include "cli/execute.h"
+#include "cli/signals.h"
+
+static void show_step(void *context, int step, double seconds, double loss)
+{
+    progress_step(context, seconds, loss);
+}
+
+static bool stop_requested(void *context)
+{
+    return signals_count() > 0;
+}
+
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct report *report)
+{
+    struct execution execution;
+    struct trainer_hooks hooks = {progress, NULL, show_step, stop_requested};
+    progress_phase(progress, "starting");
+    dt_status status = execution_open(experiment, place, report, &execution);
+    if (status == DT_OK)
+        status = trainer_run(experiment, execution.device, execution.world, &hooks, &report->result);
+    report_end(report, status, dt_error_message());
+    /* The others may be gone: to take leave of them would be to wait for ever. The process ends soon, and the launcher ends the rest. */
+    if (status < 0 && status != DT_ERR_OOM && status != DT_ERR_INTERRUPTED && status != DT_ERR_INVALID)
+        return false;
+    execution_close(&execution);
+    return true;
+}
+
+dt_status run_inside_wait(const struct experiment *experiment, const struct dt_world *place)
+{
+    struct experiment patient = *experiment;
+    struct execution execution;
+    struct report report;
+    patient.timeout.init_s = patient.timeout.step_s = 0;
+    report_init(&report);
+    dt_status status = execution_open(&patient, place, &report, &execution);
+    execution_close(&execution);
+    report_finish(&report);
+    return status;
+}
