@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct rank {
     struct dt_launch_rank *link;
@@ -54,6 +55,13 @@ static dt_status send_result(struct rank *rank, const struct report *report)
     return status;
 }
 
+/* Endings that all ranks came to together, so that they can take leave of each other. Where one of them ran out of memory alone the leave
+ * never ends, and the supervisor ends it. */
+static bool all_agree(dt_status status)
+{
+    return status == DT_OK || status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID;
+}
+
 /* Run the experiment and tell how it ended, before anything is torn down that might wait for a rank that is gone. */
 static dt_status work(struct rank *rank, const struct dt_world *place)
 {
@@ -83,7 +91,8 @@ static dt_status work(struct rank *rank, const struct dt_world *place)
     }
     if (status < 0)
         dt_launch_rank_failed(rank->link, status, report.error);
-    execution_close(&execution);
+    if (all_agree(status))
+        execution_close(&execution);
     report_finish(&report);
     free(experiments);
     return status;
@@ -103,5 +112,9 @@ int cmd_rank(int argc, char **argv)
     rank.number = place.rank;
     dt_status status = work(&rank, &place);
     dt_launch_rank_finish(rank.link);
-    return status == DT_OK ? EXIT_CODE_OK : EXIT_CODE_FAILED;
+    fflush(NULL);
+    if (!all_agree(status))
+        _exit(EXIT_CODE_FAILED); /* MPI would wait for ranks that may be gone */
+    dt_comm_library_finish();
+    return EXIT_CODE_OK;         /* the message told the rest; mpirun would take another code for a crash */
 }

@@ -1,0 +1,66 @@
+#include "cli/check.h"
+
+#include "cli/execute.h"
+#include "gpt/kernels.h"
+#include "lib/machine.h"
+#include "schedules/trainer.h"
+#include "schedules/training.h"
+
+#include <string.h>
+
+static void note(struct check *check, const char *text)
+{
+    if (check->note_count < CHECK_NOTES)
+        snprintf(check->notes[check->note_count++], sizeof check->notes[0], "%s", text);
+}
+
+static void note_device(const struct experiment *e, struct check *check)
+{
+    const char *kind;
+    char text[512], advice[256];
+    if (execute_device_kind(e, &kind) < 0) {
+        snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
+        note(check, text);
+    } else if (strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+        snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
+        note(check, text);
+    }
+}
+
+static void note_memory(const struct experiment *e, struct check *check)
+{
+    char text[512];
+    const char *kind;
+    double need = (double)check->usage.peak_total_bytes, has = (double)dt_machine_memory_bytes();
+    if (e->memory_limit_bytes && check->usage.peak_total_bytes > e->memory_limit_bytes) {
+        snprintf(text, sizeof text, "will run out of memory: rank %d needs %.3g GiB, and memory_limit_gib is %.3g", check->rank,
+                 need / 0x1p30, e->memory_limit_gib);
+        note(check, text);
+    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 && need * e->world_size > has) {
+        snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %.3g GiB each, and it has %.3g GiB", e->world_size,
+                 need / 0x1p30, has / 0x1p30);
+        note(check, text);
+    }
+}
+
+dt_status check_experiment(const struct experiment *e, struct check *out)
+{
+    /* Replicas are alike, and so are the ranks of a data-parallel group: one pipeline's stages show all there is to see. */
+    int different = training_place_of(e, 0).stages;
+    *out = (struct check){
+        .parameters = gpt_parameter_count(&e->model),
+        .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
+    };
+    out->flops_per_step = gpt_step_flops(&e->model, out->tokens_per_step);
+    for (int rank = 0; rank < different; rank++) {
+        struct dt_memory_usage usage;
+        DT_TRY(trainer_predict_memory(e, rank, &usage));
+        if (rank == 0 || usage.peak_total_bytes > out->usage.peak_total_bytes) {
+            out->usage = usage;
+            out->rank = rank;
+        }
+    }
+    note_device(e, out);
+    note_memory(e, out);
+    return DT_OK;
+}

@@ -1,0 +1,114 @@
+/* `dtbench list`: what there is to choose from, on this machine. */
+#include "cli/cli.h"
+#include "cli/format.h"
+#include "cli/options.h"
+#include "cli/table.h"
+#include "gpt/kernels.h"
+#include "lib/comm.h"
+#include "schedules/experiment.h"
+
+#include <string.h>
+
+static dt_status print_models(void)
+{
+    struct table *t = table_create();
+    char text[FORMAT_BYTES];
+    static const char *const titles[] = {"model", "layers", "heads", "hidden", "parameters"};
+    for (int c = 0; c < 5; c++)
+        table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
+    for (const struct gpt_preset *p = gpt_presets; p->name; p++) {
+        struct gpt_model model = {
+            .layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
+        table_cell(t, "%s", p->name);
+        table_cell(t, "%d", p->layers);
+        table_cell(t, "%d", p->heads);
+        table_cell(t, "%d", p->hidden);
+        table_cell(t, "%s", format_count(gpt_parameter_count(&model), text));
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+static dt_status print_paradigms(void)
+{
+    static const char *const lines[] = {
+        [PARADIGM_NONE] = "one device trains alone",
+        [PARADIGM_DDP] = "every rank has the whole model; gradients are averaged in buckets while backward goes on",
+        [PARADIGM_PDP] = "pipelines of stages, each rank with a part of the layers; DDP across the pipelines",
+        [PARADIGM_FSDP] = "every rank keeps a shard; parameters are gathered before use and freed after it",
+    };
+    struct table *t = table_create();
+    table_column(t, TABLE_LEFT, "paradigm");
+    table_column(t, TABLE_LEFT, "what it does");
+    for (int p = 0; p < (int)(sizeof lines / sizeof lines[0]); p++) {
+        table_cell(t, "%s", paradigm_name((enum paradigm_kind)p));
+        table_cell(t, "%s", lines[p]);
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+/* "fp32 (native), bf16 (native), fp16 (converted)" */
+static void describe_dtypes(char *text, size_t text_bytes)
+{
+    char advice[256];
+    size_t used = 0;
+    for (int d = 0; d < DT_DTYPE_COUNT && used < text_bytes; d++) {
+        bool native = d == DT_FP32 || gpt_cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s (%s)", d ? ", " : "", dt_dtype_name((enum dt_dtype)d),
+                                 native ? "native" : "slower: converted");
+    }
+}
+
+static dt_status print_devices(void)
+{
+    struct table *t = table_create();
+    const char *kind;
+    table_column(t, TABLE_LEFT, "device");
+    table_column(t, TABLE_LEFT, "available");
+    table_column(t, TABLE_LEFT, "");
+    for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
+        char reason[512] = "", dtypes[128];
+        bool available = dt_device_available(kind, reason, sizeof reason);
+        struct dt_device *device = NULL;
+        if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
+            struct dt_device_info info;
+            dt_device_info(device, &info);
+            describe_dtypes(dtypes, sizeof dtypes);
+            snprintf(reason, sizeof reason, "%.100s, %d threads, %.1f GiB; %s; %s", info.name, info.threads, (double)info.memory_bytes / 0x1p30,
+                     info.versions, dtypes);
+            dt_device_destroy(device);
+        }
+        table_cell(t, "%s", kind);
+        table_cell(t, "%s", available ? "yes" : "no");
+        table_cell(t, "%s", reason);
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+int cmd_list(int argc, char **argv)
+{
+    bool help = false;
+    const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
+    const struct option_spec spec = {rows, NULL, NULL};
+    if (options_parse(&spec, argc, argv) < 0)
+        return report_failure("list", EXIT_CODE_USAGE);
+    if (help) {
+        printf("Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the paradigms,\n"
+               "and the devices and communicators with what is missing where one is not available.\n\nOptions\n");
+        options_print(rows, stdout);
+        return EXIT_CODE_OK;
+    }
+    dt_status status = print_models();
+    putchar('\n');
+    if (status == DT_OK)
+        status = print_paradigms();
+    putchar('\n');
+    if (status == DT_OK)
+        status = print_devices();
+    return status == DT_OK ? EXIT_CODE_OK : report_failure("list", EXIT_CODE_OTHER);
+}

@@ -1,0 +1,48 @@
+/* `dtbench run` once its command line is understood: experiments one after another, a record each, a table at the end. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "cli/cli.h"
+#include "cli/experiment_columns.h"
+#include "cli/progress.h"
+#include "cli/verify.h"
+#include "lib/record.h"
+#include "lib/world.h"
+
+/* What the table needs of an experiment that was run. */
+struct outcome {
+    bool run;     /* false: skipped, or not come to */
+    bool skipped; /* an ok record was there (--resume) */
+    dt_status status;
+    char error[1024];
+    bool verified;
+    double verification_error;
+    struct report_metrics metrics;
+};
+
+struct session {
+    const struct experiment *experiments;
+    int count;
+    struct dt_world world;
+    bool inside;      /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
+    bool verify;
+    struct dt_record_file *records; /* NULL on ranks that write none */
+    struct experiment_columns columns;
+    struct progress progress;
+    struct verify_cache references;
+    struct outcome *outcomes; /* [count] */
+    bool lost;                /* inside: the ranks have lost each other */
+    bool output_failed;       /* a record could not be written: the text is in output_error */
+    char output_error[1024];
+};
+
+/* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
+void session_run(struct session *session);
+
+/* What the outcomes say together. */
+enum exit_code session_exit_code(const struct session *session);
+
+/* The table of results, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
+dt_status summary_print(const struct session *session, FILE *to);
+
+#endif
