@@ -42,7 +42,8 @@ dt_status gpt_cpu_attention_create_with(const struct gpt_model *model, int threa
 {
     *out = NULL;
     if (threads < 1 || model->heads < 1 || model->hidden < 1 || model->hidden % model->heads || model->block_size < 1)
-        return dt_fail(DT_ERR_INVALID, "attention: hidden %d, heads %d, block size %d, %d threads: heads must divide hidden, all be positive",
+        return dt_fail(DT_ERR_INVALID,
+                       "attention: hidden %d, heads %d, block size %d, %d threads: heads must divide hidden, all be positive",
                        model->hidden, model->heads, model->block_size, threads);
     struct gpt_cpu_attention *a = calloc(1, sizeof *a);
     if (!a)

@@ -1,10 +1,9 @@
 /* Causal self-attention on the CPU, fused and unfused: what kernels_cpu.c calls from a stream's thread.
  *
- * Work is divided by (sample, head): each pair is computed by one thread, in the same order of operations whatever the number of threads, so
- * results do not depend on it. Fused keeps nothing of size T * T: a tile of 64 query rows meets the keys in chunks, with a running softmax
- * forward and probabilities recomputed from lse backward.
- * Source  Dao et al., "FlashAttention", NeurIPS 2022, algorithms 1 and 4 (appendix B.4 for dropout); Milakov and Gimelshein, "Online
- *         normalizer calculation for softmax", 2018. */
+ * Work is divided by (sample, head): each pair is computed by one thread, in the same order of operations whatever the number of threads,
+ * so results do not depend on it. Fused keeps nothing of size T * T: a tile of 64 query rows meets the keys in chunks, with a running
+ * softmax forward and probabilities recomputed from lse backward. Source  Dao et al., "FlashAttention", NeurIPS 2022, algorithms 1 and 4
+ * (appendix B.4 for dropout); Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
 #ifndef GPT_ATTENTION_CPU_H
 #define GPT_ATTENTION_CPU_H
 

@@ -23,7 +23,16 @@ static inline int gpt_tile_round(int size)
     return (size + GPT_TILE_STEP - 1) / GPT_TILE_STEP * GPT_TILE_STEP;
 }
 
+/* What a product may leave out because keys after a query do not count. diagonal: the first query's place among the tile's keys. */
+enum gpt_tile_shape {
+    GPT_TILE_QUERIES_KEYS, /* rows of C are queries, columns keys: what lies above the diagonal may be left undefined */
+    GPT_TILE_OVER_KEYS,    /* rows are queries, the inner dimension keys: A is zero above the diagonal */
+    GPT_TILE_OVER_QUERIES, /* the inner dimension is queries, columns are keys: B is zero above the diagonal */
+};
+
 struct gpt_tile_product {
+    enum gpt_tile_shape shape;
+    int diagonal;
     int m, n, k;
     const void *a;
     size_t lda_words;
@@ -81,7 +90,8 @@ struct gpt_tile_ops {
     void (*product)(const struct gpt_tile_product *p);
 
     /* to [padded_rows, padded_width] elements = from [rows, width] of `dtype` with a stride, the rest zeros. */
-    void (*load)(enum dt_dtype dtype, const void *from, size_t stride_elems, int rows, int width, void *to, int padded_rows, int padded_width);
+    void (*load)(enum dt_dtype dtype, const void *from, size_t stride_elems, int rows, int width, void *to, int padded_rows,
+                 int padded_width);
     /* x [rows, width] elements, row-major, as the B operand x^T (inner dimension: width). */
     void (*pack_transposed)(const void *x, int rows, int width, void *to);
     /* x [rows, width] as the B operand x (inner dimension: rows), panels of 64 columns, panel_words apart. */
@@ -118,18 +128,18 @@ struct gpt_attention_scratch {
     float *scores, *dprobabilities; /* [64, chunk] */
     void *probabilities;            /* [64, chunk] A operand forward; B operand backward */
     void *dscores, *dscores_panels;
-    float *output;                  /* [64, wp] weighted values; dq backward */
-    float *dkeys, *dvalues;         /* [Tp / 64][wp][64]: transposed tiles */
-    float *row[3];                  /* [64] each */
+    float *output;          /* [64, wp] weighted values; dq backward */
+    float *dkeys, *dvalues; /* [Tp / 64][wp][64]: transposed tiles */
+    float *row[3];          /* [64] each */
 };
 
 struct gpt_cpu_attention {
     struct gpt_model model;
     const struct gpt_tile_ops *ops;
     int threads;
-    int width, padded_width;   /* w, wp */
-    int padded_rows;           /* Tp, a multiple of 64 */
-    int chunk;                 /* keys at a time */
+    int width, padded_width; /* w, wp */
+    int padded_rows;         /* Tp, a multiple of 64 */
+    int chunk;               /* keys at a time */
     size_t scratch_bytes;
     void *memory;
     struct gpt_attention_scratch *scratch; /* [threads] */
