@@ -144,7 +144,8 @@ static dt_status cpu_linear_weight_gradient(struct gpt_kernels *k, struct dt_str
 {
     struct linear_task t = {
         .k = k,
-        .product = {.a = a->dy, .b = a->x, .c = a->dw, .m = a->out, .n = a->in, .k = a->rows, .transpose_a = true, .accumulate = a->accumulate},
+        .product =
+            {.a = a->dy, .b = a->x, .c = a->dw, .m = a->out, .n = a->in, .k = a->rows, .transpose_a = true, .accumulate = a->accumulate},
         .dy = a->dy,
         .db = a->db,
     };

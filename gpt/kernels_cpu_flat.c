@@ -220,8 +220,7 @@ static dt_status run_tokens(void *arguments)
     size_t T = (size_t)t->k->model.block_size;
     for (size_t s = 0; s < t->samples; s++)
         for (size_t position = 0; position <= T; position++) {
-            uint32_t token =
-                dt_random_token(t->seed, t->first_sample + (uint32_t)s, (uint32_t)position, (uint32_t)t->k->model.vocab_size);
+            uint32_t token = dt_random_token(t->seed, t->first_sample + (uint32_t)s, (uint32_t)position, (uint32_t)t->k->model.vocab_size);
             if (position < T)
                 t->inputs[s * T + position] = (int32_t)token;
             if (position > 0)

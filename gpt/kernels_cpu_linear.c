@@ -158,7 +158,8 @@ static dnnl_status_t make_matmul(struct gpt_cpu_linear *linear, struct primitive
     }
     if (status == dnnl_success)
         status = dnnl_primitive_create(&p->matmul, primitive_desc);
-    const dnnl_memory_desc_t *scratch = status == dnnl_success ? dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0) : NULL;
+    const dnnl_memory_desc_t *scratch =
+        status == dnnl_success ? dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0) : NULL;
     const dnnl_memory_desc_t *const descs[] = {&a, &b, &bias, &c, scratch};
     dnnl_memory_t *const memories[] = {&p->a, &p->b, &p->bias, &p->c, &p->scratch};
     for (size_t i = 0; i < sizeof descs / sizeof descs[0] && status == dnnl_success; i++)
@@ -210,11 +211,8 @@ static dt_status run_primitive(struct gpt_cpu_linear *linear, struct primitive *
 {
     DT_TRY(reserve(&linear->scratchpad, p->scratch_bytes));
     /* oneDNN only reads what it calls src, weights and bias; its interface has no const for that. */
-    const dnnl_exec_arg_t all[] = {{DNNL_ARG_SRC, p->a},
-                                   {DNNL_ARG_WEIGHTS, p->b},
-                                   {DNNL_ARG_DST, p->c},
-                                   {DNNL_ARG_SCRATCHPAD, p->scratch},
-                                   {DNNL_ARG_BIAS, p->bias}};
+    const dnnl_exec_arg_t all[] = {
+        {DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}, {DNNL_ARG_SCRATCHPAD, p->scratch}, {DNNL_ARG_BIAS, p->bias}};
     void *const data[] = {(void *)product->a, (void *)product->b, product->c, linear->scratchpad.data, (void *)product->bias};
     int count = product->bias ? 5 : 4;
     dnnl_status_t status = dnnl_success;

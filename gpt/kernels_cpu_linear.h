@@ -1,7 +1,7 @@
 /* Matrix products on oneDNN, for the three products of a linear layer.
  *
- * bf16 and fp32 run as they are, accumulated in fp32 and rounded once. fp16, which this oneDNN cannot multiply, and bf16 on processors where
- * it has only its slow reference code, are converted to fp32 a block at a time, multiplied there and rounded once. */
+ * bf16 and fp32 run as they are, accumulated in fp32 and rounded once. fp16, which this oneDNN cannot multiply, and bf16 on processors
+ * where it has only its slow reference code, are converted to fp32 a block at a time, multiplied there and rounded once. */
 #ifndef GPT_KERNELS_CPU_LINEAR_H
 #define GPT_KERNELS_CPU_LINEAR_H
 

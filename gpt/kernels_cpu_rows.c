@@ -60,8 +60,8 @@ static void layer_norm_gradient_part(void *argument, int thread, int threads)
         float *dgain = t->sums + chunk * 2 * a->d, *dbias = dgain + a->d;
         memset(dgain, 0, 2 * a->d * sizeof *dgain);
         for (size_t r = a->rows * chunk / t->chunks; r < a->rows * (chunk + 1) / t->chunks; r++)
-            t->k->simd->layer_norm_gradient(row_of(t->k, a->dx, r, a->d), row_of(t->k, a->dy, r, a->d), row_of(t->k, a->x, r, a->d), a->gain,
-                                            dgain, dbias, a->d, a->mean[r], a->rstd[r], a->overwrite);
+            t->k->simd->layer_norm_gradient(row_of(t->k, a->dx, r, a->d), row_of(t->k, a->dy, r, a->d), row_of(t->k, a->x, r, a->d),
+                                            a->gain, dgain, dbias, a->d, a->mean[r], a->rstd[r], a->overwrite);
     }
 }
 

@@ -127,7 +127,7 @@ V_INLINE vhalf v_narrow_fp16(vfloat a)
 {
     vuint bits = (vuint)a, rest = bits & 0x7FFFFFFF;
     vuint normal = (rest - (112u << 23) + 0xFFF + (rest >> 13 & 1)) >> 13;
-    vuint subnormal = (vuint)((vfloat)rest + 0.5f) - 0x3F000000u; /* the sum rounds to the last place of an fp16 subnormal */
+    vuint subnormal = (vuint)((vfloat)rest + 0.5f) - 0x3F000000u;       /* the sum rounds to the last place of an fp16 subnormal */
     vuint special = (vuint)(rest > 0x7F800000u) * 0xFFFFFE00u + 0x7C00; /* 0x7E00 for NaN */
     vint is_small = (vint)(rest < 0x38800000u), is_special = (vint)(rest >= 0x477FF000u);
     vuint half = ((subnormal & (vuint)is_small) | (normal & (vuint)~is_small)) & (vuint)~is_special;

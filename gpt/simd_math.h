@@ -30,16 +30,16 @@ V_INLINE vfloat v_normal_distribution(vfloat x, vfloat *exponential)
     return v_select(x < 0.0f, tail, 1.0f - tail);
 }
 
-/* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Exact to the last few bits also near u = 1, where u itself has no fp32. Error 4e-8. */
+/* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Error 4e-8, also near u = 1, where u itself has no fp32. */
 V_INLINE vfloat v_box_muller_radius(vuint word)
 {
     vuint rest = ~word; /* 2^32 (1 - u) */
     /* fp32 of a word by halves, each exact; the sum rounds once. */
     vfloat u = __builtin_convertvector((vint)(word >> 16), vfloat) * 0x1p-16f +
                __builtin_convertvector((vint)(word & 0xFFFF) + 1, vfloat) * 0x1p-32f;
-    vfloat from_one = __builtin_convertvector((vint)(rest >> 16), vfloat) * -0x1p-16f -
-                      __builtin_convertvector((vint)(rest & 0xFFFF), vfloat) * 0x1p-32f;
-    vint exponent = ((vint)u - 0x3F3504F3) >> 23;                           /* u = 2^exponent * m, m in [sqrt(1/2), sqrt(2)) */
+    vfloat from_one =
+        __builtin_convertvector((vint)(rest >> 16), vfloat) * -0x1p-16f - __builtin_convertvector((vint)(rest & 0xFFFF), vfloat) * 0x1p-32f;
+    vint exponent = ((vint)u - 0x3F3504F3) >> 23; /* u = 2^exponent * m, m in [sqrt(1/2), sqrt(2)) */
     vfloat f = (vfloat)((vint)u - (exponent << 23)) - 1.0f;
     f = v_select(exponent == 0, from_one, f);
     vfloat p = ((0.0891786938f * f - 0.143502014f) * f + 0.148769612f) * f - 0.165656345f;
@@ -62,7 +62,8 @@ V_INLINE void v_turn(vuint word, vfloat *cosine, vfloat *sine)
     *sine = (vfloat)((vuint)v_select(swap, c, s) ^ sine_sign);
 }
 
-/* Philox blocks, one per wide lane: counter words 0 and 1 together count up with the lanes. The results' high halves are not zero and mean nothing. */
+/* Philox blocks, one per wide lane: counter words 0 and 1 together count up with the lanes. The results' high halves are not zero and mean
+ * nothing. */
 struct v_philox {
     vwide word[4];
 };

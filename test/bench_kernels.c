@@ -74,8 +74,8 @@ static void show_memory(struct bench *b, const char *name, int per_step, double 
 {
     double s = best_of(b, run, arguments);
     b->step_s += per_step * s;
-    printf("%-34s %9.3f ms %9.1f GB/s    %5.0f %% of copying   x %3d\n", name, s * 1e3, bytes / s * 1e-9, 100 * bytes / s / b->copy_bytes_per_s,
-           per_step);
+    printf("%-34s %9.3f ms %9.1f GB/s    %5.0f %% of copying   x %3d\n", name, s * 1e3, bytes / s * 1e-9,
+           100 * bytes / s / b->copy_bytes_per_s, per_step);
 }
 
 static void show_products(struct bench *b, const char *name, int per_step, double flops, launch run, const void *arguments)
@@ -274,7 +274,8 @@ int main(int argc, char **argv)
 {
     struct bench b = {.table = &gpt_kernels_cpu, .samples = argc > 1 ? (size_t)atoi(argv[1]) : 8};
     struct dt_device_options options = {.threads = argc > 2 ? atoi(argv[2]) : 2, .local_size = 1};
-    b.model = (struct gpt_model){.layers = 12, .heads = HEADS, .hidden = HIDDEN, .vocab_size = VOCAB, .block_size = BLOCK, .dtype = DT_BF16};
+    b.model =
+        (struct gpt_model){.layers = 12, .heads = HEADS, .hidden = HIDDEN, .vocab_size = VOCAB, .block_size = BLOCK, .dtype = DT_BF16};
     for (enum dt_dtype dtype = 0; argc > 3 && dtype < DT_DTYPE_COUNT; dtype++)
         if (strcmp(argv[3], dt_dtype_name(dtype)) == 0)
             b.model.dtype = dtype;

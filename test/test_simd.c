@@ -28,8 +28,8 @@ static void narrowing_rounds_as_the_scalar_does(void)
     static unsigned short got[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         values[i] = (float)ldexp(test_uniform(), (int)(test_random() % 60) - 30);
-    float special[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 65504, 65519.99f, 65520, 1e30f, -1e30f, 0x1p-14f, 0x1.ffcp-15f, 0x1p-24f,
-                       0x1p-25f, 0x1.8p-25f, 1.00390625f, 1.01171875f, 0x1.fffffep127f};
+    float special[] = {0,      -0.0f,    INFINITY,     -INFINITY, NAN,      65504,      65519.99f,   65520,       1e30f,
+                       -1e30f, 0x1p-14f, 0x1.ffcp-15f, 0x1p-24f,  0x1p-25f, 0x1.8p-25f, 1.00390625f, 1.01171875f, 0x1.fffffep127f};
     memcpy(values, special, sizeof special);
     for (enum gpt_cpu_isa isa = 0; isa <= gpt_cpu_isa(); isa++)
         for (enum dt_dtype dtype = DT_FP16; dtype < DT_DTYPE_COUNT; dtype++) {
