@@ -74,8 +74,8 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
 void dt_comm_abort(struct dt_comm *comm);
 
-/* Once, before a process ends well: MPI wants to be told. No communicator may be left. After a failure leave with _exit instead: peers may
- * be gone, and MPI would wait for them. */
+/* Once, before a process ends: MPI wants to be told. No communicator may be left. After a failure it does nothing, since peers may be gone
+ * and MPI would wait for them. MPI does not start again afterwards; without this call a process may make one world after another. */
 void dt_comm_library_finish(void);
 
 /* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving, done), newest last, a line each. */

@@ -1,5 +1,9 @@
-/* The MPI communicator's own parts: comm_mpi.c (creation, splitting, the backend's table) and comm_mpi_move.c (what moves the data). These
- * are the only files that include mpi.h. */
+/* Inside the MPI communicator: its state, and how an operation waits. Included by lib/comm_mpi*.c only, which alone include mpi.h:
+ * comm_mpi.c (the library, creation, queueing), comm_mpi_collective.c, comm_mpi_transfer.c (what moves data), comm_mpi_wait.c.
+ *
+ * Open MPI makes progress only while somebody calls it, so every operation is a task on its stream's thread that sees it through. The
+ * ranks of one machine share its processors with their own compute threads: whoever waits for a late peer tests and sleeps, it does not
+ * spin. */
 #ifndef DT_LIB_COMM_MPI_H
 #define DT_LIB_COMM_MPI_H
 
@@ -7,41 +11,79 @@
 #include "lib/reduce.h"
 
 #include <mpi.h>
+#include <pthread.h>
 
-/* Sends and receives of one group, posted together. */
-struct mpi_group {
-    struct mpi_group *next; /* all groups of a communicator, freed with it */
-    struct mpi_comm *comm;
-    struct dt_comm_operation *operations;
+/* Shared by a world's communicator and all that were split from it. */
+struct mpi_family {
+    atomic_int members;
+    atomic_bool given_up; /* somebody called abort, or an operation failed: no peer can be relied on any more */
+};
+
+struct mpi_transfer {
+    char *buffer;
+    size_t bytes;
+    int peer, tag;
+    bool send;
+    uint64_t sequence;
+};
+
+/* Transfers that were grouped; in its communicator's list until its task has run, because behind a failure it never does. */
+struct mpi_batch {
+    struct mpi_batch *next;
     int count, capacity;
+    struct mpi_transfer transfers[];
 };
 
 struct mpi_comm {
     struct dt_comm base;
-    MPI_Comm stream_comm;       /* operations of streams */
-    MPI_Comm host_comm;         /* host_all_gather, and what creation itself exchanges */
-    dt_sum_function const *sum; /* [dtype] */
-    void *segments[2];          /* [MPI_SEGMENT_BYTES] each: what a ring receives before it is added */
-    char library[64];           /* MPI's own name and version */
+    struct mpi_family *family;
+    MPI_Comm handle;
+    char library[64];
+    const struct dt_reduce_isa *isa;
+    int tag_count; /* operations that are told apart by their tags */
+
+    /* Host thread only. Collectives are numbered alike by all ranks, transfers by the two ends of each direction. */
+    unsigned collectives;
+    unsigned *sent, *received; /* [size] */
     bool grouping;
-    struct mpi_group *groups; /* the newest first */
-    _Atomic bool *aborted;    /* the world's: one flag for a communicator and all that were split from it */
-    bool owns_aborted;
+    struct mpi_batch *group;
+    struct dt_stream *group_stream;
+
+    pthread_mutex_t mutex; /* guards batches */
+    struct mpi_batch *batches;
+    size_t scratch_bytes;
+    _Atomic(void *) scratch; /* [scratch_bytes] that no operation uses now, or NULL */
 };
 
-/* Pieces in which a ring passes a chunk on: small enough to stay in a core's cache between receiving and adding, large enough that the
- * wake-ups between them do not count. */
-enum { MPI_SEGMENT_BYTES = 1 << 20 };
+/* Room for what arrives and is not summed yet: small enough to stay in a processor's second-level cache between the two. Where there are so
+ * many peers that their pieces would become crumbs it grows. */
+enum { DT_MPI_SCRATCH_BYTES = 1 << 20, DT_MPI_SCRATCH_PER_PEER_BYTES = 128 << 10 };
 
-/* Run one operation now, on the stream's thread. Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, with a text that names communicator, operation,
- * sequence number and the rank that was waited for. */
-dt_status dt_mpi_run(struct mpi_comm *comm, const struct dt_comm_operation *operation);
-dt_status dt_mpi_run_group(struct mpi_group *group);
+enum mpi_phase { MPI_PHASE_SCATTER, MPI_PHASE_GATHER, MPI_PHASE_TRANSFER };
 
-/* Wait for requests [count] without keeping a core busy: the compute threads need it. `peer` < 0: everybody. */
-dt_status dt_mpi_wait(struct mpi_comm *comm, MPI_Request *requests, int count, const char *what, int peer, double timeout_s);
+/* The tag of the n-th operation. Operations far apart share one, and are never under way together. */
+int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase);
 
-/* DT_OK, or DT_ERR_COMM with MPI's own text. */
-dt_status dt_mpi_check(const struct mpi_comm *comm, int code, const char *what);
+/* What waits: for texts, the ring and the limit. */
+struct mpi_waiting {
+    struct mpi_comm *comm;
+    uint64_t sequence; /* in the ring; 0: not there, then `what` tells what it is */
+    const char *what;
+    size_t bytes;
+    double timeout_s; /* without any request finished; 0: never */
+    bool moving;      /* something has arrived */
+};
+
+/* Until all `count` requests are complete (they are then MPI_REQUEST_NULL). peers [count]: the rank a request waits for, -1 when it is of
+ * no use to name it. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
+dt_status dt_mpi_wait(struct mpi_waiting *waiting, MPI_Request *requests, const int *peers, int count);
+/* After a failure: take back what is not complete, so that nothing arrives in memory that its owner is about to free. */
+void dt_mpi_withdraw(MPI_Request *requests, int count);
+/* DT_OK, or DT_ERR_COMM with MPI's own text; the family has then given up. */
+dt_status dt_mpi_check(struct mpi_waiting *waiting, int error);
+
+/* Carry out an operation, blocking. element_bytes: that of the operation's dtype, or 1 to move bytes. */
+dt_status dt_mpi_run_collective(struct mpi_comm *comm, const struct dt_comm_operation *operation, size_t element_bytes, unsigned number);
+dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer *transfers, int count);
 
 #endif
