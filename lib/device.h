@@ -30,7 +30,7 @@ struct dt_buffer {
 };
 
 struct dt_device_options {
-    uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: memory_bytes / local_size), or none where it has none (sim) */
+    uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: all of memory_bytes), or none where it has none (sim) */
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
 };

@@ -31,7 +31,7 @@ static dt_status cpu_create(const struct dt_device_options *options, struct dt_d
     int share = dt_machine_processors() / options->local_size;
     device->threads = options->threads ? options->threads : share > 0 ? share : 1;
     device->poison = getenv("DTBENCH_POISON") != NULL;
-    device->base.ledger.limit_bytes = dt_machine_memory_bytes() / (uint64_t)options->local_size;
+    device->base.ledger.limit_bytes = dt_machine_memory_bytes();
     *out = &device->base;
     return DT_OK;
 }
