@@ -158,8 +158,10 @@ static void check_result(const struct problem *p, const struct result *r, const 
 {
     enum dt_dtype dtype = p->model.dtype;
     size_t elems = rows_of(p) * (size_t)p->model.hidden, T = (size_t)p->model.block_size;
+    /* Backward takes the rounded `out`; with few keys the scores' gradients are near zero, and that rounding stands out in what is left. */
+    double few_keys = T < 64 ? 3 : 1;
     check_part(p, table, "out", dtype, r->out, p->out, elems, tolerance[dtype]);
-    check_part(p, table, "dqkv", dtype, r->dqkv, p->dqkv, 3 * elems, tolerance[dtype]);
+    check_part(p, table, "dqkv", dtype, r->dqkv, p->dqkv, 3 * elems, few_keys * tolerance[dtype]);
     if (r->lse)
         check_part(p, table, "lse", DT_FP32, r->lse, p->lse, lse_count(p), 1e-5);
     else
