@@ -45,19 +45,21 @@ static void add(void *to, const void *from, size_t count)
         store(to, i, count, load(to, i, count) + load(from, i, count));
 }
 
+/* x * Phi(x), which is max(x, 0) less the same tail on both sides. */
 static void gelu(void *y, const void *x, size_t count)
 {
     for (size_t i = 0; i < count; i += V_LANES) {
-        vfloat at = load(x, i, count), exponential;
-        store(y, i, count, at * v_normal_distribution(at, &exponential));
+        vfloat at = load(x, i, count), exponential, tail = v_normal_tail(at, &exponential);
+        store(y, i, count, v_max(v_set(0), at) - v_max(-at, at) * tail);
     }
 }
 
 static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)
 {
     for (size_t i = 0; i < count; i += V_LANES) {
-        vfloat at = load(x, i, count), exponential, phi = v_normal_distribution(at, &exponential);
-        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * (phi + at * exponential * 0.398942280f)); /* 1 / sqrt(2 pi) */
+        vfloat at = load(x, i, count), exponential, tail = v_normal_tail(at, &exponential);
+        vfloat phi = v_select(at < 0.0f, tail, 1.0f - tail), density = exponential * 0.398942280f; /* 1 / sqrt(2 pi) */
+        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * (at * density + phi));
     }
 }
 
@@ -87,19 +89,16 @@ static void adam(void *params, const void *grads, float *first_moment, float *se
     }
 }
 
-/* Four words of each block become its four elements. Blocks go through in two halves, the even and the odd lanes of a vfloat. */
+/* Four words of each block become its four elements. In between, the blocks' first half has the even lanes of a vector. */
 enum { NORMALS = 4 * V_LANES };
 static void normals_of_blocks(float *out, uint64_t seed, uint64_t first_block, uint32_t tensor_id, float standard_deviation)
 {
     vuint words[4];
     vfloat deviate[4];
-    struct v_philox half[2];
-    for (int h = 0; h < 2; h++) {
-        uint64_t block = first_block + (uint64_t)(h * V_LANES / 2);
-        half[h] = v_philox4x32(seed, (uint32_t)block, (uint32_t)(block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
-    }
+    struct v_philox random =
+        v_philox4x32(seed, (uint32_t)first_block, (uint32_t)(first_block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
     for (int w = 0; w < 4; w++)
-        words[w] = (vuint)((half[0].word[w] & 0xFFFFFFFFu) | half[1].word[w] << 32);
+        words[w] = (vuint)((random.word[0][w] & 0xFFFFFFFFu) | random.word[1][w] << 32);
     for (int pair = 0; pair < 4; pair += 2) {
         vfloat radius = v_box_muller_radius(words[pair]);
         v_turn(words[pair + 1], &deviate[pair], &deviate[pair + 1]);
@@ -108,7 +107,7 @@ static void normals_of_blocks(float *out, uint64_t seed, uint64_t first_block, u
     }
     for (int w = 0; w < 4; w++)
         deviate[w] *= standard_deviation;
-    for (int h = 0; h < 2; h++) { /* the even lanes are the first half of the blocks, the odd lanes the second */
+    for (int h = 0; h < 2; h++) {
         vwide a = (vwide)deviate[0], b = (vwide)deviate[1], c = (vwide)deviate[2], d = (vwide)deviate[3];
         vwide low = h ? a >> 32 | (b >> 32) << 32 : (a & 0xFFFFFFFFu) | b << 32;
         vwide high = h ? c >> 32 | (d >> 32) << 32 : (c & 0xFFFFFFFFu) | d << 32;
@@ -132,8 +131,9 @@ static void normal(void *to, size_t count, uint64_t seed, uint32_t tensor_id, ui
 }
 
 /* The factors of V_DROPOUT_COLUMNS columns from `column` on. */
+enum { DROPOUT_VECTORS = V_DROPOUT_COLUMNS / V_LANES };
 struct dropout_factors {
-    vfloat lanes[4];
+    vfloat lanes[DROPOUT_VECTORS];
 };
 
 V_INLINE struct dropout_factors dropout_factors(const struct gpt_dropout_row *row, size_t column)
@@ -142,7 +142,7 @@ V_INLINE struct dropout_factors dropout_factors(const struct gpt_dropout_row *ro
     struct dropout_factors f;
     vint threshold = (vint){0} + (int32_t)row->threshold;
     v_dropout_bits(row->seed, (uint32_t)(column / 8), row->t, row->sample, row->layer_word, bits);
-    for (int j = 0; j < 4; j++) {
+    for (int j = 0; j < DROPOUT_VECTORS; j++) {
         vhalf half;
         memcpy(&half, bits + j * V_LANES, sizeof half);
         f.lanes[j] = v_select((vint)v_widen_bits(half) >= threshold, v_set(row->scale), v_set(0));
@@ -165,12 +165,13 @@ V_INLINE void dropout_columns(enum dropout_use use, void *out, const void *resid
 }
 
 V_INLINE void dropout_row(enum dropout_use use, void *out, const void *residual, const void *branch, size_t d,
-                          const struct gpt_dropout_row *row)
+                          const struct gpt_dropout_row *from)
 {
+    const struct gpt_dropout_row copy = *from, *row = &copy; /* stores cannot change this one */
     size_t i = 0;
     for (; row->threshold && i + V_DROPOUT_COLUMNS <= d; i += V_DROPOUT_COLUMNS) {
         struct dropout_factors f = dropout_factors(row, i);
-        for (size_t j = 0; j < 4; j++)
+        for (size_t j = 0; j < DROPOUT_VECTORS; j++)
             dropout_columns(use, out, residual, branch, i + j * V_LANES, i + V_DROPOUT_COLUMNS, f.lanes[j]);
     }
     if (row->threshold && i < d) {
@@ -232,16 +233,16 @@ static void layer_norm(void *y, const void *x, const void *gain, const void *bia
 static void layer_norm_gradient(void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d, float mean,
                                 float rstd, bool overwrite)
 {
-    vfloat sums[2] = {{0}}, dots[2] = {{0}};
+    vfloat sums = {0}, dots = {0};
     for (size_t i = 0; i < d; i += V_LANES) {
-        size_t left = d - i, j = i / V_LANES % 2;
+        size_t left = d - i;
         vfloat g = load(dy, i, d), normal = (load(x, i, d) - mean) * rstd, through = g * load(gain, i, d);
-        sums[j] += through;
-        dots[j] += through * normal;
+        sums += through;
+        dots += through * normal;
         v_store(DT_FP32, dgain, i, left, v_load(DT_FP32, dgain, i, left) + g * normal);
         v_store(DT_FP32, dbias, i, left, v_load(DT_FP32, dbias, i, left) + g);
     }
-    float sum = v_sum(sums[0] + sums[1]) / (float)d, dot = v_sum(dots[0] + dots[1]) / (float)d;
+    float sum = v_sum(sums) / (float)d, dot = v_sum(dots) / (float)d;
     for (size_t i = 0; i < d; i += V_LANES) {
         vfloat normal = (load(x, i, d) - mean) * rstd;
         vfloat gradient = (load(dy, i, d) * load(gain, i, d) - sum - normal * dot) * rstd;
@@ -257,7 +258,7 @@ static double cross_entropy(void *logits, size_t vocab, int32_t target, float gr
     double total = 0;
     for (size_t first = 0; first < vocab; first += BLOCK) {
         size_t end = vocab - first < BLOCK ? vocab : first + BLOCK, whole = first + (end - first) / V_LANES * V_LANES;
-        vfloat most = v_set(largest), sums[2] = {{0}};
+        vfloat most = v_set(largest), sum = {0};
         for (size_t i = first; i < whole; i += V_LANES)
             most = v_max(most, load(logits, i, whole));
         if (whole < end)
@@ -267,10 +268,10 @@ static double cross_entropy(void *logits, size_t vocab, int32_t target, float gr
         if (before < largest)
             total *= exp((double)before - largest);
         for (size_t i = first; i < whole; i += V_LANES)
-            sums[i / V_LANES % 2] += v_exp(load(logits, i, whole) - largest);
+            sum += v_exp(load(logits, i, whole) - largest);
         if (whole < end)
-            sums[0] += v_first(v_exp(load(logits, whole, end) - largest), end - whole, 0);
-        total += v_sum(sums[0] + sums[1]);
+            sum += v_first(v_exp(load(logits, whole, end) - largest), end - whole, 0);
+        total += v_sum(sum);
     }
 
     float x = load(logits, (size_t)target, (size_t)target + 1)[0], scale = (float)(gradient_scale / total);

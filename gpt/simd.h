@@ -238,21 +238,25 @@ V_INLINE vfloat v_first(vfloat a, size_t left, float rest)
     return left < V_LANES ? v_select(lane < (int32_t)left, a, v_set(rest)) : a;
 }
 
+/* Halves onto each other until one lane is left: shorter than a chain of additions. */
 V_INLINE float v_sum(vfloat a)
 {
-    float lanes[V_LANES], sum = 0;
+    float lanes[V_LANES];
     memcpy(lanes, &a, sizeof a);
-    for (int i = 0; i < V_LANES; i++)
-        sum += lanes[i];
-    return sum;
+    for (int n = V_LANES / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            lanes[i] += lanes[i + n];
+    return lanes[0];
 }
 
 V_INLINE float v_largest(vfloat a)
 {
-    float largest = a[0];
-    for (int i = 1; i < V_LANES; i++)
-        largest = a[i] > largest ? a[i] : largest;
-    return largest;
+    float lanes[V_LANES];
+    memcpy(lanes, &a, sizeof a);
+    for (int n = V_LANES / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            lanes[i] = lanes[i] > lanes[i + n] ? lanes[i] : lanes[i + n];
+    return lanes[0];
 }
 
 #endif
