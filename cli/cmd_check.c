@@ -33,9 +33,8 @@ static dt_status parse_options(int argc, char **argv, struct config_arguments *c
 
 static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes)
 {
-    static const char *const names[DT_CATEGORY_COUNT] = {[DT_PARAMETERS] = "params",      [DT_GRADIENTS] = "grads",
-                                                         [DT_OPTIMIZER] = "optim",        [DT_ACTIVATIONS] = "activ",
-                                                         [DT_COMMUNICATION] = "comm",     [DT_WORKSPACE] = "work"};
+    static const char *const names[DT_CATEGORY_COUNT] = {[DT_PARAMETERS] = "params", [DT_GRADIENTS] = "grads",    [DT_OPTIMIZER] = "optim",
+                                                         [DT_ACTIVATIONS] = "activ", [DT_COMMUNICATION] = "comm", [DT_WORKSPACE] = "work"};
     char title[64];
     if (columns->names_differ)
         table_column(t, TABLE_LEFT, "name");

@@ -17,8 +17,7 @@ static dt_status print_models(void)
     for (int c = 0; c < 5; c++)
         table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
     for (const struct gpt_preset *p = gpt_presets; p->name; p++) {
-        struct gpt_model model = {
-            .layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
+        struct gpt_model model = {.layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
         table_cell(t, "%s", p->name);
         table_cell(t, "%d", p->layers);
         table_cell(t, "%d", p->heads);
@@ -77,8 +76,8 @@ static dt_status print_devices(void)
             struct dt_device_info info;
             dt_device_info(device, &info);
             describe_dtypes(dtypes, sizeof dtypes);
-            snprintf(reason, sizeof reason, "%.100s, %d threads, %.1f GiB; %s; %s", info.name, info.threads, (double)info.memory_bytes / 0x1p30,
-                     info.versions, dtypes);
+            snprintf(reason, sizeof reason, "%.100s, %d threads, %.1f GiB; %s; %s", info.name, info.threads,
+                     (double)info.memory_bytes / 0x1p30, info.versions, dtypes);
             dt_device_destroy(device);
         }
         table_cell(t, "%s", kind);
@@ -98,7 +97,8 @@ int cmd_list(int argc, char **argv)
     if (options_parse(&spec, argc, argv) < 0)
         return report_failure("list", EXIT_CODE_USAGE);
     if (help) {
-        printf("Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the paradigms,\n"
+        printf("Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the "
+               "paradigms,\n"
                "and the devices and communicators with what is missing where one is not available.\n\nOptions\n");
         options_print(rows, stdout);
         return EXIT_CODE_OK;

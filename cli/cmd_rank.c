@@ -1,4 +1,4 @@
-/* `dtbench rank SOCKET`: what the supervisor starts, once per rank. The experiment comes over the socket, and everything goes back there. */
+/* `dtbench rank SOCKET`: what the supervisor starts, once per rank. The experiment comes that way, and everything goes back there. */
 #include "cli/cli.h"
 #include "cli/execute.h"
 #include "cli/signals.h"
@@ -116,5 +116,5 @@ int cmd_rank(int argc, char **argv)
     if (!all_agree(status))
         _exit(EXIT_CODE_FAILED); /* MPI would wait for ranks that may be gone */
     dt_comm_library_finish();
-    return EXIT_CODE_OK;         /* the message told the rest; mpirun would take another code for a crash */
+    return EXIT_CODE_OK; /* the message told the rest; mpirun would take another code for a crash */
 }

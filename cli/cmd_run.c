@@ -13,6 +13,9 @@
 
 #define DEFAULT_RECORDS "dtbench.jsonl"
 
+/* When the ranks have lost each other, rank 0 has this long to write its record before the others' ends make the launcher end it. */
+enum { RANK_0_WRITES_S = 5 };
+
 struct run_options {
     struct config_arguments config;
     const char *output;
@@ -25,7 +28,8 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
         CONFIG_OPTION_ROWS(&o->config),
         {"output", 'o', OPTION_TEXT, &o->output, "RECORDS",
          "append the records to this file ('-': standard output). Without it they go to\n"
-         "standard output when that is a pipe or a file, else to " DEFAULT_RECORDS},
+         "standard output when that is a pipe or a file, and to " DEFAULT_RECORDS "\n"
+         "on a terminal and under mpirun, srun or torchrun"},
         {"resume", 'r', OPTION_FLAG, &o->resume, NULL, "skip experiments of which RECORDS has an ok record with the same config hash"},
         {"verify", 'v', OPTION_FLAG, &o->verify, NULL, "run each experiment's work on one device too, and compare the losses step by step"},
         {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
@@ -56,7 +60,8 @@ static dt_status check_experiments(const struct session *s)
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         if (s->inside && e->world_size != s->world.size)
-            return dt_fail(DT_ERR_WORLD, "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
+            return dt_fail(DT_ERR_WORLD,
+                           "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
         DT_TRY(execute_device_kind(e, &kind));
@@ -111,10 +116,18 @@ static dt_status find_finished(struct session *s, const char *path)
     return DT_OK;
 }
 
-/* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. */
-static const char *records_path(const struct run_options *o)
+/* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. A launcher may give its ranks
+ * any kind of standard output, so with one it is the file. */
+static const char *records_path(const struct session *s, const struct run_options *o)
 {
-    return o->output ? o->output : isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
+    return o->output ? o->output : s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
+}
+
+/* Something is wrong before the first step. All ranks of a launcher find the same, and one says it: the others end well, because a launcher
+ * that sees a failure ends all at once, and rank 0 might not come to its word. */
+static int refuse(const struct session *s, enum exit_code code)
+{
+    return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
 }
 
 static void print_results(const struct session *s, const char *path, bool quiet)
@@ -137,7 +150,8 @@ static void print_results(const struct session *s, const char *path, bool quiet)
     if (finished == 0 && left == 0)
         fprintf(stderr, "dtbench: all %d experiments have ok records in %s\n", s->count, path);
     if (left > 0)
-        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, s->count, records_on_stdout ? "" : "; --resume goes on from here");
+        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, s->count,
+                records_on_stdout ? "" : "; --resume goes on from here");
     if (finished > 0 && !records_on_stdout)
         fprintf(stderr, "dtbench: records in %s\n", path);
 }
@@ -145,15 +159,15 @@ static void print_results(const struct session *s, const char *path, bool quiet)
 /* The session is set up and owned by the caller. */
 static int run_session(struct session *s, const struct run_options *o)
 {
-    const char *path = records_path(o);
+    const char *path = records_path(s, o);
     if (o->resume && strcmp(path, "-") == 0) {
         dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a file: --output RECORDS");
-        return s->world.rank == 0 ? report_failure("run", EXIT_CODE_USAGE) : EXIT_CODE_USAGE;
+        return refuse(s, EXIT_CODE_USAGE);
     }
     if (check_experiments(s) < 0)
-        return s->world.rank == 0 ? report_failure("run", EXIT_CODE_CONFIG) : EXIT_CODE_CONFIG;
+        return refuse(s, EXIT_CODE_CONFIG);
     if (o->resume && find_finished(s, path) < 0)
-        return s->world.rank == 0 ? report_failure("run", EXIT_CODE_OUTPUT) : EXIT_CODE_OUTPUT;
+        return refuse(s, EXIT_CODE_OUTPUT);
     if (o->dry_run)
         return s->world.rank > 0 || print_dry_run(s) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
     signals_install();
@@ -176,13 +190,14 @@ int cmd_run(int argc, char **argv)
     if (dt_world_from_environment(&s.world) < 0)
         return report_failure("run", EXIT_CODE_CONFIG);
     if (config_arguments_read(&o.config, &experiments, &s.count) < 0)
-        return s.world.rank == 0 ? report_failure("run", EXIT_CODE_CONFIG) : EXIT_CODE_CONFIG;
+        return refuse(&s, EXIT_CODE_CONFIG);
     s.experiments = experiments;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_find(experiments, s.count, &s.columns);
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
+    s.progress.live &= !s.inside;
     int code = s.outcomes ? run_session(&s, &o) : EXIT_CODE_OTHER;
 
     dt_record_close(s.records);
@@ -190,8 +205,11 @@ int cmd_run(int argc, char **argv)
     free(s.outcomes);
     free(experiments);
     fflush(NULL);
-    if (s.lost)
+    if (s.lost) {
+        if (s.world.rank != 0)
+            sleep(RANK_0_WRITES_S);
         _exit(code); /* MPI would wait for ranks that may be gone */
+    }
     dt_comm_library_finish();
     return code;
 }

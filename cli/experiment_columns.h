@@ -19,7 +19,6 @@ const char *experiment_column_title(const struct dt_field *field);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
 
 /* "ddp, batch_size 8, dtype fp32": what tells it from the others. */
-void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text,
-                      size_t text_bytes);
+void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);
 
 #endif

@@ -5,6 +5,17 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
+
+/* Often enough for the eye, and seldom enough for a slow terminal. */
+#define REDRAW_S 0.1
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
 
 /* A line longer than the terminal would scroll instead of being drawn over. */
 static void draw(struct progress *p, const char *text)
@@ -13,6 +24,7 @@ static void draw(struct progress *p, const char *text)
     fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, text);
     fflush(stderr);
     p->drawn = true;
+    p->drawn_s = now_s();
 }
 
 void progress_init(struct progress *progress, int experiments, bool quiet)
@@ -44,7 +56,7 @@ void progress_step(struct progress *progress, double seconds, double loss)
     char text[256], rate[FORMAT_BYTES], left[FORMAT_BYTES];
     progress->steps_done++;
     progress->seconds += seconds;
-    if (!progress->live)
+    if (!progress->live || (progress->steps_done > 1 && now_s() - progress->drawn_s < REDRAW_S))
         return;
     double mean = progress->seconds / progress->steps_done;
     format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);

@@ -12,7 +12,8 @@ struct progress {
     int steps;              /* warm-up included */
     double tokens_per_step; /* of all ranks */
     int steps_done;
-    double seconds;         /* of the steps that are done */
+    double seconds; /* of the steps that are done */
+    double drawn_s; /* when the line was drawn last, on the clock that only goes forward */
 };
 
 void progress_init(struct progress *progress, int experiments, bool quiet);

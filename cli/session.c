@@ -145,9 +145,5 @@ enum exit_code session_exit_code(const struct session *s)
     }
     if (interrupted) /* a rank may hear of it from another */
         return (enum exit_code)(EXIT_CODE_SIGNAL + (signals_first() ? signals_first() : 15));
-    return s->output_failed ? EXIT_CODE_OUTPUT
-           : wrong          ? EXIT_CODE_VERIFY
-           : failed         ? EXIT_CODE_FAILED
-           : oom            ? EXIT_CODE_OOM
-                            : EXIT_CODE_OK;
+    return s->output_failed ? EXIT_CODE_OUTPUT : wrong ? EXIT_CODE_VERIFY : failed ? EXIT_CODE_FAILED : oom ? EXIT_CODE_OOM : EXIT_CODE_OK;
 }

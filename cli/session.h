@@ -24,7 +24,7 @@ struct session {
     const struct experiment *experiments;
     int count;
     struct dt_world world;
-    bool inside;      /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
+    bool inside; /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
     struct dt_record_file *records; /* NULL on ranks that write none */
     struct experiment_columns columns;

@@ -129,7 +129,7 @@ dt_status summary_print(const struct session *s, FILE *to)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the table of results");
     add_columns(table, s, &units);
     for (int i = 0; i < s->count; i++)
-        add_row(table, s, i, &units, terminal_has_colour(to));
+        add_row(table, s, i, &units, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
     print_heading(s, to);
     dt_status status = table_print(table, to);
     table_destroy(table);

@@ -16,7 +16,7 @@ struct report {
     char device[8], device_name[128], launcher[16];
     char versions[384]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
     int threads;
-    char *hosts; /* one name a line, each machine once; owned, NULL when unknown */
+    char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
     double started_s; /* Unix time */
 
     /* How it ended. */
@@ -48,7 +48,7 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
 struct report_metrics {
     struct {
         double median, p95, cv;
-    } step_s; /* over the timed steps, each as long as its slowest rank */
+    } step_s;                           /* over the timed steps, each as long as its slowest rank */
     double tokens_per_s, samples_per_s; /* all ranks', at the median step */
     double tflops_per_gpu;              /* 3 * forward FLOPs per token * tokens per second / world_size / 1e12 */
     double mfu;                         /* of the device's peak, which nobody knows of a cpu */

@@ -1,0 +1,566 @@
+"""The whole command as a user meets it: exit codes, records, tables, faults. Prints TAP.
+
+Usage: test_cli.py DTBENCH [CASE...]. Runs the program on tiny models; needs the cpu device and mpirun.
+"""
+import json
+import os
+import pty
+import random
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+DTBENCH = os.path.abspath(sys.argv[1])
+WORK = tempfile.mkdtemp(prefix="dtbench-test-")
+SMOKE = {
+    "name": "tiny",
+    "device": "cpu",
+    "world_size": 2,
+    "batch_size": 2,
+    "model": {"layers": 2, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32, "dtype": "fp32"},
+    "steps": {"warmup": 1, "timed": 3},
+    "sweep": {"paradigm": ["ddp", "pdp", "fsdp"]},
+}
+OK, USAGE, CONFIG, FAILED, OOM, VERIFY, OUTPUT = 0, 2, 3, 4, 5, 6, 7
+FOREVER = ["--set", "steps.timed=1000000"]
+# What a launcher around this test would say is none of the program's business.
+LAUNCHER = re.compile(r"^(OMPI_|PMIX_|PMI_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_RANK$|LOCAL_WORLD_SIZE$|MASTER_)")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not LAUNCHER.match(key)}
+random.seed(7)
+
+
+class Wrong(Exception):
+    pass
+
+
+def check(condition, *what):
+    if not condition:
+        raise Wrong(" ".join(str(w) for w in what))
+
+
+def config(name="tiny.json", **changes):
+    path = os.path.join(WORK, name)
+    content = json.loads(json.dumps(SMOKE))
+    for key, value in changes.items():
+        if value is None:
+            content.pop(key, None)
+        else:
+            content[key] = value
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump(content, out)
+    return path
+
+
+def one(paradigm="ddp"):
+    return config("one.json", sweep=None, paradigm=paradigm)
+
+
+def records_path(name):
+    path = os.path.join(WORK, name)
+    if os.path.exists(path):
+        os.remove(path)
+    return path
+
+
+def run(*arguments, code=None, environment=None, **options):
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                            env={**ENVIRONMENT, **(environment or {})}, **options)
+    if code is not None:
+        check(result.returncode == code, f"exit code {result.returncode}, not {code}:", " ".join(arguments), "\n", result.stdout, result.stderr)
+    return result
+
+
+def read_records(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line, parse_constant=lambda c: check(False, c, "is no JSON")) for line in lines]
+
+
+def descendants(pid):
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
+                    parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+            except (OSError, IndexError):
+                pass
+    found, left = [], [pid]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += children
+        left += children
+    return found
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as text:
+            return text.read().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def ranks_of(supervisor):
+    """{rank: pid} of the processes that `supervisor` started."""
+    ranks = {}
+    for pid in descendants(supervisor):
+        if re.search(r"dtbench\S* rank dtbench-", command_of(pid)) and "mpirun" not in command_of(pid):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as text:
+                    found = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", text.read())
+            except OSError:
+                continue
+            ranks[int(found[1]) if found else 0] = pid
+    return ranks
+
+
+def left_behind(supervisor):
+    """Processes that name the supervisor's socket, wherever they have gone in the process tree."""
+    name = f"dtbench-{supervisor}-"
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and name in command_of(pid)]
+
+
+def wait_for(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise Wrong(f"not within {seconds} s: {what}")
+
+
+class Started:
+    """A run in the background whose standard error is a terminal: its progress line tells when the ranks train."""
+
+    def __init__(self, *arguments):
+        self.text, (self.terminal, slave) = "", pty.openpty()
+        self.process = subprocess.Popen([DTBENCH, "run", *arguments], cwd=WORK, stdout=subprocess.PIPE, stderr=slave, text=True,
+                                        stdin=subprocess.DEVNULL, env={**ENVIRONMENT, "TERM": "xterm"})
+        os.close(slave)
+        self.pid = self.process.pid
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        try:
+            while piece := os.read(self.terminal, 65536):
+                self.text += piece.decode(errors="replace")
+        except OSError:
+            pass  # the last writer is gone
+
+    def ranks_train(self, experiment=1):
+        """{rank: pid}, once the progress line shows some steps of the experiment."""
+        wait_for(lambda: re.search(rf"\[{experiment}/\d+\] [^\r]* step ([3-9]|\d\d+)/", self.text), 30, "steps")
+        return ranks_of(self.pid)
+
+    def finish(self, code, seconds=20):
+        """Standard output and the seconds until the end, which leaves no process behind."""
+        begin = time.monotonic()
+        try:
+            out, _ = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise Wrong(f"still there after {seconds} s\n", self.text) from None
+        taken = time.monotonic() - begin
+        self.reader.join(2)
+        os.close(self.terminal)
+        check(self.process.returncode == code, f"exit code {self.process.returncode}, not {code}\n", out, self.text)
+        wait_for(lambda: not left_behind(self.pid), 2, "no process left behind")
+        return out, taken
+
+
+# ---- the command line ----
+
+
+def test_help_is_instant_and_complete():
+    begin = time.monotonic()
+    text = run("--help", code=OK).stdout
+    check(time.monotonic() - begin < 2, "help took", time.monotonic() - begin)
+    for word in ("run", "check", "list", "130", "--config"):
+        check(word in text, word, "is not in the help")
+    check("rank " not in text, "the hidden command shows")
+    for command in ("run", "check", "list"):
+        own = run(command, "--help", code=OK).stdout
+        check(own.startswith("Usage: dtbench " + command), own)
+        check(run("help", command, code=OK).stdout == own, "help and --help differ")
+    check(re.fullmatch(r"dtbench \d+\.\d+\.\d+ \(\S+\)\n", run("--version", code=OK).stdout), "version")
+    # nothing of a launcher matters to help
+    run("--help", code=OK, environment={"SLURM_PROCID": "x", "OMPI_COMM_WORLD_RANK": "nonsense"})
+
+
+def test_wrong_command_lines():
+    path = config()
+    for arguments, text in (
+            ([], "needs a command"),
+            (["rum"], "did you mean 'run'"),
+            ([path], f"dtbench run {path}"),
+            (["run"], "needs a config file"),
+            (["run", path, "--verfy"], "did you mean '--verify'"),
+            (["run", path, "--out=x"], "did you mean '--output'"),
+            (["--confg", path], "did you mean '--config'"),
+            (["run", path, "--frobnicate"], "unknown option '--frobnicate'"),
+            (["run", path, "--output"], "'--output' needs a value"),
+            (["run", path, "--output", "--quiet"], "'--output' needs a value"),
+            (["run", path, "--output=a", "--output", "b"], "given twice"),
+            (["run", path, "--quiet=yes"], "takes no value"),
+            (["run", path, path], "there are two"),
+            (["run", path, "--config", path], "there are two"),
+            (["run", path, "--set", "seed"], "has no value"),
+            (["run", path, "--resume"], "--resume needs"),
+            (["list", "models"], "takes no argument"),
+            (["check", path, "-x"], "unknown option '-x'"),
+            (["rank"], "for dtbench itself"),
+    ):
+        result = run(*arguments, code=USAGE)
+        check(text in result.stderr, f"{arguments}: '{text}' is not in", result.stderr)
+        check(not result.stdout, "a wrong command line has results:", result.stdout)
+        check(len(result.stderr.splitlines()) <= 2, "more than one line and a hint:", result.stderr)
+
+
+def test_wrong_configs_run_nothing():
+    output = records_path("none.jsonl")
+    for content, text in (
+            ({"sweep": {"paradigm": ["ddp", "pdq"]}}, "pdp"),
+            ({"sweep": None, "paradigm": "none"}, "one device"),
+            ({"batch_sise": 2}, "did you mean"),
+            ({"device": "cuda"}, "cuda"),
+            ({"device": "sim"}, "sim"),
+    ):
+        result = run("run", config("wrong.json", **content), "-o", output, code=CONFIG)
+        check(text in result.stderr, f"'{text}' is not in", result.stderr)
+        check(len(result.stderr.splitlines()) == 1, "not one line:", result.stderr)
+    check("No such file" in run("run", "nowhere.json", "-o", output, code=CONFIG).stderr, "missing file")
+    check("--set" in run("run", config(), "--set", "seed=-1", "-o", output, code=CONFIG).stderr, "bad --set")
+    run("check", config("wrong.json", seed=-1), code=CONFIG)
+    check(not os.path.exists(output), "a record file was made")
+
+
+def test_check_tells_sizes():
+    path = config("large.json", paradigm="fsdp", sweep=None, world_size=512, device="cuda",
+                  model={"preset": "GPT1T", "dtype": "fp16"})
+    begin = time.monotonic()
+    text = run("check", path, code=OK).stdout
+    check(time.monotonic() - begin < 5, "check took", time.monotonic() - begin)
+    check("1,009,242,163,200" in text and "512" in text, text)
+    check("note: cannot run here" in text, "no note about the device:", text)
+    text = run("check", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout
+    check(text.count("162,052,608") == 3, "three experiments of 162M:", text)
+    rows = [line for line in text.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
+    check(len(rows) == 3 and len({len(row) for row in rows}) == 1, "the table does not line up:", text)
+    checks = json.loads(run("check", "--json", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout)
+    check(len(checks) == 3 and checks[0]["parameters"] == 162052608, "JSON")
+    check(checks[0]["predicted_peak_bytes"]["parameters"] >= 2 * 162052608, "parameters of fp16")
+    text = run("check", config("limit.json", memory_limit_gib=0.001), code=OK).stdout
+    check("will run out of memory" in text, text)
+
+
+def test_list():
+    text = run("list", code=OK).stdout
+    for word in ("GPTSmall", "162,052,608", "GPT1T", "ddp", "pdp", "fsdp", "cpu", "cuda", "sim", "mpi"):
+        check(word in text, word, "is not listed:", text)
+
+
+def test_dry_run():
+    output = records_path("dry.jsonl")
+    result = run("run", config(), "--dry-run", "-o", output, "--set", "sweep.batch_size=[2,4]", code=OK)
+    rows = [line for line in result.stdout.splitlines() if "tiny" in line]
+    check(len(rows) == 6 and len({line.split()[7] for line in rows}) == 6, result.stdout)
+    check(not os.path.exists(output) and not result.stderr, "a dry run leaves something", result.stderr)
+
+
+def test_options_change_the_config():
+    output = records_path("set.jsonl")
+    run("run", one("none"), "--set", "world_size=1", "--set=seed=5", "--set", "steps.timed=1", "--device", "cpu", "-o", output, "-q", code=OK)
+    found = read_records(output)[0]["config"]
+    check(found["seed"] == 5 and found["steps"]["timed"] == 1 and found["device"] == "cpu", found)
+    with open(one("none"), encoding="utf-8") as file:
+        result = subprocess.run([DTBENCH, "--config", "-", "--set", "world_size=1"], cwd=WORK, stdin=file, capture_output=True, text=True,
+                                timeout=60, env=ENVIRONMENT)
+    check(result.returncode == OK and json.loads(result.stdout)["status"] == "ok", "standard input:", result)
+
+
+# ---- results ----
+
+METRICS = {"tokens_per_s", "samples_per_s", "step_s", "tflops_per_gpu", "mfu", "forward_s", "backward_s", "optimizer_s", "exposed_comm_s",
+           "aco_ms_per_sample", "peak_bytes", "startup_s"}
+
+
+def test_a_sweep_and_its_records():
+    output = records_path("sweep.jsonl")
+    result = run("--config=" + config(), "--output=" + output, "--verify", code=OK)
+    records = read_records(output)
+    check([r["config"]["paradigm"] for r in records] == ["ddp", "pdp", "fsdp"], "order of the sweep")
+    predicted = json.loads(run("check", "--json", config(), code=OK).stdout)
+    for r, p in zip(records, predicted):
+        check(r["status"] == "ok" and r["error"] is None and r["schema_version"] == 1, r["status"], r["error"])
+        check(METRICS <= set(r["metrics"]), METRICS - set(r["metrics"]))
+        check(len(r["losses"]) == 4 and all(5 < loss < 8 for loss in r["losses"]), r["losses"])
+        steps = r["metrics"]["step_s"]
+        check(len(steps["all"]) == 3 and min(steps["all"]) <= steps["median"] <= steps["p95"] <= max(steps["all"]), steps)
+        check(abs(r["metrics"]["tokens_per_s"] * steps["median"] - 2 * 2 * 32) < 1e-6, "tokens per second")
+        check(abs(r["metrics"]["aco_ms_per_sample"] - r["metrics"]["exposed_comm_s"] * 1000 / 2) < 1e-9, "ACO")
+        check(r["metrics"]["mfu"] is None, "nobody knows a cpu's peak")
+        ranks = r["metrics"]["peak_bytes"]["per_rank"]
+        check(len(ranks) == 2 and all(rank["total"] > 0 and rank["process_rss"] > rank["total"] for rank in ranks), ranks)
+        for category, value in p["predicted_peak_bytes"].items():
+            if category != "rank":
+                check(ranks[p["predicted_peak_bytes"]["rank"]][category] == value, category, value, ranks)
+        check(r["config_hash"] == p["config_hash"] and r["config"] == p["config"], "the record's config")
+        check(r["verification"]["status"] == "passed", r["verification"])
+        check(r["provenance"]["device"] == "cpu" and r["provenance"]["hosts"] and r["provenance"]["started"], r["provenance"])
+    check("\r" not in result.stdout + result.stderr and "\033" not in result.stdout + result.stderr, "progress in a pipe")
+    rows = [line for line in result.stdout.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
+    check(len(rows) == 3 and all(row.endswith("  ok") for row in rows) and len({len(row) for row in rows}) == 1, result.stdout)
+    check(len(re.findall(r"^dtbench: \d/3 \w+: ok", result.stderr, re.M)) == 3, "a line per experiment:", result.stderr)
+
+
+def test_records_on_standard_output():
+    result = run("run", one(), "--set", "world_size=1", "--set", "paradigm=none", code=OK)
+    check(json.loads(result.stdout)["status"] == "ok" and "tokens/s" in result.stderr, "records to a pipe, table to stderr")
+    result = run("run", one(), "--set", "world_size=1", "--set", "paradigm=none", "--quiet", code=OK)
+    check(len(result.stdout.splitlines()) == 1 and not result.stderr, "quiet:", result.stderr)
+
+
+def test_resume():
+    output = records_path("resume.jsonl")
+    run("run", config(), "-o", output, "-q", "--set", 'sweep.paradigm=["ddp"]', code=OK)
+    with open(output, "a", encoding="utf-8") as file:
+        file.write('{"schema_version": 1, "status": "ok", "config_ha')  # what a crash leaves
+    check(run("run", config(), "-o", output, "--resume", "--dry-run", code=OK).stdout.count("skipped") == 1, "dry run of a resume")
+    text = run("run", config(), "-o", output, "--resume", code=OK).stdout
+    check(text.count("skipped") == 1, text)
+    with open(output, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    check(len(lines) == 4 and [json.loads(lines[i])["config"]["paradigm"] for i in (0, 2, 3)] == ["ddp", "pdp", "fsdp"], lines)
+    check("all 3 experiments have ok records" in run("run", config(), "-o", output, "--resume", code=OK).stderr, "nothing left")
+    run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
+    run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
+    with open(output, encoding="utf-8") as file:
+        check(len(file.read().splitlines()) == 10, "an oom record is no reason to skip")
+
+
+def test_out_of_memory_is_a_result():
+    output = records_path("oom.jsonl")
+    result = run("run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]", code=OOM)
+    records = read_records(output)
+    check([r["status"] for r in records] == ["oom", "ok"] * 3, [r["status"] for r in records])
+    check("memory limit" in records[0]["error"] and "rank" in records[0]["error"], records[0]["error"])
+    check(records[0]["metrics"]["tokens_per_s"] is None and records[0]["losses"] == [], "numbers of what did not run")
+    check("oom" in result.stdout and "memory limit" in result.stdout, result.stdout)
+
+
+def test_unwritable_output_is_said_first():
+    for output in ("/dev/full", os.path.join(WORK, "nowhere", "r.jsonl"), WORK):
+        begin = time.monotonic()
+        result = run("run", config(), "-o", output, *FOREVER, code=OUTPUT)
+        check(time.monotonic() - begin < 5, "not before the first step")
+        check(output in result.stderr and len(result.stderr.splitlines()) == 1 and not result.stdout, result.stderr)
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for command in ("list", "--help"):
+            done = subprocess.run([DTBENCH, command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=ENVIRONMENT)
+            check(done.returncode == OUTPUT and "cannot be written" in done.stderr, command, done)
+
+
+def test_wrong_losses_fail():
+    output = records_path("wrong.jsonl")
+    # The plain sum of the logits grows without bound, and so do the differences between two ways to add it up.
+    result = run("run", one(), "-o", output, "--verify", "--set", "loss=sum", "--set", "steps.timed=8", "--set", "model.dtype=bf16", code=VERIFY)
+    record = read_records(output)[0]
+    check(record["status"] == "failed" and re.search(r"loss of step \d+ is \S+, and one device's is", record["error"]), record["error"])
+    check(record["verification"]["status"] == "failed" and record["losses"], record["verification"])
+    check("failed" in result.stdout, result.stdout)
+
+
+def test_three_and_four_ranks_verify():
+    for world in (3, 4):
+        output = records_path("world.jsonl")
+        settings = ["--set", f"world_size={world}", "--set", "steps.timed=9"]
+        if world == 3:
+            settings += ["--set", "pipeline.stages=3", "--set", "pipeline.chunks=3"]
+        run("run", config(), "-o", output, "-q", "--verify", *settings, code=OK)
+        check(all(r["verification"]["largest_relative_difference"] < 1e-5 for r in read_records(output)), "losses differ")
+
+
+# ---- faults ----
+
+
+def test_killed_ranks_are_named():
+    for attempt in range(5):
+        output = records_path("killed.jsonl")
+        run_of = Started(one(random.choice(["ddp", "pdp", "fsdp"])), "-o", output, *FOREVER)
+        victim = random.choice([0, 1])
+        if attempt == 0:  # as early as there is one
+            wait_for(lambda: ranks_of(run_of.pid).get(victim), 20, "a rank to kill")
+        else:
+            run_of.ranks_train()
+            time.sleep(random.random() / 2)
+        os.kill(ranks_of(run_of.pid)[victim], signal.SIGKILL)
+        out, seconds = run_of.finish(FAILED)
+        check(seconds < 10, f"{seconds:.1f} s until the end")
+        record = read_records(output)[0]
+        check(record["status"] == "failed", record["status"], record["error"])
+        if attempt > 0:  # before it says hello, a process has no number
+            check(f"rank {victim}" in record["error"], f"rank {victim} was killed:", record["error"])
+            check(record["losses"], "the steps before the end are lost")
+        check("failed" in out, out)
+
+
+def test_a_crash_is_not_the_end_of_a_sweep():
+    output = records_path("sweep-killed.jsonl")
+    run_of = Started(config(), "-o", output, "--set", "steps.timed=1000", "--set", 'sweep.paradigm=["fsdp","ddp"]')
+    os.kill(run_of.ranks_train()[1], signal.SIGKILL)
+    run_of.finish(FAILED, 50)
+    check([r["status"] for r in read_records(output)] == ["failed", "ok"], read_records(output))
+
+
+def test_a_stopped_rank_is_a_timeout():
+    output = records_path("stopped.jsonl")
+    run_of = Started(one(), "-o", output, "--set", "timeout.step_s=1", *FOREVER)
+    os.kill(run_of.ranks_train()[1], signal.SIGSTOP)
+    run_of.finish(FAILED)
+    record = read_records(output)[0]
+    check(record["status"] == "timeout" and "rank 1" in record["error"], record["status"], record["error"])
+
+
+def test_interrupts_keep_finished_work():
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        output = records_path("interrupted.jsonl")
+        run_of = Started(config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]")
+        run_of.ranks_train(2)
+        run_of.process.send_signal(number)
+        out, seconds = run_of.finish(code)
+        check(seconds < 10, f"{seconds:.1f} s until the end")
+        records = read_records(output)
+        check([r["status"] for r in records] == ["ok", "interrupted"], [r["status"] for r in records])
+        check(len(records[1]["losses"]) > 1 and records[1]["metrics"]["tokens_per_s"] > 0, "what was measured is lost")
+        check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
+        check("not run" in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
+
+
+def test_a_second_interrupt_kills():
+    output = records_path("twice.jsonl")
+    run_of = Started(one(), "-o", output, *FOREVER)
+    os.kill(run_of.ranks_train()[1], signal.SIGSTOP)  # so that no step ends
+    run_of.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    run_of.process.send_signal(signal.SIGINT)
+    _, seconds = run_of.finish(130)
+    check(seconds < 10 and read_records(output)[0]["status"] == "interrupted", f"{seconds:.1f} s")
+
+
+def test_an_interrupt_before_the_first_step():
+    output = records_path("early.jsonl")
+    run_of = Started(one(), "-o", output, *FOREVER)
+    wait_for(lambda: "starting" in run_of.text, 20, "the start")
+    run_of.process.send_signal(signal.SIGINT)
+    _, seconds = run_of.finish(130)
+    check(seconds < 10 and read_records(output)[0]["status"] == "interrupted", f"{seconds:.1f} s")
+
+
+def test_ranks_without_supervisor_end():
+    run_of = Started(one(), "-o", records_path("alone.jsonl"), *FOREVER)
+    run_of.ranks_train()
+    run_of.process.kill()
+    run_of.process.communicate()
+    wait_for(lambda: not left_behind(run_of.pid), 10, "the ranks' end")
+
+
+# ---- launchers ----
+
+
+def mpirun(ranks, *arguments):
+    return subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), DTBENCH, *arguments], cwd=WORK, text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, env=ENVIRONMENT, check=False)
+
+
+def test_under_mpirun():
+    output = records_path("mpirun.jsonl")
+    result = mpirun(2, "--config", config(), "-o", output, "--verify")
+    records = read_records(output)
+    check(result.returncode == OK and [r["status"] for r in records] == ["ok"] * 3, result.returncode, result.stderr)
+    check(records[0]["provenance"]["launcher"] == "mpirun" and records[0]["verification"]["status"] == "passed", records[0]["provenance"])
+    check(result.stdout.count("tokens/s") == 1 and "\033" not in result.stdout + result.stderr, "not one table:", result.stdout)
+    result = mpirun(2, "run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]")
+    check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
+
+
+def test_another_number_of_ranks_is_refused():
+    output = records_path("refused.jsonl")
+    result = mpirun(3, "run", config(), "-o", output)
+    check(result.returncode == CONFIG, result.returncode)
+    check(len(re.findall("mpirun started 3 ranks.*world_size 2", result.stderr)) == 1, result.stderr)
+    check(not os.path.exists(output), "something was written")
+    result = run("run", one(), environment={"RANK": "1", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, code=CONFIG)
+    check("RANK" in result.stderr, result.stderr)
+
+
+# ---- the terminal ----
+
+
+def on_terminal(environment, *arguments):
+    """Everything that appears on a terminal of 120 columns."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(WORK)
+        subprocess.run(["stty", "cols", "120", "rows", "40"], check=False)
+        os.execve(DTBENCH, [DTBENCH, *arguments], {**ENVIRONMENT, **environment})
+    text, end = b"", time.monotonic() + 60
+    while time.monotonic() < end:
+        if select.select([fd], [], [], 1)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            text += piece
+    os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    check(os.WEXITSTATUS(status) == OK, "exit code", os.WEXITSTATUS(status), text.decode(errors="replace"))
+    return text.decode(errors="replace")
+
+
+def test_progress_on_a_terminal():
+    default = records_path("dtbench.jsonl")
+    text = on_terminal({"TERM": "xterm", "NO_COLOR": ""}, "run", one(), "--set", "steps.timed=300")
+    check(re.search(r"\r\033\[K\[1/1\] ddp  step \d+/301  loss \d\.\d+  [\d,.]+ tokens/s  ETA \d:\d\d", text), repr(text[:2000]))
+    check(text.rindex("\r\033[K") < text.index("tokens/s", text.rindex("\r\033[K")), "the line is not wiped before the table")
+    check("\033[32mok" in text and read_records(default)[0]["status"] == "ok", "colour, and records beside the table")
+    text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", "steps.timed=1")
+    check(not re.search(r"\033\[\d+m", text) and "\r\033[K" in text, "NO_COLOR:", repr(text))
+    text = on_terminal({"TERM": "dumb"}, "run", one(), "--set", "steps.timed=1")
+    check("\033" not in text and "dtbench: 1/1 ddp: ok" in text, "TERM=dumb:", repr(text))
+    text = on_terminal({"TERM": "xterm"}, "run", one(), "--set", "steps.timed=1", "--quiet")
+    check("\r\033" not in text and "tokens/s" in text, "--quiet:", repr(text))
+
+
+def main():
+    cases = [(name[5:], function) for name, function in globals().items() if name.startswith("test_")]
+    if len(sys.argv) > 2:
+        cases = [case for case in cases if case[0] in sys.argv[2:]]
+    failures = 0
+    print(f"1..{len(cases)}")
+    for number, (name, function) in enumerate(cases, 1):
+        begin, error = time.monotonic(), None
+        try:
+            function()
+        except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        if error:
+            failures += 1
+            print("\n".join("# " + line for line in error.splitlines()[:40]))
+        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
