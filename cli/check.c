@@ -18,7 +18,7 @@ static void note_device(const struct experiment *e, struct check *check)
 {
     const char *kind;
     char text[512], advice[256];
-    if (execute_device_kind(e, &kind) < 0) {
+    if (execute_check(e) < 0 || execute_device_kind(e, &kind) < 0) {
         snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
         note(check, text);
     } else if (strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {

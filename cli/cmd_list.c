@@ -89,6 +89,25 @@ static dt_status print_devices(void)
     return status;
 }
 
+static dt_status print_communicators(void)
+{
+    struct table *t = table_create();
+    const char *backend;
+    table_column(t, TABLE_LEFT, "communicator");
+    table_column(t, TABLE_LEFT, "available");
+    table_column(t, TABLE_LEFT, "");
+    for (int i = 0; (backend = dt_comm_backend_name(i)); i++) {
+        char text[256];
+        bool available = dt_comm_available(backend, text, sizeof text);
+        table_cell(t, "%s", backend);
+        table_cell(t, "%s", available ? "yes" : "no");
+        table_cell(t, "%s", text);
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
 int cmd_list(int argc, char **argv)
 {
     bool help = false;
@@ -110,5 +129,8 @@ int cmd_list(int argc, char **argv)
     putchar('\n');
     if (status == DT_OK)
         status = print_devices();
+    putchar('\n');
+    if (status == DT_OK)
+        status = print_communicators();
     return status == DT_OK ? EXIT_CODE_OK : report_failure("list", EXIT_CODE_OTHER);
 }

@@ -56,7 +56,6 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
 /* Whatever would make an experiment fail for certain is said before any of them runs. */
 static dt_status check_experiments(const struct session *s)
 {
-    const char *kind;
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         if (s->inside && e->world_size != s->world.size)
@@ -64,7 +63,7 @@ static dt_status check_experiments(const struct session *s)
                            "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
-        DT_TRY(execute_device_kind(e, &kind));
+        DT_TRY(execute_check(e));
     }
     return DT_OK;
 }

@@ -20,6 +20,17 @@ dt_status execute_device_kind(const struct experiment *experiment, const char **
     return dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
 }
 
+dt_status execute_check(const struct experiment *e)
+{
+    char reason[256];
+    const char *kind;
+    DT_TRY(execute_device_kind(e, &kind));
+    const char *backend = dt_comm_backend_for(kind, e->world_size);
+    if (dt_comm_available(backend, reason, sizeof reason))
+        return DT_OK;
+    return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks on device \"%s\" need the communicator \"%s\": %s", e->world_size, kind, backend, reason);
+}
+
 dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
 {
     const char *kind;

@@ -15,6 +15,10 @@ struct execution {
  * Errors: DT_ERR_UNAVAILABLE, saying why. */
 dt_status execute_device_kind(const struct experiment *experiment, const char **out);
 
+/* Can the experiment run on this machine, as far as can be known without starting anything: device and communicator.
+ * Errors: DT_ERR_UNAVAILABLE, saying why. */
+dt_status execute_check(const struct experiment *experiment);
+
 /* Create device and world, and describe them in `report`. Collective over the ranks of `place`. After a failure too the caller calls
  * execution_close. Errors: as dt_device_create and dt_comm_create. */
 dt_status execution_open(const struct experiment *experiment, const struct dt_world *place, struct report *report, struct execution *out);

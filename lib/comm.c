@@ -44,6 +44,29 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
     return dt_fail(DT_ERR_UNAVAILABLE, "no communicator for %d ranks of device \"%s\" in this build", world->size, info.kind);
 }
 
+const char *dt_comm_backend_name(int index)
+{
+    static const char *const names[] = {"self", "mpi", "nccl", "sim"};
+    return index >= 0 && index < (int)(sizeof names / sizeof names[0]) ? names[index] : NULL;
+}
+
+const char *dt_comm_backend_for(const char *device_kind, int world_size)
+{
+    return strcmp(device_kind, "sim") == 0 ? "sim" : world_size == 1 ? "self" : strcmp(device_kind, "cuda") == 0 ? "nccl" : "mpi";
+}
+
+bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
+{
+    if (strcmp(backend, "mpi") == 0)
+        return dt_comm_mpi_available(text, text_bytes);
+    bool self = strcmp(backend, "self") == 0, sim = strcmp(backend, "sim") == 0;
+    snprintf(text, text_bytes, "%s",
+             self  ? "one rank"
+             : sim ? "any number of ranks in one process, for predictions"
+                   : "this version has none");
+    return self || sim;
+}
+
 dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
 {
     *out = NULL;

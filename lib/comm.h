@@ -40,6 +40,13 @@ dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
 void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the backend needs it. Streams must be synchronized. */
 
+/* One row of `dtbench list`: the backends "self", "mpi", "nccl", "sim" by index, NULL past the last; whether this build has it;
+ * `text` gets its library, or what is missing. Starts nothing. */
+const char *dt_comm_backend_name(int index);
+bool dt_comm_available(const char *backend, char *text, size_t text_bytes);
+/* The backend that dt_comm_create picks for a device of this kind. */
+const char *dt_comm_backend_for(const char *device_kind, int world_size);
+
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
 const char *dt_comm_name(const struct dt_comm *comm);

@@ -86,5 +86,7 @@ dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const
 /* comm_mpi.c, or comm_mpi_none.c which says what is missing. Collective. */
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                              struct dt_comm **out);
+/* As dt_comm_available. */
+bool dt_comm_mpi_available(char *text, size_t text_bytes);
 
 #endif

@@ -121,6 +121,14 @@ static void read_library_version(char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
 }
 
+bool dt_comm_mpi_available(char *text, size_t text_bytes)
+{
+    char version[64];
+    read_library_version(version, sizeof version); /* may be asked before MPI is started */
+    snprintf(text, text_bytes, "%s; the ranks of one machine or of several", version);
+    return true;
+}
+
 /* ---- making and ending ---- */
 
 static struct mpi_comm *mpi_of(const struct dt_comm *comm)

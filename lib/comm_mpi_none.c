@@ -1,6 +1,12 @@
 /* In a build without MPI. */
 #include "lib/comm_backend.h"
 
+bool dt_comm_mpi_available(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "not in this build: install libopenmpi-dev and configure with -Dmpi=enabled");
+    return false;
+}
+
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                              struct dt_comm **out)
 {
