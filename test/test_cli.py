@@ -287,6 +287,27 @@ def test_options_change_the_config():
     check(result.returncode == OK and json.loads(result.stdout)["status"] == "ok", "standard input:", result)
 
 
+def test_documents_know_every_option_and_key():
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli")
+    with open(os.path.join(folder, "dtbench.1"), encoding="utf-8") as page, open(os.path.join(folder, "completion.bash"), encoding="utf-8") as words:
+        page, words = page.read(), words.read()
+    for command in ("run", "check", "list"):
+        check(re.search(rf"^\.Ss dtbench {command}$", page, re.M), command, "is not in the manual page")
+        for letter, option in re.findall(r"^  (?:-(\w), |    )--([a-z-]+)", run(command, "--help", code=OK).stdout, re.M):
+            check(f"Fl {letter} , -{option}" in page, option, "is not in the manual page")
+            check("--" + option in words, option, "is not completed")
+    for code in re.findall(r"^  (\d+(?:, \d+)?) +\w", run("--help", code=OK).stdout, re.M):
+        check(f".It {code}\n" in page, "exit code", code, "is not in the manual page")
+
+    def paths(value, prefix=""):
+        for key, inner in value.items():
+            yield from paths(inner, prefix + key + ".") if isinstance(inner, dict) else [prefix + key]
+
+    for changes in ({}, {"model": {"preset": "GPTSmall"}}):
+        for path in paths(json.loads(run("check", "--json", config(**changes), code=OK).stdout)[0]["config"]):
+            check(f" {path}=" in words.replace('"', " "), path, "is not completed")
+
+
 # ---- results ----
 
 METRICS = {"tokens_per_s", "samples_per_s", "step_s", "tflops_per_gpu", "mfu", "forward_s", "backward_s", "optimizer_s", "exposed_comm_s",

@@ -1,0 +1,54 @@
+# bash completion for dtbench                                                              -*- shell-script -*-
+
+_dtbench() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=run
+    local commands="run check list help" common="--config --set --device --help" words=
+    COMPREPLY=()
+    case ${COMP_WORDS[1]} in
+    run | check | list | help) command=${COMP_WORDS[1]} ;;
+    esac
+    # "--option=value" arrives in three words: --option, =, value.
+    if [[ $current == = ]]; then
+        current=
+    elif [[ $previous == = && $COMP_CWORD -ge 2 ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    case $previous in
+    --config | -c | --output | -o)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null
+        return
+        ;;
+    --device | -d)
+        mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda sim" -- "$current")
+        return
+        ;;
+    --set | -s)
+        words="name= device= world_size= paradigm= batch_size= micro_batches= model.preset= model.layers= model.heads= model.hidden=
+            model.vocab_size= model.block_size= model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks=
+            pipeline.order= fsdp.unit= ddp.bucket_mib= tensor.size= activation= parameter_offload= optimizer.name=
+            optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup=
+            steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= threads= cluster= profile="
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        compopt -o nospace 2>/dev/null
+        return
+        ;;
+    esac
+    if [[ $COMP_CWORD -eq 1 ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands --config --help --version" -- "$current")
+        return
+    fi
+    case $command in
+    run) words="$common --output --resume --verify --dry-run --quiet" ;;
+    check) words="$common --json" ;;
+    list) words="--help" ;;
+    help) words=$commands ;;
+    esac
+    if [[ $current == -* || $command == list || $command == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null
+    fi
+}
+complete -F _dtbench dtbench
