@@ -130,12 +130,13 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
                        comm->size);
     if (operation.count_elems == 0)
         return DT_OK;
-    operation.sequence = ++comm->sequence;
+    operation.sequence = comm->sequence + 1;
     struct dt_comm_entry *entry = &comm->ring[operation.sequence % DT_COMM_RING];
     entry->kind = operation.kind;
     entry->bytes = operation.count_elems * dt_dtype_bytes(operation.dtype);
     atomic_store(&entry->state, DT_COMM_QUEUED);
-    entry->sequence = operation.sequence;
+    atomic_store(&entry->sequence, operation.sequence);
+    atomic_store(&comm->sequence, operation.sequence);
     return comm->backend->queue(comm, &operation);
 }
 
@@ -235,7 +236,7 @@ void dt_comm_abort(struct dt_comm *comm)
 void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state)
 {
     struct dt_comm_entry *entry = &comm->ring[sequence % DT_COMM_RING];
-    if (entry->sequence == sequence)
+    if (atomic_load(&entry->sequence) == sequence)
         atomic_store(&entry->state, (int)state);
 }
 
@@ -243,8 +244,8 @@ void dt_comm_dump(const struct dt_comm *comm, FILE *to)
 {
     static const char *const states[] = {"queued", "waiting", "moving", "done", "failed"};
     fprintf(to, "communicator %s, rank %d of %d (%s):\n", comm->name, comm->rank, comm->size, comm->backend->name);
-    uint64_t first = comm->sequence >= DT_COMM_RING ? comm->sequence - DT_COMM_RING + 1 : 1;
-    for (uint64_t sequence = first; sequence <= comm->sequence; sequence++) {
+    uint64_t last = atomic_load(&comm->sequence), first = last >= DT_COMM_RING ? last - DT_COMM_RING + 1 : 1;
+    for (uint64_t sequence = first; sequence <= last; sequence++) {
         const struct dt_comm_entry *entry = &comm->ring[sequence % DT_COMM_RING];
         fprintf(to, "  %8llu  %-14s %14llu bytes  %s\n", (unsigned long long)sequence, dt_comm_kind_name(entry->kind),
                 (unsigned long long)entry->bytes, states[atomic_load(&entry->state)]);

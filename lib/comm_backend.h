@@ -21,8 +21,8 @@ enum dt_comm_kind {
 /* One operation as its caller gave it; arguments are checked. */
 struct dt_comm_operation {
     enum dt_comm_kind kind;
-    const void *send; /* what is read; in place operations: receive */
-    void *receive;    /* what is written; NULL for send */
+    const void *send;   /* what is read; in place operations: receive */
+    void *receive;      /* what is written; NULL for send */
     size_t count_elems; /* as in lib/comm.h: of the part for reduce_scatter and all_gather */
     enum dt_dtype dtype;
     enum dt_reduction reduction;
@@ -37,7 +37,7 @@ enum dt_comm_state { DT_COMM_QUEUED, DT_COMM_WAITING, DT_COMM_MOVING, DT_COMM_DO
 enum { DT_COMM_RING = 64 };
 
 struct dt_comm_entry {
-    uint64_t sequence;
+    _Atomic uint64_t sequence; /* written last */
     enum dt_comm_kind kind;
     uint64_t bytes;
     _Atomic int state; /* enum dt_comm_state: the stream's thread changes it while any thread may dump it */
@@ -66,7 +66,7 @@ struct dt_comm {
     int rank, size;
     char name[32];
     struct dt_comm_options options;
-    uint64_t sequence; /* of the last operation */
+    _Atomic uint64_t sequence; /* of the last operation; the host thread counts, any thread may dump */
     struct dt_comm_entry ring[DT_COMM_RING];
 };
 

@@ -32,8 +32,11 @@ static void set_defaults(const struct dt_world *world)
     setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that are not there */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is the supervisor's to report, in one line */
-    if (!may_read_other_memory())
+    if (!may_read_other_memory()) {        /* twice through shared memory instead, in pieces that survive naps between them */
         setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+        setenv("OMPI_MCA_btl_vader_max_send_size", "131072", 0);
+        setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "16", 0);
+    }
     if (world->local_size == world->size) { /* no network to look for */
         setenv("OMPI_MCA_pml", "ob1", 0);
         setenv("OMPI_MCA_btl", "self,vader", 0);
@@ -208,10 +211,14 @@ no_memory:
 static dt_status meet(struct mpi_comm *comm, const char *what)
 {
     struct mpi_waiting waiting = {.comm = comm, .what = what, .timeout_s = comm->base.options.init_timeout_s};
-    MPI_Request request;
-    int nobody = -1;
-    DT_TRY(dt_mpi_check(&waiting, MPI_Ibarrier(comm->handle, &request)));
-    return dt_mpi_wait(&waiting, &request, &nobody, 1);
+    struct mpi_requests requests = {0};
+    MPI_Request barrier;
+    DT_TRY(dt_mpi_check(&waiting, MPI_Ibarrier(comm->handle, &barrier)));
+    dt_status status = dt_mpi_requests_add(&requests, barrier, -1);
+    if (status == DT_OK)
+        status = dt_mpi_wait(&waiting, &requests);
+    dt_mpi_requests_finish(&requests, status < 0);
+    return status;
 }
 
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,

@@ -74,11 +74,23 @@ struct mpi_waiting {
     bool moving;      /* something has arrived */
 };
 
-/* Until all `count` requests are complete (they are then MPI_REQUEST_NULL). peers [count]: the rank a request waits for, -1 when it is of
- * no use to name it. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
-dt_status dt_mpi_wait(struct mpi_waiting *waiting, MPI_Request *requests, const int *peers, int count);
-/* After a failure: take back what is not complete, so that nothing arrives in memory that its owner is about to free. */
-void dt_mpi_withdraw(MPI_Request *requests, int count);
+/* Messages under way that are waited for together. Starts zeroed. */
+struct mpi_requests {
+    MPI_Request *requests; /* [count] */
+    int *peers;            /* [count] the rank at the other end; -1 when it is of no use to name it */
+    int count, capacity;
+};
+
+/* Add the sending or receiving of memory [bytes], in pieces that MPI's int counts can hold; nothing for 0 bytes. */
+dt_status dt_mpi_post(struct mpi_waiting *waiting, struct mpi_requests *requests, bool send, int peer, int tag, char *memory, size_t bytes);
+/* Add a request that MPI made. */
+dt_status dt_mpi_requests_add(struct mpi_requests *requests, MPI_Request request, int peer);
+/* Until all are complete; there are none afterwards. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
+dt_status dt_mpi_wait(struct mpi_waiting *waiting, struct mpi_requests *requests);
+/* Free. withdraw: after a failure, take back first what is not complete, so that nothing arrives in memory whose owner is about to free it.
+ */
+void dt_mpi_requests_finish(struct mpi_requests *requests, bool withdraw);
+
 /* DT_OK, or DT_ERR_COMM with MPI's own text; the family has then given up. */
 dt_status dt_mpi_check(struct mpi_waiting *waiting, int error);
 

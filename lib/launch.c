@@ -170,7 +170,7 @@ static void end_processes(struct supervisor *s)
     s->status = status;
 }
 
-/* Now that the child is gone: the signal or code that ended the rank that vanished. */
+/* Now that the child is gone: the signal or code that ended the rank that vanished, and what MPI had to say when it came up. */
 static void explain_vanished(struct supervisor *s)
 {
     int rank = s->vanished, signal_number = 0, code = 0;
@@ -183,16 +183,18 @@ static void explain_vanished(struct supervisor *s)
                (rank < 0 || rank >= s->launch->world_size || !s->by_rank[rank])) {
         return;
     }
-    int pid = (int)s->by_rank[rank]->pid;
-    s->outcome->failed_rank = rank;
+    const struct peer *p = s->by_rank[rank];
+    char how[640] = "", said[500];
+    excerpt(s->noise, said, sizeof said);
     if (signal_number > 0)
-        snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed: signal %d (%s)%s", rank, pid, signal_number,
-                 strsignal(signal_number), signal_number == SIGKILL ? "; if nobody sent it, the machine ran out of memory" : "");
+        snprintf(how, sizeof how, ": signal %d (%s)%s", signal_number, strsignal(signal_number),
+                 signal_number == SIGKILL ? "; if nobody sent it, the machine ran out of memory" : "");
+    else if (p->steps == 0 && said[0])
+        snprintf(how, sizeof how, " while starting: %s", said);
     else if (code > 0)
-        snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed: it ended with code %d and without a word", rank, pid,
-                 code);
-    else
-        snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed", rank, pid);
+        snprintf(how, sizeof how, ": it ended with code %d and without a word", code);
+    s->outcome->failed_rank = rank;
+    snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed%s", rank, (int)p->pid, how);
 }
 
 static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_name_bytes)
