@@ -21,10 +21,11 @@ configure() {
     mv "$dir.log" "$log"
 }
 
-# compile DIR: build everything in DIR, saying something only when it fails.
+# compile DIR [TARGET...]: build everything in DIR, or only the targets, saying something only when it fails.
 compile() {
-    local log=$1/compile.log
-    if ! ninja -C "$1" >"$log" 2>&1; then
+    local dir=$1 log=$1/compile.log
+    shift
+    if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
         tail -n 60 "$log" >&2
         return 1
     fi
