@@ -3,6 +3,8 @@
 #include "cli/execute.h"
 #include "cli/signals.h"
 
+#include <stdlib.h>
+
 static void show_step(void *context, int step, double seconds, double loss)
 {
     progress_step(context, seconds, loss);
@@ -29,15 +31,24 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
     return true;
 }
 
-dt_status run_inside_wait(const struct experiment *experiment, const struct dt_world *place)
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, bool *stop)
 {
     struct experiment patient = *experiment;
     struct execution execution;
     struct report report;
+    bool *all = calloc((size_t)place->size, sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
     patient.timeout.init_s = patient.timeout.step_s = 0;
     report_init(&report);
     dt_status status = execution_open(&patient, place, &report, &execution);
-    execution_close(&execution);
+    if (status == DT_OK)
+        status = dt_host_all_gather(execution.world, stop, sizeof *stop, all);
+    for (int i = 0; status == DT_OK && i < place->size; i++)
+        *stop |= all[i];
+    if (status == DT_OK)
+        execution_close(&execution);
     report_finish(&report);
+    free(all);
     return status;
 }

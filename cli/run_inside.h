@@ -9,7 +9,8 @@
 /* Collective over the ranks of `place`. Fills `report`, initialised. False: the ranks have lost each other, and nothing more can run. */
 bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct report *report);
 
-/* Wait, however long it takes, until every rank is here. Errors: DT_ERR_COMM. */
-dt_status run_inside_wait(const struct experiment *experiment, const struct dt_world *place);
+/* Wait, however long it takes, until every rank is here. *stop: this rank wants to end; afterwards, whether any does. Errors: DT_ERR_COMM.
+ */
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, bool *stop);
 
 #endif

@@ -102,8 +102,12 @@ static void run_one(struct session *s, int index)
     bool verify = s->verify && report.status == DT_OK;
     if (verify && s->world.rank == 0)
         run_verification(s, index, &report);
-    if (verify && s->inside && run_inside_wait(e, &s->world) < 0)
-        s->lost = true;
+    bool stop = report.status == DT_ERR_INTERRUPTED;
+    if (verify && s->inside) {
+        s->lost = run_inside_agree(e, &s->world, &stop) < 0;
+        if (stop && report.status == DT_OK) /* what rank 0 stopped in, the others did not take part in */
+            report_end(&report, DT_ERR_INTERRUPTED, "stopped with rank 0");
+    }
 
     begin(s, index, e, "");
     o->run = true;

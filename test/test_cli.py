@@ -497,9 +497,12 @@ def test_ranks_without_supervisor_end():
 # ---- launchers ----
 
 
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+
+
 def mpirun(ranks, *arguments):
-    return subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), DTBENCH, *arguments], cwd=WORK, text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, env=ENVIRONMENT, check=False)
+    return subprocess.run([*MPIRUN, str(ranks), DTBENCH, *arguments], cwd=WORK, text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                          timeout=60, env=ENVIRONMENT, check=False)
 
 
 def test_under_mpirun():
@@ -511,6 +514,20 @@ def test_under_mpirun():
     check(result.stdout.count("tokens/s") == 1 and "\033" not in result.stdout + result.stderr, "not one table:", result.stdout)
     result = mpirun(2, "run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]")
     check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
+
+
+def test_an_interrupt_under_mpirun():
+    output = records_path("mpirun-interrupted.jsonl")
+    process = subprocess.Popen([*MPIRUN, "2", DTBENCH, "run", config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]"], cwd=WORK,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
+    try:
+        wait_for(lambda: os.path.exists(output) and os.path.getsize(output) > 100, 30, "the first record")
+        process.send_signal(signal.SIGINT)
+        check(process.wait(20) != OK, "an interrupted run ends well")
+    finally:
+        process.kill()
+        process.wait()
+    check([r["status"] for r in read_records(output)] == ["ok", "interrupted"], read_records(output))
 
 
 def test_another_number_of_ranks_is_refused():
