@@ -21,11 +21,11 @@ static void cpu_destroy(struct gpt_kernels *k)
     free(k);
 }
 
-dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_model *model, enum gpt_cpu_isa isa, struct gpt_kernels **out)
+dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
 {
     *out = NULL;
     if (!gpt_simd_for(isa, model->dtype))
-        return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine has no %s", gpt_cpu_isa_name(isa));
+        return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine has no %s", dt_cpu_isa_name(isa));
     struct gpt_kernels *k = calloc(1, sizeof *k);
     if (!k)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
@@ -47,7 +47,7 @@ dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_mode
 
 static dt_status cpu_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
 {
-    return gpt_kernels_cpu_create(device, model, gpt_cpu_isa(), out);
+    return gpt_kernels_cpu_create(device, model, dt_cpu_isa(), out);
 }
 
 size_t gpt_cpu_element_bytes(const struct gpt_kernels *k)

@@ -18,7 +18,7 @@ struct gpt_kernels {
 
 /* The table's create, with an instruction set of the caller's choice instead of the processor's best, for tests.
  * DT_ERR_UNAVAILABLE when this machine does not have it. */
-dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_model *model, enum gpt_cpu_isa isa, struct gpt_kernels **out);
+dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out);
 
 /* kernels_cpu_flat.c: arrays without rows */
 dt_status gpt_cpu_init_normal(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed, uint32_t tensor_id,

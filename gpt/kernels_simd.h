@@ -5,8 +5,8 @@
 #ifndef GPT_KERNELS_SIMD_H
 #define GPT_KERNELS_SIMD_H
 
-#include "gpt/cpu_isa.h"
 #include "gpt/kernels.h"
+#include "lib/cpu_isa.h"
 
 /* Where in the model's dropout masks a row of d columns lies. threshold 0: nothing is dropped. */
 struct gpt_dropout_row {
@@ -57,6 +57,6 @@ struct gpt_simd {
 };
 
 /* NULL when this build or this processor does not have `isa`. */
-const struct gpt_simd *gpt_simd_for(enum gpt_cpu_isa isa, enum dt_dtype dtype);
+const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
 
 #endif

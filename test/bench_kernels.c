@@ -285,7 +285,7 @@ int main(int argc, char **argv)
     must(dt_device_create("cpu", &options, &b.device));
     must(dt_stream_create(b.device, "compute", &b.stream));
     must(b.table->create(b.device, &b.model, &b.k));
-    printf("GPTSmall, %zu rows, %s, %d threads, %s\n", b.rows, dt_dtype_name(b.model.dtype), b.threads, gpt_cpu_isa_name(gpt_cpu_isa()));
+    printf("GPTSmall, %zu rows, %s, %d threads, %s\n", b.rows, dt_dtype_name(b.model.dtype), b.threads, dt_cpu_isa_name(dt_cpu_isa()));
 
     struct gpt_dropout dropout = {.seed = 1, .layer = 1, .probability = 0.1f};
     measure_copying(&b);

@@ -18,7 +18,7 @@ struct array {
 
 struct setup {
     enum dt_dtype dtype;
-    enum gpt_cpu_isa isa;
+    enum dt_cpu_isa isa;
     int threads;
     const struct gpt_kernel_table *table;
     struct dt_device *device;
@@ -107,7 +107,7 @@ static inline double error_of(enum dt_dtype dtype, const void *data, const doubl
     do {                                                                                                                                   \
         double check_error_ = error_of((s)->dtype, (a).data, (a).values, (a).count);                                                       \
         CHECK(check_error_ <= bound_of((s)->dtype), "%s: error %.3g with %s, %s, %d threads", what, check_error_,                          \
-              dt_dtype_name((s)->dtype), gpt_cpu_isa_name((s)->isa), (s)->threads);                                                        \
+              dt_dtype_name((s)->dtype), dt_cpu_isa_name((s)->isa), (s)->threads);                                                        \
     } while (0)
 
 static inline void setup_kernels(struct setup *s, int heads, int hidden, int vocab, int block)
@@ -125,7 +125,7 @@ static inline void for_every_setup(void (*body)(struct setup *s))
         struct setup s = {.threads = threads, .table = &gpt_kernels_cpu};
         CHECK_OK(dt_device_create("cpu", &options, &s.device));
         CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
-        for (s.isa = 0; s.isa <= gpt_cpu_isa(); s.isa++)
+        for (s.isa = 0; s.isa <= dt_cpu_isa(); s.isa++)
             for (s.dtype = 0; s.dtype < DT_DTYPE_COUNT; s.dtype++) {
                 body(&s);
                 CHECK_OK(dt_stream_synchronize(s.stream));

@@ -10,7 +10,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 /* oneDNN chooses its own instructions; of ours, products only use the conversions, which the first shape tries. */
 static int shapes_for(const struct setup *s)
 {
-    return s->isa == gpt_cpu_isa() ? SHAPES : 1;
+    return s->isa == dt_cpu_isa() ? SHAPES : 1;
 }
 
 static void linear_body(struct setup *s)

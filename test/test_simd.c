@@ -3,7 +3,7 @@
 
 static void every_half_widens(void)
 {
-    for (enum gpt_cpu_isa isa = 0; isa <= gpt_cpu_isa(); isa++) {
+    for (enum dt_cpu_isa isa = 0; isa <= dt_cpu_isa(); isa++) {
         unsigned short bits[1024 + 3];
         float wide[1024 + 3];
         for (unsigned first = 0; first < 65536; first += 1024)
@@ -15,7 +15,7 @@ static void every_half_widens(void)
                 for (size_t i = 0; i < count; i++) {
                     float want = dtype == DT_FP16 ? dt_fp16_to_fp32(bits[i]) : dt_bf16_to_fp32(bits[i]);
                     CHECK(wide[i] == want || (isnan(wide[i]) && isnan(want)), "%s %04x: %g, not %g (%s)", dt_dtype_name(dtype), bits[i],
-                          wide[i], want, gpt_cpu_isa_name(isa));
+                          wide[i], want, dt_cpu_isa_name(isa));
                 }
             }
     }
@@ -31,14 +31,14 @@ static void narrowing_rounds_as_the_scalar_does(void)
     float special[] = {0,      -0.0f,    INFINITY,     -INFINITY, NAN,      65504,      65519.99f,   65520,       1e30f,
                        -1e30f, 0x1p-14f, 0x1.ffcp-15f, 0x1p-24f,  0x1p-25f, 0x1.8p-25f, 1.00390625f, 1.01171875f, 0x1.fffffep127f};
     memcpy(values, special, sizeof special);
-    for (enum gpt_cpu_isa isa = 0; isa <= gpt_cpu_isa(); isa++)
+    for (enum dt_cpu_isa isa = 0; isa <= dt_cpu_isa(); isa++)
         for (enum dt_dtype dtype = DT_FP16; dtype < DT_DTYPE_COUNT; dtype++) {
             gpt_simd_for(isa, dtype)->narrow(got, values, COUNT);
             for (size_t i = 0; i < COUNT; i++) {
                 unsigned short want = dtype == DT_FP16 ? dt_fp32_to_fp16(values[i]) : dt_fp32_to_bf16(values[i]);
                 bool both_nan = isnan(values[i]) && (got[i] & 0x7FFF) > (dtype == DT_FP16 ? 0x7C00 : 0x7F80);
                 CHECK(got[i] == want || both_nan, "%s of %a: %04x, not %04x (%s)", dt_dtype_name(dtype), values[i], got[i], want,
-                      gpt_cpu_isa_name(isa));
+                      dt_cpu_isa_name(isa));
             }
         }
 }
@@ -53,7 +53,7 @@ struct sums {
 static void compute_sums(enum dt_dtype dtype, int threads, const struct array *x, const struct array *dy, struct sums *out)
 {
     struct dt_device_options options = {.threads = threads, .local_size = 1};
-    struct setup s = {.dtype = dtype, .isa = gpt_cpu_isa(), .threads = threads, .table = &gpt_kernels_cpu};
+    struct setup s = {.dtype = dtype, .isa = dt_cpu_isa(), .threads = threads, .table = &gpt_kernels_cpu};
     size_t bytes = dt_dtype_bytes(dtype);
     float mean[ROWS], rstd[ROWS];
     int32_t tokens[ROWS];
@@ -113,7 +113,7 @@ static void advice_names_another_dtype(void)
     char advice[200];
     CHECK(gpt_cpu_dtype_native(DT_FP32, advice, sizeof advice) && !advice[0]);
     CHECK(!gpt_cpu_dtype_native(DT_FP16, advice, sizeof advice) && (strstr(advice, "bf16") || strstr(advice, "fp32 is")));
-    CHECK(gpt_cpu_dtype_native(DT_BF16, advice, sizeof advice) == (gpt_cpu_isa() == GPT_ISA_AVX512BF16));
+    CHECK(gpt_cpu_dtype_native(DT_BF16, advice, sizeof advice) == (dt_cpu_isa() == DT_ISA_AVX512BF16));
 }
 
 static const struct test_case cases[] = {
