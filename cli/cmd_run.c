@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 #include "cli/config_arguments.h"
 #include "cli/execute.h"
-#include "cli/session.h"
 #include "cli/signals.h"
+#include "cli/sweep.h"
 #include "cli/table.h"
 #include "lib/json.h"
 
@@ -54,7 +54,7 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
 }
 
 /* Whatever would make an experiment fail for certain is said before any of them runs. */
-static dt_status check_experiments(const struct session *s)
+static dt_status check_experiments(const struct sweep *s)
 {
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
@@ -68,7 +68,7 @@ static dt_status check_experiments(const struct session *s)
     return DT_OK;
 }
 
-static dt_status print_dry_run(const struct session *s)
+static dt_status print_dry_run(const struct sweep *s)
 {
     struct table *t = table_create();
     char value[VALUE_BYTES];
@@ -104,7 +104,7 @@ static dt_status print_dry_run(const struct session *s)
 }
 
 /* Mark what an earlier run finished. */
-static dt_status find_finished(struct session *s, const char *path)
+static dt_status find_finished(struct sweep *s, const char *path)
 {
     struct cJSON *records;
     int torn = 0;
@@ -117,19 +117,19 @@ static dt_status find_finished(struct session *s, const char *path)
 
 /* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. A launcher may give its ranks
  * any kind of standard output, so with one it is the file. */
-static const char *records_path(const struct session *s, const struct run_options *o)
+static const char *records_path(const struct sweep *s, const struct run_options *o)
 {
     return o->output ? o->output : s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
 }
 
 /* Something is wrong before the first step. All ranks of a launcher find the same, and one says it: the others end well, because a launcher
  * that sees a failure ends all at once, and rank 0 might not come to its word. */
-static int refuse(const struct session *s, enum exit_code code)
+static int refuse(const struct sweep *s, enum exit_code code)
 {
     return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
 }
 
-static void print_results(const struct session *s, const char *path, bool quiet)
+static void print_results(const struct sweep *s, const char *path, bool quiet)
 {
     bool records_on_stdout = strcmp(path, "-") == 0;
     int finished = 0, left = 0;
@@ -155,8 +155,8 @@ static void print_results(const struct session *s, const char *path, bool quiet)
         fprintf(stderr, "dtbench: records in %s\n", path);
 }
 
-/* The session is set up and owned by the caller. */
-static int run_session(struct session *s, const struct run_options *o)
+/* The sweep is set up and owned by the caller. */
+static int run_sweep(struct sweep *s, const struct run_options *o)
 {
     const char *path = records_path(s, o);
     if (o->resume && strcmp(path, "-") == 0) {
@@ -172,16 +172,16 @@ static int run_session(struct session *s, const struct run_options *o)
     signals_install();
     if (s->world.rank == 0 && dt_record_open(path, &s->records) < 0)
         return report_failure("run", EXIT_CODE_OUTPUT);
-    session_run(s);
+    sweep_run(s);
     print_results(s, path, o->quiet);
-    return session_exit_code(s);
+    return sweep_exit_code(s);
 }
 
 int cmd_run(int argc, char **argv)
 {
     struct run_options o = {0};
     struct experiment *experiments;
-    struct session s = {0};
+    struct sweep s = {0};
     if (parse_options(&o, argc, argv) < 0)
         return report_failure("run", EXIT_CODE_USAGE);
     if (o.help)
@@ -197,7 +197,7 @@ int cmd_run(int argc, char **argv)
     experiment_columns_find(experiments, s.count, &s.columns);
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
-    int code = s.outcomes ? run_session(&s, &o) : EXIT_CODE_OTHER;
+    int code = s.outcomes ? run_sweep(&s, &o) : EXIT_CODE_OTHER;
 
     dt_record_close(s.records);
     verify_finish(&s.references);

@@ -1,6 +1,6 @@
 /* The table that a run ends with. */
 #include "cli/format.h"
-#include "cli/session.h"
+#include "cli/sweep.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 
@@ -12,7 +12,7 @@ struct units {
     struct unit step, exposed, bytes;
 };
 
-static struct units choose_units(const struct session *s)
+static struct units choose_units(const struct sweep *s)
 {
     double step = 0, exposed = 0, bytes = 0;
     for (int i = 0; i < s->count; i++) {
@@ -32,7 +32,7 @@ static void unit_column(struct table *table, const char *what, const char *unit)
     table_column(table, TABLE_RIGHT, title);
 }
 
-static void add_columns(struct table *t, const struct session *s, const struct units *units)
+static void add_columns(struct table *t, const struct sweep *s, const struct units *units)
 {
     if (s->columns.names_differ)
         table_column(t, TABLE_LEFT, "name");
@@ -78,7 +78,7 @@ static void error_cell(struct table *table, double relative)
         table_cell(table, "%.1e", relative);
 }
 
-static void add_row(struct table *t, const struct session *s, int index, const struct units *units, bool colour)
+static void add_row(struct table *t, const struct sweep *s, int index, const struct units *units, bool colour)
 {
     const struct experiment *e = &s->experiments[index];
     const struct outcome *o = &s->outcomes[index];
@@ -109,7 +109,7 @@ static void add_row(struct table *t, const struct session *s, int index, const s
 }
 
 /* What all rows have in common stands above them. */
-static void print_heading(const struct session *s, FILE *to)
+static void print_heading(const struct sweep *s, FILE *to)
 {
     const struct experiment *e = &s->experiments[0];
     char parameters[FORMAT_BYTES];
@@ -120,7 +120,7 @@ static void print_heading(const struct session *s, FILE *to)
             dt_dtype_name(e->model.dtype), e->model.block_size);
 }
 
-dt_status summary_print(const struct session *s, FILE *to)
+dt_status summary_print(const struct sweep *s, FILE *to)
 {
     struct units units = choose_units(s);
     struct table *table = table_create();

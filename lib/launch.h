@@ -5,7 +5,7 @@
  * 0, the result. The socket is also how a death is seen, from both ends: a rank that vanishes without a last word ends the run, and
  * ranks whose supervisor vanishes end themselves. Whatever happens, when dt_launch_run returns no process is left.
  *
- * The processes are a session of their own: a Ctrl-C in the terminal reaches the supervisor alone, which asks them to stop in order. */
+ * The processes leave the terminal (setsid): a Ctrl-C in the terminal reaches the supervisor alone, which asks them to stop in order. */
 #ifndef DT_LIB_LAUNCH_H
 #define DT_LIB_LAUNCH_H
 

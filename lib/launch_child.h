@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct dt_child {
-    pid_t pid;    /* its session and process group too; 0: none */
+    pid_t pid;    /* its process group too (setsid); 0: none */
     int noise_fd; /* what it, and ranks that have not connected yet, write to stdout and stderr; -1 */
     bool gone;
     int wait_status; /* once gone */

@@ -1,4 +1,4 @@
-#include "cli/session.h"
+#include "cli/sweep.h"
 
 #include "cli/format.h"
 #include "cli/run_inside.h"
@@ -14,7 +14,7 @@ static double tokens_per_step(const struct experiment *e)
     return (double)experiment_global_batch(e) * e->model.block_size;
 }
 
-static void begin(struct session *s, int index, const struct experiment *e, const char *suffix)
+static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)
 {
     char label[96];
     experiment_label(&s->experiments[index], &s->columns, label, sizeof label - strlen(suffix));
@@ -23,7 +23,7 @@ static void begin(struct session *s, int index, const struct experiment *e, cons
 }
 
 /* The experiment's losses on one device: found or run. Inside a launcher's ranks rank 0 runs it and the others wait. */
-static void run_verification(struct session *s, int index, struct report *report)
+static void run_verification(struct sweep *s, int index, struct report *report)
 {
     const struct experiment *e = &s->experiments[index];
     struct experiment reference;
@@ -57,7 +57,7 @@ static void run_verification(struct session *s, int index, struct report *report
     verify_compare(report, e, known);
 }
 
-static void write_record(struct session *s, const struct experiment *e, const struct report *report)
+static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
 {
     char *line = NULL;
     if (!s->records)
@@ -73,7 +73,7 @@ static void write_record(struct session *s, const struct experiment *e, const st
 }
 
 /* One line for a reader who has no progress line. */
-static void tell(struct session *s, int index)
+static void tell(struct sweep *s, int index)
 {
     const struct outcome *o = &s->outcomes[index];
     char rate[FORMAT_BYTES], step[FORMAT_BYTES];
@@ -87,7 +87,7 @@ static void tell(struct session *s, int index)
                       o->metrics.last_loss);
 }
 
-static void run_one(struct session *s, int index)
+static void run_one(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
     struct outcome *o = &s->outcomes[index];
@@ -122,7 +122,7 @@ static void run_one(struct session *s, int index)
     report_finish(&report);
 }
 
-void session_run(struct session *s)
+void sweep_run(struct sweep *s)
 {
     for (int i = 0; i < s->count; i++) {
         const struct outcome *o = &s->outcomes[i];
@@ -137,7 +137,7 @@ void session_run(struct session *s)
     progress_clear(&s->progress);
 }
 
-enum exit_code session_exit_code(const struct session *s)
+enum exit_code sweep_exit_code(const struct sweep *s)
 {
     bool failed = false, oom = false, wrong = false, interrupted = false;
     for (int i = 0; i < s->count; i++) {

@@ -1,6 +1,6 @@
 /* `dtbench run` once its command line is understood: experiments one after another, a record each, a table at the end. */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#ifndef CLI_SWEEP_H
+#define CLI_SWEEP_H
 
 #include "cli/cli.h"
 #include "cli/experiment_columns.h"
@@ -20,7 +20,7 @@ struct outcome {
     struct report_metrics metrics;
 };
 
-struct session {
+struct sweep {
     const struct experiment *experiments;
     int count;
     struct dt_world world;
@@ -37,12 +37,12 @@ struct session {
 };
 
 /* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
-void session_run(struct session *session);
+void sweep_run(struct sweep *sweep);
 
 /* What the outcomes say together. */
-enum exit_code session_exit_code(const struct session *session);
+enum exit_code sweep_exit_code(const struct sweep *sweep);
 
 /* The table of results, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
-dt_status summary_print(const struct session *session, FILE *to);
+dt_status summary_print(const struct sweep *sweep, FILE *to);
 
 #endif
