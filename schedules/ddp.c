@@ -27,6 +27,11 @@ static struct ddp *ddp_of(struct data_parallel *dp)
     return (struct ddp *)dp;
 }
 
+static void *bucket_grads(const struct ddp *ddp, const struct ddp_bucket *bucket)
+{
+    return (char *)ddp->replica.grads.data + bucket->first_elem * dt_dtype_bytes(ddp->base.setup.experiment->model.dtype);
+}
+
 static enum gpt_unit ddp_unit(const struct experiment *experiment)
 {
     return GPT_UNIT_LINEAR; /* the finest there is, so that buckets close near their size */
@@ -81,7 +86,7 @@ static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel *
     if (!ddp)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
     ddp->base = (struct data_parallel){.mode = &dp_ddp, .setup = *setup};
-    if ((status = replica_init(&ddp->replica, setup)) < 0 || (status = ddp_make_buckets(ddp)) < 0) {
+    if ((status = replica_init(&ddp->replica, setup, true)) < 0 || (status = ddp_make_buckets(ddp)) < 0) {
         ddp_destroy(&ddp->base);
         return status;
     }
@@ -109,13 +114,12 @@ static dt_status ddp_after_backward(struct data_parallel *dp, struct gpt_group *
 {
     struct ddp *ddp = ddp_of(dp);
     struct ddp_bucket *bucket = &ddp->buckets[ddp->bucket_of[group->index]];
-    enum dt_dtype dtype = dp->setup.experiment->model.dtype;
     if (!moment->last_micro_batch || --bucket->groups_missing > 0)
         return DT_OK;
     DT_TRY(dt_event_record(bucket->computed, dp->setup.compute));
     DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
-    DT_TRY(dt_all_reduce(dp->setup.comm, (char *)ddp->replica.grads.data + bucket->first_elem * dt_dtype_bytes(dtype), bucket->count_elems,
-                         dtype, DT_AVG, dp->setup.network));
+    DT_TRY(dt_all_reduce(dp->setup.comm, bucket_grads(ddp, bucket), bucket->count_elems, dp->setup.experiment->model.dtype, DT_AVG,
+                         dp->setup.network));
     return dt_event_record(bucket->reduced, dp->setup.network);
 }
 
@@ -127,7 +131,7 @@ static dt_status ddp_end_step(struct data_parallel *dp, const struct dp_moment *
     for (int i = 0; i < ddp->bucket_count; i++) {
         struct ddp_bucket *bucket = &ddp->buckets[i];
         DT_TRY(timeline_wait(dp->setup.timeline, bucket->reduced));
-        DT_TRY(replica_update(&ddp->replica, &dp->setup, bucket->first_elem, bucket->count_elems, moment->step));
+        DT_TRY(replica_update(&ddp->replica, &dp->setup, bucket->first_elem, bucket->count_elems, bucket_grads(ddp, bucket), moment->step));
     }
     return DT_OK;
 }

@@ -1,4 +1,9 @@
-/* No data parallelism: one replica, nothing to communicate. Also what one pipeline without replicas uses. */
+/* No data parallelism: one replica, nothing to communicate. Also what one pipeline without replicas uses.
+ *
+ * Nobody else waits for the gradients, so a group's are made in its first backward and gone after its last: the group is updated at once,
+ * while backward goes on. With one micro-batch only the largest group's gradients ever exist at a time.
+ * Source  "How to save memory by fusing the optimizer step into the backward pass", PyTorch's tutorials; Lv et al., "Full Parameter
+ *         Fine-tuning for Large Language Models with Limited Resources" (LOMO), ACL 2024. */
 #include "schedules/replica.h"
 
 #include <stdlib.h>
@@ -6,6 +11,7 @@
 struct none {
     struct data_parallel base;
     struct replica replica;
+    struct dt_buffer *grads; /* [group_count], each from its group's first backward of a step to its last */
 };
 
 static struct none *none_of(struct data_parallel *dp)
@@ -18,28 +24,35 @@ static enum gpt_unit none_unit(const struct experiment *experiment)
     return GPT_UNIT_BLOCK;
 }
 
-static dt_status none_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    struct none *none = calloc(1, sizeof *none);
-    *out = NULL;
-    if (!none)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
-    dt_status status = replica_init(&none->replica, setup);
-    if (status < 0) {
-        free(none);
-        return status;
-    }
-    *out = &none->base;
-    return DT_OK;
-}
-
 static void none_destroy(struct data_parallel *dp)
 {
     if (!dp)
         return;
-    replica_finish(&none_of(dp)->replica, &dp->setup);
-    free(dp);
+    struct none *none = none_of(dp);
+    for (int g = 0; none->grads && g < dp->setup.stage->group_count; g++) /* left by a step that failed */
+        dt_free(dp->setup.compute, &none->grads[g]);
+    replica_finish(&none->replica, &dp->setup);
+    free(none->grads);
+    free(none);
+}
+
+static dt_status none_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    struct none *none = calloc(1, sizeof *none);
+    dt_status status;
+    *out = NULL;
+    if (!none)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
+    none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
+    none->grads = calloc((size_t)setup->stage->group_count, sizeof *none->grads);
+    status = none->grads ? replica_init(&none->replica, setup, false)
+                         : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", setup->stage->group_count);
+    if (status < 0) {
+        none_destroy(&none->base);
+        return status;
+    }
+    *out = &none->base;
+    return DT_OK;
 }
 
 static dt_status none_forward(struct data_parallel *dp, struct gpt_group *group)
@@ -49,19 +62,29 @@ static dt_status none_forward(struct data_parallel *dp, struct gpt_group *group)
 
 static dt_status none_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
+    struct dt_buffer *grads = &none_of(dp)->grads[group->index];
+    if (moment->first_micro_batch)
+        DT_TRY(dt_alloc(dp->setup.compute, DT_GRADIENTS, group->param_elems * dt_dtype_bytes(dp->setup.experiment->model.dtype), grads));
+    group->grads = grads->data;
     group->accumulate = !moment->first_micro_batch;
     return DT_OK;
 }
 
 static dt_status none_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    return DT_OK;
+    struct none *none = none_of(dp);
+    if (!moment->last_micro_batch)
+        return DT_OK;
+    DT_TRY(timeline_enter(dp->setup.timeline, TIMELINE_OPTIMIZER));
+    DT_TRY(replica_update(&none->replica, &dp->setup, none->replica.offset_elems[group->index], group->param_elems, group->grads,
+                          moment->step));
+    dt_free(dp->setup.compute, &none->grads[group->index]);
+    return timeline_enter(dp->setup.timeline, TIMELINE_BACKWARD);
 }
 
 static dt_status none_end_step(struct data_parallel *dp, const struct dp_moment *moment)
 {
-    DT_TRY(timeline_enter(dp->setup.timeline, TIMELINE_OPTIMIZER));
-    return replica_update(&none_of(dp)->replica, &dp->setup, 0, dp->setup.stage->param_elems, moment->step);
+    return DT_OK; /* every group has been updated */
 }
 
 const struct dp_mode dp_none = {

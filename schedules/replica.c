@@ -7,7 +7,7 @@ static void *at(const struct dt_buffer *buffer, const struct dp_setup *setup, si
     return (char *)buffer->data + element * dt_dtype_bytes(setup->experiment->model.dtype);
 }
 
-dt_status replica_init(struct replica *replica, const struct dp_setup *setup)
+dt_status replica_init(struct replica *replica, const struct dp_setup *setup, bool keep_gradients)
 {
     struct gpt_stage *stage = setup->stage;
     size_t bytes = stage->param_elems * dt_dtype_bytes(setup->experiment->model.dtype), offset = 0;
@@ -17,7 +17,7 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup)
     if (!replica->offset_elems)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
     if ((status = dt_alloc(setup->compute, DT_PARAMETERS, bytes, &replica->params)) < 0 ||
-        (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0 ||
+        (keep_gradients && (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0) ||
         (status = optimizer_create(setup->experiment, stage, stage->param_elems, setup->compute, &replica->optimizer)) < 0)
         goto fail;
 
@@ -25,7 +25,7 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup)
         struct gpt_group *group = &stage->groups[g];
         replica->offset_elems[g] = offset;
         group->params = at(&replica->params, setup, offset);
-        group->grads = at(&replica->grads, setup, offset);
+        group->grads = keep_gradients ? at(&replica->grads, setup, offset) : NULL;
         offset += group->param_elems;
         if ((status = gpt_init_params(stage, group, 0, group->param_elems, group->params, setup->compute)) < 0)
             goto fail;
@@ -46,8 +46,7 @@ void replica_finish(struct replica *replica, const struct dp_setup *setup)
     *replica = (struct replica){0};
 }
 
-dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, int step)
+dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, const void *grads, int step)
 {
-    return optimizer_apply(replica->optimizer, at(&replica->params, setup, first), at(&replica->grads, setup, first), first, count, step,
-                           setup->compute);
+    return optimizer_apply(replica->optimizer, at(&replica->params, setup, first), grads, first, count, step, setup->compute);
 }
