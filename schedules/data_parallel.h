@@ -27,10 +27,16 @@ struct data_parallel {
     /* the mode's own state follows */
 };
 
-/* Where in a step a hook is called. Gradients are complete after the last micro-batch. */
+/* Where in a step a hook is called. Gradients are complete after the last micro-batch's backward. */
 struct dp_moment {
-    bool first_micro_batch, last_micro_batch; /* of this stage's backward passes */
-    int step;                                 /* counts from 1 */
+    int step; /* counts from 1 */
+    /* Of the whole step: of this stage's forward passes in forward hooks; of its backward passes in backward hooks and in a recomputation,
+     * which belongs to its backward. */
+    bool first_micro_batch, last_micro_batch;
+    bool recompute; /* this forward is made a second time, inside backward: the backward of the same groups comes next */
+    /* The group whose turn comes next on this stage, forward or backward, so that a mode can gather ahead: this group itself where its
+     * backward follows its forward at once (what was gathered may stay); -1 where end_step does. */
+    int next_group;
 };
 
 struct dp_mode {
@@ -40,8 +46,8 @@ struct dp_mode {
     /* Make parameters (initialised where they live), gradients and optimizer state. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*create)(const struct dp_setup *setup, struct data_parallel **out);
     void (*destroy)(struct data_parallel *dp); /* streams are synchronized; takes NULL */
-    dt_status (*before_forward)(struct data_parallel *dp, struct gpt_group *group);
-    dt_status (*after_forward)(struct data_parallel *dp, struct gpt_group *group);
+    dt_status (*before_forward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+    dt_status (*after_forward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
     dt_status (*before_backward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
     dt_status (*after_backward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
     /* Finish reducing and update the parameters. */

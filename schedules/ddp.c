@@ -94,7 +94,7 @@ static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel *
     return DT_OK;
 }
 
-static dt_status ddp_forward(struct data_parallel *dp, struct gpt_group *group)
+static dt_status ddp_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     return DT_OK; /* the replica is always there */
 }

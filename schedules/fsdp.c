@@ -144,12 +144,12 @@ static dt_status fsdp_use(struct data_parallel *dp, struct gpt_group *group, int
     return DT_OK;
 }
 
-static dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group)
+static dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     return fsdp_use(dp, group, group->index + 1);
 }
 
-static dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group)
+static dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     if (group->index < dp->setup.stage->group_count - 1) /* backward begins with the last group: it stays */
         dt_free(dp->setup.compute, &fsdp_of(dp)->groups[group->index].whole);

@@ -55,7 +55,7 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
     return DT_OK;
 }
 
-static dt_status none_forward(struct data_parallel *dp, struct gpt_group *group)
+static dt_status none_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     return DT_OK;
 }

@@ -98,7 +98,16 @@ static dt_status send(struct pipeline *p, struct link *link, int micro_batch, st
 
 /* ---- one action ---- */
 
-static dt_status forward(struct pipeline *p, int micro_batch, uint32_t first_sample, size_t samples)
+/* moment->next_group of the last group of action `i` is the first one of the action after it. */
+static int first_group_after(const struct pipeline *p, int i)
+{
+    if (i + 1 == p->order.count)
+        return -1;
+    return p->order.actions[i + 1].kind == PIPELINE_FORWARD ? 0 : p->setup.stage->group_count - 1;
+}
+
+static dt_status forward(struct pipeline *p, int micro_batch, uint32_t first_sample, size_t samples, int next_action_group,
+                         struct dp_moment *moment)
 {
     const struct pipeline_setup *s = &p->setup;
     struct gpt_stash *stash = &p->stashes[micro_batch];
@@ -108,14 +117,15 @@ static dt_status forward(struct pipeline *p, int micro_batch, uint32_t first_sam
     if (p->activation_in.comm)
         DT_TRY(receive(p, &p->activation_in, micro_batch, &stash->x));
     for (int g = 0; g < s->stage->group_count; g++) {
-        DT_TRY(s->dp->mode->before_forward(s->dp, &s->stage->groups[g]));
+        moment->next_group = g + 1 < s->stage->group_count ? g + 1 : next_action_group;
+        DT_TRY(s->dp->mode->before_forward(s->dp, &s->stage->groups[g], moment));
         DT_TRY(gpt_forward(s->stage, g, stash, p->loss_scale, p->gradient_scale, s->compute));
-        DT_TRY(s->dp->mode->after_forward(s->dp, &s->stage->groups[g]));
+        DT_TRY(s->dp->mode->after_forward(s->dp, &s->stage->groups[g], moment));
     }
     return p->activation_out.comm ? send(p, &p->activation_out, micro_batch, &stash->x) : DT_OK;
 }
 
-static dt_status backward(struct pipeline *p, int micro_batch, const struct dp_moment *moment)
+static dt_status backward(struct pipeline *p, int micro_batch, int next_action_group, struct dp_moment *moment)
 {
     const struct pipeline_setup *s = &p->setup;
     struct gpt_stash *stash = &p->stashes[micro_batch];
@@ -124,6 +134,7 @@ static dt_status backward(struct pipeline *p, int micro_batch, const struct dp_m
     if (p->gradient_in.comm)
         DT_TRY(receive(p, &p->gradient_in, micro_batch, &stash->dx));
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
+        moment->next_group = g > 0 ? g - 1 : next_action_group;
         DT_TRY(s->dp->mode->before_backward(s->dp, &s->stage->groups[g], moment));
         DT_TRY(gpt_backward(s->stage, g, stash, s->compute));
         DT_TRY(s->dp->mode->after_backward(s->dp, &s->stage->groups[g], moment));
@@ -136,7 +147,7 @@ dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
 {
     const struct pipeline_setup *s = &p->setup;
     size_t even = s->replica_samples / (size_t)s->micro_batches, larger = s->replica_samples % (size_t)s->micro_batches;
-    int backwards_done = 0;
+    int forwards_done = 0, backwards_done = 0;
     struct dp_moment moment = {.step = step};
 
     DT_TRY(timeline_start(s->timeline));
@@ -145,13 +156,14 @@ dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
     for (int i = 0; i < p->order.count; i++) {
         const struct pipeline_action *a = &p->order.actions[i];
         size_t number = (size_t)a->micro_batch, samples_before = number * even + (number < larger ? number : larger);
-        if (a->kind == PIPELINE_FORWARD) {
-            DT_TRY(forward(p, a->micro_batch, first_sample + (uint32_t)samples_before, even + (number < larger)));
-        } else {
-            moment.first_micro_batch = backwards_done == 0;
-            moment.last_micro_batch = ++backwards_done == s->micro_batches;
-            DT_TRY(backward(p, a->micro_batch, &moment));
-        }
+        int *done = a->kind == PIPELINE_FORWARD ? &forwards_done : &backwards_done;
+        moment.first_micro_batch = *done == 0;
+        moment.last_micro_batch = ++*done == s->micro_batches;
+        if (a->kind == PIPELINE_FORWARD)
+            DT_TRY(forward(p, a->micro_batch, first_sample + (uint32_t)samples_before, even + (number < larger), first_group_after(p, i),
+                           &moment));
+        else
+            DT_TRY(backward(p, a->micro_batch, first_group_after(p, i), &moment));
     }
     DT_TRY(s->dp->mode->end_step(s->dp, &moment));
     return timeline_stop(s->timeline);
