@@ -46,7 +46,7 @@ verdict "CUDA's headers only in the cuda files" "$(foreign 'cuda[a-z_]*\.h|cubla
 verdict "nccl.h only in lib/comm_nccl*" "$(foreign 'nccl\.h' 'lib/comm_nccl')"
 verdict "slurm.h only in lib/*slurm*" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/[a-z_]*slurm')"
 verdict "cJSON.h only where configs and records are read and written" \
-    "$(foreign '(cjson/)?cJSON\.h' '(lib|schedules|cli)/[a-z_]*(json|config|record|report|experiment|provenance|resume)')"
+    "$(foreign '(cjson/)?cJSON\.h' '(lib|gpt|schedules|cli)/[a-z_]*(json|config|record|report|experiment|provenance|profile|resume)')"
 
 verdict "no #if inside a function" "$(
     find lib gpt schedules cli -name '*.[ch]' -exec awk '

@@ -1,0 +1,103 @@
+/* Profiles: what a software stack costs on top of the hardware it runs on.
+ *
+ * A cluster file (lib/sim_cluster.h) says what a GPU and its links can do; a profile says how much of that a framework gets, and what its
+ * host threads and its allocator add. Together they give the time of every kernel (gpt/cost.h) and the bytes that dtbench's own schedule
+ * does not have. A profile is a JSON object, read by one table: every constant must be there, and "sources" must say of each where it comes
+ * from: a data sheet, a source file, or the rows it was fitted on. Nothing in it knows a paradigm, a model or a row.
+ *
+ * Passes count how often one element crosses the device's memory, read or written; what an element is stands with each kernel below. */
+#ifndef GPT_COST_PROFILE_H
+#define GPT_COST_PROFILE_H
+
+#include "lib/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dt_table;
+
+enum gpt_kernel_kind {
+    GPT_KERNEL_EMBEDDING,              /* rows x d */
+    GPT_KERNEL_EMBEDDING_GRADIENT,     /* rows x d; weight_passes: elements of both tables */
+    GPT_KERNEL_LAYER_NORM,             /* rows x d */
+    GPT_KERNEL_LAYER_NORM_GRADIENT,    /* rows x d */
+    GPT_KERNEL_LINEAR,                 /* rows x out, beside the product itself */
+    GPT_KERNEL_LINEAR_INPUT_GRADIENT,  /* rows x in, likewise */
+    GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, /* rows x out, likewise; weight_passes: out x in */
+    GPT_KERNEL_GELU,                   /* rows x 4d */
+    GPT_KERNEL_GELU_GRADIENT,          /* rows x 4d */
+    GPT_KERNEL_ATTENTION,              /* rows x d; square_passes: samples x heads x T x T, unfused only */
+    GPT_KERNEL_ATTENTION_GRADIENT,     /* the same */
+    GPT_KERNEL_DROPOUT_RESIDUAL,       /* rows x d */
+    GPT_KERNEL_DROPOUT_GRADIENT,       /* rows x d */
+    GPT_KERNEL_LOSS,                   /* rows x V */
+    GPT_KERNEL_SGD,                    /* parameters */
+    GPT_KERNEL_ADAM,                   /* parameters; the fp32 state is counted by gpt/cost.c */
+    GPT_KERNEL_ADD,                    /* elements */
+    GPT_KERNEL_COUNT
+};
+
+/* One kernel of gpt/kernels.h as this stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's
+ * outputs), the gradient's numbers are less by what that repetition costs. */
+struct gpt_kernel_cost {
+    double launches; /* kernels that the framework launches for it; of sgd and adam: for each tensor, or in all when optimizer.fused */
+    double passes;
+    double other_passes; /* square_passes, weight_passes */
+};
+
+struct gpt_cost_profile {
+    char name[128];
+    uint64_t hash; /* FNV-1a of the file's bytes */
+
+    /* Matrix products: time = flops / (the GPU's peak * efficiency). See gpt_cost_gemm_s. */
+    struct {
+        double peak_fraction;                            /* of a large, aligned product */
+        double half_k;                                   /* inner dimension at which half of that is reached */
+        double tile_rows, tile_columns;                  /* of the output, computed by one multiprocessor at a time; 0: no quantisation */
+        double least_fill;                               /* split products keep at least this share of the multiprocessors busy */
+        double aligned_elems;                            /* rows of operands whose length is a multiple of this run at full speed */
+        double half_aligned, quarter_aligned, unaligned; /* factors where only a half, a quarter of it, or neither divides the length */
+        int qkv_products;                                /* 1: q, k and v in one product, as dtbench; 3: one after the other */
+    } gemm;
+    double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
+    double kernel_s;           /* what the shortest kernel takes on the device */
+
+    struct gpt_kernel_cost kernels[GPT_KERNEL_COUNT];
+    int optimizer_fused; /* 0: one launch per tensor; 1: one per call */
+
+    /* The host queue, which runs ahead of the device. */
+    struct {
+        double launch_s;     /* to queue one kernel */
+        double collective_s; /* to queue a collective */
+        double message_s;    /* to queue a send or a receive */
+        double copy_s;       /* to queue a copy or a fill */
+        double step_s;       /* around a whole step */
+    } host;
+
+    /* While a rank communicates, its kernels run slower by this factor (1: not at all), because communication takes multiprocessors and
+     * memory bandwidth. */
+    double compute_slowdown;
+
+    /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
+    struct {
+        double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */
+        double weights_elems, weights_mask_bytes; /* per block, head and T x T */
+        double logits_elems;                      /* per token and V, gradient included */
+        double granularity_bytes;                 /* allocations are rounded up to a multiple */
+        double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
+        double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory alone */
+    } memory;
+};
+
+/* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
+dt_status gpt_cost_profile_read(const char *path, struct gpt_cost_profile *out);
+/* The same of text, named `source` in errors. */
+dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *source, struct gpt_cost_profile *out);
+
+/* "layer_norm_gradient": the key under "kernels". */
+const char *gpt_kernel_kind_name(enum gpt_kernel_kind kind);
+
+/* The table of constants, for tests and fitting. */
+const struct dt_table *gpt_cost_profile_table(void);
+
+#endif
