@@ -31,8 +31,8 @@ static void note_memory(const struct experiment *e, struct check *check)
 {
     char text[512];
     const char *kind;
-    double need = (double)check->usage.peak_total_bytes, has = (double)dt_machine_memory_bytes();
-    if (e->memory_limit_bytes && check->usage.peak_total_bytes > e->memory_limit_bytes) {
+    double need = (double)check->usage.device.peak_total_bytes, has = (double)dt_machine_memory_bytes();
+    if (e->memory_limit_bytes && check->usage.device.peak_total_bytes > e->memory_limit_bytes) {
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %.3g GiB, and memory_limit_gib is %.3g", check->rank,
                  need / 0x1p30, e->memory_limit_gib);
         note(check, text);
@@ -55,7 +55,7 @@ dt_status check_experiment(const struct experiment *e, struct check *out)
     for (int rank = 0; rank < different; rank++) {
         struct dt_memory_usage usage;
         DT_TRY(trainer_predict_memory(e, rank, &usage));
-        if (rank == 0 || usage.peak_total_bytes > out->usage.peak_total_bytes) {
+        if (rank == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
             out->usage = usage;
             out->rank = rank;
         }

@@ -10,9 +10,9 @@ static bool add_usage(cJSON *object, const struct check *check)
 {
     cJSON *peak = cJSON_AddObjectToObject(object, "predicted_peak_bytes");
     bool kept = peak && cJSON_AddNumberToObject(peak, "rank", check->rank) &&
-                cJSON_AddNumberToObject(peak, "total", (double)check->usage.peak_total_bytes);
+                cJSON_AddNumberToObject(peak, "total", (double)check->usage.device.peak_total_bytes);
     for (int c = 0; kept && c < DT_CATEGORY_COUNT; c++)
-        kept = cJSON_AddNumberToObject(peak, dt_category_name((enum dt_category)c), (double)check->usage.peak_bytes[c]) != NULL;
+        kept = cJSON_AddNumberToObject(peak, dt_category_name((enum dt_category)c), (double)check->usage.device.peak_bytes[c]) != NULL;
     return kept;
 }
 

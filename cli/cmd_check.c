@@ -78,8 +78,8 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     table_cell(t, "%s", format_count(check->tokens_per_step, text));
     number_cell(t, check->flops_per_step / flops->size);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        number_cell(t, (double)check->usage.peak_bytes[c] / bytes->size);
-    number_cell(t, (double)check->usage.peak_total_bytes / bytes->size);
+        number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
+    number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
 }
 
 /* A note that holds for several experiments is said once. */
@@ -119,7 +119,7 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     double most_flops = 0, most_bytes = 0;
     for (int i = 0; i < count; i++) {
         most_flops = fmax(most_flops, checks[i].flops_per_step);
-        most_bytes = fmax(most_bytes, (double)checks[i].usage.peak_total_bytes);
+        most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
     }
     struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes);
     experiment_columns_find(experiments, count, &columns);

@@ -34,7 +34,10 @@ dt_status execute_check(const struct experiment *e)
 dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
 {
     const char *kind;
-    struct dt_device_options device = {e->memory_limit_bytes, e->threads, place->local_rank, place->local_size};
+    struct dt_device_options device = {.memory_limit_bytes = e->memory_limit_bytes,
+                                       .threads = e->threads,
+                                       .local_rank = place->local_rank,
+                                       .local_size = place->local_size};
     struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s};
     *out = (struct execution){0};
     DT_TRY(execute_device_kind(e, &kind));

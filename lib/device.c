@@ -58,6 +58,9 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
     device->options = resolved;
     if (resolved.memory_limit_bytes)
         device->ledger.limit_bytes = resolved.memory_limit_bytes;
+    if (resolved.host_memory_limit_bytes)
+        device->host_ledger.limit_bytes = resolved.host_memory_limit_bytes;
+    device->host_ledger.on_host = true;
     *out = device;
     return DT_OK;
 }
@@ -77,12 +80,13 @@ void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
 
 void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out)
 {
-    *out = device->ledger.usage;
+    *out = (struct dt_memory_usage){.device = device->ledger.usage, .host = device->host_ledger.usage};
 }
 
 void dt_memory_reset_peak(struct dt_device *device)
 {
     dt_ledger_reset_peak(&device->ledger);
+    dt_ledger_reset_peak(&device->host_ledger);
 }
 
 uint64_t dt_device_reserved_bytes(const struct dt_device *device)
@@ -164,32 +168,51 @@ dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_even
     return start->device->backend->event_elapsed_ns(start, end, out_ns);
 }
 
-dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out)
+static struct dt_ledger *ledger_of(struct dt_device *device, bool on_host)
 {
-    struct dt_device *device = stream->device;
-    struct dt_buffer buffer = {.bytes = bytes, .category = category};
+    return on_host ? &device->host_ledger : &device->ledger;
+}
+
+static dt_status allocate(struct dt_stream *stream, bool on_host, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    const struct dt_device_backend *backend = stream->device->backend;
+    struct dt_ledger *ledger = ledger_of(stream->device, on_host);
+    struct dt_buffer buffer = {.bytes = bytes, .category = category, .on_host = on_host};
     memset(out, 0, sizeof *out);
     if ((unsigned)category >= DT_CATEGORY_COUNT)
         return dt_fail(DT_ERR_INVALID, "allocation: %d is no memory category", (int)category);
     if (bytes == 0)
         return DT_OK;
-    DT_TRY(dt_ledger_add(&device->ledger, category, bytes));
-    dt_status status = device->backend->alloc(stream, bytes, &buffer);
+    DT_TRY(dt_ledger_add(ledger, category, bytes));
+    dt_status status = on_host ? backend->alloc_host(stream, bytes, &buffer) : backend->alloc(stream, bytes, &buffer);
     if (status < 0) {
-        dt_ledger_remove(&device->ledger, category, bytes);
+        dt_ledger_remove(ledger, category, bytes);
         return status;
     }
     *out = buffer;
     return DT_OK;
 }
 
+dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    return allocate(stream, false, category, bytes, out);
+}
+
+dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    return allocate(stream, true, category, bytes, out);
+}
+
 void dt_free(struct dt_stream *stream, struct dt_buffer *buffer)
 {
-    struct dt_device *device = stream->device;
+    const struct dt_device_backend *backend = stream->device->backend;
     if (!buffer->data)
         return;
-    dt_ledger_remove(&device->ledger, buffer->category, buffer->bytes);
-    device->backend->free(stream, buffer);
+    dt_ledger_remove(ledger_of(stream->device, buffer->on_host), buffer->category, buffer->bytes);
+    if (buffer->on_host)
+        backend->free_host(stream, buffer);
+    else
+        backend->free(stream, buffer);
     memset(buffer, 0, sizeof *buffer);
 }
 

@@ -20,12 +20,14 @@ struct dt_device;
 struct dt_stream;
 struct dt_event;
 
-/* A piece of device memory. `data` may be used on any stream that is ordered after the allocating call's stream position. On sim `data` is
- * an address that nobody may touch; arithmetic on it is fine. A zeroed buffer is "none": dt_free takes it. */
+/* A piece of a device's memory, or of the host memory it keeps (below). `data` may be used on any stream that is ordered after the
+ * allocating call's stream position. On sim `data` is an address that nobody may touch; arithmetic on it is fine. A zeroed buffer is
+ * "none": dt_free takes it. */
 struct dt_buffer {
     void *data;
     size_t bytes;
     enum dt_category category;
+    bool on_host;
     void *block; /* the backend's own */
 };
 
@@ -33,6 +35,7 @@ struct dt_device_options {
     uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: all of memory_bytes), or none where it has none (sim) */
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
+    uint64_t host_memory_limit_bytes; /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
 };
 
 struct dt_device_info {
@@ -59,7 +62,8 @@ void dt_device_info(const struct dt_device *device, struct dt_device_info *out);
 void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out);
 void dt_memory_reset_peak(struct dt_device *device);
 
-/* Bytes of memory the device really holds for its buffers now, free lists included: >= current_total_bytes. 0 on sim. */
+/* Bytes that are really held now for buffers, those in host memory too, free lists included: at least the sum of both
+ * current_total_bytes. 0 on sim. */
 uint64_t dt_device_reserved_bytes(const struct dt_device *device);
 
 /* `name` is for traces and error texts ("compute", "network"); copied. */
@@ -87,10 +91,18 @@ dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t b
  * *buffer. Takes a zeroed buffer. Never fails. */
 void dt_free(struct dt_stream *stream, struct dt_buffer *buffer);
 
-/* Copies and fills: queue on `stream`. Host memory stays the caller's and must live until the stream has passed. */
+/* Host memory as the device's second memory, for what is moved there to make room: counted by a ledger of its own, in stream order like
+ * dt_alloc, and freed by dt_free. It is memory that copies reach at full speed beside the kernels (cuda: pinned). On cpu, where there is
+ * only one memory, these are other buffers, so that the traffic is real. What may touch them: the two copies from and to the host, and
+ * kernels that say that they run on the host.
+ * Errors: DT_ERR_OOM past host_memory_limit_bytes or when the machine has no more; *out is then zeroed. */
+dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out);
+
+/* Copies and fills: queue on `stream`. The host's end of a copy is in a buffer of dt_alloc_host, or in memory of the caller's own, which
+ * must live until the stream has passed. Copies on a stream of their own go on beside the kernels. */
 dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes);         /* device to device */
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
-dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes `to` */
-dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);
+dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
+dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);                           /* device memory */
 
 #endif

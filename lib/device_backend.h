@@ -10,7 +10,7 @@
 struct dt_device {
     const struct dt_device_backend *backend; /* set by dt_device_create */
     struct dt_device_options options;        /* the same; local_size is at least 1 */
-    struct dt_ledger ledger;                 /* create sets the limit of a device that has a size of its own; options override it */
+    struct dt_ledger ledger, host_ledger;    /* create sets the limits where it knows sizes of its own; options override them */
 };
 
 struct dt_stream {
@@ -43,6 +43,8 @@ struct dt_device_backend {
 
     dt_status (*alloc)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* fills data and block; must not block the queue */
     void (*free)(struct dt_stream *stream, const struct dt_buffer *buffer);
+    dt_status (*alloc_host)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* the same of host memory */
+    void (*free_host)(struct dt_stream *stream, const struct dt_buffer *buffer);
 
     dt_status (*copy)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
     dt_status (*copy_from_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);

@@ -12,7 +12,7 @@
 
 struct cpu_device {
     struct dt_device base;
-    struct cpu_pool pool;
+    struct cpu_pool pool, host_pool; /* one memory, told apart: what moves to the "host" is really copied */
     struct cpu_stream *streams;
     int threads;
     bool poison;
@@ -31,7 +31,9 @@ static dt_status cpu_create(const struct dt_device_options *options, struct dt_d
     int share = dt_machine_processors() / options->local_size;
     device->threads = options->threads ? options->threads : share > 0 ? share : 1;
     device->poison = getenv("DTBENCH_POISON") != NULL;
-    device->base.ledger.limit_bytes = dt_machine_memory_bytes();
+    device->base.ledger.limit_bytes = device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();
+    device->pool.name = "device";
+    device->host_pool.name = "host";
     *out = &device->base;
     return DT_OK;
 }
@@ -42,6 +44,7 @@ static void cpu_destroy(struct dt_device *base)
     for (struct cpu_stream *stream = device->streams; stream; stream = stream->next)
         dt_cpu_stream_stop(stream);
     dt_cpu_pool_finish(&device->pool);
+    dt_cpu_pool_finish(&device->host_pool);
     while (device->streams) {
         struct cpu_stream *next = device->streams->next;
         dt_cpu_stream_discard(device->streams);
@@ -62,7 +65,8 @@ static void cpu_info(const struct dt_device *base, struct dt_device_info *out)
 
 static uint64_t cpu_reserved_bytes(const struct dt_device *base)
 {
-    return atomic_load(&((struct cpu_device *)base)->pool.mapped_bytes);
+    struct cpu_device *device = (struct cpu_device *)base;
+    return atomic_load(&device->pool.mapped_bytes) + atomic_load(&device->host_pool.mapped_bytes);
 }
 
 static dt_status cpu_stream_create(struct dt_device *base, const char *name, struct dt_stream **out)
@@ -117,15 +121,31 @@ static dt_status cpu_zero(struct dt_stream *stream, void *to, size_t bytes)
     return dt_cpu_submit(stream, "zero", run_move, &a, sizeof a);
 }
 
-static dt_status cpu_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+static dt_status allocate(struct cpu_pool *pool, struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
 {
     struct cpu_device *device = (struct cpu_device *)stream->device;
     struct cpu_block *block;
-    DT_TRY(dt_cpu_pool_take(&device->pool, (struct cpu_stream *)stream, bytes, &block));
+    DT_TRY(dt_cpu_pool_take(pool, (struct cpu_stream *)stream, bytes, &block));
     out->data = block->data;
     out->block = block;
     struct move_arguments a = {.to = block->data, .bytes = block->bytes, .value = 0xFF};
     return device->poison ? dt_cpu_submit(stream, "poison", run_move, &a, sizeof a) : DT_OK;
+}
+
+static dt_status cpu_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+{
+    return allocate(&((struct cpu_device *)stream->device)->pool, stream, bytes, out);
+}
+
+static dt_status cpu_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+{
+    return allocate(&((struct cpu_device *)stream->device)->host_pool, stream, bytes, out);
+}
+
+static void cpu_free_host(struct dt_stream *stream, const struct dt_buffer *buffer)
+{
+    struct cpu_device *device = (struct cpu_device *)stream->device;
+    dt_cpu_pool_give(&device->host_pool, (struct cpu_stream *)stream, buffer->block);
 }
 
 static void cpu_free(struct dt_stream *stream, const struct dt_buffer *buffer)
@@ -171,6 +191,8 @@ const struct dt_device_backend dt_device_cpu = {
     .event_elapsed_ns = dt_cpu_event_elapsed_ns,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .alloc_host = cpu_alloc_host,
+    .free_host = cpu_free_host,
     .copy = cpu_copy,
     .copy_from_host = cpu_copy,
     .copy_to_host = cpu_copy,

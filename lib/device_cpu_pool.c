@@ -88,7 +88,7 @@ static dt_status add_bin(struct cpu_pool *pool, size_t bytes)
         size_t capacity = pool->bin_capacity ? 2 * pool->bin_capacity : 64;
         struct cpu_bin *bins = realloc(pool->bins, capacity * sizeof *bins);
         if (!bins)
-            return dt_fail(DT_ERR_HOST_MEMORY, "device memory: no host memory for %zu bins", capacity);
+            return dt_fail(DT_ERR_HOST_MEMORY, "%s memory: no memory for %zu bins", pool->name, capacity);
         pool->bins = bins;
         pool->bin_capacity = capacity;
     }
@@ -195,7 +195,7 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
     size_t bytes = block_bytes(asked_bytes);
     *out = NULL;
     if (bytes == 0)
-        return dt_fail(DT_ERR_OOM, "out of device memory: no machine has %zu bytes", asked_bytes);
+        return dt_fail(DT_ERR_OOM, "out of %s memory: no machine has %zu bytes", pool->name, asked_bytes);
     DT_TRY(add_bin(pool, bytes));
     struct cpu_block *block = take_cached(pool, stream, bytes);
     if (!block) {
@@ -207,7 +207,7 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
     while (!block && release_oldest(pool, true)) /* the system refuses: perhaps with less of what we hold free it does not */
         block = map_block(pool, bytes);
     if (!block)
-        return dt_fail(DT_ERR_OOM, "out of device memory: the system refuses %zu more bytes, %llu are in use", bytes,
+        return dt_fail(DT_ERR_OOM, "out of %s memory: the system refuses %zu more bytes, %llu are in use", pool->name, bytes,
                        (unsigned long long)pool->live_bytes);
     push(&pool->live, block);
     pool->live_bytes += block->bytes;

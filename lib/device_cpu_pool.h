@@ -1,4 +1,4 @@
-/* The cpu device's physical memory: blocks that are mapped once and then go from hand to hand.
+/* One of the cpu device's two memories: blocks that are mapped once and then go from hand to hand.
  *
  * Blocks are chosen on the host thread in program order, while the streams are still far behind; this is sound because a block carries the
  * place in the stream where it became free. The same stream may reuse it at once (its tasks come later anyway), another stream is made to
@@ -31,6 +31,7 @@ struct cpu_bin {
 };
 
 struct cpu_pool {
+    const char *name;      /* "device" or "host", for error texts */
     struct cpu_bin *bins; /* [bin_count], by size */
     size_t bin_count, bin_capacity;
     struct cpu_block *live;

@@ -122,7 +122,8 @@ static dt_status sim_copy(struct dt_stream *stream, void *to, const void *from, 
 
 static dt_status sim_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
 {
-    memset(to, 0, bytes);
+    if ((uintptr_t)to < SIM_FIRST_ADDRESS) /* the caller's own memory */
+        memset(to, 0, bytes);
     return DT_OK;
 }
 
@@ -148,6 +149,8 @@ const struct dt_device_backend dt_device_sim = {
     .event_elapsed_ns = sim_event_elapsed_ns,
     .alloc = sim_alloc,
     .free = sim_free,
+    .alloc_host = sim_alloc,
+    .free_host = sim_free,
     .copy = sim_copy,
     .copy_from_host = sim_copy,
     .copy_to_host = sim_copy_to_host,

@@ -19,11 +19,11 @@ uint64_t dt_ledger_rounded(uint64_t bytes)
 
 dt_status dt_ledger_add(struct dt_ledger *ledger, enum dt_category category, uint64_t bytes)
 {
-    struct dt_memory_usage *usage = &ledger->usage;
+    struct dt_memory_bytes *usage = &ledger->usage;
     uint64_t rounded = dt_ledger_rounded(bytes), limit = ledger->limit_bytes ? ledger->limit_bytes : UINT64_MAX;
     if (usage->current_total_bytes > limit || rounded > limit - usage->current_total_bytes)
-        return dt_fail(DT_ERR_OOM, "out of device memory: %" PRIu64 " bytes asked for %s, %" PRIu64 " in use, limit %" PRIu64, rounded,
-                       dt_category_name(category), usage->current_total_bytes, limit);
+        return dt_fail(DT_ERR_OOM, "out of %s memory: %" PRIu64 " bytes asked for %s, %" PRIu64 " in use, limit %" PRIu64,
+                       ledger->on_host ? "host" : "device", rounded, dt_category_name(category), usage->current_total_bytes, limit);
     usage->current_bytes[category] += rounded;
     usage->current_total_bytes += rounded;
     if (usage->peak_bytes[category] < usage->current_bytes[category])
@@ -42,7 +42,7 @@ void dt_ledger_remove(struct dt_ledger *ledger, enum dt_category category, uint6
 
 void dt_ledger_reset_peak(struct dt_ledger *ledger)
 {
-    struct dt_memory_usage *usage = &ledger->usage;
+    struct dt_memory_bytes *usage = &ledger->usage;
     for (int i = 0; i < DT_CATEGORY_COUNT; i++)
         usage->peak_bytes[i] = usage->current_bytes[i];
     usage->peak_total_bytes = usage->current_total_bytes;

@@ -1,4 +1,4 @@
-/* The ledger of a device's memory: current and peak bytes, by category and in total.
+/* The ledger of one memory, a device's own or its share of the host's: current and peak bytes, by category and in total.
  *
  * Allocations count in program order, the order in which a rank's host thread makes and frees them, at the size asked for rounded up to
  * DT_ALLOCATION_BYTES. A rank's program order does not depend on timing or on the device, so cpu, cuda and sim report the same bytes, and
@@ -8,6 +8,7 @@
 
 #include "lib/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,16 +26,23 @@ enum dt_category {
 
 const char *dt_category_name(enum dt_category category); /* "parameters", ... as in records */
 
-struct dt_memory_usage {
+struct dt_memory_bytes {
     uint64_t current_bytes[DT_CATEGORY_COUNT];
     uint64_t peak_bytes[DT_CATEGORY_COUNT]; /* each category's own highest */
     uint64_t current_total_bytes;
     uint64_t peak_total_bytes; /* the highest sum, not the sum of the highest */
 };
 
+/* Both memories of a device. */
+struct dt_memory_usage {
+    struct dt_memory_bytes device; /* its own */
+    struct dt_memory_bytes host;   /* dt_alloc_host's */
+};
+
 struct dt_ledger {
-    struct dt_memory_usage usage;
+    struct dt_memory_bytes usage;
     uint64_t limit_bytes; /* 0: none */
+    bool on_host;         /* for error texts */
 };
 
 /* Bytes an allocation of `bytes` counts as. */

@@ -50,7 +50,7 @@ static bool add_steps(cJSON *metrics, const struct dt_record *record)
 }
 
 /* One rank's peaks: the total and each category. */
-static bool add_usage(cJSON *object, const struct dt_memory_usage *usage)
+static bool add_usage(cJSON *object, const struct dt_memory_bytes *usage)
 {
     bool done = add_number(object, "total", usage ? (double)usage->peak_total_bytes : NAN);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
@@ -60,9 +60,9 @@ static bool add_usage(cJSON *object, const struct dt_memory_usage *usage)
 
 static bool add_peaks(cJSON *metrics, const struct dt_record *record)
 {
-    struct dt_memory_usage highest = {0};
+    struct dt_memory_bytes highest = {0};
     for (int r = 0; r < record->rank_count; r++) {
-        const struct dt_memory_usage *rank = &record->ranks[r];
+        const struct dt_memory_bytes *rank = &record->ranks[r].device;
         if (rank->peak_total_bytes > highest.peak_total_bytes)
             highest.peak_total_bytes = rank->peak_total_bytes;
         for (int c = 0; c < DT_CATEGORY_COUNT; c++)
@@ -79,7 +79,7 @@ static bool add_peaks(cJSON *metrics, const struct dt_record *record)
         if (!rank)
             return false;
         cJSON_AddItemToArray(ranks, rank);
-        if (!add_number(rank, "rank", r) || !add_usage(rank, &record->ranks[r]) || !add_number(rank, "process_rss", rss))
+        if (!add_number(rank, "rank", r) || !add_usage(rank, &record->ranks[r].device) || !add_number(rank, "process_rss", rss))
             return false;
     }
     return ranks;

@@ -107,7 +107,7 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
 /* The ranks' bytes are gathered at the end: without that they are not zero but unknown. */
 static int known_ranks(const struct trainer_result *result)
 {
-    return result->ranks && result->rank_count > 0 && result->ranks[0].memory.peak_total_bytes > 0 ? result->rank_count : 0;
+    return result->ranks && result->rank_count > 0 && result->ranks[0].memory.device.peak_total_bytes > 0 ? result->rank_count : 0;
 }
 
 dt_status report_measure(const struct report *report, const struct experiment *e, struct report_metrics *out)
@@ -131,7 +131,7 @@ dt_status report_measure(const struct report *report, const struct experiment *e
         .last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN,
     };
     for (int i = 0; i < known_ranks(result); i++)
-        out->peak_bytes = fmax(out->peak_bytes, (double)result->ranks[i].memory.peak_total_bytes);
+        out->peak_bytes = fmax(out->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
     return DT_OK;
 }
 

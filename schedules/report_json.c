@@ -24,8 +24,8 @@ static bool add_rank(cJSON *array, const struct trainer_rank *rank)
     if (!cJSON_AddItemToArray(array, object))
         return false;
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        peaks[c] = (double)rank->memory.peak_bytes[c];
-    return cJSON_AddNumberToObject(object, "total", (double)rank->memory.peak_total_bytes) &&
+        peaks[c] = (double)rank->memory.device.peak_bytes[c];
+    return cJSON_AddNumberToObject(object, "total", (double)rank->memory.device.peak_total_bytes) &&
            cJSON_AddNumberToObject(object, "resident", (double)rank->rss_peak_bytes) &&
            add_numbers(object, "peaks", peaks, DT_CATEGORY_COUNT);
 }
@@ -99,9 +99,9 @@ static bool read_rank(const cJSON *object, struct trainer_rank *out)
     double *peaks = read_numbers(object, "peaks", &count);
     bool complete = peaks && count == DT_CATEGORY_COUNT;
     for (int c = 0; complete && c < count; c++)
-        out->memory.peak_bytes[c] = peaks[c] > 0 ? (uint64_t)peaks[c] : 0;
+        out->memory.device.peak_bytes[c] = peaks[c] > 0 ? (uint64_t)peaks[c] : 0;
     free(peaks);
-    out->memory.peak_total_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "total"));
+    out->memory.device.peak_total_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "total"));
     out->rss_peak_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "resident"));
     return complete;
 }

@@ -66,7 +66,7 @@ static dt_status agree_on_memory(const struct experiment *e, const struct dt_dev
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
     gethostname(mine.host, sizeof mine.host - 1);
     mine.status = trainer_predict_memory(e, rank, &usage);
-    mine.bytes = usage.peak_total_bytes;
+    mine.bytes = usage.device.peak_total_bytes;
 
     dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
     uint64_t host_bytes = 0;

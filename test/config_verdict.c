@@ -86,7 +86,7 @@ static int print_records(void)
 {
     static const char config[] = "{\"model\":{\"preset\":\"GPTSmall\"},\"world_size\":2,\"paradigm\":\"ddp\"}";
     const double losses[] = {10.9, 10.8, NAN}, steps[] = {1.5, 1.6};
-    const struct dt_memory_usage ranks[2] = {{.peak_total_bytes = 7}, {.peak_total_bytes = 9}};
+    const struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 7}, {.device.peak_total_bytes = 9}};
     const uint64_t rss[] = {123, 0};
     const struct dt_provenance_facts facts = {.device = "cpu",
                                               .device_name = "x",

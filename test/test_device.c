@@ -115,6 +115,78 @@ static void limit_is_out_of_memory(const char *kind)
     end();
 }
 
+static void host_memory_counts_by_itself(const char *kind)
+{
+    struct dt_device_options options = {.memory_limit_bytes = 1 << 20, .host_memory_limit_bytes = 1 << 19, .threads = 1};
+    dt_status status = dt_device_create(kind, &options, &device);
+    if (status == DT_ERR_UNAVAILABLE) {
+        snprintf(test_skip_reason, sizeof test_skip_reason, "%s", dt_error_message());
+        return;
+    }
+    CHECK_OK(status);
+    CHECK_OK(dt_stream_create(device, "compute", &compute));
+    CHECK_OK(dt_stream_create(device, "copies", &network));
+    struct dt_buffer a, b, c;
+    struct dt_memory_usage usage;
+    CHECK_OK(dt_alloc(compute, DT_PARAMETERS, 1 << 20, &a));
+    CHECK_OK(dt_alloc_host(network, DT_PARAMETERS, (1 << 18) + 1, &b));
+    CHECK(b.on_host && b.data && !a.on_host && b.category == DT_PARAMETERS && (uintptr_t)b.data % DT_ALLOCATION_BYTES == 0);
+    CHECK(dt_alloc_host(compute, DT_OPTIMIZER, 1 << 18, &c) == DT_ERR_OOM && !c.data && !c.on_host);
+    CHECK(strstr(dt_error_message(), "out of host memory: 262144 bytes asked for optimizer, 262400 in use, limit 524288"), "%s",
+          dt_error_message());
+    dt_memory_usage(device, &usage);
+    CHECK(usage.device.current_total_bytes == 1 << 20 && usage.device.current_bytes[DT_PARAMETERS] == 1 << 20);
+    CHECK(usage.host.current_total_bytes == 262400 && usage.host.peak_bytes[DT_PARAMETERS] == 262400);
+    CHECK(usage.host.peak_bytes[DT_OPTIMIZER] == 0, "a refusal counts nothing");
+    if (strcmp(kind, "sim") != 0)
+        CHECK(dt_device_reserved_bytes(device) >= (1 << 20) + 262400);
+    dt_free(compute, &a);
+    dt_free(compute, &b);
+    dt_memory_reset_peak(device);
+    dt_memory_usage(device, &usage);
+    CHECK(usage.host.peak_total_bytes == 0 && usage.host.current_total_bytes == 0 && usage.device.peak_total_bytes == 0);
+    CHECK_OK(dt_alloc_host(compute, DT_OPTIMIZER, 1 << 19, &b));
+    dt_free(network, &b);
+    CHECK_OK(dt_alloc_host(compute, DT_OPTIMIZER, 0, &b));
+    CHECK(!b.data && dt_alloc_host(compute, (enum dt_category)99, 8, &b) == DT_ERR_INVALID);
+    end();
+}
+
+/* Out to host memory on one stream and back on another; what was on the device in between is overwritten. */
+static void host_memory_keeps_data(const char *kind)
+{
+    if (!begin(kind, 0))
+        return;
+    enum { COUNT = (5 << 20) + 3 };
+    unsigned char *from = malloc(COUNT), *to = malloc(COUNT);
+    struct dt_buffer device_buffer, host;
+    struct dt_event *out;
+    for (size_t i = 0; i < COUNT; i++)
+        from[i] = (unsigned char)(i * 37 + i / 8192);
+    memset(to, 1, COUNT);
+    CHECK_OK(dt_event_create(device, &out));
+    CHECK_OK(dt_alloc(compute, DT_WORKSPACE, COUNT, &device_buffer));
+    CHECK_OK(dt_alloc_host(compute, DT_WORKSPACE, COUNT, &host));
+    CHECK_OK(dt_copy_from_host(compute, device_buffer.data, from, COUNT));
+    CHECK_OK(dt_copy_to_host(compute, host.data, device_buffer.data, COUNT)); /* sim: an address, which it must not touch */
+    CHECK_OK(dt_zero(compute, device_buffer.data, COUNT));
+    CHECK_OK(dt_event_record(out, compute));
+    CHECK_OK(dt_stream_wait(network, out));
+    CHECK_OK(dt_copy_from_host(network, (char *)device_buffer.data + 1, (char *)host.data + 1, COUNT - 1));
+    dt_free(network, &host);
+    CHECK_OK(dt_copy_to_host(network, to, device_buffer.data, COUNT));
+    CHECK_OK(dt_stream_synchronize(network));
+    from[0] = 0;
+    if (strcmp(kind, "sim") == 0)
+        memset(from, 0, COUNT);
+    CHECK(memcmp(from, to, COUNT) == 0);
+    dt_free(network, &device_buffer);
+    dt_event_destroy(out);
+    end();
+    free(from);
+    free(to);
+}
+
 static void wrong_arguments_are_refused(const char *kind)
 {
     if (!begin(kind, 0))
@@ -151,7 +223,8 @@ static void run_program(const char *kind, struct dt_memory_usage *out)
         if (slot->data)
             dt_free(stream, slot);
         else
-            CHECK_OK(dt_alloc(stream, (enum dt_category)(random % DT_CATEGORY_COUNT), 1 + (random >> 4) % 300000, slot));
+            CHECK_OK((random >> 27 & 1 ? dt_alloc_host : dt_alloc)(stream, (enum dt_category)(random % DT_CATEGORY_COUNT),
+                                                                   1 + (random >> 4) % 300000, slot));
         if (i == 1000)
             dt_memory_reset_peak(device);
     }
@@ -160,7 +233,7 @@ static void run_program(const char *kind, struct dt_memory_usage *out)
         dt_free(compute, &slots[i]);
     struct dt_memory_usage after;
     dt_memory_usage(device, &after);
-    CHECK(after.current_total_bytes == 0);
+    CHECK(after.device.current_total_bytes == 0 && after.host.current_total_bytes == 0);
     if (strcmp(kind, "sim") == 0)
         CHECK(dt_device_reserved_bytes(device) == 0);
     end();
@@ -172,9 +245,11 @@ static void ledgers_agree(const char *kind)
     run_program("sim", &sim);
     run_program(kind, &mine);
     if (!test_skip_reason[0])
-        CHECK(memcmp(&sim, &mine, sizeof sim) == 0, "peak %llu and %llu", (unsigned long long)sim.peak_total_bytes,
-              (unsigned long long)mine.peak_total_bytes);
-    CHECK(sim.peak_total_bytes > sim.current_total_bytes && sim.current_total_bytes > 0);
+        CHECK(memcmp(&sim, &mine, sizeof sim) == 0, "peak %llu and %llu", (unsigned long long)sim.device.peak_total_bytes,
+              (unsigned long long)mine.device.peak_total_bytes);
+    const struct dt_memory_bytes *both[] = {&sim.device, &sim.host};
+    for (int i = 0; i < 2; i++)
+        CHECK(both[i]->peak_total_bytes > both[i]->current_total_bytes && both[i]->current_total_bytes > 0);
 }
 
 static void kinds_and_reasons(void)
@@ -209,6 +284,8 @@ FOR_EACH_KIND(names_itself)
 FOR_EACH_KIND(data_goes_there_and_back)
 FOR_EACH_KIND(events_order_and_measure)
 FOR_EACH_KIND(limit_is_out_of_memory)
+FOR_EACH_KIND(host_memory_counts_by_itself)
+FOR_EACH_KIND(host_memory_keeps_data)
 FOR_EACH_KIND(wrong_arguments_are_refused)
 FOR_EACH_KIND(ledgers_agree)
 
@@ -222,6 +299,10 @@ static const struct test_case cases[] = {
     {"sim: events order and measure", events_order_and_measure_sim},
     {"cpu: the limit is out of memory", limit_is_out_of_memory_cpu},
     {"sim: the limit is out of memory", limit_is_out_of_memory_sim},
+    {"cpu: host memory counts by itself", host_memory_counts_by_itself_cpu},
+    {"sim: host memory counts by itself", host_memory_counts_by_itself_sim},
+    {"cpu: host memory keeps data", host_memory_keeps_data_cpu},
+    {"sim: host memory is never touched", host_memory_keeps_data_sim},
     {"cpu: wrong arguments are refused", wrong_arguments_are_refused_cpu},
     {"sim: wrong arguments are refused", wrong_arguments_are_refused_sim},
     {"cpu: the ledger is the same as sim's", ledgers_agree_cpu},

@@ -196,9 +196,9 @@ static void what_is_held_stays_near_the_peak(void)
         struct dt_memory_usage usage;
         dt_memory_usage(device, &usage);
         uint64_t reserved = dt_device_reserved_bytes(device);
-        CHECK(reserved >= usage.current_total_bytes);
-        CHECK(reserved < usage.peak_total_bytes / 10 * 11 + (64 << 20), "step %d: %llu reserved, peak %llu", step,
-              (unsigned long long)reserved, (unsigned long long)usage.peak_total_bytes);
+        CHECK(reserved >= usage.device.current_total_bytes);
+        CHECK(reserved < usage.device.peak_total_bytes / 10 * 11 + (64 << 20), "step %d: %llu reserved, peak %llu", step,
+              (unsigned long long)reserved, (unsigned long long)usage.device.peak_total_bytes);
     }
     end();
 }
@@ -232,7 +232,7 @@ static void a_refusal_by_the_system_is_out_of_memory(void)
     CHECK(dt_device_reserved_bytes(device) == 0, "what was free has been given back before giving up");
     CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, 1 << 20, &buffer));
     dt_memory_usage(device, &usage);
-    CHECK(usage.current_total_bytes == 1 << 20, "a refused allocation does not count");
+    CHECK(usage.device.current_total_bytes == 1 << 20, "a refused allocation does not count");
     dt_free(streams[0], &buffer);
     dt_stream_destroy(streams[0]);
     dt_device_destroy(device);

@@ -14,7 +14,7 @@ static void peaks_by_category_and_total(void)
     CHECK_OK(dt_ledger_add(&ledger, DT_ACTIVATIONS, 5000));
     dt_ledger_remove(&ledger, DT_ACTIVATIONS, 5000);
     CHECK_OK(dt_ledger_add(&ledger, DT_GRADIENTS, 2000));
-    const struct dt_memory_usage *usage = &ledger.usage;
+    const struct dt_memory_bytes *usage = &ledger.usage;
     CHECK(usage->current_bytes[DT_PARAMETERS] == 1024 && usage->current_bytes[DT_ACTIVATIONS] == 0);
     CHECK(usage->current_total_bytes == 1024 + 2048);
     CHECK(usage->peak_bytes[DT_ACTIVATIONS] == 5120 && usage->peak_bytes[DT_GRADIENTS] == 2048);
@@ -32,6 +32,11 @@ static void limit_refuses(void)
     CHECK(ledger.usage.current_total_bytes == 3840 && ledger.usage.peak_bytes[DT_OPTIMIZER] == 0, "a refusal counts nothing");
     CHECK(dt_ledger_add(&ledger, DT_OPTIMIZER, UINT64_MAX) == DT_ERR_OOM);
     CHECK_OK(dt_ledger_add(&ledger, DT_OPTIMIZER, 256));
+
+    struct dt_ledger host = {.limit_bytes = 256, .on_host = true};
+    CHECK(strstr(dt_error_message(), "out of device memory"), "%s", dt_error_message());
+    CHECK(dt_ledger_add(&host, DT_PARAMETERS, 257) == DT_ERR_OOM && strstr(dt_error_message(), "out of host memory"), "%s",
+          dt_error_message());
 }
 
 static void counts_do_not_wrap(void)

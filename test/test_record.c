@@ -235,10 +235,10 @@ static const cJSON *at(const cJSON *object, const char *key)
 static void formats_a_record(void)
 {
     const double losses[] = {11.5, 11.25, NAN}, steps[] = {2, 4};
-    struct dt_memory_usage ranks[2] = {{.peak_total_bytes = 700}, {.peak_total_bytes = 500}};
+    struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 700}, {.device.peak_total_bytes = 500}};
     const uint64_t rss[] = {0, 123456};
-    ranks[0].peak_bytes[DT_PARAMETERS] = 300;
-    ranks[1].peak_bytes[DT_PARAMETERS] = 400;
+    ranks[0].device.peak_bytes[DT_PARAMETERS] = 300;
+    ranks[1].device.peak_bytes[DT_PARAMETERS] = 400;
     struct dt_record record;
     char *line;
     struct cJSON *root;

@@ -35,8 +35,8 @@ static void fill(struct report *report)
         r->phase_s[p] = 0.1 * p;
     r->phase_s[TIMELINE_EXPOSED] = 0.5;
     for (int i = 0; i < 2; i++) {
-        r->ranks[i].memory.peak_total_bytes = 1000 + (uint64_t)i;
-        r->ranks[i].memory.peak_bytes[DT_GRADIENTS] = 256;
+        r->ranks[i].memory.device.peak_total_bytes = 1000 + (uint64_t)i;
+        r->ranks[i].memory.device.peak_bytes[DT_GRADIENTS] = 256;
         r->ranks[i].rss_peak_bytes = 5000;
     }
     strcpy(report->device, "cpu");
@@ -78,7 +78,7 @@ static void test_through_json(void)
     CHECK(report_read(&after, text) == DT_OK, "%s", dt_error_message());
     CHECK(after.result.losses_done == 4 && after.result.losses[2] == 1.0 / 3 && isnan(after.result.losses[3]), "losses");
     CHECK(after.result.steps_done == 3 && after.result.step_s[1] == 3 && after.result.startup_s == 0.25, "steps");
-    CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.peak_total_bytes == 1001, "ranks");
+    CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
     CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
     CHECK(report_read(&after, "{\"losses\": []}") == DT_ERR_INVALID, "half a result is none");

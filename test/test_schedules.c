@@ -56,12 +56,12 @@ static void replica_bytes(void)
             return;
         CHECK_OK(trainer_predict_memory(&e, i == 0 ? 0 : 5, &usage));
         uint64_t params = gpt_parameter_count(&e.model);
-        CHECK(usage.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.peak_bytes[DT_PARAMETERS]);
+        CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
         /* one device updates a group as soon as its gradients are complete: only the largest group's, the embedding's, are held */
         uint64_t held = i == 0 ? (50000 + 256) * 768 : params;
-        CHECK(usage.peak_bytes[DT_GRADIENTS] == rounded(2 * held), "%zu", (size_t)usage.peak_bytes[DT_GRADIENTS]);
-        CHECK(usage.peak_bytes[DT_OPTIMIZER] == 3 * rounded(4 * params));
-        CHECK(usage.peak_bytes[DT_COMMUNICATION] == 0, "gradients are viewed in the buckets");
+        CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * held), "%zu", (size_t)usage.device.peak_bytes[DT_GRADIENTS]);
+        CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 3 * rounded(4 * params));
+        CHECK(usage.device.peak_bytes[DT_COMMUNICATION] == 0, "gradients are viewed in the buckets");
     }
 }
 
@@ -77,12 +77,12 @@ static void shard_bytes(void)
             return;
         CHECK_OK(trainer_predict_memory(&e, ranks - 1, &usage));
         double share = (double)gpt_parameter_count(&e.model) / ranks, slack = 14 * (256.0 + 12);
-        CHECK(fabs((double)usage.peak_bytes[DT_PARAMETERS] - 2 * share) <= slack, "%zu", (size_t)usage.peak_bytes[DT_PARAMETERS]);
-        CHECK(fabs((double)usage.peak_bytes[DT_GRADIENTS] - 2 * share) <= slack);
-        CHECK(fabs((double)usage.peak_bytes[DT_OPTIMIZER] - 12 * share) <= 3 * slack);
+        CHECK(fabs((double)usage.device.peak_bytes[DT_PARAMETERS] - 2 * share) <= slack, "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
+        CHECK(fabs((double)usage.device.peak_bytes[DT_GRADIENTS] - 2 * share) <= slack);
+        CHECK(fabs((double)usage.device.peak_bytes[DT_OPTIMIZER] - 12 * share) <= 3 * slack);
         /* at the most two gathered groups and a group's gradients: head and embedding are the largest, with 38.6M parameters each */
-        CHECK(usage.peak_bytes[DT_COMMUNICATION] <= 3 * 2 * 38600000ull && usage.peak_bytes[DT_COMMUNICATION] > 2 * 38400000ull, "%zu",
-              (size_t)usage.peak_bytes[DT_COMMUNICATION]);
+        CHECK(usage.device.peak_bytes[DT_COMMUNICATION] <= 3 * 2 * 38600000ull && usage.device.peak_bytes[DT_COMMUNICATION] > 2 * 38400000ull, "%zu",
+              (size_t)usage.device.peak_bytes[DT_COMMUNICATION]);
     }
 }
 
@@ -99,8 +99,8 @@ static void pipeline_bytes(void)
     for (int rank = 4; rank < 8; rank++) {
         struct dt_memory_usage usage;
         CHECK_OK(trainer_predict_memory(&e, rank, &usage));
-        parameters += usage.peak_bytes[DT_PARAMETERS];
-        CHECK(usage.peak_bytes[DT_OPTIMIZER] == 0);
+        parameters += usage.device.peak_bytes[DT_PARAMETERS];
+        CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0);
     }
     CHECK(parameters >= 2 * gpt_parameter_count(&e.model) && parameters <= 2 * gpt_parameter_count(&e.model) + 4 * 256, "%zu",
           (size_t)parameters);
@@ -120,7 +120,7 @@ static void activation_bytes(void)
     CHECK_OK(trainer_predict_memory(&e, 0, &usage));
     double rows = 8 * 256, d = 768;
     double kept = 12 * rows * (10 * d * 2 + 4 * 4 + 12 * 4) + rows * 50000 * 2;
-    double seen = (double)usage.peak_bytes[DT_ACTIVATIONS];
+    double seen = (double)usage.device.peak_bytes[DT_ACTIVATIONS];
     CHECK(seen >= kept && seen <= kept + 6 * rows * d * 2, "%.0f, kept %.0f", seen, kept);
 }
 
@@ -134,7 +134,7 @@ static void huge(void)
         return;
     CHECK(e.fsdp.unit == GPT_UNIT_LINEAR, "finer units from 81B on");
     CHECK_OK(trainer_predict_memory(&e, 511, &usage));
-    CHECK(usage.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
+    CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
 }
 
 static const struct test_case cases[] = {

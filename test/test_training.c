@@ -64,7 +64,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
 
     dt_memory_reset_peak(device);
     dt_memory_usage(device, &before);
-    CHECK(before.current_total_bytes == 0, "%zu bytes left from before", (size_t)before.current_total_bytes);
+    CHECK(before.device.current_total_bytes == 0, "%zu bytes left from before", (size_t)before.device.current_total_bytes);
     CHECK_OK(trainer_run(&e, device, everyone, NULL, &together));
     CHECK(together.losses_done == 10 && together.steps_done == 8);
     train_alone(&e, &alone);
@@ -72,12 +72,12 @@ static void train_and_compare(const char *const *sets, int count, double toleran
         CHECK(fabs(together.losses[i] / alone.losses[i] - 1) <= tolerance, "%s step %d: loss %.9g, one device has %.9g",
               paradigm_name(e.paradigm), i, together.losses[i], alone.losses[i]);
     CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
-    const struct dt_memory_usage *seen = &together.ranks[world.rank].memory;
-    CHECK(seen->peak_total_bytes == predicted.peak_total_bytes, "%s: %zu bytes, predicted %zu", paradigm_name(e.paradigm),
-          (size_t)seen->peak_total_bytes, (size_t)predicted.peak_total_bytes);
+    const struct dt_memory_bytes *seen = &together.ranks[world.rank].memory.device;
+    CHECK(seen->peak_total_bytes == predicted.device.peak_total_bytes, "%s: %zu bytes, predicted %zu", paradigm_name(e.paradigm),
+          (size_t)seen->peak_total_bytes, (size_t)predicted.device.peak_total_bytes);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        CHECK(seen->peak_bytes[c] == predicted.peak_bytes[c], "%s: %s %zu bytes, predicted %zu", paradigm_name(e.paradigm),
-              dt_category_name(c), (size_t)seen->peak_bytes[c], (size_t)predicted.peak_bytes[c]);
+        CHECK(seen->peak_bytes[c] == predicted.device.peak_bytes[c], "%s: %s %zu bytes, predicted %zu", paradigm_name(e.paradigm),
+              dt_category_name(c), (size_t)seen->peak_bytes[c], (size_t)predicted.device.peak_bytes[c]);
     trainer_result_finish(&together);
     trainer_result_finish(&alone);
 }
@@ -189,7 +189,7 @@ static void out_of_memory(void)
     CHECK(strstr(dt_error_message(), "memory limit") != NULL, "%s", dt_error_message());
     trainer_result_finish(&result);
     dt_memory_usage(device, &left);
-    CHECK(left.current_total_bytes == 0);
+    CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0);
 }
 
 static bool stop_after_three(void *context)
