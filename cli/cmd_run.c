@@ -193,14 +193,16 @@ int cmd_run(int argc, char **argv)
     s.experiments = experiments;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
+    bool identified = sweep_identity_init(&s.identity, experiments, s.count) == DT_OK;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_find(experiments, s.count, &s.columns);
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
-    int code = s.outcomes ? run_sweep(&s, &o) : EXIT_CODE_OTHER;
+    int code = s.outcomes && identified ? run_sweep(&s, &o) : EXIT_CODE_OTHER;
 
     dt_record_close(s.records);
     verify_finish(&s.references);
+    sweep_identity_finish(&s.identity);
     free(s.outcomes);
     free(experiments);
     fflush(NULL);

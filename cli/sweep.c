@@ -93,6 +93,7 @@ static void run_one(struct sweep *s, int index)
     struct outcome *o = &s->outcomes[index];
     struct report report;
     report_init(&report);
+    sweep_identity_report(&s->identity, index, &report);
     begin(s, index, e, "");
     if (s->inside)
         s->lost = !run_inside(e, &s->world, &s->progress, &report);

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/experiment_columns.h"
 #include "cli/progress.h"
+#include "cli/sweep_identity.h"
 #include "cli/verify.h"
 #include "lib/record.h"
 #include "lib/world.h"
@@ -23,6 +24,7 @@ struct outcome {
 struct sweep {
     const struct experiment *experiments;
     int count;
+    struct sweep_identity identity; /* what the records call it */
     struct dt_world world;
     bool inside; /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;

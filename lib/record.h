@@ -21,6 +21,8 @@ enum { DT_RECORD_SCHEMA_VERSION = 1 };
 struct dt_record {
     const char *config_json; /* the resolved config, an object (experiment_to_json) */
     const char *config_hash;
+    const char *sweep_id;    /* which sweep the experiment is part of; NULL: of none */
+    int sweep_index, sweep_count; /* its place in it, from 0 */
     const char *status;      /* "ok", "oom", "invalid", "timeout", "failed", "interrupted" */
     const char *error;       /* one line; NULL when ok */
     const double *losses;    /* [loss_count] warm-up steps first */
@@ -32,7 +34,7 @@ struct dt_record {
     const char *flops_formula; /* what a step's floating-point operations were taken to be */
     double forward_s, backward_s, optimizer_s, exposed_comm_s; /* per step, medians */
     double aco_ms_per_sample;
-    double startup_s;
+    double startup_s, wall_s;  /* until the first step; all of it, with starting and ending the ranks, and --verify's reference */
     const struct dt_memory_usage *ranks; /* [rank_count] peaks by rank; "peak_bytes" holds the highest rank's of each category */
     const uint64_t *rss_peak_bytes;      /* [rank_count] or NULL; 0 where unknown */
     int rank_count;

@@ -12,7 +12,7 @@ void dt_record_init(struct dt_record *record)
     *record = (struct dt_record){.status = "failed"};
     double *const unknown[] = {&record->tokens_per_s,      &record->samples_per_s, &record->tflops_per_gpu,    &record->mfu,
                                &record->forward_s,         &record->backward_s,    &record->optimizer_s,       &record->exposed_comm_s,
-                               &record->aco_ms_per_sample, &record->startup_s,     &record->verification_error};
+                               &record->aco_ms_per_sample, &record->startup_s,     &record->wall_s,            &record->verification_error};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         *unknown[i] = NAN;
 }
@@ -93,7 +93,7 @@ static bool add_metrics(cJSON *root, const struct dt_record *record)
            add_text(m, "flops_formula", record->flops_formula) && add_number(m, "forward_s", record->forward_s) &&
            add_number(m, "backward_s", record->backward_s) && add_number(m, "optimizer_s", record->optimizer_s) &&
            add_number(m, "exposed_comm_s", record->exposed_comm_s) && add_number(m, "aco_ms_per_sample", record->aco_ms_per_sample) &&
-           add_number(m, "startup_s", record->startup_s) && add_peaks(m, record);
+           add_number(m, "startup_s", record->startup_s) && add_number(m, "wall_s", record->wall_s) && add_peaks(m, record);
 }
 
 static bool add_verification(cJSON *root, const struct dt_record *record)
@@ -103,6 +103,15 @@ static bool add_verification(cJSON *root, const struct dt_record *record)
     cJSON *verification = cJSON_AddObjectToObject(root, "verification");
     return verification && add_text(verification, "status", record->verification) &&
            add_number(verification, "largest_relative_difference", record->verification_error);
+}
+
+static bool add_sweep(cJSON *root, const struct dt_record *record)
+{
+    if (!record->sweep_id)
+        return cJSON_AddNullToObject(root, "sweep");
+    cJSON *sweep = cJSON_AddObjectToObject(root, "sweep");
+    return sweep && add_text(sweep, "id", record->sweep_id) && add_number(sweep, "index", record->sweep_index) &&
+           add_number(sweep, "count", record->sweep_count);
 }
 
 dt_status dt_record_format(const struct dt_record *record, char **out_line)
@@ -119,7 +128,7 @@ dt_status dt_record_format(const struct dt_record *record, char **out_line)
     added = added && cJSON_AddItemToObject(root, "config", config);
     if (added)
         config = NULL; /* the root's now */
-    added = added && add_text(root, "config_hash", record->config_hash) && add_text(root, "status", record->status) &&
+    added = added && add_text(root, "config_hash", record->config_hash) && add_sweep(root, record) && add_text(root, "status", record->status) &&
             add_text(root, "error", record->error) && add_numbers(root, "losses", record->losses, record->loss_count) &&
             add_metrics(root, record) && add_verification(root, record) && cJSON_AddItemToObject(root, "provenance", provenance);
     if (added)

@@ -12,11 +12,19 @@
 #include <time.h>
 #include <unistd.h>
 
+static double steady_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 void report_init(struct report *report)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     *report = (struct report){.started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9, .verification_error = NAN};
+    report->began_s = steady_s();
     report->result.startup_s = NAN;
     for (int p = 0; p < TIMELINE_PHASES; p++)
         report->result.phase_s[p] = NAN;
@@ -193,6 +201,9 @@ static void fill_record(struct dt_record *record, const struct report *report, c
 {
     const struct trainer_result *result = &report->result;
     record->config_hash = e->hash;
+    record->sweep_id = known(report->sweep.id);
+    record->sweep_index = report->sweep.index;
+    record->sweep_count = report->sweep.count;
     record->status = report_status_name(report->status);
     record->error = known(report->error);
     record->losses = result->losses;
@@ -210,6 +221,7 @@ static void fill_record(struct dt_record *record, const struct report *report, c
     record->exposed_comm_s = m->exposed_comm_s;
     record->aco_ms_per_sample = m->aco_ms_per_sample;
     record->startup_s = result->startup_s;
+    record->wall_s = steady_s() - report->began_s;
     record->verification = report->verification;
     record->verification_error = report->verification_error;
 }

@@ -18,6 +18,11 @@ struct report {
     int threads;
     char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
     double started_s; /* Unix time */
+    double began_s;   /* the same moment on the clock that only goes forward */
+    struct {
+        char id[17];      /* "": part of no sweep */
+        int index, count;
+    } sweep;
 
     /* How it ended. */
     dt_status status;

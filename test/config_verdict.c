@@ -120,6 +120,9 @@ static int print_records(void)
     record.tokens_per_s = record.samples_per_s = record.tflops_per_gpu = record.mfu = record.forward_s = record.backward_s = 1.25;
     record.optimizer_s = record.exposed_comm_s = record.aco_ms_per_sample = record.startup_s = 0;
     record.flops_formula = "6 N";
+    record.wall_s = 2.5;
+    record.sweep_id = "00ff00ff00ff00ff";
+    record.sweep_count = 3;
     record.ranks = ranks;
     record.rss_peak_bytes = rss;
     record.rank_count = 2;

@@ -311,7 +311,7 @@ def test_documents_know_every_option_and_key():
 # ---- results ----
 
 METRICS = {"tokens_per_s", "samples_per_s", "step_s", "tflops_per_gpu", "mfu", "forward_s", "backward_s", "optimizer_s", "exposed_comm_s",
-           "aco_ms_per_sample", "peak_bytes", "startup_s"}
+           "aco_ms_per_sample", "peak_bytes", "startup_s", "wall_s"}
 
 
 def test_a_sweep_and_its_records():
@@ -320,6 +320,8 @@ def test_a_sweep_and_its_records():
     records = read_records(output)
     check([r["config"]["paradigm"] for r in records] == ["ddp", "pdp", "fsdp"], "order of the sweep")
     predicted = json.loads(run("check", "--json", config(), code=OK).stdout)
+    check([r["sweep"]["index"] for r in records] == [0, 1, 2] and {r["sweep"]["count"] for r in records} == {3} and
+          len({r["sweep"]["id"] for r in records}) == 1, "the records name their sweep", records[0]["sweep"])
     for r, p in zip(records, predicted):
         check(r["status"] == "ok" and r["error"] is None and r["schema_version"] == 1, r["status"], r["error"])
         check(METRICS <= set(r["metrics"]), METRICS - set(r["metrics"]))
