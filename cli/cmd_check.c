@@ -18,7 +18,7 @@ static dt_status parse_options(int argc, char **argv, struct config_arguments *c
         {"help", 'h', OPTION_FLAG, help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {rows, "config file", &config->file};
+    const struct option_spec spec = {.rows = rows, .argument = "config file", .argument_target = &config->file};
     DT_TRY(options_parse(&spec, argc, argv));
     if (!*help)
         return config_arguments_check(config);

@@ -112,7 +112,7 @@ int cmd_list(int argc, char **argv)
 {
     bool help = false;
     const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
-    const struct option_spec spec = {rows, NULL, NULL};
+    const struct option_spec spec = {.rows = rows};
     if (options_parse(&spec, argc, argv) < 0)
         return report_failure("list", EXIT_CODE_USAGE);
     if (help) {

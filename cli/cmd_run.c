@@ -37,7 +37,7 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {rows, "config file", &o->config.file};
+    const struct option_spec spec = {.rows = rows, .argument = "config file", .argument_target = &o->config.file};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help) {
         printf("Usage: dtbench run [OPTION]... FILE\n"

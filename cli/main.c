@@ -98,7 +98,7 @@ int cmd_help(int argc, char **argv)
     const char *name = NULL;
     bool help = false;
     const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
-    const struct option_spec spec = {rows, "command", &name};
+    const struct option_spec spec = {.rows = rows, .argument = "command", .argument_target = &name};
     if (options_parse(&spec, argc, argv) < 0)
         return report_failure("help", EXIT_CODE_USAGE);
     if (!name || strcmp(name, "help") == 0) {

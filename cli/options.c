@@ -99,6 +99,10 @@ dt_status options_parse(const struct option_spec *spec, int argc, char **argv)
             DT_TRY(parse_option(spec->rows, argc, argv, &i));
         } else if (!spec->argument) {
             return dt_fail(DT_ERR_INVALID, "takes no argument, and there is '%s'", word);
+        } else if (spec->arguments) {
+            if (spec->arguments->count == OPTION_LIST_MAX)
+                return dt_fail(DT_ERR_INVALID, "takes at most %d arguments; a folder stands for all in it", OPTION_LIST_MAX);
+            spec->arguments->items[spec->arguments->count++] = word;
         } else if (*spec->argument_target) {
             return dt_fail(DT_ERR_INVALID, "takes one %s, and there are two: '%s' and '%s'", spec->argument, *spec->argument_target, word);
         } else {

@@ -36,6 +36,7 @@ struct option_spec {
     const struct option_row *rows; /* the last has a NULL name */
     const char *argument;          /* the one positional argument's name; NULL: none is taken */
     const char **argument_target;
+    struct option_list *arguments; /* instead of argument_target: takes any number */
 };
 
 /* Read argv[1..argc). Strings stay argv's. Errors: DT_ERR_INVALID, one line. */
