@@ -1,5 +1,7 @@
 #include "lib/world.h"
 
+#include "lib/node_list.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -200,5 +202,40 @@ dt_status dt_world_from_environment(struct dt_world *out)
     if (value_of("PMIX_RANK"))
         return dt_fail(DT_ERR_WORLD, "PMIX_RANK=%s is set, but nothing tells the number of ranks: start them with mpirun or srun",
                        getenv("PMIX_RANK"));
+    return DT_OK;
+}
+
+/* Ports that neither the kernel hands out to others (from 32768) nor services are known by. Two jobs that share rank 0's node get different
+ * ones, unless their numbers agree in the last four digits of the sum. */
+static int port_of_step(void)
+{
+    enum { FIRST_PORT = 20000, PORTS = 10000, STEPS_APART = 101 };
+    const char *job = value_of("SLURM_JOB_ID"), *step = value_of("SLURM_STEP_ID");
+    unsigned long long number = (job ? strtoull(job, NULL, 10) : 0) * STEPS_APART + (step ? strtoull(step, NULL, 10) : 0);
+    return FIRST_PORT + (int)(number % PORTS);
+}
+
+dt_status dt_world_meeting_point(const struct dt_world *world, char address[DT_ADDRESS_BYTES], int *port)
+{
+    static const char *const lists[] = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"};
+    const char *master = value_of("MASTER_ADDR"), *list = NULL;
+    *port = port_of_step();
+    if (value_of("MASTER_PORT")) {
+        DT_TRY(read_number("MASTER_PORT", port));
+        if (*port < 1 || *port > 65535)
+            return dt_fail(DT_ERR_WORLD, "MASTER_PORT is %d: ports are 1 to 65535", *port);
+    }
+    if (master && strlen(master) >= DT_ADDRESS_BYTES)
+        return dt_fail(DT_ERR_WORLD, "MASTER_ADDR is no host: it has %zu characters", strlen(master));
+    for (size_t i = 0; !list && i < sizeof lists / sizeof lists[0]; i++)
+        list = value_of(lists[i]);
+    if (!master && strcmp(world->launcher, "srun") == 0 && list) {
+        if (dt_node_list_first(list, address) < 0)
+            return dt_fail(DT_ERR_WORLD, "%s; set MASTER_ADDR to rank 0's node", dt_error_message());
+        return DT_OK;
+    }
+    if (!master && (strcmp(world->launcher, "torchrun") == 0 || world->local_size < world->size))
+        return dt_fail(DT_ERR_WORLD, "%s does not tell where rank 0 is: set MASTER_ADDR to its host", world->launcher);
+    snprintf(address, DT_ADDRESS_BYTES, "%s", master ? master : "127.0.0.1");
     return DT_OK;
 }

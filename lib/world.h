@@ -21,4 +21,16 @@ struct dt_world {
 /* Read the environment; touches nothing else. DT_ERR_WORLD, naming the variables, where they contradict each other or are not numbers. */
 dt_status dt_world_from_environment(struct dt_world *out);
 
+enum { DT_ADDRESS_BYTES = 256 };
+
+/* Where the ranks of a world meet that have no MPI to bring them together: the host on which rank 0 listens, and its port. The same on all
+ * ranks, with nothing said between them:
+ *   torchrun   MASTER_ADDR, MASTER_PORT
+ *   srun       the first node of SLURM_STEP_NODELIST, where Slurm puts rank 0 (except with --distribution=arbitrary); a port from 20000 to
+ *              29999 that follows from the numbers of job and step
+ *   the rest   this machine, when all ranks are on it
+ * MASTER_ADDR and MASTER_PORT go first under any launcher.
+ * Errors: DT_ERR_WORLD, naming the variable that is missing or wrong. */
+dt_status dt_world_meeting_point(const struct dt_world *world, char address[DT_ADDRESS_BYTES], int *port);
+
 #endif

@@ -29,6 +29,11 @@ static const char *const known[] = {
     "SLURM_STEP_TASKS_PER_NODE",
     "SLURM_TASKS_PER_NODE",
     "SLURM_JOB_ID",
+    "SLURM_STEP_NODELIST",
+    "SLURM_JOB_NODELIST",
+    "SLURM_NODELIST",
+    "MASTER_ADDR",
+    "MASTER_PORT",
 };
 
 /* One environment ("NAME=value NAME=value ...") and what must be read from it; launcher NULL: refused, with `text` in the message. */
@@ -181,10 +186,70 @@ static void garbage(void)
     }
 }
 
+/* Ranks without MPI: what they find by themselves must be the same everywhere. */
+static void meeting_points(void)
+{
+#define TWO_BY_TWO "SLURM_STEP_ID=%d SLURM_JOB_ID=77 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=2(x2) "
+    static const struct {
+        const char *environment, *address, *text; /* address NULL: refused, with text */
+        int port;                                 /* 0: any */
+    } examples[] = {
+        {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a.example MASTER_PORT=29500", "a.example", NULL, 29500},
+        {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=29500", NULL, "MASTER_ADDR", 0},
+        {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=http", NULL, "MASTER_PORT", 0},
+        {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=70000", NULL, "MASTER_PORT", 0},
+        {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2", "127.0.0.1", NULL, 0},
+        {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1", NULL, "MASTER_ADDR", 0},
+        {"", "127.0.0.1", NULL, 0},
+    };
+    struct dt_world world;
+    char address[DT_ADDRESS_BYTES];
+    int port, other;
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        set_environment(examples[i].environment);
+        CHECK_OK(dt_world_from_environment(&world));
+        dt_status status = dt_world_meeting_point(&world, address, &port);
+        if (!examples[i].address) {
+            CHECK(status == DT_ERR_WORLD && strstr(dt_error_message(), examples[i].text), "%s: %s", examples[i].environment,
+                  dt_error_message());
+            continue;
+        }
+        CHECK(status == DT_OK && strcmp(address, examples[i].address) == 0, "%s: %s", examples[i].environment, address);
+        CHECK(examples[i].port == 0 || port == examples[i].port, "%s: port %d", examples[i].environment, port);
+    }
+
+    /* The four ranks of a step, and the next step of the same job. */
+    int ports[2] = {0, 0};
+    for (int step = 0; step < 2; step++) {
+        for (int rank = 0; rank < 4; rank++) {
+            char environment[512];
+            snprintf(environment, sizeof environment,
+                     TWO_BY_TWO
+                     "SLURM_PROCID=%d SLURM_LOCALID=%d SLURM_NODEID=%d SLURM_STEP_NODELIST=gpu[07-08] SLURM_JOB_NODELIST=gpu[01-08]",
+                     step, rank, rank % 2, rank / 2);
+            set_environment(environment);
+            CHECK_OK(dt_world_from_environment(&world));
+            CHECK(world.rank == rank && world.size == 4 && world.local_rank == rank % 2 && world.local_size == 2);
+            CHECK_OK(dt_world_meeting_point(&world, address, &port));
+            CHECK(strcmp(address, "gpu07") == 0, "%s", address);
+            CHECK(port >= 20000 && port < 30000 && (ports[step] == 0 || port == ports[step]), "port %d", port);
+            ports[step] = port;
+        }
+    }
+    CHECK(ports[0] != ports[1], "two steps, one port");
+    setenv("MASTER_PORT", "23456", 1);
+    setenv("MASTER_ADDR", "10.0.0.1", 1);
+    CHECK_OK(dt_world_meeting_point(&world, address, &other));
+    CHECK(other == 23456 && strcmp(address, "10.0.0.1") == 0, "%s:%d", address, other);
+    unsetenv("MASTER_ADDR");
+    setenv("SLURM_STEP_NODELIST", "gpu[7", 1);
+    CHECK(dt_world_meeting_point(&world, address, &other) == DT_ERR_WORLD && strstr(dt_error_message(), "gpu[7"), "%s", dt_error_message());
+    set_environment("");
+}
+
 static const struct test_case cases[] = {
-    {"each launcher's variables", launchers},
-    {"launchers inside launchers", launchers_inside_others},
-    {"contradictions are refused", contradictions},
-    {"garbage is refused and quoted", garbage},
+    {"each launcher's variables", launchers},       {"launchers inside launchers", launchers_inside_others},
+    {"contradictions are refused", contradictions}, {"garbage is refused and quoted", garbage},
+    {"where ranks meet", meeting_points},
 };
 TEST_MAIN(cases)
