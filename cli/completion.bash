@@ -26,7 +26,7 @@ _dtbench() {
     --set | -s)
         words="name= device= world_size= paradigm= batch_size= micro_batches= model.preset= model.layers= model.heads= model.hidden=
             model.vocab_size= model.block_size= model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks=
-            pipeline.order= fsdp.unit= ddp.bucket_mib= tensor.size= activation= parameter_offload= optimizer.name=
+            pipeline.order= fsdp.unit= ddp.bucket_mib= tensor.size= activation= activation_blocks= parameter_offload= optimizer.name=
             optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup=
             steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= threads= cluster= profile="
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -12,6 +12,7 @@ struct turn {
     const struct gpt_kernel_table *k;
     size_t rows, d; /* M = samples * T */
     size_t element_bytes;
+    bool accumulate; /* add to the group's gradients */
     float loss_scale, gradient_scale;
 };
 
@@ -101,7 +102,7 @@ static dt_status norm_gradient(const struct turn *t, const void *dy, void *dx, b
         .rows = t->rows,
         .d = t->d,
         .overwrite = overwrite,
-        .accumulate = t->group->accumulate,
+        .accumulate = t->accumulate,
     };
     return t->k->layer_norm_gradient(t->stage->kernels, t->stream, &a);
 }
@@ -123,7 +124,7 @@ static dt_status linear_gradients(const struct turn *t, const void *dy, const vo
         .rows = t->rows,
         .in = in,
         .out = out,
-        .accumulate = t->group->accumulate,
+        .accumulate = t->accumulate,
     };
     return t->k->linear_weight_gradient(t->stage->kernels, t->stream, &a);
 }
@@ -192,7 +193,7 @@ static dt_status embedding_backward(const struct turn *t)
         .dtoken_table = grad(t, "token.weight"),
         .dposition_table = grad(t, "position.weight"),
         .samples = t->stash->samples,
-        .accumulate = t->group->accumulate,
+        .accumulate = t->accumulate,
         .dropout = dropout(t),
     };
     DT_TRY(t->k->embedding_gradient(t->stage->kernels, t->stream, &a));
@@ -334,15 +335,12 @@ static dt_status final_norm_backward(const struct turn *t)
     return DT_OK;
 }
 
-static dt_status head_forward(const struct turn *t)
+/* logits [rows, V] of the rows from `first_row` on become their gradient. */
+static dt_status loss(const struct turn *t, void *logits, size_t first_row)
 {
-    size_t V = (size_t)t->stage->model->vocab_size;
-    take(&t->kept->input, &t->stash->x);
-    DT_TRY(allocate(t, DT_ACTIVATIONS, V, &t->kept->logits));
-    DT_TRY(linear(t, t->kept->logits.data, t->kept->input.data, "weight", NULL, V, t->d));
     struct gpt_loss a = {
-        .logits = t->kept->logits.data,
-        .targets = t->stash->targets.data,
+        .logits = logits,
+        .targets = (const int32_t *)t->stash->targets.data + first_row,
         .loss = t->stage->loss.data,
         .rows = t->rows,
         .gradient_scale = t->gradient_scale,
@@ -350,6 +348,15 @@ static dt_status head_forward(const struct turn *t)
         .sum = t->stage->sum_loss,
     };
     return t->k->loss(t->stage->kernels, t->stream, &a);
+}
+
+static dt_status head_forward(const struct turn *t)
+{
+    size_t V = (size_t)t->stage->model->vocab_size;
+    take(&t->kept->input, &t->stash->x);
+    DT_TRY(allocate(t, DT_ACTIVATIONS, V, &t->kept->logits));
+    DT_TRY(linear(t, t->kept->logits.data, t->kept->input.data, "weight", NULL, V, t->d));
+    return loss(t, t->kept->logits.data, 0);
 }
 
 static dt_status head_backward(const struct turn *t)
@@ -360,6 +367,26 @@ static dt_status head_backward(const struct turn *t)
     DT_TRY(linear_input_gradient(t, t->stash->dx.data, t->kept->logits.data, "weight", V, t->d));
     dt_free(t->stream, &t->kept->logits);
     dt_free(t->stream, &t->kept->input);
+    return DT_OK;
+}
+
+/* All of the head's work on pieces of the rows: x [M, d] is its input, dx [M, d] gets that one's gradient. */
+static dt_status head_in_pieces(const struct turn *t, const struct dt_buffer *x, const struct dt_buffer *dx, size_t piece_rows)
+{
+    size_t V = (size_t)t->stage->model->vocab_size, row_bytes = t->d * t->element_bytes;
+    struct turn piece = *t;
+    struct dt_buffer logits;
+    DT_TRY(dt_alloc(t->stream, DT_ACTIVATIONS, piece_rows * V * t->element_bytes, &logits));
+    for (size_t row = 0; row < t->rows; row += piece_rows) {
+        const char *input = (const char *)x->data + row * row_bytes;
+        piece.rows = t->rows - row < piece_rows ? t->rows - row : piece_rows;
+        piece.accumulate = t->accumulate || row > 0;
+        DT_TRY(linear(&piece, logits.data, input, "weight", NULL, V, t->d));
+        DT_TRY(loss(&piece, logits.data, row));
+        DT_TRY(linear_gradients(&piece, logits.data, input, "weight", NULL, V, t->d));
+        DT_TRY(linear_input_gradient(&piece, (char *)dx->data + row * row_bytes, logits.data, "weight", V, t->d));
+    }
+    dt_free(t->stream, &logits);
     return DT_OK;
 }
 
@@ -380,6 +407,7 @@ static struct turn turn_of(struct gpt_stage *stage, int g, struct gpt_stash *sta
     return (struct turn){
         .stage = stage,
         .group = &stage->groups[g],
+        .accumulate = stage->groups[g].accumulate,
         .stash = stash,
         .stream = stream,
         .k = stage->table,
@@ -412,4 +440,37 @@ dt_status gpt_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, 
         DT_TRY(passes[t.layer->kind].backward(&t));
     }
     return DT_OK;
+}
+
+dt_status gpt_recompute(struct gpt_stage *stage, int g, struct gpt_stash *stash, bool ends_here, struct dt_stream *stream)
+{
+    struct turn t = turn_of(stage, g, stash, stream);
+    int end = t.group->first_layer + t.group->layer_count;
+    for (int i = t.group->first_layer; i < end; i++) {
+        t.layer = &stage->layers[i];
+        t.kept = &stash->layers[i];
+        if (t.layer->kind == GPT_MLP_DOWN && ends_here && i == end - 1)
+            return DT_OK; /* it keeps nothing for its backward */
+        DT_TRY(passes[t.layer->kind].forward(&t));
+    }
+    return DT_OK;
+}
+
+dt_status gpt_forward_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, size_t piece_rows, float loss_scale,
+                               float gradient_scale, struct dt_stream *stream)
+{
+    struct turn t = turn_of(stage, g, stash, stream), head = t;
+    bool with_norm = t.group->layer_count > 1;
+    t.layer = &stage->layers[t.group->first_layer];
+    t.kept = &stash->layers[t.group->first_layer];
+    if (with_norm)
+        DT_TRY(final_norm_forward(&t));
+
+    head.layer = &stage->layers[stage->layer_count - 1];
+    head.loss_scale = loss_scale;
+    head.gradient_scale = gradient_scale;
+    DT_TRY(allocate(&head, DT_ACTIVATIONS, t.d, &stash->dx));
+    DT_TRY(head_in_pieces(&head, &stash->x, &stash->dx, piece_rows));
+    dt_free(stream, &stash->x);
+    return with_norm ? final_norm_backward(&t) : DT_OK;
 }

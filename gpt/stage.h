@@ -38,7 +38,7 @@ struct gpt_stash {
     size_t samples;
     uint32_t first_sample;            /* global number */
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
-    struct dt_buffer x;  /* [M, d] the residual stream at the stage's front end: input before, output after gpt_forward of the last group */
+    struct dt_buffer x;  /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
     struct dt_buffer dx; /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
     struct dt_buffer dh; /* [M, 4d] between mlp_down's and mlp_up's backward */
     struct gpt_layer_stash *layers; /* [layer_count], stage.c's own */
@@ -73,5 +73,20 @@ dt_status gpt_forward(struct gpt_stage *stage, int g, struct gpt_stash *stash, f
                       struct dt_stream *stream);
 /* Backward of group `g`; frees what forward kept for it. */
 dt_status gpt_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, struct dt_stream *stream);
+
+/* ---- keeping less than everything from forward to backward (schedules/activation.h) ---- */
+
+/* Free what the forward of groups [first, end) kept for their backward, on `stream`; what the first of them read moves to *input. */
+void gpt_stash_forget(const struct gpt_stage *stage, struct gpt_stash *stash, int first, int end, struct dt_stream *stream,
+                      struct dt_buffer *input);
+
+/* Make what the backward of group `g` needs once more, from stash->x as it was before gpt_forward. ends_here: nobody reads the output of
+ * this group, and a product that only makes it is left out; stash->x may then be none. Not for the group with the head. */
+dt_status gpt_recompute(struct gpt_stage *stage, int g, struct gpt_stash *stash, bool ends_here, struct dt_stream *stream);
+
+/* Forward, loss and backward of the last group of a last stage in one go, from stash->x. The logits exist for `piece_rows` of the M rows at
+ * a time. The head's weight gradient is rounded to the model's dtype after every piece. */
+dt_status gpt_forward_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, size_t piece_rows, float loss_scale,
+                               float gradient_scale, struct dt_stream *stream);
 
 #endif

@@ -97,15 +97,28 @@ dt_status gpt_stash_create(const struct gpt_stage *stage, struct gpt_stash *out)
     return out->layers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the stash of %d layers", stage->layer_count);
 }
 
+static void free_layer_stash(struct gpt_layer_stash *kept, struct dt_stream *stream)
+{
+    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,   &kept->mixed,
+                               &kept->lse,   &kept->weights, &kept->hidden, &kept->logits};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        dt_free(stream, all[i]);
+}
+
+void gpt_stash_forget(const struct gpt_stage *stage, struct gpt_stash *stash, int first, int end, struct dt_stream *stream,
+                      struct dt_buffer *input)
+{
+    int first_layer = stage->groups[first].first_layer, last_layer = stage->groups[end - 1].first_layer;
+    *input = stash->layers[first_layer].input;
+    stash->layers[first_layer].input = (struct dt_buffer){0};
+    for (int i = first_layer; i < last_layer + stage->groups[end - 1].layer_count; i++)
+        free_layer_stash(&stash->layers[i], stream);
+}
+
 void gpt_stash_destroy(const struct gpt_stage *stage, struct gpt_stash *stash, struct dt_stream *stream)
 {
-    for (int i = 0; stash->layers && i < stage->layer_count; i++) {
-        struct gpt_layer_stash *kept = &stash->layers[i];
-        struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,   &kept->mixed,
-                                   &kept->lse,   &kept->weights, &kept->hidden, &kept->logits};
-        for (size_t j = 0; j < sizeof all / sizeof *all; j++)
-            dt_free(stream, all[j]);
-    }
+    for (int i = 0; stash->layers && i < stage->layer_count; i++)
+        free_layer_stash(&stash->layers[i], stream);
     gpt_stash_end(stash, stream);
     dt_free(stream, &stash->x);
     dt_free(stream, &stash->dx);

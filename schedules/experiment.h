@@ -13,6 +13,7 @@
 
 enum paradigm_kind { PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
+enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 struct experiment {
@@ -21,11 +22,11 @@ struct experiment {
     int world_size;     /* all ranks, pipeline stages included; 1 with paradigm none */
     enum paradigm_kind paradigm;
     int batch_size;     /* samples per rank ("per GPU") and step */
-    int micro_batches;  /* gradient accumulation; paradigms none and ddp */
+    int micro_batches;  /* gradient accumulation */
     struct gpt_model model;
     struct {
         int stages; /* pdp: ranks in one pipeline, divides world_size */
-        int chunks; /* pdp: micro-batches of a step; at most stages * batch_size */
+        int chunks; /* pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size */
         char order[16]; /* "gpipe" */
     } pipeline;
     struct {
@@ -37,7 +38,8 @@ struct experiment {
     struct {
         int size; /* 1: no tensor parallelism in this version */
     } tensor;
-    char activation[16];    /* "keep" */
+    enum activation_kind activation;
+    int activation_blocks;  /* checkpoint, offload: transformer blocks of a segment */
     bool parameter_offload; /* false */
     struct {
         enum optimizer_kind name;

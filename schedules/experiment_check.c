@@ -71,10 +71,12 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
     int stages = e->pipeline.stages;
     if (e->world_size % stages != 0)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d", where, stages, e->world_size);
-    if ((int64_t)e->pipeline.chunks > (int64_t)stages * e->batch_size)
+    int64_t samples = (int64_t)stages * e->batch_size;
+    if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
         return dt_fail(DT_ERR_INVALID,
-                       "%s: pipeline.chunks: %d chunks of the pipeline's %" PRId64 " samples (stages * batch_size); at most one each",
-                       where, e->pipeline.chunks, (int64_t)stages * e->batch_size);
+                       "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
+                       " samples (stages * batch_size); at most one each",
+                       where, e->pipeline.chunks, e->micro_batches, samples);
     int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
@@ -90,9 +92,9 @@ static dt_status check_division(const struct experiment *e, const char *where)
     if (e->paradigm == PARADIGM_NONE && e->world_size > 1)
         return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"none\" is one device; use 1, or another paradigm", where,
                        e->world_size);
-    if (e->micro_batches > 1 && e->paradigm != PARADIGM_NONE && e->paradigm != PARADIGM_DDP)
-        return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d needs paradigm \"none\" or \"ddp\"; use 1 with \"%s\"", where,
-                       e->micro_batches, paradigm_name(e->paradigm));
+    if (e->micro_batches > 1 && e->paradigm == PARADIGM_FSDP)
+        return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d needs another paradigm than \"fsdp\" in this version; use 1", where,
+                       e->micro_batches);
     if (e->micro_batches > e->batch_size)
         return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
     if (e->paradigm == PARADIGM_PDP)

@@ -48,7 +48,9 @@ static const char *unit_choice(int index)
 
 static const char *activation_choice(int index)
 {
-    return index == 0 ? "keep" : NULL;
+    static const char *const names[] = {
+        [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
+    return pick(names, 2, index);
 }
 
 static const char *optimizer_choice(int index)
@@ -72,7 +74,8 @@ static const struct dt_refused_choice refused_orders[] = {
     {"zero_bubble", "gpipe"},
     {0},
 };
-static const struct dt_refused_choice refused_activations[] = {{"checkpoint", "keep"}, {"offload", "keep"}, {0}};
+
+static const struct dt_refused_choice refused_activations[] = {{"offload", "checkpoint"}, {0}};
 
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
@@ -88,7 +91,7 @@ static const struct dt_field fields[] = {
      .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp."},
     {"batch_size", DT_FIELD_INT, AT(batch_size), .min = 1, .max = 65536, .initial = "8", .description = "Samples per rank and step."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
-     .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size; none and ddp only."},
+     .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size; not with fsdp."},
 
     {"model.preset", DT_FIELD_STRING, AT(model.preset), .choice = preset_choice,
      .description = "A model of the study's table; instead of layers, heads and hidden."},
@@ -109,7 +112,7 @@ static const struct dt_field fields[] = {
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .min = 1, .max = 4096, .initial = "2",
      .description = "pdp: ranks in one pipeline; divides world_size."},
     {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
-     .description = "pdp: micro-batches of a step; at most stages * batch_size."},
+     .description = "pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size."},
     {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .refused = refused_orders, .initial = "\"gpipe\"",
      .description = "pdp: the order of forward and backward passes."},
     {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"",
@@ -118,8 +121,12 @@ static const struct dt_field fields[] = {
      .description = "ddp and pdp: gradients that travel together, in MiB."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 1, .version_limit = true, .initial = "1",
      .description = "Ranks that share a layer; only 1 in this version."},
-    {"activation", DT_FIELD_STRING, AT(activation), .choice = activation_choice, .refused = refused_activations, .initial = "\"keep\"",
-     .description = "What happens to activations until backward; only keep in this version."},
+    {"activation", DT_FIELD_ENUM, AT(activation), .choice = activation_choice, .refused = refused_activations, .initial = "\"keep\"",
+     .description =
+         "What happens to activations until backward: keep; checkpoint keeps only the input of each segment of blocks and makes the "
+         "rest again."},
+    {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
+     .description = "checkpoint: transformer blocks of a segment."},
     {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 0, .version_limit = true, .initial = "false",
      .description = "Parameters live in host memory; only false in this version."},
 

@@ -146,12 +146,12 @@ static dt_status fsdp_use(struct data_parallel *dp, struct gpt_group *group, int
 
 static dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    return fsdp_use(dp, group, group->index + 1);
+    return fsdp_use(dp, group, moment->next_group);
 }
 
 static dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    if (group->index < dp->setup.stage->group_count - 1) /* backward begins with the last group: it stays */
+    if (moment->next_group != group->index) /* otherwise its backward comes next: it stays */
         dt_free(dp->setup.compute, &fsdp_of(dp)->groups[group->index].whole);
     return DT_OK;
 }
@@ -161,10 +161,10 @@ static dt_status fsdp_before_backward(struct data_parallel *dp, struct gpt_group
     const struct gpt_stage *stage = dp->setup.stage;
     struct fsdp_group *f = &fsdp_of(dp)->groups[group->index];
     size_t size = (size_t)dt_comm_size(dp->setup.comm), padded = size * f->shard_elems;
-    bool ahead_is_read = group->index > 0 && read_by_backward(stage, &stage->groups[group->index - 1]);
+    bool ahead_is_read = moment->next_group >= 0 && read_by_backward(stage, &stage->groups[moment->next_group]);
 
     if (read_by_backward(stage, group))
-        DT_TRY(fsdp_use(dp, group, ahead_is_read ? group->index - 1 : -1));
+        DT_TRY(fsdp_use(dp, group, ahead_is_read ? moment->next_group : -1));
     DT_TRY(dt_alloc(dp->setup.compute, DT_COMMUNICATION, bytes_of(dp, padded), &f->whole_grads));
     if (padded > group->param_elems)
         DT_TRY(dt_zero(dp->setup.compute, (char *)f->whole_grads.data + bytes_of(dp, group->param_elems),

@@ -13,21 +13,11 @@ static void gpipe(int stage, int stages, int micro_batches, struct pipeline_orde
         order->actions[order->count++] = (struct pipeline_action){PIPELINE_BACKWARD, i};
 }
 
-/* Gradient accumulation on one stage: nothing waits for a neighbour, so each micro-batch finishes before the next begins. */
-static void one_by_one(int stage, int stages, int micro_batches, struct pipeline_order *order)
-{
-    for (int i = 0; i < micro_batches; i++) {
-        order->actions[order->count++] = (struct pipeline_action){PIPELINE_FORWARD, i};
-        order->actions[order->count++] = (struct pipeline_action){PIPELINE_BACKWARD, i};
-    }
-}
-
 static const struct {
     const char *name;
     void (*make)(int stage, int stages, int micro_batches, struct pipeline_order *order);
 } orders[] = {
     {"gpipe", gpipe},
-    {"accumulate", one_by_one},
 };
 
 dt_status pipeline_order_init(const char *name, int stage, int stages, int micro_batches, struct pipeline_order *out)

@@ -17,8 +17,8 @@ struct pipeline_order {
     int count;
 };
 
-/* The list of stage `stage` of `stages` for `micro_batches`. Orders: "gpipe", and "accumulate" for one stage. Owner: the caller, who calls
- * pipeline_order_finish. Errors: DT_ERR_INVALID for an unknown name, DT_ERR_HOST_MEMORY. */
+/* The list of stage `stage` of `stages` for `micro_batches`. Orders: "gpipe". Owner: the caller, who calls pipeline_order_finish. Errors:
+ * DT_ERR_INVALID for an unknown name, DT_ERR_HOST_MEMORY. */
 dt_status pipeline_order_init(const char *name, int stage, int stages, int micro_batches, struct pipeline_order *out);
 void pipeline_order_finish(struct pipeline_order *order);
 

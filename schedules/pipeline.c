@@ -8,13 +8,14 @@ struct link {
     struct dt_comm *comm; /* two ranks: the lower stage is 0; NULL where there is no neighbour */
     struct dt_stream *stream;
     struct dt_event *ready;    /* compute: what is to be sent is there */
-    struct dt_event **arrived; /* [micro_batches] stream: received */
+    struct dt_event **arrived; /* [chunks] stream: received */
 };
 
 struct pipeline {
     struct pipeline_setup setup;
     struct pipeline_order order;
-    struct gpt_stash *stashes;                 /* [micro_batches] */
+    struct activation *activation;
+    struct gpt_stash *stashes;                 /* [chunks] of the round that runs */
     struct link activation_in, activation_out; /* from the previous stage, to the next */
     struct link gradient_in, gradient_out;     /* from the next stage, to the previous */
     float loss_scale, gradient_scale;
@@ -35,17 +36,17 @@ static dt_status link_create(struct pipeline *p, struct link *link, bool upper_e
         return DT_OK;
     DT_TRY(dt_stream_create(s->device, name, &link->stream));
     DT_TRY(dt_event_create(s->device, &link->ready));
-    link->arrived = calloc((size_t)s->micro_batches, sizeof(struct dt_event *));
+    link->arrived = calloc((size_t)s->chunks, sizeof(struct dt_event *));
     if (!link->arrived)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d micro-batches", s->micro_batches);
-    for (int i = 0; i < s->micro_batches; i++)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d chunks", s->chunks);
+    for (int i = 0; i < s->chunks; i++)
         DT_TRY(dt_event_create(s->device, &link->arrived[i]));
     return DT_OK;
 }
 
 static void link_finish(struct pipeline *p, struct link *link)
 {
-    for (int i = 0; link->arrived && i < p->setup.micro_batches; i++)
+    for (int i = 0; link->arrived && i < p->setup.chunks; i++)
         dt_event_destroy(link->arrived[i]);
     free(link->arrived);
     dt_event_destroy(link->ready);
@@ -75,22 +76,22 @@ static size_t message_elems(const struct pipeline *p, const struct gpt_stash *st
 }
 
 /* buffer comes from the neighbour; compute goes on once it is there. */
-static dt_status receive(struct pipeline *p, struct link *link, int micro_batch, struct dt_buffer *buffer)
+static dt_status receive(struct pipeline *p, struct link *link, int chunk, struct dt_buffer *buffer)
 {
     enum dt_dtype dtype = p->setup.experiment->model.dtype;
-    size_t elems = message_elems(p, &p->stashes[micro_batch]);
+    size_t elems = message_elems(p, &p->stashes[chunk]);
     DT_TRY(dt_alloc(link->stream, DT_ACTIVATIONS, elems * dt_dtype_bytes(dtype), buffer));
     DT_TRY(dt_recv(link->comm, buffer->data, elems, dtype, 1 - dt_comm_rank(link->comm), link->stream));
-    DT_TRY(dt_event_record(link->arrived[micro_batch], link->stream));
-    return timeline_wait(p->setup.timeline, link->arrived[micro_batch]);
+    DT_TRY(dt_event_record(link->arrived[chunk], link->stream));
+    return timeline_wait(p->setup.timeline, link->arrived[chunk]);
 }
 
 /* buffer, which compute has just been given the work to fill, goes to the neighbour and is freed behind that. */
-static dt_status send(struct pipeline *p, struct link *link, int micro_batch, struct dt_buffer *buffer)
+static dt_status send(struct pipeline *p, struct link *link, int chunk, struct dt_buffer *buffer)
 {
     DT_TRY(dt_event_record(link->ready, p->setup.compute));
     DT_TRY(dt_stream_wait(link->stream, link->ready));
-    DT_TRY(dt_send(link->comm, buffer->data, message_elems(p, &p->stashes[micro_batch]), p->setup.experiment->model.dtype,
+    DT_TRY(dt_send(link->comm, buffer->data, message_elems(p, &p->stashes[chunk]), p->setup.experiment->model.dtype,
                    1 - dt_comm_rank(link->comm), link->stream));
     dt_free(link->stream, buffer);
     return DT_OK;
@@ -98,72 +99,167 @@ static dt_status send(struct pipeline *p, struct link *link, int micro_batch, st
 
 /* ---- one action ---- */
 
-/* moment->next_group of the last group of action `i` is the first one of the action after it. */
-static int first_group_after(const struct pipeline *p, int i)
+/* A forward or backward pass of one micro-batch, and where it stands in the step. */
+struct pass {
+    int chunk; /* its slot */
+    uint32_t first_sample;
+    size_t samples;
+    const struct pipeline_action *next; /* what this stage does after it; NULL at the end of the step */
+    struct dp_moment moment;
+};
+
+static const struct activation_segment *last_segment(const struct pipeline *p)
 {
-    if (i + 1 == p->order.count)
-        return -1;
-    return p->order.actions[i + 1].kind == PIPELINE_FORWARD ? 0 : p->setup.stage->group_count - 1;
+    return activation_segment(p->activation, activation_segment_count(p->activation) - 1);
 }
 
-static dt_status forward(struct pipeline *p, int micro_batch, uint32_t first_sample, size_t samples, int next_action_group,
-                         struct dp_moment *moment)
+static bool recomputed(const struct activation_segment *segment)
+{
+    return segment->input_only && !segment->late;
+}
+
+/* The group with which a segment's backward begins: a recomputation goes forward. */
+static int first_in_backward(const struct activation_segment *segment)
+{
+    return recomputed(segment) ? segment->first_group : segment->end_group - 1;
+}
+
+static int first_group_of(const struct pipeline *p, const struct pipeline_action *action)
+{
+    if (!action)
+        return -1;
+    return action->kind == PIPELINE_FORWARD ? 0 : first_in_backward(last_segment(p));
+}
+
+static dt_status forward_groups(struct pipeline *p, struct pass *pass, const struct activation_segment *segment)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[micro_batch];
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    int end = s->stage->group_count - (last_segment(p)->late ? 1 : 0);
+
+    for (int g = segment->first_group; g < segment->end_group; g++) {
+        struct gpt_group *group = &s->stage->groups[g];
+        pass->moment.next_group = g + 1 < end ? g + 1 : first_group_of(p, pass->next);
+        DT_TRY(s->dp->mode->before_forward(s->dp, group, &pass->moment));
+        DT_TRY(gpt_forward(s->stage, g, stash, p->loss_scale, p->gradient_scale, s->compute));
+        DT_TRY(s->dp->mode->after_forward(s->dp, group, &pass->moment));
+    }
+    return DT_OK;
+}
+
+static dt_status forward(struct pipeline *p, struct pass *pass)
+{
+    const struct pipeline_setup *s = &p->setup;
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    bool backward_follows = pass->next && pass->next->kind == PIPELINE_BACKWARD && pass->next->micro_batch == pass->chunk;
 
     DT_TRY(timeline_enter(s->timeline, TIMELINE_FORWARD));
-    DT_TRY(gpt_stash_begin(s->stage, stash, samples, first_sample, s->compute));
+    DT_TRY(gpt_stash_begin(s->stage, stash, pass->samples, pass->first_sample, s->compute));
     if (p->activation_in.comm)
-        DT_TRY(receive(p, &p->activation_in, micro_batch, &stash->x));
-    for (int g = 0; g < s->stage->group_count; g++) {
-        moment->next_group = g + 1 < s->stage->group_count ? g + 1 : next_action_group;
-        DT_TRY(s->dp->mode->before_forward(s->dp, &s->stage->groups[g], moment));
-        DT_TRY(gpt_forward(s->stage, g, stash, p->loss_scale, p->gradient_scale, s->compute));
-        DT_TRY(s->dp->mode->after_forward(s->dp, &s->stage->groups[g], moment));
+        DT_TRY(receive(p, &p->activation_in, pass->chunk, &stash->x));
+    for (int i = 0; i < activation_segment_count(p->activation); i++) {
+        const struct activation_segment *segment = activation_segment(p->activation, i);
+        struct activation_place place = {pass->chunk, i};
+        DT_TRY(activation_before_forward(p->activation, place, stash, backward_follows));
+        if (!segment->late)
+            DT_TRY(forward_groups(p, pass, segment));
+        DT_TRY(activation_after_forward(p->activation, place, stash));
     }
-    return p->activation_out.comm ? send(p, &p->activation_out, micro_batch, &stash->x) : DT_OK;
+    return p->activation_out.comm ? send(p, &p->activation_out, pass->chunk, &stash->x) : DT_OK;
 }
 
-static dt_status backward(struct pipeline *p, int micro_batch, int next_action_group, struct dp_moment *moment)
+static dt_status recompute_groups(struct pipeline *p, struct pass *pass, const struct activation_segment *segment)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[micro_batch];
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
 
-    DT_TRY(timeline_enter(s->timeline, TIMELINE_BACKWARD));
-    if (p->gradient_in.comm)
-        DT_TRY(receive(p, &p->gradient_in, micro_batch, &stash->dx));
-    for (int g = s->stage->group_count - 1; g >= 0; g--) {
-        moment->next_group = g > 0 ? g - 1 : next_action_group;
-        DT_TRY(s->dp->mode->before_backward(s->dp, &s->stage->groups[g], moment));
-        DT_TRY(gpt_backward(s->stage, g, stash, s->compute));
-        DT_TRY(s->dp->mode->after_backward(s->dp, &s->stage->groups[g], moment));
+    pass->moment.recompute = true;
+    for (int g = segment->first_group; g < segment->end_group; g++) {
+        struct gpt_group *group = &s->stage->groups[g];
+        bool last = g == segment->end_group - 1;
+        pass->moment.next_group = last ? g : g + 1;
+        DT_TRY(s->dp->mode->before_forward(s->dp, group, &pass->moment));
+        DT_TRY(gpt_recompute(s->stage, g, stash, last, s->compute));
+        DT_TRY(s->dp->mode->after_forward(s->dp, group, &pass->moment));
     }
-    gpt_stash_end(stash, s->compute);
-    return p->gradient_out.comm ? send(p, &p->gradient_out, micro_batch, &stash->dx) : DT_OK;
+    pass->moment.recompute = false;
+    dt_free(s->compute, &stash->x); /* a final norm's output, where a stage ends with it */
+    return DT_OK;
 }
 
+/* next_segment_group: with which the segment before this one, or else the next action, begins. */
+static dt_status backward_groups(struct pipeline *p, struct pass *pass, const struct activation_segment *segment, int next_segment_group)
+{
+    const struct pipeline_setup *s = &p->setup;
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    size_t rows = pass->samples * (size_t)s->experiment->model.block_size;
+
+    for (int g = segment->end_group - 1; g >= segment->first_group; g--) {
+        struct gpt_group *group = &s->stage->groups[g];
+        pass->moment.next_group = g > segment->first_group ? g - 1 : next_segment_group;
+        DT_TRY(s->dp->mode->before_backward(s->dp, group, &pass->moment));
+        if (segment->late)
+            DT_TRY(gpt_forward_backward(s->stage, g, stash, activation_logit_rows(p->activation, rows), p->loss_scale, p->gradient_scale,
+                                        s->compute));
+        else
+            DT_TRY(gpt_backward(s->stage, g, stash, s->compute));
+        DT_TRY(s->dp->mode->after_backward(s->dp, group, &pass->moment));
+    }
+    return DT_OK;
+}
+
+static dt_status backward(struct pipeline *p, struct pass *pass)
+{
+    const struct pipeline_setup *s = &p->setup;
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    int last = activation_segment_count(p->activation) - 1;
+    bool backward_next = pass->next && pass->next->kind == PIPELINE_BACKWARD;
+
+    DT_TRY(timeline_enter(s->timeline, TIMELINE_BACKWARD));
+    for (int i = last; i >= 0; i--) {
+        const struct activation_segment *segment = activation_segment(p->activation, i);
+        struct activation_place place = {pass->chunk, i};
+        struct activation_place next = i > 0 ? (struct activation_place){pass->chunk, i - 1}
+                                             : (struct activation_place){backward_next ? pass->next->micro_batch : 0, last};
+        DT_TRY(activation_before_backward(p->activation, place, stash, i > 0 || backward_next ? &next : NULL));
+        if (recomputed(segment))
+            DT_TRY(recompute_groups(p, pass, segment));
+        if (i == last && p->gradient_in.comm) /* not earlier: a recomputation fills part of the bubble */
+            DT_TRY(receive(p, &p->gradient_in, pass->chunk, &stash->dx));
+        DT_TRY(backward_groups(p, pass, segment,
+                               i > 0 ? first_in_backward(activation_segment(p->activation, i - 1)) : first_group_of(p, pass->next)));
+    }
+    gpt_stash_end(stash, s->compute);
+    return p->gradient_out.comm ? send(p, &p->gradient_out, pass->chunk, &stash->dx) : DT_OK;
+}
+
+/* ---- a step ---- */
+
+/* Each round runs the whole order: the pipeline drains between them, and gradients accumulate. */
 dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
 {
     const struct pipeline_setup *s = &p->setup;
-    size_t even = s->replica_samples / (size_t)s->micro_batches, larger = s->replica_samples % (size_t)s->micro_batches;
-    int forwards_done = 0, backwards_done = 0;
+    int micro_batches = s->rounds * s->chunks, forwards_done = 0, backwards_done = 0;
+    size_t even = s->replica_samples / (size_t)micro_batches, larger = s->replica_samples % (size_t)micro_batches;
     struct dp_moment moment = {.step = step};
 
     DT_TRY(timeline_start(s->timeline));
     if (s->stage->last)
         DT_TRY(dt_zero(s->compute, s->stage->loss.data, sizeof(double)));
-    for (int i = 0; i < p->order.count; i++) {
-        const struct pipeline_action *a = &p->order.actions[i];
-        size_t number = (size_t)a->micro_batch, samples_before = number * even + (number < larger ? number : larger);
-        int *done = a->kind == PIPELINE_FORWARD ? &forwards_done : &backwards_done;
+    for (int i = 0; i < s->rounds * p->order.count; i++) {
+        const struct pipeline_action *action = &p->order.actions[i % p->order.count];
+        size_t number = (size_t)(i / p->order.count * s->chunks + action->micro_batch);
+        int *done = action->kind == PIPELINE_FORWARD ? &forwards_done : &backwards_done;
         moment.first_micro_batch = *done == 0;
-        moment.last_micro_batch = ++*done == s->micro_batches;
-        if (a->kind == PIPELINE_FORWARD)
-            DT_TRY(forward(p, a->micro_batch, first_sample + (uint32_t)samples_before, even + (number < larger), first_group_after(p, i),
-                           &moment));
-        else
-            DT_TRY(backward(p, a->micro_batch, first_group_after(p, i), &moment));
+        moment.last_micro_batch = ++*done == micro_batches;
+        struct pass pass = {
+            .chunk = action->micro_batch,
+            .first_sample = first_sample + (uint32_t)(number * even + (number < larger ? number : larger)),
+            .samples = even + (number < larger),
+            .next = i + 1 < s->rounds * p->order.count ? &p->order.actions[(i + 1) % p->order.count] : NULL,
+            .moment = moment,
+        };
+        DT_TRY(action->kind == PIPELINE_FORWARD ? forward(p, &pass) : backward(p, &pass));
     }
     DT_TRY(s->dp->mode->end_step(s->dp, &moment));
     return timeline_stop(s->timeline);
@@ -202,16 +298,25 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     p->loss_scale = (float)(1 / rows);
     p->gradient_scale = (float)(setup->experiment->loss_scaling / rows);
 
-    if ((status = pipeline_order_init(setup->order, setup->stage_index, setup->stages, setup->micro_batches, &p->order)) < 0)
+    if ((status = pipeline_order_init(setup->order, setup->stage_index, setup->stages, setup->chunks, &p->order)) < 0)
         goto fail;
-    p->stashes = calloc((size_t)setup->micro_batches, sizeof *p->stashes);
+    p->stashes = calloc((size_t)setup->chunks, sizeof *p->stashes);
     if (!p->stashes) {
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stashes", setup->micro_batches);
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stashes", setup->chunks);
         goto fail;
     }
-    for (int i = 0; i < setup->micro_batches; i++)
+    for (int i = 0; i < setup->chunks; i++)
         if ((status = gpt_stash_create(setup->stage, &p->stashes[i])) < 0)
             goto fail;
+    struct activation_setup activation = {
+        .experiment = setup->experiment,
+        .stage = setup->stage,
+        .device = setup->device,
+        .compute = setup->compute,
+        .slots = setup->chunks,
+    };
+    if ((status = activation_create(&activation, &p->activation)) < 0)
+        goto fail;
     if (setup->stages > 1 && (status = create_links(p)) < 0)
         goto fail;
     *out = p;
@@ -226,12 +331,13 @@ void pipeline_destroy(struct pipeline *p)
 {
     if (!p)
         return;
-    for (int i = 0; p->stashes && i < p->setup.micro_batches; i++)
+    for (int i = 0; p->stashes && i < p->setup.chunks; i++)
         gpt_stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
     link_finish(p, &p->activation_in);
     link_finish(p, &p->activation_out);
     link_finish(p, &p->gradient_in);
     link_finish(p, &p->gradient_out);
+    activation_destroy(p->activation);
     pipeline_order_finish(&p->order);
     free(p->stashes);
     free(p);

@@ -1,13 +1,15 @@
 /* The one executor: runs a step of this rank's stage, whatever the paradigm.
  *
- * An order says which forward or backward comes next, a data-parallel mode keeps parameters and gradients where they must be, and
- * neighbouring stages exchange activations and their gradients. One stage and one micro-batch is plain training.
+ * An order says which forward or backward comes next, a data-parallel mode keeps parameters and gradients where they must be, an
+ * activation policy decides what forward leaves for backward, and neighbouring stages exchange activations and their gradients. One stage
+ * and one micro-batch is plain training; gradient accumulation runs the order several times in a step.
  *
  * Every pair of neighbours has two communicators of its own, one for each direction, and each end drives its part on a stream of its own:
  * a message never queues behind another neighbour's. */
 #ifndef SCHEDULES_PIPELINE_H
 #define SCHEDULES_PIPELINE_H
 
+#include "schedules/activation.h"
 #include "schedules/data_parallel.h"
 #include "schedules/order.h"
 
@@ -20,8 +22,9 @@ struct pipeline_setup {
     struct timeline *timeline;
     struct dt_comm *world; /* all ranks: the neighbours' communicators are split from it */
     int replica, stage_index, stages;
-    size_t replica_samples; /* of one step: divided into micro_batches, the first ones a sample larger where it does not come out even */
-    int micro_batches;
+    size_t replica_samples; /* of one step: divided into rounds * chunks, the first ones a sample larger where it does not come out even */
+    int rounds;             /* how often in a step the order runs, one after the other: gradient accumulation */
+    int chunks;             /* micro-batches of the order */
     const char *order;
 };
 

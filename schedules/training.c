@@ -113,8 +113,9 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
         .stage_index = t->place.stage,
         .stages = t->place.stages,
         .replica_samples = (size_t)experiment->batch_size * (size_t)t->place.stages,
-        .micro_batches = t->place.stages > 1 ? experiment->pipeline.chunks : experiment->micro_batches,
-        .order = t->place.stages > 1 ? experiment->pipeline.order : "accumulate",
+        .rounds = experiment->micro_batches,
+        .chunks = t->place.stages > 1 ? experiment->pipeline.chunks : 1,
+        .order = t->place.stages > 1 ? experiment->pipeline.order : "gpipe", /* one chunk: forward, then backward */
     };
     if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)
         goto fail;

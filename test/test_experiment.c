@@ -26,7 +26,8 @@ static void defaults(void)
     CHECK(e->model.vocab_size == 50000 && e->model.block_size == 256 && e->model.dtype == DT_FP16 && e->model.dropout == 0.1f);
     CHECK(e->model.attention == GPT_ATTENTION_FUSED && gpt_parameter_count(&e->model) == 162052608);
     CHECK(e->pipeline.stages == 2 && e->pipeline.chunks == 2 && strcmp(e->pipeline.order, "gpipe") == 0 && e->fsdp.unit == GPT_UNIT_BLOCK);
-    CHECK(e->ddp.bucket_mib == 25 && e->tensor.size == 1 && strcmp(e->activation, "keep") == 0 && !e->parameter_offload);
+    CHECK(e->ddp.bucket_mib == 25 && e->tensor.size == 1 && e->activation == ACTIVATION_KEEP && e->activation_blocks == 1 &&
+          !e->parameter_offload);
     CHECK(e->optimizer.name == OPTIMIZER_SGD && e->optimizer.learning_rate == 0.01 && e->optimizer.beta1 == 0.9);
     CHECK(e->optimizer.beta2 == 0.999 && e->optimizer.epsilon == 1e-8 && e->loss == LOSS_CROSS_ENTROPY && e->loss_scaling == 65536);
     CHECK(e->seed == 1 && e->steps.warmup == 4 && e->steps.timed == 4 && e->timeout.init_s == 120 && e->timeout.step_s == 600);
@@ -82,9 +83,11 @@ static void refuses_combinations(void)
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":6,\"pipeline\":{\"stages\":4}}",
          "t: pipeline.stages: 4 does not divide world_size 6"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"pipeline\":{\"chunks\":5}}",
-         "t: pipeline.chunks: 5 chunks of the pipeline's 4 samples (stages * batch_size); at most one each"},
+         "t: pipeline.chunks: 5 chunks (times micro_batches 1) of the pipeline's 4 samples (stages * batch_size); at most one each"},
         {"{" TINY ",\"paradigm\":\"fsdp\",\"micro_batches\":2}",
-         "t: micro_batches: 2 needs paradigm \"none\" or \"ddp\"; use 1 with \"fsdp\""},
+         "t: micro_batches: 2 needs another paradigm than \"fsdp\" in this version; use 1"},
+        {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"micro_batches\":2,\"pipeline\":{\"chunks\":3}}",
+         "t: pipeline.chunks: 3 chunks (times micro_batches 2) of the pipeline's 4 samples (stages * batch_size); at most one each"},
         {"{" TINY ",\"micro_batches\":9}", "t: micro_batches: 9 is more than batch_size 8"},
         {"{" TINY ",\"steps\":{\"warmup\":0,\"timed\":65536},\"batch_size\":65536}",
          "t: steps: 65536 steps of 65536 samples; a run has less than 2^32 samples"},
@@ -98,7 +101,8 @@ static void refuses_combinations(void)
          "another paradigm"},
         {"[]",
          "t: an object with name, device, world_size, paradigm, batch_size, micro_batches, model, pipeline, fsdp, ddp, tensor, activation, "
-         "parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, threads, cluster, profile is wanted, "
+         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, threads, cluster, "
+         "profile is wanted, "
          "not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };

@@ -42,6 +42,7 @@ static void train_alone(const struct experiment *e, struct trainer_result *resul
     alone.world_size = 1;
     alone.batch_size = e->batch_size * e->world_size;
     alone.micro_batches = e->world_size;
+    alone.activation = ACTIVATION_KEEP;
     CHECK_OK(dt_device_create("cpu", &device_options, &own));
     CHECK_OK(dt_comm_create(own, &one, &options, &self));
     CHECK_OK(trainer_run(&alone, own, self, NULL, result));
@@ -94,6 +95,10 @@ static void one_device(void)
         SKIP("one rank only");
     COMPARE(1e-5, "paradigm=none");
     COMPARE(1e-5, "paradigm=none", "micro_batches=2");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "model.vocab_size=1001");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "activation_blocks=2");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "activation_blocks=2", "model.attention=unfused", "micro_batches=2");
     COMPARE(1e-5, "paradigm=none", "model.attention=unfused");
     COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4");
 }
@@ -131,6 +136,8 @@ static void fsdp(void)
 {
     COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=block");
     COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=linear");
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=block", "activation=checkpoint");
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=linear", "activation=checkpoint");
     COMPARE(1e-5, "paradigm=fsdp", "optimizer.name=adam", "optimizer.learning_rate=0.01");
     COMPARE(1e-5, "paradigm=fsdp", "loss=sum", "optimizer.learning_rate=1e-4");
 }
@@ -148,6 +155,9 @@ static void pdp(void)
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=1");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "micro_batches=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "activation=checkpoint");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "activation=checkpoint", "micro_batches=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=4", "optimizer.name=adam", "optimizer.learning_rate=0.01");
     }
 }

@@ -1,0 +1,64 @@
+/* Activation policies: what is left of a micro-batch's forward when its backward comes.
+ *
+ * keep        Everything.
+ * checkpoint  A stage's blocks are divided into segments, and forward leaves of each only its input, the residual stream. Backward makes
+ *             the rest again, one segment at a time; dropout masks come again from their counters. The head is a segment too. Its logits
+ *             would be the largest activation that is left, so its forward is not run twice but late: backward makes logits, loss and
+ *             gradients together, for a piece of the rows at a time, and the logits are never whole.
+ * offload     As checkpoint, but the inputs wait in host memory. They leave on a stream of their own while forward goes on and come back
+ *             on another, one segment ahead of backward. At most two segments' inputs are on the device at any time; the two that backward
+ *             needs first stay.
+ *
+ * Source  Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 3; Rajbhandari et al., "ZeRO: Memory Optimizations
+ *         Toward Training Trillion Parameter Models", SC 2020, section 6.1 (checkpoints in host memory). */
+#ifndef SCHEDULES_ACTIVATION_H
+#define SCHEDULES_ACTIVATION_H
+
+#include "gpt/stage.h"
+#include "schedules/experiment.h"
+
+/* Groups [first_group, end_group) of the stage, whose activations share one fate. */
+struct activation_segment {
+    int first_group, end_group;
+    bool input_only; /* forward leaves the input alone */
+    bool late;       /* forward is not run at all, backward does it; one group, the one with the head. Otherwise input_only segments are
+                      * recomputed. */
+};
+
+struct activation_setup {
+    const struct experiment *experiment;
+    struct gpt_stage *stage;
+    struct dt_device *device;
+    struct dt_stream *compute;
+    int slots; /* micro-batches between their forward and their backward at the same time: each has a slot */
+};
+
+/* A segment of a micro-batch. */
+struct activation_place {
+    int slot, segment;
+};
+
+struct activation;
+
+/* The setup's parts outlive it. Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+dt_status activation_create(const struct activation_setup *setup, struct activation **out);
+void activation_destroy(struct activation *activation); /* streams are synchronized; takes NULL */
+
+int activation_segment_count(const struct activation *activation);
+const struct activation_segment *activation_segment(const struct activation *activation, int index);
+
+/* Around a segment's forward, whose input is stash->x; for a late segment there is none between them. backward_follows: the next thing this
+ * stage does after this micro-batch's forward is its backward. Queue on compute. Errors: DT_ERR_OOM. */
+dt_status activation_before_forward(struct activation *activation, struct activation_place place, struct gpt_stash *stash,
+                                    bool backward_follows);
+dt_status activation_after_forward(struct activation *activation, struct activation_place place, struct gpt_stash *stash);
+
+/* Before a segment's recomputation or late forward: its input is in stash->x again. next: whose backward comes after it; NULL where
+ * something else does. Errors: DT_ERR_OOM. */
+dt_status activation_before_backward(struct activation *activation, struct activation_place place, struct gpt_stash *stash,
+                                     const struct activation_place *next);
+
+/* Rows of logits that a late head makes at a time, of `rows`: no more than fit in what a segment's recomputation takes. */
+size_t activation_logit_rows(const struct activation *activation, size_t rows);
+
+#endif
