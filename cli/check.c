@@ -31,14 +31,21 @@ static void note_memory(const struct experiment *e, struct check *check)
 {
     char text[512];
     const char *kind;
-    double need = (double)check->usage.device.peak_total_bytes, has = (double)dt_machine_memory_bytes();
-    if (e->memory_limit_bytes && check->usage.device.peak_total_bytes > e->memory_limit_bytes) {
+    const struct dt_memory_usage *usage = &check->usage;
+    double need = (double)usage->device.peak_total_bytes, offloaded = (double)usage->host.peak_total_bytes;
+    double both = need + offloaded, has = (double)dt_machine_memory_bytes();
+    if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
+        snprintf(text, sizeof text, "will run out of host memory: rank %d needs %.3g GiB of it, and host_memory_limit_gib is %.3g",
+                 check->host_rank, offloaded / 0x1p30, e->host_memory_limit_gib);
+        note(check, text);
+    }
+    if (e->memory_limit_bytes && usage->device.peak_total_bytes > e->memory_limit_bytes) {
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %.3g GiB, and memory_limit_gib is %.3g", check->rank,
                  need / 0x1p30, e->memory_limit_gib);
         note(check, text);
-    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 && need * e->world_size > has) {
+    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 && both * e->world_size > has) {
         snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %.3g GiB each, and it has %.3g GiB", e->world_size,
-                 need / 0x1p30, has / 0x1p30);
+                 both / 0x1p30, has / 0x1p30);
         note(check, text);
     }
 }
@@ -56,8 +63,12 @@ dt_status check_experiment(const struct experiment *e, struct check *out)
         struct dt_memory_usage usage;
         DT_TRY(trainer_predict_memory(e, rank, &usage));
         if (rank == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
-            out->usage = usage;
+            out->usage.device = usage.device;
             out->rank = rank;
+        }
+        if (rank == 0 || usage.host.peak_total_bytes > out->usage.host.peak_total_bytes) {
+            out->usage.host = usage.host;
+            out->host_rank = rank;
         }
     }
     note_device(e, out);

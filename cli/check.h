@@ -12,8 +12,8 @@ enum { CHECK_NOTES = 4 };
 struct check {
     uint64_t parameters, tokens_per_step;
     double flops_per_step;
-    int rank;                     /* the one that needs the most memory */
-    struct dt_memory_usage usage; /* its bytes */
+    int rank, host_rank;          /* the ones that need the most of the device's memory, and of the host's */
+    struct dt_memory_usage usage; /* their bytes */
     char notes[CHECK_NOTES][512];
     int note_count;
 };

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool add_usage(cJSON *object, const struct check *check)
+static bool add_usage(cJSON *object, const char *key, int rank, const struct dt_memory_bytes *memory)
 {
-    cJSON *peak = cJSON_AddObjectToObject(object, "predicted_peak_bytes");
-    bool kept = peak && cJSON_AddNumberToObject(peak, "rank", check->rank) &&
-                cJSON_AddNumberToObject(peak, "total", (double)check->usage.device.peak_total_bytes);
+    cJSON *peak = cJSON_AddObjectToObject(object, key);
+    bool kept = peak && cJSON_AddNumberToObject(peak, "rank", rank) &&
+                cJSON_AddNumberToObject(peak, "total", (double)memory->peak_total_bytes);
     for (int c = 0; kept && c < DT_CATEGORY_COUNT; c++)
-        kept = cJSON_AddNumberToObject(peak, dt_category_name((enum dt_category)c), (double)check->usage.device.peak_bytes[c]) != NULL;
+        kept = cJSON_AddNumberToObject(peak, dt_category_name((enum dt_category)c), (double)memory->peak_bytes[c]) != NULL;
     return kept;
 }
 
@@ -39,8 +39,9 @@ static dt_status add_check(cJSON *array, const struct experiment *e, const struc
     bool kept = cJSON_AddStringToObject(object, "config_hash", e->hash) &&
                 cJSON_AddNumberToObject(object, "parameters", (double)check->parameters) &&
                 cJSON_AddNumberToObject(object, "tokens_per_step", (double)check->tokens_per_step) &&
-                cJSON_AddNumberToObject(object, "flops_per_step", check->flops_per_step) && add_usage(object, check) &&
-                add_notes(object, check);
+                cJSON_AddNumberToObject(object, "flops_per_step", check->flops_per_step) &&
+                add_usage(object, "predicted_peak_bytes", check->rank, &check->usage.device) &&
+                add_usage(object, "predicted_host_peak_bytes", check->host_rank, &check->usage.host) && add_notes(object, check);
     return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
 }
 

@@ -25,13 +25,14 @@ static dt_status parse_options(int argc, char **argv, struct config_arguments *c
     printf("Usage: dtbench check [OPTION]... FILE\n\n"
            "Reads a config as 'dtbench run' does and prints its experiments, completed with defaults: the model's parameters, the tokens\n"
            "and floating-point operations of a step over all ranks, and the memory that the rank with the most will need at its peak,\n"
-           "by category. Categories have their peaks at different times, so 'total' is less than their sum. Needs no device, MPI or GPU,\n"
-           "whatever the config asks for. A config that is wrong gives one line and exit code 3.\n\nOptions\n");
+           "by category. Categories have their peaks at different times, so 'total' is less than their sum. 'host' is host memory, where an\n"
+           "experiment offloads to it. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line and\n"
+           "exit code 3.\n\nOptions\n");
     options_print(rows, stdout);
     return DT_OK;
 }
 
-static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes)
+static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes, bool host)
 {
     static const char *const names[DT_CATEGORY_COUNT] = {[DT_PARAMETERS] = "params", [DT_GRADIENTS] = "grads",    [DT_OPTIMIZER] = "optim",
                                                          [DT_ACTIVATIONS] = "activ", [DT_COMMUNICATION] = "comm", [DT_WORKSPACE] = "work"};
@@ -53,6 +54,9 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     }
     snprintf(title, sizeof title, "total\n%s", bytes);
     table_column(t, TABLE_RIGHT, title);
+    snprintf(title, sizeof title, "host\n%s", bytes);
+    if (host)
+        table_column(t, TABLE_RIGHT, title);
 }
 
 static void number_cell(struct table *table, double value)
@@ -62,7 +66,7 @@ static void number_cell(struct table *table, double value)
 }
 
 static void add_row(struct table *t, const struct experiment_columns *columns, const struct experiment *e, const struct check *check,
-                    const struct unit *flops, const struct unit *bytes)
+                    const struct unit *flops, const struct unit *bytes, bool host)
 {
     char text[FORMAT_BYTES], value[VALUE_BYTES];
     if (columns->names_differ)
@@ -80,6 +84,8 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
         number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
     number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
+    if (host)
+        number_cell(t, (double)check->usage.host.peak_total_bytes / bytes->size);
 }
 
 /* A note that holds for several experiments is said once. */
@@ -117,18 +123,20 @@ static dt_status print_table(const struct experiment *experiments, const struct 
 {
     struct experiment_columns columns;
     double most_flops = 0, most_bytes = 0;
+    bool host = false; /* a column only where something is offloaded */
     for (int i = 0; i < count; i++) {
         most_flops = fmax(most_flops, checks[i].flops_per_step);
         most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
+        host |= checks[i].usage.host.peak_total_bytes > 0;
     }
     struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes);
     experiment_columns_find(experiments, count, &columns);
     struct table *table = table_create();
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
-    add_columns(table, &columns, flops.name, bytes.name);
+    add_columns(table, &columns, flops.name, bytes.name, host);
     for (int i = 0; i < count; i++)
-        add_row(table, &columns, &experiments[i], &checks[i], &flops, &bytes);
+        add_row(table, &columns, &experiments[i], &checks[i], &flops, &bytes, host);
     if (!columns.models_differ && !columns.names_differ)
         print_heading(&experiments[0]);
     dt_status status = table_print(table, stdout);

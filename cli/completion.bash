@@ -28,7 +28,8 @@ _dtbench() {
             model.vocab_size= model.block_size= model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks=
             pipeline.order= fsdp.unit= ddp.bucket_mib= tensor.size= activation= activation_blocks= parameter_offload= optimizer.name=
             optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup=
-            steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= threads= cluster= profile="
+            steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= host_memory_limit_gib=
+            threads= cluster= profile="
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         compopt -o nospace 2>/dev/null
         return

@@ -37,7 +37,8 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
     struct dt_device_options device = {.memory_limit_bytes = e->memory_limit_bytes,
                                        .threads = e->threads,
                                        .local_rank = place->local_rank,
-                                       .local_size = place->local_size};
+                                       .local_size = place->local_size,
+                                       .host_memory_limit_bytes = e->host_memory_limit_bytes};
     struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s};
     *out = (struct execution){0};
     DT_TRY(execute_device_kind(e, &kind));

@@ -10,19 +10,21 @@ enum { GREEN = 32, RED = 31, YELLOW = 33 };
 
 struct units {
     struct unit step, exposed, bytes;
+    bool host; /* some experiment has bytes in host memory: a column for them */
 };
 
 static struct units choose_units(const struct sweep *s)
 {
-    double step = 0, exposed = 0, bytes = 0;
+    double step = 0, exposed = 0, bytes = 0, host = 0;
     for (int i = 0; i < s->count; i++) {
         if (!s->outcomes[i].run)
             continue;
         step = fmax(step, s->outcomes[i].metrics.step_s.median);
         exposed = fmax(exposed, s->outcomes[i].metrics.exposed_comm_s);
         bytes = fmax(bytes, s->outcomes[i].metrics.peak_bytes);
+        host = fmax(host, s->outcomes[i].metrics.host_peak_bytes);
     }
-    return (struct units){unit_for_seconds(step), unit_for_seconds(exposed), unit_for_bytes(bytes)};
+    return (struct units){unit_for_seconds(step), unit_for_seconds(exposed), unit_for_bytes(bytes), host > 0};
 }
 
 static void unit_column(struct table *table, const char *what, const char *unit)
@@ -45,6 +47,8 @@ static void add_columns(struct table *t, const struct sweep *s, const struct uni
     unit_column(t, "step", units->step.name);
     unit_column(t, "cv", "%");
     unit_column(t, "peak", units->bytes.name);
+    if (units->host)
+        unit_column(t, "host", units->bytes.name);
     unit_column(t, "exposed", units->exposed.name);
     unit_column(t, "ACO", "ms/sample");
     unit_column(t, "loss", "first");
@@ -98,6 +102,8 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     number_cell(t, m->step_s.median / units->step.size * unknown);
     number_cell(t, m->step_s.cv * 100 * unknown);
     number_cell(t, m->peak_bytes / units->bytes.size * unknown);
+    if (units->host)
+        number_cell(t, m->host_peak_bytes / units->bytes.size * unknown);
     number_cell(t, m->exposed_comm_s / units->exposed.size * unknown);
     number_cell(t, m->aco_ms_per_sample * unknown);
     loss_cell(t, m->first_loss * unknown);

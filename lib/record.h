@@ -35,7 +35,8 @@ struct dt_record {
     double forward_s, backward_s, optimizer_s, exposed_comm_s; /* per step, medians */
     double aco_ms_per_sample;
     double startup_s, wall_s;  /* until the first step; all of it, with starting and ending the ranks, and --verify's reference */
-    const struct dt_memory_usage *ranks; /* [rank_count] peaks by rank; "peak_bytes" holds the highest rank's of each category */
+    const struct dt_memory_usage *ranks; /* [rank_count] peaks by rank; "peak_bytes" and "host_peak_bytes" hold the highest rank's of each
+                                          * category */
     const uint64_t *rss_peak_bytes;      /* [rank_count] or NULL; 0 where unknown */
     int rank_count;
     const char *verification;            /* "passed", "failed"; NULL: not asked for */

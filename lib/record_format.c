@@ -58,18 +58,24 @@ static bool add_usage(cJSON *object, const struct dt_memory_bytes *usage)
     return done;
 }
 
-static bool add_peaks(cJSON *metrics, const struct dt_record *record)
+static const struct dt_memory_bytes *memory_of(const struct dt_record *record, int rank, bool on_host)
+{
+    return on_host ? &record->ranks[rank].host : &record->ranks[rank].device;
+}
+
+/* One memory's peaks, the highest rank's and each rank's. */
+static bool add_peaks(cJSON *metrics, const char *key, const struct dt_record *record, bool on_host)
 {
     struct dt_memory_bytes highest = {0};
     for (int r = 0; r < record->rank_count; r++) {
-        const struct dt_memory_bytes *rank = &record->ranks[r].device;
+        const struct dt_memory_bytes *rank = memory_of(record, r, on_host);
         if (rank->peak_total_bytes > highest.peak_total_bytes)
             highest.peak_total_bytes = rank->peak_total_bytes;
         for (int c = 0; c < DT_CATEGORY_COUNT; c++)
             if (rank->peak_bytes[c] > highest.peak_bytes[c])
                 highest.peak_bytes[c] = rank->peak_bytes[c];
     }
-    cJSON *peaks = cJSON_AddObjectToObject(metrics, "peak_bytes");
+    cJSON *peaks = cJSON_AddObjectToObject(metrics, key);
     if (!peaks || !add_usage(peaks, record->rank_count > 0 ? &highest : NULL))
         return false;
     cJSON *ranks = cJSON_AddArrayToObject(peaks, "per_rank");
@@ -79,7 +85,8 @@ static bool add_peaks(cJSON *metrics, const struct dt_record *record)
         if (!rank)
             return false;
         cJSON_AddItemToArray(ranks, rank);
-        if (!add_number(rank, "rank", r) || !add_usage(rank, &record->ranks[r].device) || !add_number(rank, "process_rss", rss))
+        if (!add_number(rank, "rank", r) || !add_usage(rank, memory_of(record, r, on_host)) ||
+            !(on_host || add_number(rank, "process_rss", rss)))
             return false;
     }
     return ranks;
@@ -93,7 +100,8 @@ static bool add_metrics(cJSON *root, const struct dt_record *record)
            add_text(m, "flops_formula", record->flops_formula) && add_number(m, "forward_s", record->forward_s) &&
            add_number(m, "backward_s", record->backward_s) && add_number(m, "optimizer_s", record->optimizer_s) &&
            add_number(m, "exposed_comm_s", record->exposed_comm_s) && add_number(m, "aco_ms_per_sample", record->aco_ms_per_sample) &&
-           add_number(m, "startup_s", record->startup_s) && add_number(m, "wall_s", record->wall_s) && add_peaks(m, record);
+           add_number(m, "startup_s", record->startup_s) && add_number(m, "wall_s", record->wall_s) &&
+           add_peaks(m, "peak_bytes", record, false) && add_peaks(m, "host_peak_bytes", record, true);
 }
 
 static bool add_verification(cJSON *root, const struct dt_record *record)

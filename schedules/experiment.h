@@ -56,6 +56,8 @@ struct experiment {
     } timeout;
     double memory_limit_gib;     /* as in the JSON */
     uint64_t memory_limit_bytes; /* of it; 0: the device's own */
+    double host_memory_limit_gib; /* as in the JSON */
+    uint64_t host_memory_limit_bytes; /* of it; 0: the machine's */
     int threads;                 /* cpu; 0: processors / ranks of the machine */
     char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" when none */
     char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */

@@ -136,5 +136,6 @@ dt_status experiment_resolve(struct experiment *e, const bool *given, const char
     if (e->fsdp.unit != GPT_UNIT_BLOCK && e->fsdp.unit != GPT_UNIT_LINEAR) /* "auto" is the table's alone */
         e->fsdp.unit = (double)gpt_parameter_count(&e->model) < FSDP_LINEAR_FROM ? GPT_UNIT_BLOCK : GPT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
+    e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
     return set_hash(e);
 }

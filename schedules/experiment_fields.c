@@ -154,6 +154,8 @@ static const struct dt_field fields[] = {
      .description = "Seconds that one step, or one wait for a peer, may take; 0: no limit."},
     {"memory_limit_gib", DT_FIELD_NUMBER, AT(memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
      .description = "Memory of each rank's device, in GiB, where less than the device has, or where it has none of its own; 0: no limit."},
+    {"host_memory_limit_gib", DT_FIELD_NUMBER, AT(host_memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
+     .description = "Host memory that each rank may use for what is offloaded to it, in GiB; 0: no limit but the machine's."},
     {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0",
      .description = "cpu: threads of a rank; 0: the machine's processors divided by its ranks."},
     {"cluster", DT_FIELD_STRING, AT(cluster), .min = 1, .max = 127, .description = "sim: file that describes the cluster."},

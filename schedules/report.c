@@ -135,11 +135,14 @@ dt_status report_measure(const struct report *report, const struct experiment *e
          * did nothing but wait for communication, so no second run is needed. */
         .aco_ms_per_sample = result->phase_s[TIMELINE_EXPOSED] * 1000 / e->batch_size,
         .peak_bytes = NAN,
+        .host_peak_bytes = NAN,
         .first_loss = result->losses_done > 0 ? result->losses[0] : NAN,
         .last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN,
     };
-    for (int i = 0; i < known_ranks(result); i++)
+    for (int i = 0; i < known_ranks(result); i++) {
         out->peak_bytes = fmax(out->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
+        out->host_peak_bytes = fmax(out->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
+    }
     return DT_OK;
 }
 

@@ -59,7 +59,7 @@ struct report_metrics {
     double mfu;                         /* of the device's peak, which nobody knows of a cpu */
     double exposed_comm_s;              /* mean of the ranks */
     double aco_ms_per_sample;           /* see report.c */
-    double peak_bytes;                  /* the highest rank's */
+    double peak_bytes, host_peak_bytes; /* the highest rank's */
     double first_loss, last_loss;
 };
 

@@ -17,17 +17,23 @@ static bool add_numbers(cJSON *object, const char *key, const double *values, in
     return kept;
 }
 
+static bool add_memory(cJSON *object, const char *total, const char *peaks, const struct dt_memory_bytes *memory)
+{
+    double values[DT_CATEGORY_COUNT];
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        values[c] = (double)memory->peak_bytes[c];
+    return cJSON_AddNumberToObject(object, total, (double)memory->peak_total_bytes) &&
+           add_numbers(object, peaks, values, DT_CATEGORY_COUNT);
+}
+
 static bool add_rank(cJSON *array, const struct trainer_rank *rank)
 {
-    double peaks[DT_CATEGORY_COUNT];
     cJSON *object = cJSON_CreateObject();
     if (!cJSON_AddItemToArray(array, object))
         return false;
-    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        peaks[c] = (double)rank->memory.device.peak_bytes[c];
-    return cJSON_AddNumberToObject(object, "total", (double)rank->memory.device.peak_total_bytes) &&
-           cJSON_AddNumberToObject(object, "resident", (double)rank->rss_peak_bytes) &&
-           add_numbers(object, "peaks", peaks, DT_CATEGORY_COUNT);
+    return add_memory(object, "total", "peaks", &rank->memory.device) &&
+           add_memory(object, "host_total", "host_peaks", &rank->memory.host) &&
+           cJSON_AddNumberToObject(object, "resident", (double)rank->rss_peak_bytes);
 }
 
 static cJSON *make_object(const struct report *report)
@@ -93,17 +99,22 @@ static void read_text(const cJSON *object, const char *key, char *out, size_t ou
     snprintf(out, out_bytes, "%s", text ? text : "");
 }
 
-static bool read_rank(const cJSON *object, struct trainer_rank *out)
+static bool read_memory(const cJSON *object, const char *total, const char *peaks, struct dt_memory_bytes *out)
 {
     int count = 0;
-    double *peaks = read_numbers(object, "peaks", &count);
-    bool complete = peaks && count == DT_CATEGORY_COUNT;
+    double *values = read_numbers(object, peaks, &count);
+    bool complete = values && count == DT_CATEGORY_COUNT;
     for (int c = 0; complete && c < count; c++)
-        out->memory.device.peak_bytes[c] = peaks[c] > 0 ? (uint64_t)peaks[c] : 0;
-    free(peaks);
-    out->memory.device.peak_total_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "total"));
-    out->rss_peak_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "resident"));
+        out->peak_bytes[c] = values[c] > 0 ? (uint64_t)values[c] : 0;
+    free(values);
+    out->peak_total_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, total));
     return complete;
+}
+
+static bool read_rank(const cJSON *object, struct trainer_rank *out)
+{
+    out->rss_peak_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "resident"));
+    return read_memory(object, "total", "peaks", &out->memory.device) && read_memory(object, "host_total", "host_peaks", &out->memory.host);
 }
 
 static bool read_result(const cJSON *object, struct trainer_result *out)

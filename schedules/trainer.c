@@ -46,9 +46,17 @@ dt_status trainer_predict_memory(const struct experiment *experiment, int rank, 
 
 struct demand {
     char host[64];
-    uint64_t bytes;
+    uint64_t bytes, offloaded_bytes; /* on the device, and in host memory */
     int status;
 };
+
+static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, const char *memory, const char *limit)
+{
+    if (limit_bytes == 0 || bytes <= limit_bytes)
+        return DT_OK;
+    return dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB%s and the %smemory limit is %.3f GiB", rank, (double)bytes / 0x1p30, memory, limit,
+                   (double)limit_bytes / 0x1p30);
+}
 
 /* All ranks learn together whether every one of them fits, before anything large is allocated: a rank that ran out in the middle of a step
  * would leave the others waiting in a collective. Without a limit in the config, the ranks of a machine share its memory. */
@@ -67,17 +75,17 @@ static dt_status agree_on_memory(const struct experiment *e, const struct dt_dev
     gethostname(mine.host, sizeof mine.host - 1);
     mine.status = trainer_predict_memory(e, rank, &usage);
     mine.bytes = usage.device.peak_total_bytes;
+    mine.offloaded_bytes = usage.host.peak_total_bytes;
 
     dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
     uint64_t host_bytes = 0;
     for (int i = 0; status == DT_OK && i < size; i++) {
         if (strcmp(all[i].host, mine.host) == 0)
-            host_bytes += all[i].bytes;
+            host_bytes += all[i].bytes + all[i].offloaded_bytes;
         if (all[i].status < 0)
             status = i == rank ? mine.status : dt_fail(all[i].status, "rank %d could not be laid out", i);
-        else if (e->memory_limit_bytes && all[i].bytes > e->memory_limit_bytes)
-            status = dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB and the memory limit is %.3f GiB", i, (double)all[i].bytes / 0x1p30,
-                             (double)e->memory_limit_bytes / 0x1p30);
+        else if ((status = check_limit(i, all[i].bytes, e->memory_limit_bytes, "", "")) == DT_OK)
+            status = check_limit(i, all[i].offloaded_bytes, e->host_memory_limit_bytes, " of host memory", "host ");
     }
     free(all);
     if (status == DT_OK && info.memory_bytes && host_bytes > info.memory_bytes)

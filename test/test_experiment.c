@@ -101,9 +101,8 @@ static void refuses_combinations(void)
          "another paradigm"},
         {"[]",
          "t: an object with name, device, world_size, paradigm, batch_size, micro_batches, model, pipeline, fsdp, ddp, tensor, activation, "
-         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, threads, cluster, "
-         "profile is wanted, "
-         "not []"},
+         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, "
+         "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -239,6 +239,9 @@ static void formats_a_record(void)
     const uint64_t rss[] = {0, 123456};
     ranks[0].device.peak_bytes[DT_PARAMETERS] = 300;
     ranks[1].device.peak_bytes[DT_PARAMETERS] = 400;
+    ranks[0].host.peak_total_bytes = 60;
+    ranks[1].host.peak_total_bytes = 90;
+    ranks[1].host.peak_bytes[DT_OPTIMIZER] = 80;
     struct dt_record record;
     char *line;
     struct cJSON *root;
@@ -268,6 +271,11 @@ static void formats_a_record(void)
     const cJSON *rank = cJSON_GetArrayItem(at(peaks, "per_rank"), 1);
     CHECK(at(rank, "total")->valuedouble == 500 && at(rank, "process_rss")->valuedouble == 123456);
     CHECK(cJSON_IsNull(at(cJSON_GetArrayItem(at(peaks, "per_rank"), 0), "process_rss")));
+    CHECK(cJSON_GetObjectItem(rank, "rank")->valuedouble == 1);
+    const cJSON *host = at(metrics, "host_peak_bytes");
+    CHECK(at(host, "total")->valuedouble == 90 && at(host, "optimizer")->valuedouble == 80 && at(host, "parameters")->valuedouble == 0);
+    rank = cJSON_GetArrayItem(at(host, "per_rank"), 0);
+    CHECK(at(rank, "total")->valuedouble == 60 && !cJSON_GetObjectItem(rank, "process_rss"));
     dt_json_destroy(root);
     free(line);
 

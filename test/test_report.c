@@ -37,6 +37,8 @@ static void fill(struct report *report)
     for (int i = 0; i < 2; i++) {
         r->ranks[i].memory.device.peak_total_bytes = 1000 + (uint64_t)i;
         r->ranks[i].memory.device.peak_bytes[DT_GRADIENTS] = 256;
+        r->ranks[i].memory.host.peak_total_bytes = 700 - (uint64_t)i;
+        r->ranks[i].memory.host.peak_bytes[DT_OPTIMIZER] = 512;
         r->ranks[i].rss_peak_bytes = 5000;
     }
     strcpy(report->device, "cpu");
@@ -58,6 +60,7 @@ static void test_metrics(void)
     CHECK(fabs(m.tflops_per_gpu / (gpt_step_flops(&e->model, 4 * 256) / 2e12) - 1) < 1e-12, "%g TFLOP/s", m.tflops_per_gpu);
     CHECK(isnan(m.mfu), "a cpu's peak is unknown");
     CHECK(m.aco_ms_per_sample == 0.5 * 1000 / 4, "ACO %g", m.aco_ms_per_sample);
+    CHECK(m.host_peak_bytes == 700, "host peak %g", m.host_peak_bytes);
     CHECK(m.peak_bytes == 1001 && m.first_loss == 10.8 && isnan(m.last_loss), "peak %g", m.peak_bytes);
     report_finish(&report);
 
@@ -79,6 +82,7 @@ static void test_through_json(void)
     CHECK(after.result.losses_done == 4 && after.result.losses[2] == 1.0 / 3 && isnan(after.result.losses[3]), "losses");
     CHECK(after.result.steps_done == 3 && after.result.step_s[1] == 3 && after.result.startup_s == 0.25, "steps");
     CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
+    CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
     CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
     CHECK(report_read(&after, "{\"losses\": []}") == DT_ERR_INVALID, "half a result is none");
