@@ -123,6 +123,21 @@ static dt_status cost_add(struct gpt_kernels *k, struct dt_stream *stream, void 
     return DT_OK;
 }
 
+static dt_status cost_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+{
+    return DT_OK;
+}
+
+static dt_status cost_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+{
+    return DT_OK;
+}
+
+static dt_status cost_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
+{
+    return DT_OK;
+}
+
 const struct gpt_kernel_table gpt_kernels_cost = {
     .name = "cost",
     .create = cost_create,
@@ -147,4 +162,7 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .sgd = cost_sgd,
     .adam = cost_adam,
     .add = cost_add,
+    .sgd_host = cost_sgd_host,
+    .adam_host = cost_adam_host,
+    .add_host = cost_add_host,
 };
