@@ -51,13 +51,15 @@ struct gpt_cost_profile {
 
     /* Matrix products: time = flops / (the GPU's peak * efficiency). See gpt_cost_gemm_s. */
     struct {
-        double peak_fraction;                            /* of a large, aligned product */
-        double half_k;                                   /* inner dimension at which half of that is reached */
-        double tile_rows, tile_columns;                  /* of the output, computed by one multiprocessor at a time; 0: no quantisation */
-        double least_fill;                               /* split products keep at least this share of the multiprocessors busy */
-        double aligned_elems;                            /* rows of operands whose length is a multiple of this run at full speed */
+        double peak_fraction;           /* of a large, aligned product */
+        double half_k;                  /* inner dimension at which half of that is reached */
+        double tile_rows, tile_columns; /* of the output, computed by one multiprocessor at a time; 0: no quantisation */
+        double multiprocessors;         /* of the GPU; 0: no quantisation */
+        double least_fill;              /* split products keep at least this share of the multiprocessors busy */
+        int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
         double half_aligned, quarter_aligned, unaligned; /* factors where only a half, a quarter of it, or neither divides the length */
-        int qkv_products;                                /* 1: q, k and v in one product, as dtbench; 3: one after the other */
+        double fused_attention; /* time of fused products over that of whole squares: less for causality, more for efficiency */
+        int qkv_products;       /* 1: q, k and v in one product, as dtbench; 3: one after the other */
     } gemm;
     double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
     double kernel_s;           /* what the shortest kernel takes on the device */

@@ -11,3 +11,8 @@ const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
     dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": this build has no kernels for it; use \"cpu\" or \"sim\"", device_kind);
     return NULL;
 }
+
+size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)
+{
+    return 0;
+}

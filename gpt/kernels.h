@@ -8,6 +8,7 @@
 #ifndef GPT_KERNELS_H
 #define GPT_KERNELS_H
 
+#include "gpt/layout.h"
 #include "gpt/model.h"
 #include "lib/device.h"
 
@@ -181,12 +182,8 @@ struct gpt_kernel_table {
     dt_status (*adam)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
     /* to[i] += from[i] */
     dt_status (*add)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
-
-    /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does the
-     * work, in `stream`'s order like any other. A stream of its own lets it go on beside the device's kernels and the copies. */
-    dt_status (*sgd_host)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);
-    dt_status (*adam_host)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
-    dt_status (*add_host)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
+    /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what stage.c does: 0 but for a simulated framework. */
+    size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
 };
 
 /* The table for a device of this kind ("cpu", "sim"); NULL, with dt_fail's text, when this build has none. */
@@ -195,6 +192,9 @@ const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind);
 /* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
  * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
 bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
+
+/* kept_bytes of the kernels that are dtbench's own. */
+size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
 
 extern const struct gpt_kernel_table gpt_kernels_cpu;  /* kernels_cpu.c, or kernels_cpu_none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;

@@ -1,18 +1,24 @@
-/* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. */
+/* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device
+ * has costs (lib/device_sim.h), each adds the work that it would be to the program that is recorded. */
+#include "gpt/cost.h"
 #include "gpt/kernels.h"
+#include "lib/device_sim.h"
 
 #include <stdlib.h>
 
 struct gpt_kernels {
     const struct gpt_model *model;
+    const struct gpt_costs *costs; /* NULL: nothing costs anything */
+    double element_bytes;
 };
 
 static dt_status cost_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
 {
+    const struct dt_sim_device *described = dt_sim_device_of(device);
     *out = malloc(sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "kernels of the sim device: no memory");
-    (*out)->model = model;
+    **out = (struct gpt_kernels){model, described ? described->costs : NULL, (double)dt_dtype_bytes(model->dtype)};
     return DT_OK;
 }
 
@@ -21,10 +27,57 @@ static void cost_destroy(struct gpt_kernels *kernels)
     free(kernels);
 }
 
+/* ---- what a kernel adds to the program ---- */
+
+/* `launches` kernels that take `seconds` together. */
+static dt_status work(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double launches, double seconds)
+{
+    return dt_sim_work(stream, launches * k->costs->profile.host.launch_s, seconds, gpt_kernel_kind_name(kind));
+}
+
+/* A kernel that only moves memory: its passes over elems, and its other passes over other_elems. */
+static dt_status pass(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double elems, double other_elems)
+{
+    if (!k->costs)
+        return DT_OK;
+    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    double bytes = (cost->passes * elems + cost->other_passes * other_elems) * k->element_bytes;
+    return work(k, stream, kind, cost->launches, gpt_cost_memory_s(k->costs, cost->launches, bytes));
+}
+
+/* Elements of the residual stream of `samples` samples. */
+static double stream_elems(const struct gpt_kernels *k, size_t samples)
+{
+    return (double)samples * k->model->block_size * k->model->hidden;
+}
+
+static double product_s(const struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
+{
+    return gpt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
+}
+
+/* One of the three products around a weight [out, in]: the seconds of one of `parts` equal pieces, and what the profile adds around it. */
+static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, double piece_s,
+                         int parts, double elems)
+{
+    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    double bytes = (cost->passes * elems + cost->other_passes * (double)out * (double)in) * k->element_bytes;
+    double beside_s = bytes > 0 ? gpt_cost_memory_s(k->costs, 0, bytes) : 0;
+    return work(k, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
+}
+
+/* In how many products the stack makes one of dtbench's: q, k and v may be three. */
+static int parts_of(const struct gpt_kernels *k, size_t out, size_t in)
+{
+    return in == (size_t)k->model->hidden && out == 3 * in ? k->costs->profile.gemm.qkv_products : 1;
+}
+
+/* ---- the kernels ---- */
+
 static dt_status cost_init_normal(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed,
                                   uint32_t tensor_id, uint64_t first_element, float standard_deviation)
 {
-    return DT_OK;
+    return DT_OK; /* before the first step: nobody asks how long it takes */
 }
 
 static dt_status cost_fill(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
@@ -35,107 +88,146 @@ static dt_status cost_fill(struct gpt_kernels *k, struct dt_stream *stream, void
 static dt_status cost_tokens(struct gpt_kernels *k, struct dt_stream *stream, int32_t *inputs, int32_t *targets, size_t samples,
                              uint64_t seed, uint32_t first_sample)
 {
-    return DT_OK;
+    return DT_OK; /* small, and a trainer has them ready */
 }
 
 static dt_status cost_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_EMBEDDING, stream_elems(k, a->samples), 0);
 }
 
 static dt_status cost_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
 {
-    return DT_OK;
+    double tables = ((double)k->model->vocab_size + k->model->block_size) * k->model->hidden;
+    return pass(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, stream_elems(k, a->samples), tables);
 }
 
 static dt_status cost_layer_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_LAYER_NORM, (double)a->rows * (double)a->d, 0);
 }
 
 static dt_status cost_layer_norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, (double)a->rows * (double)a->d, 0);
 }
 
 static dt_status cost_linear(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a)
 {
-    return DT_OK;
+    if (!k->costs)
+        return DT_OK;
+    int parts = parts_of(k, a->out, a->in);
+    size_t out = a->out / (size_t)parts;
+    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, product_s(k, 1, a->rows, out, a->in, a->in, out), parts,
+                   (double)a->rows * (double)a->out);
 }
 
 static dt_status cost_linear_input_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a)
 {
-    return DT_OK;
+    if (!k->costs)
+        return DT_OK;
+    int parts = parts_of(k, a->out, a->in);
+    size_t out = a->out / (size_t)parts;
+    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, product_s(k, 1, a->rows, a->in, out, out, a->in), parts,
+                   (double)a->rows * (double)a->in);
 }
 
 static dt_status cost_linear_weight_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a)
 {
-    return DT_OK;
+    if (!k->costs)
+        return DT_OK;
+    int parts = parts_of(k, a->out, a->in);
+    size_t out = a->out / (size_t)parts;
+    return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, product_s(k, 1, out, a->in, a->rows, out, a->in), parts,
+                   (double)a->rows * (double)a->out);
 }
 
 static dt_status cost_gelu(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_GELU, (double)count, 0);
 }
 
 static dt_status cost_gelu_gradient(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_GELU_GRADIENT, (double)count, 0);
+}
+
+/* Of each head `squares` products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
+ * out what the causal mask hides. */
+static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, int to_square,
+                           int from_square)
+{
+    if (!k->costs)
+        return DT_OK;
+    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    const struct gpt_model *model = k->model;
+    size_t T = (size_t)model->block_size, width = (size_t)(model->hidden / model->heads);
+    double batch = (double)samples * model->heads, square = batch * (double)T * (double)T;
+    bool fused = model->attention == GPT_ATTENTION_FUSED;
+    double products_s =
+        to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
+    double bytes = (cost->passes * stream_elems(k, samples) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
+    double launches = fused ? 1 : cost->launches;
+    return work(k, stream, kind, launches,
+                products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
 }
 
 static dt_status cost_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a)
 {
-    return DT_OK;
+    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, 1, 1);
 }
 
+/* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static dt_status cost_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a)
 {
-    return DT_OK;
+    bool fused = k->model->attention == GPT_ATTENTION_FUSED;
+    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, fused ? 2 : 1, 3);
 }
 
 static dt_status cost_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, stream_elems(k, a->samples), 0);
 }
 
 static dt_status cost_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, stream_elems(k, a->samples), 0);
 }
 
 static dt_status cost_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_LOSS, (double)a->rows * k->model->vocab_size, 0);
+}
+
+/* other_bytes: state that has not the model's dtype. */
+static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count, double other_bytes)
+{
+    if (!k->costs)
+        return DT_OK;
+    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    double tensors = k->costs->profile.optimizer_fused ? 1 : gpt_cost_tensors(k->model, (double)count);
+    double bytes = (cost->passes * k->element_bytes + other_bytes) * (double)count;
+    return work(k, stream, kind, cost->launches * tensors, gpt_cost_memory_s(k->costs, cost->launches * tensors, bytes));
 }
 
 static dt_status cost_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
 {
-    return DT_OK;
+    return update(k, stream, GPT_KERNEL_SGD, a->count, 0);
 }
 
 static dt_status cost_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
 {
-    return DT_OK;
+    return update(k, stream, GPT_KERNEL_ADAM, a->count, 3 * 2 * sizeof(float)); /* moments and master, read and written */
 }
 
 static dt_status cost_add(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
 {
-    return DT_OK;
+    return pass(k, stream, GPT_KERNEL_ADD, (double)count, 0);
 }
 
-static dt_status cost_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+static size_t cost_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)
 {
-    return DT_OK;
-}
-
-static dt_status cost_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
-{
-    return DT_OK;
-}
-
-static dt_status cost_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
-{
-    return DT_OK;
+    return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples) : 0;
 }
 
 const struct gpt_kernel_table gpt_kernels_cost = {
@@ -162,7 +254,5 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .sgd = cost_sgd,
     .adam = cost_adam,
     .add = cost_add,
-    .sgd_host = cost_sgd_host,
-    .adam_host = cost_adam_host,
-    .add_host = cost_add_host,
+    .kept_bytes = cost_kept_bytes,
 };

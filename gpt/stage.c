@@ -56,6 +56,13 @@ static void take(struct dt_buffer *to, struct dt_buffer *from)
     *from = (struct dt_buffer){0};
 }
 
+/* What a simulated framework keeps of this layer on top. Goes when the layer's own buffers go. */
+static dt_status keep_framework(const struct turn *t)
+{
+    size_t bytes = t->k->kept_bytes(t->stage->kernels, t->layer->kind, t->stash->samples);
+    return dt_alloc(t->stream, DT_ACTIVATIONS, bytes, &t->kept->framework);
+}
+
 /* ---- pieces that several layers share ---- */
 
 /* normed [M, d] = norm(kept->input). Backward calls it again: the output of a norm is cheaper to make twice than to keep. */
@@ -221,6 +228,7 @@ static dt_status attention_forward(const struct turn *t)
     else
         DT_TRY(dt_alloc(t->stream, DT_ACTIVATIONS, samples * heads * T * T * t->element_bytes, &t->kept->weights));
     DT_TRY(allocate(t, DT_ACTIVATIONS, t->d, &t->kept->mixed));
+    DT_TRY(keep_framework(t));
     struct gpt_attention_forward a = {
         .qkv = t->kept->qkv.data,
         .out = t->kept->mixed.data,
@@ -263,6 +271,7 @@ static dt_status attention_backward(const struct turn *t)
     dt_free(t->stream, &t->kept->qkv);
     dt_free(t->stream, &t->kept->lse);
     dt_free(t->stream, &t->kept->weights);
+    dt_free(t->stream, &t->kept->framework);
 
     return backward_through_norm(t, &dqkv, "q.weight", "q.bias", 3 * t->d);
 }
@@ -276,6 +285,7 @@ static dt_status mlp_up_forward(const struct turn *t)
     DT_TRY(allocate(t, DT_WORKSPACE, t->d, &normed));
     DT_TRY(norm(t, normed.data));
     DT_TRY(allocate(t, DT_ACTIVATIONS, 4 * t->d, &t->kept->hidden));
+    DT_TRY(keep_framework(t));
     DT_TRY(linear(t, t->kept->hidden.data, normed.data, "weight", "bias", 4 * t->d, t->d));
     dt_free(t->stream, &normed);
     return DT_OK;
@@ -307,6 +317,7 @@ static dt_status mlp_down_backward(const struct turn *t)
     dt_free(t->stream, &dbranch);
     DT_TRY(t->k->gelu_gradient(t->stage->kernels, t->stream, t->stash->dh.data, up->hidden.data, t->rows * 4 * t->d));
     dt_free(t->stream, &up->hidden);
+    dt_free(t->stream, &up->framework);
     return DT_OK;
 }
 
@@ -355,6 +366,7 @@ static dt_status head_forward(const struct turn *t)
     size_t V = (size_t)t->stage->model->vocab_size;
     take(&t->kept->input, &t->stash->x);
     DT_TRY(allocate(t, DT_ACTIVATIONS, V, &t->kept->logits));
+    DT_TRY(keep_framework(t));
     DT_TRY(linear(t, t->kept->logits.data, t->kept->input.data, "weight", NULL, V, t->d));
     return loss(t, t->kept->logits.data, 0);
 }
@@ -366,6 +378,7 @@ static dt_status head_backward(const struct turn *t)
     DT_TRY(allocate(t, DT_ACTIVATIONS, t->d, &t->stash->dx));
     DT_TRY(linear_input_gradient(t, t->stash->dx.data, t->kept->logits.data, "weight", V, t->d));
     dt_free(t->stream, &t->kept->logits);
+    dt_free(t->stream, &t->kept->framework);
     dt_free(t->stream, &t->kept->input);
     return DT_OK;
 }

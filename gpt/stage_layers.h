@@ -13,6 +13,7 @@ struct gpt_layer_stash {
     struct dt_buffer lse;        /* [samples, heads, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, heads, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, 4d] mlp_up: before GELU */
+    struct dt_buffer framework;  /* attention, mlp_up, head: what a simulated framework keeps beside all this; nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 };
 

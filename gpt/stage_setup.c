@@ -100,7 +100,7 @@ dt_status gpt_stash_create(const struct gpt_stage *stage, struct gpt_stash *out)
 static void free_layer_stash(struct gpt_layer_stash *kept, struct dt_stream *stream)
 {
     struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,   &kept->mixed,
-                               &kept->lse,   &kept->weights, &kept->hidden, &kept->logits};
+                               &kept->lse,   &kept->weights, &kept->hidden, &kept->logits, &kept->framework};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
 }

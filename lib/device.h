@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct dt_device;
+struct dt_sim_device;
 struct dt_stream;
 struct dt_event;
 
@@ -36,6 +37,7 @@ struct dt_device_options {
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
     uint64_t host_memory_limit_bytes; /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
+    const struct dt_sim_device *sim; /* sim: what to record (lib/device_sim.h), copied; NULL: count memory alone */
 };
 
 struct dt_device_info {
