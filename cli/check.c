@@ -52,21 +52,19 @@ static void note_memory(const struct experiment *e, struct check *check)
 
 dt_status check_experiment(const struct experiment *e, struct check *out)
 {
-    /* Replicas are alike, and so are the ranks of a data-parallel group: one pipeline's stages show all there is to see. */
-    int different = training_place_of(e, 0).stages;
     *out = (struct check){
         .parameters = gpt_parameter_count(&e->model),
         .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
     };
     out->flops_per_step = gpt_step_flops(&e->model, out->tokens_per_step);
-    for (int rank = 0; rank < different; rank++) {
+    for (int kind = 0, rank; (rank = training_kind_of_rank(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         DT_TRY(trainer_predict_memory(e, rank, &usage));
-        if (rank == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
+        if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
             out->usage.device = usage.device;
             out->rank = rank;
         }
-        if (rank == 0 || usage.host.peak_total_bytes > out->usage.host.peak_total_bytes) {
+        if (kind == 0 || usage.host.peak_total_bytes > out->usage.host.peak_total_bytes) {
             out->usage.host = usage.host;
             out->host_rank = rank;
         }

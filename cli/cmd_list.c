@@ -35,7 +35,12 @@ static dt_status print_paradigms(void)
         [PARADIGM_NONE] = "one device trains alone",
         [PARADIGM_DDP] = "every rank has the whole model; gradients are averaged in buckets while backward goes on",
         [PARADIGM_PDP] = "pipelines of stages, each rank with a part of the layers; DDP across the pipelines",
-        [PARADIGM_FSDP] = "every rank keeps a shard; parameters are gathered before use and freed after it",
+        [PARADIGM_FSDP] = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
+        [PARADIGM_ZERO1] = "ddp with the optimizer state divided over the ranks",
+        [PARADIGM_ZERO2] = "ddp with gradients and optimizer state divided over the ranks",
+        [PARADIGM_HSDP] = "fsdp inside groups of ranks, a node's say; gradient shards are averaged across the groups",
+        [PARADIGM_DATA_PARALLEL] = "a root sends parameters to all ranks every step, sums their gradients and updates alone",
+        [PARADIGM_PARAMETER_SERVER] = "k ranks own the parameters: they sum the workers' gradients, update and send the result",
     };
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "paradigm");

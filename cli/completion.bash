@@ -30,6 +30,11 @@ _dtbench() {
             optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup=
             steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= host_memory_limit_gib=
             threads= cluster= profile="
+        words="name= device= world_size= paradigm= batch_size= micro_batches= gradient_reduction= model.preset= model.layers=
+            model.heads= model.hidden= model.vocab_size= model.block_size= model.dtype= model.dropout= model.attention= pipeline.stages=
+            pipeline.chunks= pipeline.order= fsdp.unit= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size=
+            activation= parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup=
+            steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= threads= cluster= profile="
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         compopt -o nospace 2>/dev/null
         return

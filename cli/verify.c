@@ -28,7 +28,10 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->threads = 0;
     out->pipeline.stages = out->pipeline.chunks = 1;
     out->fsdp.unit = GPT_UNIT_BLOCK;
+    out->hsdp.shard_size = 0;
     out->ddp.bucket_mib = 25;
+    out->parameter_server.servers = 1;
+    out->gradient_reduction = REDUCTION_LAST;
     return experiment_resolve(out, NULL, "the reference of --verify");
 }
 

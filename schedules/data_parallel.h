@@ -1,6 +1,7 @@
 /* Data-parallel modes: what happens to a parameter group before and after its forward and backward, and at the end of the step.
  *
- * Each mode is one file with a table of hooks (none.c, ddp.c, fsdp.c). It owns the stage's parameters, gradients and optimizer state, and
+ * Each mode is one file with a table of hooks. Those in which every rank holds all parameters (ddp, zero1, zero2, data_parallel,
+ * parameter_server) share replicated.c; fsdp and hsdp share fsdp.c. A mode owns the stage's parameters, gradients and optimizer state, and
  * sets group->params, group->grads and group->accumulate before the group's turn. Hooks queue work and return. */
 #ifndef SCHEDULES_DATA_PARALLEL_H
 #define SCHEDULES_DATA_PARALLEL_H
@@ -21,6 +22,12 @@ struct dp_setup {
     struct timeline *timeline; /* of compute: waits for the network go through timeline_wait */
 };
 
+/* Bytes of `elems` parameters or gradients. */
+static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
+{
+    return elems * dt_dtype_bytes(setup->experiment->model.dtype);
+}
+
 struct data_parallel {
     const struct dp_mode *mode;
     struct dp_setup setup;
@@ -33,6 +40,7 @@ struct dp_moment {
     /* Of the whole step: of this stage's forward passes in forward hooks; of its backward passes in backward hooks and in a recomputation,
      * which belongs to its backward. */
     bool first_micro_batch, last_micro_batch;
+    bool reduce;    /* this backward's gradients, and what earlier ones have left, are to be reduced now; always so in the last */
     bool recompute; /* this forward is made a second time, inside backward: the backward of the same groups comes next */
     /* The group whose turn comes next on this stage, forward or backward, so that a mode can gather ahead: this group itself where its
      * backward follows its forward at once (what was gathered may stay); -1 where end_step does. */
@@ -54,6 +62,6 @@ struct dp_mode {
     dt_status (*end_step)(struct data_parallel *dp, const struct dp_moment *moment);
 };
 
-extern const struct dp_mode dp_none, dp_ddp, dp_fsdp;
+extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_hsdp, dp_data_parallel, dp_parameter_server;
 
 #endif

@@ -11,7 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum paradigm_kind { PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP };
+enum paradigm_kind {
+    PARADIGM_NONE,
+    PARADIGM_DDP,
+    PARADIGM_PDP,
+    PARADIGM_FSDP,
+    PARADIGM_ZERO1,
+    PARADIGM_ZERO2,
+    PARADIGM_HSDP,
+    PARADIGM_DATA_PARALLEL,
+    PARADIGM_PARAMETER_SERVER
+};
+enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
@@ -22,7 +33,8 @@ struct experiment {
     int world_size;     /* all ranks, pipeline stages included; 1 with paradigm none */
     enum paradigm_kind paradigm;
     int batch_size;     /* samples per rank ("per GPU") and step */
-    int micro_batches;  /* gradient accumulation */
+    int micro_batches;  /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */
+    enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     struct gpt_model model;
     struct {
         int stages; /* pdp: ranks in one pipeline, divides world_size */
@@ -33,8 +45,14 @@ struct experiment {
         enum gpt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
     } fsdp;
     struct {
+        int shard_size; /* hsdp: consecutive ranks that share one copy, divides world_size; 0: those of a node */
+    } hsdp;
+    struct {
         double bucket_mib; /* 25 */
     } ddp;
+    struct {
+        int servers; /* parameter_server: ranks that own parameters; at most world_size */
+    } parameter_server;
     struct {
         int size; /* 1: no tensor parallelism in this version */
     } tensor;
@@ -60,6 +78,7 @@ struct experiment {
     uint64_t host_memory_limit_bytes; /* of it; 0: the machine's */
     int threads;                 /* cpu; 0: processors / ranks of the machine */
     char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" when none */
+    int ranks_per_node;          /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
     char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 
@@ -70,5 +89,8 @@ static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
     return (uint64_t)e->world_size * (uint64_t)e->batch_size;
 }
+
+/* Ranks that share one copy of the parameters with hsdp: hsdp.shard_size, or a node's, or all of them where nodes are not equal. */
+int experiment_shard_size(const struct experiment *experiment);
 
 #endif

@@ -92,13 +92,15 @@ static dt_status check_division(const struct experiment *e, const char *where)
     if (e->paradigm == PARADIGM_NONE && e->world_size > 1)
         return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"none\" is one device; use 1, or another paradigm", where,
                        e->world_size);
-    if (e->micro_batches > 1 && e->paradigm == PARADIGM_FSDP)
-        return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d needs another paradigm than \"fsdp\" in this version; use 1", where,
-                       e->micro_batches);
     if (e->micro_batches > e->batch_size)
         return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
     if (e->paradigm == PARADIGM_PDP)
         DT_TRY(check_pipeline(e, where));
+    if (e->paradigm == PARADIGM_HSDP && e->hsdp.shard_size > 0 && e->world_size % e->hsdp.shard_size != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d does not divide world_size %d", where, e->hsdp.shard_size, e->world_size);
+    if (e->paradigm == PARADIGM_PARAMETER_SERVER && e->parameter_server.servers > e->world_size)
+        return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %d", where, e->parameter_server.servers,
+                       e->world_size);
     /* Random tokens and masks are keyed by a 32-bit sample number. */
     uint64_t steps = (uint64_t)e->steps.warmup + (uint64_t)e->steps.timed;
     if ((double)steps * (double)experiment_global_batch(e) >= 0x1p32)

@@ -35,6 +35,12 @@ static const char *attention_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *reduction_choice(int index)
+{
+    static const char *const names[] = {[REDUCTION_LAST] = "last", [REDUCTION_EACH] = "each"};
+    return pick(names, 2, index);
+}
+
 static const char *order_choice(int index)
 {
     return index == 0 ? "gpipe" : NULL;
@@ -65,9 +71,7 @@ static const char *loss_choice(int index)
     return pick(names, 2, index);
 }
 
-static const struct dt_refused_choice refused_paradigms[] = {
-    {"hsdp", "fsdp"}, {"zero1", "ddp"}, {"zero2", "fsdp"}, {"zero3", "fsdp"}, {"data_parallel", "ddp"}, {"parameter_server", "ddp"}, {0},
-};
+static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
 static const struct dt_refused_choice refused_orders[] = {
     {"1f1b", "gpipe"},
     {"interleaved_1f1b", "gpipe"},
@@ -88,10 +92,13 @@ static const struct dt_field fields[] = {
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
      .description = "Ranks (GPUs), pipeline stages included. 1 with paradigm none; a multiple of pipeline.stages with pdp."},
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
-     .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp."},
+     .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp (ZeRO-3), zero1, zero2, hsdp "
+                    "(fsdp within groups, replicas across), data_parallel (a root sends and gathers), parameter_server."},
     {"batch_size", DT_FIELD_INT, AT(batch_size), .min = 1, .max = 65536, .initial = "8", .description = "Samples per rank and step."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
-     .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size; not with fsdp."},
+     .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size."},
+    {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
+     .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 
     {"model.preset", DT_FIELD_STRING, AT(model.preset), .choice = preset_choice,
      .description = "A model of the study's table; instead of layers, heads and hidden."},
@@ -116,9 +123,13 @@ static const struct dt_field fields[] = {
     {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .refused = refused_orders, .initial = "\"gpipe\"",
      .description = "pdp: the order of forward and backward passes."},
     {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"",
-     .description = "What fsdp gathers and frees at a time; auto: block below 80e9 parameters, linear from there."},
+     .description = "What fsdp and hsdp gather and free at a time; auto: block below 80e9 parameters, linear from there."},
+    {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0",
+     .description = "hsdp: consecutive ranks that share one copy of the parameters; divides world_size. 0: the ranks of a node."},
     {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25",
-     .description = "ddp and pdp: gradients that travel together, in MiB."},
+     .description = "Gradients that travel together, in MiB: ddp, pdp, zero1, zero2, data_parallel."},
+    {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
+     .description = "parameter_server: ranks among which the parameters are divided, workers too; at most world_size."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 1, .version_limit = true, .initial = "1",
      .description = "Ranks that share a layer; only 1 in this version."},
     {"activation", DT_FIELD_ENUM, AT(activation), .choice = activation_choice, .refused = refused_activations, .initial = "\"keep\"",

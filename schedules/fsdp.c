@@ -1,29 +1,29 @@
 /* Fully sharded data parallel (ZeRO-3): every rank keeps an even share of each group's parameters, gradients and optimizer state.
  *
  * A group is gathered one group ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
- * the network stream beside the kernels. Shards are padded to the same length, at most size - 1 elements a group.
+ * the network stream beside the kernels.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
+ *         for a short time only and count as communication. Micro-batches that are not reduced leave whole gradients until the last one.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.3 (P_os+g+p);
- *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3.
- * Memory  whole groups and their gradients exist for a short time only and count as communication; the shards as parameters, gradients,
- *         optimizer. */
-#include "schedules/data_parallel.h"
+ *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3. */
+#include "schedules/fsdp.h"
 #include "schedules/optimizer.h"
 
 #include <stdlib.h>
 
 struct fsdp_group {
-    size_t shard_elems;             /* ceil(param_elems / size) */
-    struct dt_buffer params, grads; /* [shard_elems], this rank's share */
+    struct dt_buffer params; /* [share_elems], this rank's share */
+    struct shard_gradients grads;
     struct optimizer *optimizer;
-    struct dt_buffer whole;       /* [size * shard_elems] while gathered */
-    struct dt_buffer whole_grads; /* [size * shard_elems] from backward to the end of the reduce-scatter */
-    struct dt_event *gathered;    /* network: whole is there */
-    struct dt_event *computed;    /* compute: whole_grads is there */
-    struct dt_event *reduced;     /* network: grads is there */
+    struct dt_buffer whole;    /* [size * share_elems] parameters, while gathered */
+    struct dt_event *gathered; /* network: whole is there */
+    struct dt_event *computed; /* compute: the gradients are there */
+    struct dt_event *reduced;  /* network: this rank's share of them is */
 };
 
 struct fsdp {
     struct data_parallel base;
+    struct shard_ranks ranks;
     struct fsdp_group *groups; /* [group_count] */
 };
 
@@ -32,14 +32,14 @@ static struct fsdp *fsdp_of(struct data_parallel *dp)
     return (struct fsdp *)dp;
 }
 
-static enum gpt_unit fsdp_unit(const struct experiment *experiment)
+struct shard_ranks fsdp_ranks(const struct data_parallel *dp)
 {
-    return experiment->fsdp.unit;
+    return ((const struct fsdp *)dp)->ranks;
 }
 
-static size_t bytes_of(const struct data_parallel *dp, size_t elems)
+enum gpt_unit fsdp_unit(const struct experiment *experiment)
 {
-    return elems * dt_dtype_bytes(dp->setup.experiment->model.dtype);
+    return experiment->fsdp.unit;
 }
 
 /* This rank's share of a group, initialised where it lives; the padding behind the last parameter is zero. */
@@ -48,28 +48,26 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     const struct dp_setup *s = &fsdp->base.setup;
     const struct gpt_group *group = &s->stage->groups[g];
     struct fsdp_group *f = &fsdp->groups[g];
-    size_t size = (size_t)dt_comm_size(s->comm), rank = (size_t)dt_comm_rank(s->comm);
-
-    f->shard_elems = (group->param_elems + size - 1) / size;
-    size_t first = rank * f->shard_elems, left = first < group->param_elems ? group->param_elems - first : 0;
-    size_t real = left < f->shard_elems ? left : f->shard_elems, bytes = bytes_of(&fsdp->base, f->shard_elems);
+    struct shard shard = f->grads.shard = shard_of(group->param_elems, fsdp->ranks.within);
+    size_t padding = shard.share_elems - shard.own_elems;
 
     DT_TRY(dt_event_create(s->device, &f->gathered));
     DT_TRY(dt_event_create(s->device, &f->computed));
     DT_TRY(dt_event_create(s->device, &f->reduced));
-    DT_TRY(dt_alloc(s->compute, DT_PARAMETERS, bytes, &f->params));
-    DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, bytes, &f->grads));
-    DT_TRY(optimizer_create(s->experiment, s->stage, f->shard_elems, s->compute, &f->optimizer));
-    if (real < f->shard_elems)
-        DT_TRY(dt_zero(s->compute, (char *)f->params.data + bytes_of(&fsdp->base, real), bytes_of(&fsdp->base, f->shard_elems - real)));
-    DT_TRY(real ? gpt_init_params(s->stage, group, first, real, f->params.data, s->compute) : DT_OK);
+    DT_TRY(dt_alloc(s->compute, DT_PARAMETERS, dp_bytes(s, shard.share_elems), &f->params));
+    DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, shard.share_elems), &f->grads.share));
+    DT_TRY(optimizer_create(s->experiment, s->stage, shard.share_elems, 1, s->compute, &f->optimizer));
+    if (padding)
+        DT_TRY(dt_zero(s->compute, (char *)f->params.data + dp_bytes(s, shard.own_elems), dp_bytes(s, padding)));
+    if (shard.own_elems)
+        DT_TRY(gpt_init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
     /* The first gather, on another stream, must find the shard initialised. */
     DT_TRY(dt_event_record(f->computed, s->compute));
     return dt_stream_wait(s->network, f->computed);
 }
 
-static void fsdp_destroy(struct data_parallel *dp)
+void fsdp_destroy(struct data_parallel *dp)
 {
     if (!dp)
         return;
@@ -78,9 +76,8 @@ static void fsdp_destroy(struct data_parallel *dp)
     for (int g = 0; fsdp->groups && g < dp->setup.stage->group_count; g++) {
         struct fsdp_group *f = &fsdp->groups[g];
         dt_free(compute, &f->whole);
-        dt_free(compute, &f->whole_grads);
         optimizer_destroy(f->optimizer, compute);
-        dt_free(compute, &f->grads);
+        shard_gradients_finish(&f->grads, &dp->setup);
         dt_free(compute, &f->params);
         dt_event_destroy(f->gathered);
         dt_event_destroy(f->computed);
@@ -90,7 +87,8 @@ static void fsdp_destroy(struct data_parallel *dp)
     free(fsdp);
 }
 
-static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel **out)
+dt_status fsdp_create_over(const struct dp_setup *setup, const struct dp_mode *mode, const struct shard_ranks *ranks,
+                           struct data_parallel **out)
 {
     dt_status status = DT_OK;
     int group_count = setup->stage->group_count;
@@ -98,7 +96,7 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     *out = NULL;
     if (!fsdp)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    fsdp->base = (struct data_parallel){.mode = &dp_fsdp, .setup = *setup};
+    *fsdp = (struct fsdp){.base = {.mode = mode, .setup = *setup}, .ranks = *ranks};
     fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
     if (!fsdp->groups)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
@@ -112,28 +110,34 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     return DT_OK;
 }
 
+static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    return fsdp_create_over(setup, &dp_fsdp, &(struct shard_ranks){.within = setup->comm}, out);
+}
+
 /* Backward of the embedding only scatters gradients into its tables: it never reads them. */
 static bool read_by_backward(const struct gpt_stage *stage, const struct gpt_group *group)
 {
     return group->layer_count > 1 || stage->layers[group->first_layer].kind != GPT_EMBEDDING;
 }
 
-/* Queue the gather of group `g`, unless it is out of range or there already. */
+/* Queue the gather of group `g`, unless there is none or it is there already. */
 static dt_status fsdp_gather(struct data_parallel *dp, int g)
 {
-    if (g < 0 || g >= dp->setup.stage->group_count)
+    if (g < 0)
         return DT_OK;
+    const struct dp_setup *s = &dp->setup;
+    struct dt_comm *within = fsdp_of(dp)->ranks.within;
     struct fsdp_group *f = &fsdp_of(dp)->groups[g];
+    const struct shard *shard = &f->grads.shard;
     if (f->whole.data)
         return DT_OK;
-    size_t size = (size_t)dt_comm_size(dp->setup.comm);
-    DT_TRY(dt_alloc(dp->setup.network, DT_COMMUNICATION, bytes_of(dp, size * f->shard_elems), &f->whole));
-    DT_TRY(
-        dt_all_gather(dp->setup.comm, f->params.data, f->whole.data, f->shard_elems, dp->setup.experiment->model.dtype, dp->setup.network));
-    return dt_event_record(f->gathered, dp->setup.network);
+    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, dp_bytes(s, shard_padded_elems(shard, within)), &f->whole));
+    DT_TRY(dt_all_gather(within, f->params.data, f->whole.data, shard->share_elems, s->experiment->model.dtype, s->network));
+    return dt_event_record(f->gathered, s->network);
 }
 
-/* Have group `g` there for the kernels, and the next one (`ahead`) on its way. */
+/* Have the group there for the kernels, and the next one (`ahead`) on its way. */
 static dt_status fsdp_use(struct data_parallel *dp, struct gpt_group *group, int ahead)
 {
     struct fsdp_group *f = &fsdp_of(dp)->groups[group->index];
@@ -144,59 +148,65 @@ static dt_status fsdp_use(struct data_parallel *dp, struct gpt_group *group, int
     return DT_OK;
 }
 
-static dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+/* Free the group, unless its turn comes again at once. */
+static void fsdp_release(struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment)
+{
+    if (moment->next_group != group->index)
+        dt_free(dp->setup.compute, &fsdp_of(dp)->groups[group->index].whole);
+}
+
+dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     return fsdp_use(dp, group, moment->next_group);
 }
 
-static dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    if (moment->next_group != group->index) /* otherwise its backward comes next: it stays */
-        dt_free(dp->setup.compute, &fsdp_of(dp)->groups[group->index].whole);
+    fsdp_release(dp, group, moment);
     return DT_OK;
 }
 
-static dt_status fsdp_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     const struct gpt_stage *stage = dp->setup.stage;
-    struct fsdp_group *f = &fsdp_of(dp)->groups[group->index];
-    size_t size = (size_t)dt_comm_size(dp->setup.comm), padded = size * f->shard_elems;
-    bool ahead_is_read = moment->next_group >= 0 && read_by_backward(stage, &stage->groups[moment->next_group]);
+    struct fsdp *fsdp = fsdp_of(dp);
+    struct fsdp_group *f = &fsdp->groups[group->index];
+    int next = moment->next_group;
+    if (next == group->index - 1 && next >= 0 && !read_by_backward(stage, &stage->groups[next]))
+        next = -1;
 
-    if (read_by_backward(stage, group))
-        DT_TRY(fsdp_use(dp, group, ahead_is_read ? moment->next_group : -1));
-    DT_TRY(dt_alloc(dp->setup.compute, DT_COMMUNICATION, bytes_of(dp, padded), &f->whole_grads));
-    if (padded > group->param_elems)
-        DT_TRY(dt_zero(dp->setup.compute, (char *)f->whole_grads.data + bytes_of(dp, group->param_elems),
-                       bytes_of(dp, padded - group->param_elems)));
-    group->grads = f->whole_grads.data;
-    group->accumulate = false;
+    DT_TRY(read_by_backward(stage, group) ? fsdp_use(dp, group, next) : fsdp_gather(dp, next));
+    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, &fsdp->ranks, moment, &group->accumulate));
+    group->grads = f->grads.whole.data;
     return DT_OK;
 }
 
-static dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    struct fsdp_group *f = &fsdp_of(dp)->groups[group->index];
-    dt_free(dp->setup.compute, &f->whole);
-    DT_TRY(dt_event_record(f->computed, dp->setup.compute));
-    DT_TRY(dt_stream_wait(dp->setup.network, f->computed));
-    DT_TRY(dt_reduce_scatter(dp->setup.comm, f->whole_grads.data, f->grads.data, f->shard_elems, dp->setup.experiment->model.dtype, DT_AVG,
-                             dp->setup.network));
-    dt_free(dp->setup.network, &f->whole_grads);
-    return dt_event_record(f->reduced, dp->setup.network);
+    const struct dp_setup *s = &dp->setup;
+    struct fsdp *fsdp = fsdp_of(dp);
+    struct fsdp_group *f = &fsdp->groups[group->index];
+    fsdp_release(dp, group, moment);
+    if (!moment->reduce)
+        return DT_OK;
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(shard_gradients_reduce(&f->grads, s, &fsdp->ranks, f->grads.whole.data));
+    dt_free(s->network, &f->grads.whole);
+    return dt_event_record(f->reduced, s->network);
 }
 
-static dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment)
 {
-    struct fsdp *fsdp = fsdp_of(dp);
-    DT_TRY(timeline_enter(dp->setup.timeline, TIMELINE_OPTIMIZER));
-    for (int g = dp->setup.stage->group_count - 1; g >= 0; g--) {
-        struct fsdp_group *f = &fsdp->groups[g];
-        DT_TRY(timeline_wait(dp->setup.timeline, f->reduced));
-        DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.data, 0, f->shard_elems, moment->step, dp->setup.compute));
+    const struct dp_setup *s = &dp->setup;
+    DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
+    for (int g = s->stage->group_count - 1; g >= 0; g--) {
+        struct fsdp_group *f = &fsdp_of(dp)->groups[g];
+        DT_TRY(timeline_wait(s->timeline, f->reduced));
+        DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, 0, f->grads.shard.share_elems, moment->step, s->compute));
         /* the next step's gathers read what has just been written */
-        DT_TRY(dt_event_record(f->computed, dp->setup.compute));
-        DT_TRY(dt_stream_wait(dp->setup.network, f->computed));
+        DT_TRY(dt_event_record(f->computed, s->compute));
+        DT_TRY(dt_stream_wait(s->network, f->computed));
     }
     return DT_OK;
 }

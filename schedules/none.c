@@ -38,6 +38,7 @@ static void none_destroy(struct data_parallel *dp)
 
 static dt_status none_create(const struct dp_setup *setup, struct data_parallel **out)
 {
+    struct replica_options replica = {.state_elems = setup->stage->param_elems, .summed_ranks = 1};
     struct none *none = calloc(1, sizeof *none);
     dt_status status;
     *out = NULL;
@@ -45,7 +46,7 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
     none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
     none->grads = calloc((size_t)setup->stage->group_count, sizeof *none->grads);
-    status = none->grads ? replica_init(&none->replica, setup, false)
+    status = none->grads ? replica_init(&none->replica, setup, &replica)
                          : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", setup->stage->group_count);
     if (status < 0) {
         none_destroy(&none->base);
@@ -64,7 +65,7 @@ static dt_status none_before_backward(struct data_parallel *dp, struct gpt_group
 {
     struct dt_buffer *grads = &none_of(dp)->grads[group->index];
     if (moment->first_micro_batch)
-        DT_TRY(dt_alloc(dp->setup.compute, DT_GRADIENTS, group->param_elems * dt_dtype_bytes(dp->setup.experiment->model.dtype), grads));
+        DT_TRY(dt_alloc(dp->setup.compute, DT_GRADIENTS, dp_bytes(&dp->setup, group->param_elems), grads));
     group->grads = grads->data;
     group->accumulate = !moment->first_micro_batch;
     return DT_OK;
@@ -76,8 +77,8 @@ static dt_status none_after_backward(struct data_parallel *dp, struct gpt_group 
     if (!moment->last_micro_batch)
         return DT_OK;
     DT_TRY(timeline_enter(dp->setup.timeline, TIMELINE_OPTIMIZER));
-    DT_TRY(replica_update(&none->replica, &dp->setup, none->replica.offset_elems[group->index], group->param_elems, group->grads,
-                          moment->step));
+    size_t first = none->replica.offset_elems[group->index];
+    DT_TRY(replica_update(&none->replica, &dp->setup, first, group->param_elems, first, group->grads, moment->step));
     dt_free(dp->setup.compute, &none->grads[group->index]);
     return timeline_enter(dp->setup.timeline, TIMELINE_BACKWARD);
 }

@@ -5,17 +5,19 @@
 struct optimizer {
     const struct experiment *experiment;
     const struct gpt_stage *stage;
+    float gradient_scale;
     struct dt_buffer first_moment, second_moment, master; /* [count] fp32, Adam only */
 };
 
-dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, struct dt_stream *stream,
-                           struct optimizer **out)
+dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, int summed_ranks,
+                           struct dt_stream *stream, struct optimizer **out)
 {
     struct optimizer *optimizer = *out = calloc(1, sizeof *optimizer);
     if (!optimizer)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an optimizer");
     optimizer->experiment = experiment;
     optimizer->stage = stage;
+    optimizer->gradient_scale = (float)(1.0 / experiment->loss_scaling / summed_ranks);
     if (experiment->optimizer.name == OPTIMIZER_SGD || count == 0)
         return DT_OK;
 
@@ -46,7 +48,7 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
 {
     const struct experiment *e = optimizer->experiment;
     const struct gpt_stage *stage = optimizer->stage;
-    float gradient_scale = (float)(1.0 / e->loss_scaling), learning_rate = (float)e->optimizer.learning_rate;
+    float gradient_scale = optimizer->gradient_scale, learning_rate = (float)e->optimizer.learning_rate;
 
     if (count == 0)
         return DT_OK;

@@ -1,4 +1,4 @@
-/* The optimizer's state for a flat run of parameters: a whole replica's, or a shard of a group. */
+/* The optimizer's state for a flat run of parameters: a whole replica's, what a rank updates of it, or a shard of a group. */
 #ifndef SCHEDULES_OPTIMIZER_H
 #define SCHEDULES_OPTIMIZER_H
 
@@ -7,14 +7,15 @@
 
 struct optimizer;
 
-/* State for `count` parameters, allocated on `stream`: nothing for SGD; for Adam two fp32 moments and an fp32 master copy, 12 bytes a
- * parameter. The experiment and the stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
-dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, struct dt_stream *stream,
-                           struct optimizer **out);
+/* State for `count` parameters (0: none), allocated on `stream`: nothing for SGD; for Adam two fp32 moments and an fp32 master copy, 12
+ * bytes a parameter. summed_ranks: the gradients it is given are sums over so many ranks; 1 where they are averages. The experiment and the
+ * stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
+dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, int summed_ranks,
+                           struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */
 
 /* Update parameters [first, first + count) of the run; params and grads point to element `first` already. step counts from 1. Gradients
- * are divided by the experiment's loss scaling. Queues on `stream`. */
+ * are divided by the experiment's loss scaling and by summed_ranks. Queues on `stream`. */
 dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count, int step,
                           struct dt_stream *stream);
 

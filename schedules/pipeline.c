@@ -252,6 +252,7 @@ dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
         int *done = action->kind == PIPELINE_FORWARD ? &forwards_done : &backwards_done;
         moment.first_micro_batch = *done == 0;
         moment.last_micro_batch = ++*done == micro_batches;
+        moment.reduce = moment.last_micro_batch || (s->reduce_each_round && *done % s->chunks == 0);
         struct pass pass = {
             .chunk = action->micro_batch,
             .first_sample = first_sample + (uint32_t)(number * even + (number < larger ? number : larger)),

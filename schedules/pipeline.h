@@ -25,6 +25,7 @@ struct pipeline_setup {
     size_t replica_samples; /* of one step: divided into rounds * chunks, the first ones a sample larger where it does not come out even */
     int rounds;             /* how often in a step the order runs, one after the other: gradient accumulation */
     int chunks;             /* micro-batches of the order */
+    bool reduce_each_round; /* gradients are reduced after every round, not only after the last */
     const char *order;
 };
 

@@ -4,29 +4,50 @@
 
 static void *at(const struct dt_buffer *buffer, const struct dp_setup *setup, size_t element)
 {
-    return (char *)buffer->data + element * dt_dtype_bytes(setup->experiment->model.dtype);
+    return (char *)buffer->data + dp_bytes(setup, element);
 }
 
-dt_status replica_init(struct replica *replica, const struct dp_setup *setup, bool keep_gradients)
+void *replica_params(const struct replica *replica, const struct dp_setup *setup, size_t element)
+{
+    return at(&replica->params, setup, element);
+}
+
+void *replica_grads(const struct replica *replica, const struct dp_setup *setup, size_t element)
+{
+    return at(&replica->grads, setup, element);
+}
+
+static void place_groups(struct replica *replica, const struct gpt_stage *stage, const struct replica_options *options)
+{
+    size_t offset = 0;
+    for (int g = stage->group_count - 1; g >= 0; g--) {
+        replica->offset_elems[g] = options->offset_elems ? options->offset_elems[g] : offset;
+        offset += stage->groups[g].param_elems;
+    }
+}
+
+dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
 {
     struct gpt_stage *stage = setup->stage;
-    size_t bytes = stage->param_elems * dt_dtype_bytes(setup->experiment->model.dtype), offset = 0;
+    size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
     dt_status status;
 
     *replica = (struct replica){.offset_elems = calloc((size_t)stage->group_count, sizeof *replica->offset_elems)};
     if (!replica->offset_elems)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
+    place_groups(replica, stage, options);
     if ((status = dt_alloc(setup->compute, DT_PARAMETERS, bytes, &replica->params)) < 0 ||
-        (keep_gradients && (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0) ||
-        (status = optimizer_create(setup->experiment, stage, stage->param_elems, setup->compute, &replica->optimizer)) < 0)
+        (options->keep_gradients && (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0) ||
+        (status = optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute,
+                                   &replica->optimizer)) < 0)
         goto fail;
 
+    if (flat_elems > stage->param_elems && (status = dt_zero(setup->compute, replica->params.data, bytes)) < 0)
+        goto fail;
     for (int g = stage->group_count - 1; g >= 0; g--) {
         struct gpt_group *group = &stage->groups[g];
-        replica->offset_elems[g] = offset;
-        group->params = at(&replica->params, setup, offset);
-        group->grads = keep_gradients ? at(&replica->grads, setup, offset) : NULL;
-        offset += group->param_elems;
+        group->params = replica_params(replica, setup, replica->offset_elems[g]);
+        group->grads = options->keep_gradients ? replica_grads(replica, setup, replica->offset_elems[g]) : NULL;
         if ((status = gpt_init_params(stage, group, 0, group->param_elems, group->params, setup->compute)) < 0)
             goto fail;
     }
@@ -46,7 +67,8 @@ void replica_finish(struct replica *replica, const struct dp_setup *setup)
     *replica = (struct replica){0};
 }
 
-dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, const void *grads, int step)
+dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
+                         const void *grads, int step)
 {
-    return optimizer_apply(replica->optimizer, at(&replica->params, setup, first), grads, first, count, step, setup->compute);
+    return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, state_first, count, step, setup->compute);
 }

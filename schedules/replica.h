@@ -1,4 +1,4 @@
-/* A whole copy of a stage's parameters, with gradients and optimizer state: what modes that do not shard hold.
+/* A whole copy of a stage's parameters, with gradients and optimizer state: what modes that do not shard parameters hold.
  *
  * Parameters and gradients are one flat allocation each, the last group first: backward fills the gradients from front to back, and a run
  * of groups that finish one after the other is a contiguous bucket. */
@@ -8,19 +8,33 @@
 #include "schedules/data_parallel.h"
 #include "schedules/optimizer.h"
 
+/* What of it a mode wants. */
+struct replica_options {
+    const size_t *offset_elems; /* [group_count] where each group begins; NULL: one behind the other */
+    size_t flat_elems;          /* with offset_elems: the length of the whole run, gaps for padding included */
+    bool keep_gradients;        /* a flat buffer for them; otherwise the mode keeps gradients itself */
+    size_t state_elems;         /* parameters that this rank updates */
+    int summed_ranks;           /* the gradients it updates with are sums over so many ranks; 1: averages */
+};
+
 struct replica {
-    struct dt_buffer params; /* [stage->param_elems], the model's dtype */
-    struct dt_buffer grads;  /* the same, or none where the mode keeps gradients itself */
+    struct dt_buffer params; /* [flat_elems], the model's dtype; padding is zero */
+    struct dt_buffer grads;  /* the same, or none */
     struct optimizer *optimizer;
     size_t *offset_elems; /* [group_count] where a group begins */
 };
 
-/* Allocate, initialise the parameters in place, and point every group at its part: of the gradients too, with keep_gradients. On failure
+/* Allocate, initialise the parameters in place, and point every group at its part: of the gradients too, where they are kept. On failure
  * nothing is left. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
-dt_status replica_init(struct replica *replica, const struct dp_setup *setup, bool keep_gradients);
+dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options);
 void replica_finish(struct replica *replica, const struct dp_setup *setup);
 
-/* Update elements [first, first + count) with grads [count]. */
-dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, const void *grads, int step);
+/* Where element `element` of the flat parameters or gradients lies. */
+void *replica_params(const struct replica *replica, const struct dp_setup *setup, size_t element);
+void *replica_grads(const struct replica *replica, const struct dp_setup *setup, size_t element);
+
+/* Update parameters [first, first + count) with grads [count]; their optimizer state begins at its element `state_first`. */
+dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
+                         const void *grads, int step);
 
 #endif

@@ -44,6 +44,30 @@ dt_status trainer_predict_memory(const struct experiment *experiment, int rank, 
     return status;
 }
 
+struct host_name {
+    char text[64];
+};
+
+/* *out: how many ranks each machine has, where all have as many and they are neighbours in the world; else 0. */
+static dt_status find_ranks_per_node(struct dt_comm *world, int *out)
+{
+    int size = dt_comm_size(world), first = 0;
+    struct host_name mine = {0}, *all = calloc((size_t)size, sizeof *all);
+    *out = 0;
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the names of %d ranks", size);
+    gethostname(mine.text, sizeof mine.text - 1);
+    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
+    while (first < size && strcmp(all[first].text, all[0].text) == 0)
+        first++;
+    bool even = status == DT_OK && size % first == 0;
+    for (int i = 0; even && i < size; i++) /* the first rank of a node has another name than the one before, all others the same */
+        even = i == 0 || (strcmp(all[i].text, all[i - 1].text) != 0) == (i % first == 0);
+    free(all);
+    *out = even ? first : 0;
+    return status;
+}
+
 struct demand {
     char host[64];
     uint64_t bytes, offloaded_bytes; /* on the device, and in host memory */
@@ -196,7 +220,8 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
                       const struct trainer_hooks *hooks, struct trainer_result *result)
 {
     static const struct trainer_hooks no_hooks = {0};
-    struct run r = {.experiment = experiment, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
+    struct experiment placed = *experiment;
+    struct run r = {.experiment = &placed, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
     double start = now_s();
     dt_status status = DT_OK;
 
@@ -204,10 +229,12 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d steps", experiment->steps.timed);
     if (status == DT_OK && dt_comm_size(world) != experiment->world_size)
         status = dt_fail(DT_ERR_WORLD, "world_size is %d and there are %d ranks", experiment->world_size, dt_comm_size(world));
+    if (status == DT_OK && placed.ranks_per_node == 0)
+        status = find_ranks_per_node(world, &placed.ranks_per_node);
     if (status == DT_OK)
-        status = agree_on_memory(experiment, device, world);
+        status = agree_on_memory(&placed, device, world);
     if (status == DT_OK)
-        status = training_create(experiment, device, world, &r.training);
+        status = training_create(&placed, device, world, &r.training);
     if (status == DT_OK)
         status = training_synchronize(r.training);
     result->startup_s = now_s() - start;

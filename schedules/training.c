@@ -1,4 +1,5 @@
 #include "schedules/training.h"
+#include "schedules/parameter_server.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,6 +27,11 @@ static const struct {
     [PARADIGM_DDP] = {false, &dp_ddp},
     [PARADIGM_PDP] = {true, &dp_ddp},
     [PARADIGM_FSDP] = {false, &dp_fsdp},
+    [PARADIGM_ZERO1] = {false, &dp_zero1},
+    [PARADIGM_ZERO2] = {false, &dp_zero2},
+    [PARADIGM_HSDP] = {false, &dp_hsdp},
+    [PARADIGM_DATA_PARALLEL] = {false, &dp_data_parallel},
+    [PARADIGM_PARAMETER_SERVER] = {false, &dp_parameter_server},
 };
 
 struct training_place training_place_of(const struct experiment *experiment, int rank)
@@ -33,6 +39,15 @@ struct training_place training_place_of(const struct experiment *experiment, int
     int stages = paradigms[experiment->paradigm].pipelined ? experiment->pipeline.stages : 1;
     return (struct training_place){
         .stages = stages, .stage = rank % stages, .replicas = experiment->world_size / stages, .replica = rank / stages};
+}
+
+int training_kind_of_rank(const struct experiment *experiment, int index)
+{
+    if (experiment->paradigm == PARADIGM_PARAMETER_SERVER) {
+        int servers = experiment->parameter_server.servers;
+        return index < servers ? parameter_server_rank(index, servers, experiment->world_size) : -1;
+    }
+    return index < training_place_of(experiment, 0).stages ? index : -1;
 }
 
 static dt_status create_replica_comm(struct training *t, struct dt_comm *world)
@@ -115,6 +130,7 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
         .replica_samples = (size_t)experiment->batch_size * (size_t)t->place.stages,
         .rounds = experiment->micro_batches,
         .chunks = t->place.stages > 1 ? experiment->pipeline.chunks : 1,
+        .reduce_each_round = experiment->gradient_reduction == REDUCTION_EACH,
         .order = t->place.stages > 1 ? experiment->pipeline.order : "gpipe", /* one chunk: forward, then backward */
     };
     if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)

@@ -12,6 +12,10 @@ struct training_place {
 
 struct training_place training_place_of(const struct experiment *experiment, int rank);
 
+/* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
+ * What is left out is like one of these or needs less. */
+int training_kind_of_rank(const struct experiment *experiment, int index);
+
 struct training;
 
 /* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is

@@ -84,8 +84,6 @@ static void refuses_combinations(void)
          "t: pipeline.stages: 4 does not divide world_size 6"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"pipeline\":{\"chunks\":5}}",
          "t: pipeline.chunks: 5 chunks (times micro_batches 1) of the pipeline's 4 samples (stages * batch_size); at most one each"},
-        {"{" TINY ",\"paradigm\":\"fsdp\",\"micro_batches\":2}",
-         "t: micro_batches: 2 needs another paradigm than \"fsdp\" in this version; use 1"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"micro_batches\":2,\"pipeline\":{\"chunks\":3}}",
          "t: pipeline.chunks: 3 chunks (times micro_batches 2) of the pipeline's 4 samples (stages * batch_size); at most one each"},
         {"{" TINY ",\"micro_batches\":9}", "t: micro_batches: 9 is more than batch_size 8"},
@@ -94,13 +92,18 @@ static void refuses_combinations(void)
         {"{\"model\":{\"preset\":\"GPT1T\",\"vocab_size\":2147483647,\"block_size\":1048576},\"batch_size\":65536,\"steps\":{\"warmup\":0,"
          "\"timed\":1}}",
          "t: batch_size: together with model.block_size and model.heads it makes tensors of 1.18e+21 elements; no machine can hold them"},
-        {"{" TINY ",\"paradigm\":\"hsdp\"}", "t: paradigm: \"hsdp\" is not supported by this version; use \"fsdp\""},
+        {"{" TINY ",\"paradigm\":\"zero3\"}", "t: paradigm: \"zero3\" is not supported by this version; use \"fsdp\""},
+        {"{" TINY ",\"paradigm\":\"hsdp\",\"world_size\":4,\"hsdp\":{\"shard_size\":3}}",
+         "t: hsdp.shard_size: 3 does not divide world_size 4"},
+        {"{" TINY ",\"paradigm\":\"parameter_server\",\"world_size\":2,\"parameter_server\":{\"servers\":3}}",
+         "t: parameter_server.servers: 3 is more than world_size 2"},
         {"{" TINY ",\"paradigm\":\"ddp\",\"sweep\":{\"world_size\":[1,2],\"paradigm\":[\"ddp\",\"none\"]}}",
          "t: sweep combination 4 of 4 (world_size=2, paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, "
          "or "
          "another paradigm"},
         {"[]",
-         "t: an object with name, device, world_size, paradigm, batch_size, micro_batches, model, pipeline, fsdp, ddp, tensor, activation, "
+         "t: an object with name, device, world_size, paradigm, batch_size, micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
+         "parameter_server, tensor, activation, "
          "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, "
          "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},

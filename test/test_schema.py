@@ -27,7 +27,8 @@ BEYOND_SCHEMA = {
     "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",
     "micro-batches of at least one sample": r"micro_batches: \d+ is more than batch_size",
-    "micro-batches without shards": r"micro_batches: \d+ needs another paradigm",
+    "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide world_size",
+    "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
     "tensors that have a size": r"batch_size: together with",
     "a swept model that stays incomplete": r"model: needs a preset|model\.\w+: missing; without a preset",
@@ -42,6 +43,8 @@ BASES = [
     {"model": {"preset": "GPTSmall"}, "world_size": 4, "paradigm": "ddp"},
     {"model": TINY, "world_size": 4, "paradigm": "pdp", "batch_size": 4},
     {"model": TINY, "world_size": 4, "sweep": {"paradigm": ["ddp", "fsdp"]}},
+    {"model": TINY, "world_size": 4, "paradigm": "hsdp", "hsdp": {"shard_size": 2}},
+    {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 2}},
     {"world_size": 2, "paradigm": "fsdp", "sweep": {"model": [{"preset": "GPTXL"}, TINY]}},
 ]
 WRONG_TYPES = [None, True, False, 0, 1, 3, -1, 0.5, "", "x", "1", [], {}, [1], {"x": 1}]
@@ -121,7 +124,8 @@ def mutations(table, shuffle):
             yield {**base, path: 1}
     # Two or three changes at once, mostly of allowed values: the rules between fields.
     allowed = {p: [v for v in values_of(f) if not isinstance(v, (list, dict, bool)) and v is not None] for p, f in table.items()}
-    between = ["world_size", "paradigm", "batch_size", "micro_batches", "pipeline.stages", "pipeline.chunks", "steps.timed", "model.heads",
+    between = ["world_size", "paradigm", "batch_size", "micro_batches", "pipeline.stages", "pipeline.chunks", "hsdp.shard_size",
+               "parameter_server.servers", "steps.timed", "model.heads",
                "model.block_size", "model.vocab_size", "model.preset", "model.layers"]
     small = [1, 2, 3, 4, 8, 16]
     for _ in range(1500):
