@@ -33,32 +33,30 @@ struct activation_setup {
     int slots; /* micro-batches between their forward and their backward at the same time: each has a slot */
 };
 
-/* A segment of a micro-batch. */
-struct activation_place {
-    int slot, segment;
-};
-
 struct activation;
 
 /* The setup's parts outlive it. Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 dt_status activation_create(const struct activation_setup *setup, struct activation **out);
-void activation_destroy(struct activation *activation); /* streams are synchronized; takes NULL */
+void activation_destroy(struct activation *activation); /* compute is synchronized; takes NULL */
 
 int activation_segment_count(const struct activation *activation);
 const struct activation_segment *activation_segment(const struct activation *activation, int index);
 
-/* Around a segment's forward, whose input is stash->x; for a late segment there is none between them. backward_follows: the next thing this
- * stage does after this micro-batch's forward is its backward. Queue on compute. Errors: DT_ERR_OOM. */
-dt_status activation_before_forward(struct activation *activation, struct activation_place place, struct gpt_stash *stash,
+/* Around the forward of segment `segment` of the micro-batch in `slot`, whose input is stash->x; between them there is none of a late
+ * segment. backward_follows: the next thing this stage does after this micro-batch's forward is its backward. Queue on compute and on the
+ * copies' stream. Errors: DT_ERR_OOM. */
+dt_status activation_before_forward(struct activation *activation, int slot, int segment, const struct gpt_stash *stash,
                                     bool backward_follows);
-dt_status activation_after_forward(struct activation *activation, struct activation_place place, struct gpt_stash *stash);
+dt_status activation_after_forward(struct activation *activation, int slot, int segment, struct gpt_stash *stash);
 
-/* Before a segment's recomputation or late forward: its input is in stash->x again. next: whose backward comes after it; NULL where
- * something else does. Errors: DT_ERR_OOM. */
-dt_status activation_before_backward(struct activation *activation, struct activation_place place, struct gpt_stash *stash,
-                                     const struct activation_place *next);
+/* Before a segment's recomputation or late forward: its input is in stash->x again. next_slot: whose backward comes after this
+ * micro-batch's; -1 where something else does. Errors: DT_ERR_OOM. */
+dt_status activation_before_backward(struct activation *activation, int slot, int segment, struct gpt_stash *stash, int next_slot);
 
-/* Rows of logits that a late head makes at a time, of `rows`: no more than fit in what a segment's recomputation takes. */
+/* Those of the copies, to be synchronized at the end of a step; NULL where nothing is copied. */
+void activation_streams(const struct activation *activation, struct dt_stream *streams[2]);
+
+/* Rows of logits that a late head makes at a time, of `rows`: together no larger than what a segment's recomputation takes. */
 size_t activation_logit_rows(const struct activation *activation, size_t rows);
 
 #endif

@@ -56,7 +56,7 @@ static const char *activation_choice(int index)
 {
     static const char *const names[] = {
         [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
-    return pick(names, 2, index);
+    return pick(names, 3, index);
 }
 
 static const char *optimizer_choice(int index)
@@ -78,8 +78,6 @@ static const struct dt_refused_choice refused_orders[] = {
     {"zero_bubble", "gpipe"},
     {0},
 };
-
-static const struct dt_refused_choice refused_activations[] = {{"offload", "checkpoint"}, {0}};
 
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
@@ -132,12 +130,12 @@ static const struct dt_field fields[] = {
      .description = "parameter_server: ranks among which the parameters are divided, workers too; at most world_size."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 1, .version_limit = true, .initial = "1",
      .description = "Ranks that share a layer; only 1 in this version."},
-    {"activation", DT_FIELD_ENUM, AT(activation), .choice = activation_choice, .refused = refused_activations, .initial = "\"keep\"",
+    {"activation", DT_FIELD_ENUM, AT(activation), .choice = activation_choice, .initial = "\"keep\"",
      .description =
          "What happens to activations until backward: keep; checkpoint keeps only the input of each segment of blocks and makes the "
-         "rest again."},
+         "rest again; offload moves these inputs to host memory."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
-     .description = "checkpoint: transformer blocks of a segment."},
+     .description = "checkpoint, offload: transformer blocks of a segment."},
     {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 0, .version_limit = true, .initial = "false",
      .description = "Parameters live in host memory; only false in this version."},
 

@@ -159,11 +159,10 @@ static dt_status forward(struct pipeline *p, struct pass *pass)
         DT_TRY(receive(p, &p->activation_in, pass->chunk, &stash->x));
     for (int i = 0; i < activation_segment_count(p->activation); i++) {
         const struct activation_segment *segment = activation_segment(p->activation, i);
-        struct activation_place place = {pass->chunk, i};
-        DT_TRY(activation_before_forward(p->activation, place, stash, backward_follows));
+        DT_TRY(activation_before_forward(p->activation, pass->chunk, i, stash, backward_follows));
         if (!segment->late)
             DT_TRY(forward_groups(p, pass, segment));
-        DT_TRY(activation_after_forward(p->activation, place, stash));
+        DT_TRY(activation_after_forward(p->activation, pass->chunk, i, stash));
     }
     return p->activation_out.comm ? send(p, &p->activation_out, pass->chunk, &stash->x) : DT_OK;
 }
@@ -213,15 +212,12 @@ static dt_status backward(struct pipeline *p, struct pass *pass)
     const struct pipeline_setup *s = &p->setup;
     struct gpt_stash *stash = &p->stashes[pass->chunk];
     int last = activation_segment_count(p->activation) - 1;
-    bool backward_next = pass->next && pass->next->kind == PIPELINE_BACKWARD;
+    int next_slot = pass->next && pass->next->kind == PIPELINE_BACKWARD ? pass->next->micro_batch : -1;
 
     DT_TRY(timeline_enter(s->timeline, TIMELINE_BACKWARD));
     for (int i = last; i >= 0; i--) {
         const struct activation_segment *segment = activation_segment(p->activation, i);
-        struct activation_place place = {pass->chunk, i};
-        struct activation_place next = i > 0 ? (struct activation_place){pass->chunk, i - 1}
-                                             : (struct activation_place){backward_next ? pass->next->micro_batch : 0, last};
-        DT_TRY(activation_before_backward(p->activation, place, stash, i > 0 || backward_next ? &next : NULL));
+        DT_TRY(activation_before_backward(p->activation, pass->chunk, i, stash, next_slot));
         if (recomputed(segment))
             DT_TRY(recompute_groups(p, pass, segment));
         if (i == last && p->gradient_in.comm) /* not earlier: a recomputation fills part of the bubble */
@@ -268,10 +264,11 @@ dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
 
 dt_status pipeline_synchronize(struct pipeline *p)
 {
-    struct dt_stream *streams[] = {p->setup.compute, p->activation_in.stream, p->activation_out.stream, p->gradient_in.stream,
-                                   p->gradient_out.stream};
+    struct dt_stream *streams[7] = {p->setup.compute, p->activation_in.stream, p->activation_out.stream, p->gradient_in.stream,
+                                    p->gradient_out.stream};
     dt_status first = DT_OK;
     char text[1024] = "";
+    activation_streams(p->activation, streams + 5);
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
         dt_status status = streams[i] ? dt_stream_synchronize(streams[i]) : DT_OK;
         if (status < 0 && first == DT_OK) {

@@ -77,12 +77,14 @@ static void shard_bytes(void)
             return;
         CHECK_OK(trainer_predict_memory(&e, ranks - 1, &usage));
         double share = (double)gpt_parameter_count(&e.model) / ranks, slack = 14 * (256.0 + 12);
-        CHECK(fabs((double)usage.device.peak_bytes[DT_PARAMETERS] - 2 * share) <= slack, "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
+        CHECK(fabs((double)usage.device.peak_bytes[DT_PARAMETERS] - 2 * share) <= slack, "%zu",
+              (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
         CHECK(fabs((double)usage.device.peak_bytes[DT_GRADIENTS] - 2 * share) <= slack);
         CHECK(fabs((double)usage.device.peak_bytes[DT_OPTIMIZER] - 12 * share) <= 3 * slack);
         /* at the most two gathered groups and a group's gradients: head and embedding are the largest, with 38.6M parameters each */
-        CHECK(usage.device.peak_bytes[DT_COMMUNICATION] <= 3 * 2 * 38600000ull && usage.device.peak_bytes[DT_COMMUNICATION] > 2 * 38400000ull, "%zu",
-              (size_t)usage.device.peak_bytes[DT_COMMUNICATION]);
+        CHECK(usage.device.peak_bytes[DT_COMMUNICATION] <= 3 * 2 * 38600000ull &&
+                  usage.device.peak_bytes[DT_COMMUNICATION] > 2 * 38400000ull,
+              "%zu", (size_t)usage.device.peak_bytes[DT_COMMUNICATION]);
     }
 }
 
@@ -106,24 +108,6 @@ static void pipeline_bytes(void)
           (size_t)parameters);
 }
 
-/* Per block and sample and position: x, q k v, the heads' outputs, x after attention, 4d before GELU: 10 d values; two norms' statistics
- * and the attention's fp32 log-sum. Logits once. What is left is the residual stream on its way. */
-static void activation_bytes(void)
-{
-    char text[512];
-    struct experiment e;
-    struct dt_memory_usage usage;
-    snprintf(text, sizeof text, small, "none", 1, "sgd");
-    if (!parse(text, &e))
-        return;
-    e.batch_size = 8;
-    CHECK_OK(trainer_predict_memory(&e, 0, &usage));
-    double rows = 8 * 256, d = 768;
-    double kept = 12 * rows * (10 * d * 2 + 4 * 4 + 12 * 4) + rows * 50000 * 2;
-    double seen = (double)usage.device.peak_bytes[DT_ACTIVATIONS];
-    CHECK(seen >= kept && seen <= kept + 6 * rows * d * 2, "%.0f, kept %.0f", seen, kept);
-}
-
 /* Nothing about GPT1T on 512 GPUs is slow to describe. */
 static void huge(void)
 {
@@ -137,12 +121,61 @@ static void huge(void)
     CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
 }
 
+/* GPTSmall, 8 samples, fp16: what each activation policy leaves on the device, in columns of M rows and d elements. A block keeps ten: two
+ * inputs, q, k, v, the heads' outputs, and the MLP's four. Backward of a block needs the nine behind its input, and the gradient of the
+ * residual stream. */
+static const struct {
+    const char *activation;
+    int blocks;
+    uint64_t columns, norms, attentions; /* at the peak */
+    bool whole_logits;
+    uint64_t host_columns;
+} activation_rows[] = {
+    /* all blocks, and the inputs of the final norm and of the head, whose gradient is just made from logits */
+    {"keep", 1, 12 * 10 + 3, 25, 12, true, 0},
+    /* 12 inputs, one block and the gradient */
+    {"checkpoint", 1, 12 + 9 + 1, 2, 1, false, 0},
+    {"checkpoint", 3, 4 + 29 + 1, 6, 3, false, 0},
+    /* two inputs, one block and the gradient; of the 13 inputs, the head's among them, all but two are on the host */
+    {"offload", 1, 2 + 9 + 1, 2, 1, false, 11},
+    {"offload", 3, 2 + 29 + 1, 6, 3, false, 3},
+};
+
+static void activation_bytes(void)
+{
+    const uint64_t M = 8 * 256, d = 768, heads = 12, T = 256, V = 50000;
+    for (int unfused = 0; unfused < 2; unfused++) {
+        uint64_t kept = 0;
+        for (size_t i = 0; i < sizeof activation_rows / sizeof *activation_rows; i++) {
+            char text[512];
+            struct experiment e;
+            struct dt_memory_usage usage;
+            snprintf(text, sizeof text,
+                     "{\"model\": {\"preset\": \"GPTSmall\", \"attention\": \"%s\"}, \"activation\": \"%s\", \"activation_blocks\": %d}",
+                     unfused ? "unfused" : "fused", activation_rows[i].activation, activation_rows[i].blocks);
+            if (!parse(text, &e))
+                return;
+            CHECK_OK(trainer_predict_memory(&e, 0, &usage));
+
+            uint64_t attention = unfused ? 8 * heads * T * T * 2 : M * heads * 4; /* weights; log-sum-exp */
+            uint64_t bytes = activation_rows[i].columns * M * d * 2 + activation_rows[i].norms * 2 * M * 4 +
+                             activation_rows[i].attentions * attention + (activation_rows[i].whole_logits ? M * V * 2 : 0) + 2 * M * 4 +
+                             DT_ALLOCATION_BYTES; /* the loss */
+            uint64_t seen = usage.device.peak_bytes[DT_ACTIVATIONS];
+            CHECK(seen == bytes, "%s, %d blocks, %s: %zu bytes, not %zu", activation_rows[i].activation, activation_rows[i].blocks,
+                  unfused ? "unfused" : "fused", (size_t)seen, (size_t)bytes);
+            CHECK(usage.host.peak_bytes[DT_ACTIVATIONS] == activation_rows[i].host_columns * M * d * 2, "%s: %zu bytes on the host",
+                  activation_rows[i].activation, (size_t)usage.host.peak_bytes[DT_ACTIVATIONS]);
+            CHECK(usage.host.peak_total_bytes == usage.host.peak_bytes[DT_ACTIVATIONS]);
+            kept = i == 0 ? seen : kept;
+            CHECK(activation_rows[i].whole_logits || kept >= 5 * seen, "%zu of %zu bytes", (size_t)seen, (size_t)kept);
+        }
+    }
+}
+
 static const struct test_case cases[] = {
-    {"GPipe: all forwards, then all backwards", gpipe_order},
-    {"replicas: bytes of parameters, gradients, optimizer", replica_bytes},
-    {"FSDP: an even share of all three", shard_bytes},
-    {"PDP: stages share the parameters", pipeline_bytes},
-    {"activations: 10 d values a block and position", activation_bytes},
-    {"GPT1T on 512 ranks", huge},
+    {"GPipe: all forwards, then all backwards", gpipe_order}, {"replicas: bytes of parameters, gradients, optimizer", replica_bytes},
+    {"FSDP: an even share of all three", shard_bytes},        {"PDP: stages share the parameters", pipeline_bytes},
+    {"activations of each policy", activation_bytes},         {"GPT1T on 512 ranks", huge},
 };
 TEST_MAIN(cases)

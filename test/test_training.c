@@ -2,14 +2,9 @@
  * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
 #include "schedules/experiment_parse.h"
 #include "schedules/trainer.h"
-#include "test/check.h"
+#include "test/ranks.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-static struct dt_world world;
-static struct dt_comm *everyone; /* of `device`, which lives as long */
-static struct dt_device *device;
 
 static const char *const base = "{\"name\": \"training\", \"device\": \"cpu\", \"batch_size\": 2, \"seed\": 7,"
                                 " \"model\": {\"layers\": 3, \"heads\": 3, \"hidden\": 30, \"vocab_size\": 101, \"block_size\": 12,"
@@ -318,26 +313,5 @@ static const struct test_case cases[] = {
 
 int main(void)
 {
-    char reason[256];
-    struct dt_comm_options options = {.step_timeout_s = 60, .init_timeout_s = 60};
-    if (!dt_device_available("cpu", reason, sizeof reason)) {
-        printf("1..0 # SKIP %s\n", reason);
-        return 0;
-    }
-    if (dt_world_from_environment(&world) < 0) {
-        printf("Bail out! %s\n", dt_error_message());
-        return 1;
-    }
-    struct dt_device_options device_options = {.threads = 1, .local_rank = world.local_rank, .local_size = world.local_size};
-    if (dt_device_create("cpu", &device_options, &device) < 0 || dt_comm_create(device, &world, &options, &everyone) < 0) {
-        printf("Bail out! %s\n", dt_error_message());
-        return 1;
-    }
-    if (world.rank > 0) /* one voice; a failure of the others still shows in their exit code */
-        dup2(STDERR_FILENO, STDOUT_FILENO);
-    int failed = test_main(cases, (int)(sizeof cases / sizeof *cases));
-    dt_comm_destroy(everyone);
-    dt_device_destroy(device);
-    dt_comm_library_finish();
-    return failed;
+    return ranks_main(cases, (int)(sizeof cases / sizeof *cases));
 }

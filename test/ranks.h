@@ -1,0 +1,41 @@
+/* A test program whose cases train: alone, or started by mpirun on any number of ranks, whose world and device they share. */
+#ifndef TEST_RANKS_H
+#define TEST_RANKS_H
+
+#include "lib/comm.h"
+#include "lib/world.h"
+#include "test/check.h"
+
+#include <unistd.h>
+
+static struct dt_world world;
+static struct dt_comm *everyone; /* of `device`, which lives as long */
+static struct dt_device *device;
+
+static inline int ranks_main(const struct test_case *cases, int count)
+{
+    char reason[256];
+    struct dt_comm_options options = {.step_timeout_s = 60, .init_timeout_s = 60};
+    if (!dt_device_available("cpu", reason, sizeof reason)) {
+        printf("1..0 # SKIP %s\n", reason);
+        return 0;
+    }
+    if (dt_world_from_environment(&world) < 0) {
+        printf("Bail out! %s\n", dt_error_message());
+        return 1;
+    }
+    struct dt_device_options device_options = {.threads = 1, .local_rank = world.local_rank, .local_size = world.local_size};
+    if (dt_device_create("cpu", &device_options, &device) < 0 || dt_comm_create(device, &world, &options, &everyone) < 0) {
+        printf("Bail out! %s\n", dt_error_message());
+        return 1;
+    }
+    if (world.rank > 0) /* one voice; a failure of the others still shows in their exit code */
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    int failed = test_main(cases, count);
+    dt_comm_destroy(everyone);
+    dt_device_destroy(device);
+    dt_comm_library_finish();
+    return failed;
+}
+
+#endif
