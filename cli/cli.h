@@ -17,6 +17,8 @@ enum exit_code {
     EXIT_CODE_OOM = 5,
     EXIT_CODE_VERIFY = 6,
     EXIT_CODE_OUTPUT = 7,
+    EXIT_CODE_REGRESSION = 8,
+    EXIT_CODE_INCOMPARABLE = 9,
     EXIT_CODE_SIGNAL = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
 };
 
@@ -31,6 +33,7 @@ const struct command *command_table(void);
 
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_rank(int argc, char **argv);

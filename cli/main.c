@@ -11,6 +11,7 @@ const struct command *command_table(void)
     static const struct command commands[] = {
         {"run", "run the experiments of a config and record them", cmd_run, false},
         {"check", "check a config: its experiments, their size, and the memory they will need", cmd_check, false},
+        {"compare", "compare two sets of records: faster, slower, larger, wrong", cmd_compare, false},
         {"list", "list models, paradigms, devices and communicators", cmd_list, false},
         {"help", "help on dtbench or on a command", cmd_help, false},
         {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
@@ -32,6 +33,8 @@ void print_exit_codes(FILE *to)
         {"5", "an experiment ran out of memory; all others ended well"},
         {"6", "an experiment's losses are not those of one device (--verify)"},
         {"7", "the output cannot be written"},
+        {"8", "dtbench compare: a regression"},
+        {"9", "dtbench compare: measured on different machines or libraries, or nothing in common"},
         {"130, 143", "interrupted by SIGINT, by SIGTERM; finished work is kept"},
     };
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
