@@ -37,6 +37,7 @@ int cmd_compare(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_rank(int argc, char **argv);
+int cmd_slurm(int argc, char **argv);
 
 /* Print "dtbench COMMAND: the last failure's text" to stderr and return `code`; after a usage error also where the help is. */
 int report_failure(const char *command, enum exit_code code);

@@ -16,6 +16,9 @@
 /* When the ranks have lost each other, rank 0 has this long to write its record before the others' ends make the launcher end it. */
 enum { RANK_0_WRITES_S = 5 };
 
+/* What Slurm's controller may take to tell about the job; a busy one takes a second or two. */
+enum { SLURM_ANSWERS_S = 10 };
+
 struct run_options {
     struct config_arguments config;
     const char *output;
@@ -155,6 +158,13 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
         fprintf(stderr, "dtbench: records in %s\n", path);
 }
 
+/* What is known of the Slurm job, on the rank that writes records. A controller that does not answer must not hold up the run for long. */
+static dt_status ask_slurm(struct sweep *s)
+{
+    static const char *const helper[] = {"/proc/self/exe", "slurm", NULL};
+    return s->world.rank == 0 ? dt_slurm_facts_collect(helper, SLURM_ANSWERS_S, &s->slurm) : DT_OK;
+}
+
 /* The sweep is set up and owned by the caller. */
 static int run_sweep(struct sweep *s, const struct run_options *o)
 {
@@ -172,6 +182,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     signals_install();
     if (s->world.rank == 0 && dt_record_open(path, &s->records) < 0)
         return report_failure("run", EXIT_CODE_OUTPUT);
+    if (ask_slurm(s) < 0)
+        return report_failure("run", EXIT_CODE_OTHER);
     sweep_run(s);
     print_results(s, path, o->quiet);
     return sweep_exit_code(s);
@@ -202,6 +214,7 @@ int cmd_run(int argc, char **argv)
 
     dt_record_close(s.records);
     verify_finish(&s.references);
+    dt_slurm_facts_finish(&s.slurm);
     sweep_identity_finish(&s.identity);
     free(s.outcomes);
     free(experiments);

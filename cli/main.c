@@ -15,6 +15,7 @@ const struct command *command_table(void)
         {"list", "list models, paradigms, devices and communicators", cmd_list, false},
         {"help", "help on dtbench or on a command", cmd_help, false},
         {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
+        {"slurm", "what libslurm knows of this job; asked by dtbench itself", cmd_slurm, true},
         {0},
     };
     return commands;

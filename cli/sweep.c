@@ -94,6 +94,7 @@ static void run_one(struct sweep *s, int index)
     struct report report;
     report_init(&report);
     sweep_identity_report(&s->identity, index, &report);
+    report.slurm = &s->slurm;
     begin(s, index, e, "");
     if (s->inside)
         s->lost = !run_inside(e, &s->world, &s->progress, &report);

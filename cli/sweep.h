@@ -8,6 +8,7 @@
 #include "cli/sweep_identity.h"
 #include "cli/verify.h"
 #include "lib/record.h"
+#include "lib/slurm_facts.h"
 #include "lib/world.h"
 
 /* What the table needs of an experiment that was run. */
@@ -26,6 +27,7 @@ struct sweep {
     int count;
     struct sweep_identity identity; /* what the records call it */
     struct dt_world world;
+    struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
     bool inside; /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
     struct dt_record_file *records; /* NULL on ranks that write none */

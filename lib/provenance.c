@@ -1,6 +1,8 @@
 #include "lib/provenance.h"
 
 #include "lib/machine.h"
+#include "lib/node_list.h"
+#include "lib/slurm_facts.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -96,25 +98,6 @@ static bool add_environment(cJSON *provenance)
     return object;
 }
 
-static bool add_slurm(cJSON *provenance)
-{
-    static const struct {
-        const char *key, *variable;
-    } facts[] = {
-        {"job_id", "SLURM_JOB_ID"},           {"step_id", "SLURM_STEP_ID"},
-        {"job_name", "SLURM_JOB_NAME"},       {"cluster", "SLURM_CLUSTER_NAME"},
-        {"partition", "SLURM_JOB_PARTITION"}, {"nodes", "SLURM_JOB_NUM_NODES"},
-        {"node_list", "SLURM_JOB_NODELIST"},  {"tasks", "SLURM_NTASKS"},
-    };
-    if (!getenv("SLURM_JOB_ID"))
-        return cJSON_AddNullToObject(provenance, "slurm");
-    cJSON *slurm = cJSON_AddObjectToObject(provenance, "slurm");
-    for (size_t i = 0; slurm && i < sizeof facts / sizeof facts[0]; i++)
-        if (!add_text(slurm, facts[i].key, getenv(facts[i].variable)))
-            return false;
-    return slurm;
-}
-
 /* ISO 8601, UTC, to the second. */
 static const char *format_time(double unix_s, char text[32])
 {
@@ -123,6 +106,45 @@ static const char *format_time(double unix_s, char text[32])
     if (!isfinite(unix_s) || !gmtime_r(&whole, &utc) || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
         return NULL;
     return text;
+}
+
+static bool add_names(cJSON *object, const char *key, const char *names)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, key);
+    while (list && *names) {
+        char name[DT_NODE_NAME_BYTES];
+        size_t bytes = strcspn(names, " ");
+        snprintf(name, sizeof name, "%.*s", (int)bytes, names);
+        cJSON *text = cJSON_CreateString(name);
+        if (!text)
+            return false;
+        cJSON_AddItemToArray(list, text);
+        names += bytes + (names[bytes] == ' ');
+    }
+    return list;
+}
+
+static bool add_slurm_fact(cJSON *slurm, const char *key, int number, const char *value)
+{
+    char time_text[32];
+    if (number == DT_SLURM_END_TIME && value)
+        return add_text(slurm, key, format_time(strtod(value, NULL), time_text));
+    if (number == DT_SLURM_NODE_NAMES && value)
+        return add_names(slurm, key, value);
+    return add_text(slurm, key, value);
+}
+
+static bool add_slurm(cJSON *provenance, const struct dt_slurm_facts *known)
+{
+    struct dt_slurm_facts own = {0};
+    if (!dt_slurm_in_job())
+        return cJSON_AddNullToObject(provenance, "slurm");
+    cJSON *slurm = cJSON_AddObjectToObject(provenance, "slurm");
+    bool done = slurm && (known || dt_slurm_facts_collect(NULL, 0, &own) == DT_OK);
+    for (int i = 0; done && i < DT_SLURM_KEYS; i++)
+        done = add_slurm_fact(slurm, dt_slurm_fact(i)->key, i, (known ? known : &own)->values[i]);
+    dt_slurm_facts_finish(&own);
+    return done;
 }
 
 dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct cJSON **out)
@@ -139,8 +161,8 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
                                                 : cJSON_AddNullToObject(p, "threads_per_rank"));
     done = done && add_text(p, "driver", facts->driver) && add_hosts(p, facts) && add_text(p, "dtbench", dt_version()) &&
            add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) && add_text(p, "kernel", known ? kernel : NULL) &&
-           add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_slurm(p) && add_environment(p) &&
-           add_text(p, "started", format_time(facts->started_s, started));
+           add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_slurm(p, facts->slurm) &&
+           add_environment(p) && add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while collecting provenance");

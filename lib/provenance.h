@@ -5,6 +5,7 @@
 #include "lib/status.h"
 
 struct cJSON;
+struct dt_slurm_facts;
 
 /* What the caller knows and the operating system does not tell. Strings may be NULL: null in the record. */
 struct dt_provenance_facts {
@@ -13,10 +14,11 @@ struct dt_provenance_facts {
     int threads_per_rank;     /* 0: unknown */
     const char *const *hosts; /* [host_count] one per machine; NULL: this machine alone */
     int host_count;
-    const char *launcher;     /* "none", "torchrun", "mpirun", "srun" */
-    const char *versions;     /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last word of each part is its version */
-    const char *driver;       /* the GPU driver's version */
-    double started_s;         /* Unix time of the run's start */
+    const char *launcher;               /* "none", "torchrun", "mpirun", "srun" */
+    const char *versions;               /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last word of each part is its version */
+    const char *driver;                 /* the GPU driver's version */
+    double started_s;                   /* Unix time of the run's start */
+    const struct dt_slurm_facts *slurm; /* NULL: what the variables tell */
 };
 
 /* The "provenance" object of a record: the facts, dtbench's version and git commit, host names, kernel, processor, the Slurm job (null

@@ -192,6 +192,7 @@ static dt_status collect_provenance(const struct report *report, struct cJSON **
         .launcher = known(report->launcher),
         .versions = known(report->versions),
         .started_s = report->started_s,
+        .slurm = report->slurm,
     };
     dt_status status = dt_provenance_collect(&facts, out);
     free(hosts);

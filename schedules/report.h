@@ -9,6 +9,8 @@
 #include "lib/device.h"
 #include "schedules/trainer.h"
 
+struct dt_slurm_facts;
+
 struct report {
     struct trainer_result result; /* owned */
 
@@ -16,6 +18,7 @@ struct report {
     char device[8], device_name[128], launcher[16];
     char versions[384]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
     int threads;
+    const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
     char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
     double started_s; /* Unix time */
     double began_s;   /* the same moment on the clock that only goes forward */
