@@ -184,6 +184,12 @@ struct gpt_kernel_table {
     dt_status (*add)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
     /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what stage.c does: 0 but for a simulated framework. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
+
+    /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does the
+     * work, in `stream`'s order like any other. A stream of its own lets it go on beside the device's kernels and the copies. */
+    dt_status (*sgd_host)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);
+    dt_status (*adam_host)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
+    dt_status (*add_host)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
 };
 
 /* The table for a device of this kind ("cpu", "sim"); NULL, with dt_fail's text, when this build has none. */

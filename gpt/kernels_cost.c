@@ -230,6 +230,21 @@ static size_t cost_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind l
     return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples) : 0;
 }
 
+static dt_status cost_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+{
+    return DT_OK;
+}
+
+static dt_status cost_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+{
+    return DT_OK;
+}
+
+static dt_status cost_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
+{
+    return DT_OK;
+}
+
 const struct gpt_kernel_table gpt_kernels_cost = {
     .name = "cost",
     .create = cost_create,
@@ -255,4 +270,7 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .adam = cost_adam,
     .add = cost_add,
     .kept_bytes = cost_kept_bytes,
+    .sgd_host = cost_sgd_host,
+    .adam_host = cost_adam_host,
+    .add_host = cost_add_host,
 };

@@ -219,4 +219,7 @@ const struct gpt_kernel_table gpt_kernels_cpu = {
     .adam = gpt_cpu_adam,
     .add = gpt_cpu_add,
     .kept_bytes = gpt_kernels_keep_nothing,
+    .sgd_host = gpt_cpu_sgd, /* its host is the device */
+    .adam_host = gpt_cpu_adam,
+    .add_host = gpt_cpu_add,
 };

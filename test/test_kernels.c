@@ -283,11 +283,11 @@ static void loss_keeps_nan(void)
 static void sgd_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < 3; i++) {
-        size_t count = (size_t[]){17, 77, 30001}[i];
+    for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
         struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1);
         struct gpt_sgd a = {params.data, grads.data, count, 0.5f, 0.25f};
-        CHECK_OK(s->table->sgd(s->kernels, s->stream, &a));
+        CHECK_OK((i < 3 ? s->table->sgd : s->table->sgd_host)(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++)
             params.values[j] -= 0.125 * grads.values[j];
@@ -303,8 +303,8 @@ static void sgd(void)
 static void adam_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < 3; i++) {
-        size_t count = (size_t[]){17, 77, 30001}[i];
+    for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
         struct array params = input(s->dtype, count, 0, 1);
         float *state = test_alloc(3 * count * sizeof *state); /* first and second moment, master; poisoned before step 1 */
         double *ref = test_alloc(3 * count * sizeof *ref);
@@ -316,7 +316,7 @@ static void adam_body(struct setup *s)
             struct array grads = input(s->dtype, count, 0, 1);
             struct gpt_adam a = {params.data, grads.data, state, state + count, state + 2 * count, count, step, 0.01f,
                                  0.9f,        0.999f,     1e-8f, 0.5f};
-            CHECK_OK(s->table->adam(s->kernels, s->stream, &a));
+            CHECK_OK((i < 3 ? s->table->adam : s->table->adam_host)(s->kernels, s->stream, &a));
             CHECK_OK(dt_stream_synchronize(s->stream));
             ref_adam(grads.values, ref, ref + count, ref + 2 * count, count, step, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5);
         }
@@ -335,10 +335,10 @@ static void adam(void)
 static void add_and_fill_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < 3; i++) {
-        size_t count = (size_t[]){17, 77, 30001}[i];
+    for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
         struct array to = input(s->dtype, count, 0, 1), from = input(s->dtype, count, 0, 1), filled = output(s->dtype, count);
-        CHECK_OK(s->table->add(s->kernels, s->stream, to.data, from.data, count));
+        CHECK_OK((i < 3 ? s->table->add : s->table->add_host)(s->kernels, s->stream, to.data, from.data, count));
         CHECK_OK(s->table->fill(s->kernels, s->stream, filled.data, count, 0.75f));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++) {
