@@ -35,6 +35,8 @@ int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_list(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_rank(int argc, char **argv);
 int cmd_slurm(int argc, char **argv);

@@ -30,19 +30,21 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
     const struct option_spec spec = {.rows = rows, .argument = "records", .arguments = &o->records};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help) {
-        printf("Usage: dtbench compare [OPTION]... BASE NEW\n\n"
-               "Pairs the records of the same experiment in BASE and NEW and tells of each whether it has become faster or slower, whether it\n"
-               "needs more memory, and whether its losses are still the same. BASE and NEW are files of records, folders of them, or quoted\n"
-               "patterns; of several records of an experiment the newest ok one counts. The ratio of throughput is the median over all pairs\n"
-               "of a base and a new step (Hodges-Lehmann), its %.0f %% interval that of the Mann-Whitney statistic. The verdicts:\n\n"
-               "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
-               "  faster   the same in the other direction\n"
-               "  same     the whole interval is within the threshold\n"
-               "  unclear  the interval spans the threshold: no regression; more timed steps tell more\n"
-               "  failed   was ok, and is not; fixed: the other way round\n"
-               "  missing  only in BASE; new: only in NEW\n\n"
-               "On the same device and libraries losses must be equal bit by bit. The exit code is 8 for a regression, else 0.\n\nOptions\n",
-               DT_RATIO_CONFIDENCE * 100);
+        printf(
+            "Usage: dtbench compare [OPTION]... BASE NEW\n\n"
+            "Pairs the records of the same experiment in BASE and NEW and tells of each whether it has become faster or slower, whether "
+            "it\n"
+            "needs more memory, and whether its losses are still the same. BASE and NEW are files of records, folders of them, or quoted\n"
+            "patterns; of several records of an experiment the newest ok one counts. The ratio of throughput is the median over all pairs\n"
+            "of a base and a new step (Hodges-Lehmann), its %.0f %% interval that of the Mann-Whitney statistic. The verdicts:\n\n"
+            "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
+            "  faster   the same in the other direction\n"
+            "  same     the whole interval is within the threshold\n"
+            "  unclear  the interval spans the threshold: no regression; more timed steps tell more\n"
+            "  failed   was ok, and is not; fixed: the other way round\n"
+            "  missing  only in BASE; new: only in NEW\n\n"
+            "On the same device and libraries losses must be equal bit by bit. The exit code is 8 for a regression, else 0.\n\nOptions\n",
+            DT_RATIO_CONFIDENCE * 100);
         options_print(rows, stdout);
         return DT_OK;
     }
@@ -77,8 +79,8 @@ static dt_status parse_gates(const char *text, unsigned *out)
                 found = gate;
         }
         if (!found)
-            return dt_fail(DT_ERR_INVALID, "--gate %s: '%.*s' is none of throughput, status, losses, memory, missing, none", text, (int)length,
-                           part);
+            return dt_fail(DT_ERR_INVALID, "--gate %s: '%.*s' is none of throughput, status, losses, memory, missing, none", text,
+                           (int)length, part);
         *out |= found;
         part += length;
         if (!*part)
@@ -93,7 +95,8 @@ static dt_status parse_format(const char *text, print_function **out)
     static const struct {
         const char *name;
         print_function *print;
-    } formats[] = {{"table", compare_print_table}, {"json", compare_print_json}, {"junit", compare_print_junit}, {"markdown", compare_print_markdown}};
+    } formats[] = {
+        {"table", compare_print_table}, {"json", compare_print_json}, {"junit", compare_print_junit}, {"markdown", compare_print_markdown}};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(text, formats[i].name) == 0) {
             *out = formats[i].print;

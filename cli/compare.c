@@ -9,9 +9,9 @@
 
 const char *compare_verdict_name(enum compare_verdict verdict)
 {
-    static const char *const names[] = {[COMPARE_SAME] = "same",       [COMPARE_FASTER] = "faster", [COMPARE_SLOWER] = "slower",
-                                        [COMPARE_UNCLEAR] = "unclear", [COMPARE_FAILED] = "failed", [COMPARE_FIXED] = "fixed",
-                                        [COMPARE_MISSING] = "missing", [COMPARE_NEW] = "new"};
+    static const char *const names[] = {
+        [COMPARE_SAME] = "same",     [COMPARE_FASTER] = "faster", [COMPARE_SLOWER] = "slower",   [COMPARE_UNCLEAR] = "unclear",
+        [COMPARE_FAILED] = "failed", [COMPARE_FIXED] = "fixed",   [COMPARE_MISSING] = "missing", [COMPARE_NEW] = "new"};
     return names[verdict];
 }
 
@@ -84,7 +84,7 @@ static void find_differences(struct compare *c, const struct record_facts *base,
 /* Only what ended well has measured on a device that is known. */
 static bool both_ok(const struct comparison *row)
 {
-    return row->base && row->new && record_is_ok(row->base) && record_is_ok(row->new);
+    return row->base && row->new &&record_is_ok(row->base) && record_is_ok(row->new);
 }
 
 static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
@@ -95,7 +95,8 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     char kind[32], text[64];
     DT_TRY(dt_ratio_compare(base->step_s, base->step_count, new->step_s, new->step_count, &row->ratio));
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
-    bool simulated = strcmp(record_provenance(base, "device", kind), "sim") == 0 && strcmp(record_provenance(new, "device", kind), "sim") == 0;
+    bool simulated =
+        strcmp(record_provenance(base, "device", kind), "sim") == 0 && strcmp(record_provenance(new, "device", kind), "sim") == 0;
     if (simulated && base->median_s > 0 && new->median_s > 0) {
         double ratio = base->median_s / new->median_s;
         row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
@@ -240,7 +241,7 @@ static bool are_pair(const struct record_facts *base, const struct record_facts 
 {
     if (recorded)
         return strcmp(base->hash, new->hash) == 0;
-    return base->experiment && new->experiment && strcmp(base->experiment->hash, new->experiment->hash) == 0;
+    return base->experiment && new->experiment &&strcmp(base->experiment->hash, new->experiment->hash) == 0;
 }
 
 /* Give the rows, which hold BASE's records, NEW's: left[] [left_count] are those without a row. */
@@ -251,7 +252,7 @@ static void pair(struct compare *c, const struct record_set *new, int *left, int
         const struct record_facts *record = &new->records[left[l]];
         int found = -1;
         for (int i = 0; i < c->count && found < 0; i++)
-            if (!c->rows[i].new && are_pair(c->rows[i].base, record, recorded))
+            if (!c->rows[i].new &&are_pair(c->rows[i].base, record, recorded))
                 found = i;
         if (found >= 0)
             c->rows[found].new = record;

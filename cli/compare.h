@@ -40,12 +40,12 @@ struct comparison {
     const struct record_facts *base, *new; /* NULL: there is none */
     char label[192];
     enum compare_verdict verdict;
-    struct dt_ratio ratio;    /* of throughput */
-    double memory_bytes;      /* NEW's peak less BASE's; NaN where one is not known */
+    struct dt_ratio ratio; /* of throughput */
+    double memory_bytes;   /* NEW's peak less BASE's; NaN where one is not known */
     enum compare_losses losses;
-    int loss_step;            /* the first that differs, from 0, warm-up included; -1: none */
-    unsigned regressions;     /* of those that were asked for: enum compare_gate */
-    char reason[512];         /* one line: what the verdict alone does not say; "" when nothing */
+    int loss_step;        /* the first that differs, from 0, warm-up included; -1: none */
+    unsigned regressions; /* of those that were asked for: enum compare_gate */
+    char reason[512];     /* one line: what the verdict alone does not say; "" when nothing */
 };
 
 struct compare_options {
@@ -58,15 +58,14 @@ struct compare {
     struct comparison *rows; /* [count] in BASE's order, then what is only in NEW */
     int count;
     int counts[COMPARE_VERDICTS];
-    int regressions; /* rows with any */
+    int regressions;      /* rows with any */
     char different[1024]; /* in what the two were measured differently: "driver (535, 550), oneDNN (2.6, 3.1)"; "" in nothing */
 };
 
 /* Pair the newest records of each experiment and judge the pairs. Records are paired by their config's hash, and those that are left by the
- * hash that this version gives to their config, which keys that came since may have changed. Both sets must outlive *out. Owner of *out, also
- * after a failure: the caller, compare_finish.
- * Errors: DT_ERR_INVALID when nothing can be paired, and when devices, drivers or library versions differ and that is not allowed;
- * DT_ERR_HOST_MEMORY. */
+ * hash that this version gives to their config, which keys that came since may have changed. Both sets must outlive *out. Owner of *out,
+ * also after a failure: the caller, compare_finish. Errors: DT_ERR_INVALID when nothing can be paired, and when devices, drivers or library
+ * versions differ and that is not allowed; DT_ERR_HOST_MEMORY. */
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,
                           struct compare *out);
 void compare_finish(struct compare *compare);

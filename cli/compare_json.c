@@ -88,7 +88,8 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
     done = rows;
     for (int i = 0; done && i < c->count; i++)
         done = add_row(rows, &c->rows[i]);
-    dt_status status = done ? dt_json_print(root, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the comparison as JSON");
+    dt_status status =
+        done ? dt_json_print(root, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the comparison as JSON");
     cJSON_Delete(root);
     if (status == DT_OK)
         fprintf(to, "%s\n", text);

@@ -34,7 +34,7 @@ static void put_case(const struct comparison *row, FILE *to)
 {
     const struct record_facts *record = row->new ? row->new : row->base;
     double seconds = 0;
-    for (int i = 0; row->new && i < row->new->step_count; i++)
+    for (int i = 0; row->new &&i < row->new->step_count; i++)
         seconds += isfinite(row->new->step_s[i]) ? row->new->step_s[i] : 0;
     fputs("    <testcase classname=\"", to);
     put(record->experiment ? record->experiment->name : "dtbench", to);
@@ -66,7 +66,8 @@ dt_status compare_print_junit(const struct compare *c, const struct compare_opti
     for (int i = 0; i < c->count; i++)
         skipped += !c->rows[i].new && !c->rows[i].regressions;
     fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    fprintf(to, "  <testsuite name=\"dtbench compare\" tests=\"%d\" failures=\"%d\" errors=\"0\" skipped=\"%d\">\n", c->count, c->regressions, skipped);
+    fprintf(to, "  <testsuite name=\"dtbench compare\" tests=\"%d\" failures=\"%d\" errors=\"0\" skipped=\"%d\">\n", c->count,
+            c->regressions, skipped);
     for (int i = 0; i < c->count; i++)
         put_case(&c->rows[i], to);
     fprintf(to, "  </testsuite>\n</testsuites>\n");

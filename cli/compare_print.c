@@ -17,8 +17,9 @@ static const struct {
     const char *title;
     enum table_align align;
 } columns[COLUMNS] = {
-    {"experiment", TABLE_LEFT},     {"tokens/s\nbase", TABLE_RIGHT}, {"\nnew", TABLE_RIGHT},     {"\nratio", TABLE_RIGHT},  {"\ninterval", TABLE_RIGHT},
-    {"peak\nbase", TABLE_RIGHT},    {"\nnew", TABLE_RIGHT},          {"\nlosses", TABLE_LEFT}, {"\nverdict", TABLE_LEFT},
+    {"experiment", TABLE_LEFT}, {"tokens/s\nbase", TABLE_RIGHT}, {"\nnew", TABLE_RIGHT},
+    {"\nratio", TABLE_RIGHT},   {"\ninterval", TABLE_RIGHT},     {"peak\nbase", TABLE_RIGHT},
+    {"\nnew", TABLE_RIGHT},     {"\nlosses", TABLE_LEFT},        {"\nverdict", TABLE_LEFT},
 };
 
 static struct unit unit_of(const struct compare *c)
@@ -81,7 +82,9 @@ static void print_counts(const struct compare *c, FILE *to)
 
 static void print_method(const struct compare_options *o, FILE *to)
 {
-    fprintf(to, "ratio: new throughput over base (Hodges-Lehmann, all pairs of timed steps) with its %.0f %% Mann-Whitney interval; threshold %g %%",
+    fprintf(to,
+            "ratio: new throughput over base (Hodges-Lehmann, all pairs of timed steps) with its %.0f %% Mann-Whitney interval; threshold "
+            "%g %%",
             DT_RATIO_CONFIDENCE * 100, o->threshold * 100);
 }
 
@@ -144,8 +147,8 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
     struct cells cells;
     char gates[128];
     fprintf(to, "### dtbench compare: %s\n\n", c->regressions ? "regression" : "no regression");
-    fprintf(to, "| experiment | base tokens/s | new tokens/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n", bytes.name,
-            bytes.name);
+    fprintf(to, "| experiment | base tokens/s | new tokens/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n",
+            bytes.name, bytes.name);
     fprintf(to, "|---|---:|---:|---:|---:|---:|---:|---|---|\n");
     for (int i = 0; i < c->count; i++) {
         fill(&c->rows[i], &bytes, &cells);

@@ -12,6 +12,8 @@ const struct command *command_table(void)
         {"run", "run the experiments of a config and record them", cmd_run, false},
         {"check", "check a config: its experiments, their size, and the memory they will need", cmd_check, false},
         {"compare", "compare two sets of records: faster, slower, larger, wrong", cmd_compare, false},
+        {"merge", "merge the records of many jobs, one for each experiment", cmd_merge, false},
+        {"status", "tell how far a sweep is, from its records", cmd_status, false},
         {"list", "list models, paradigms, devices and communicators", cmd_list, false},
         {"help", "help on dtbench or on a command", cmd_help, false},
         {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},

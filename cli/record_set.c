@@ -142,9 +142,11 @@ static dt_status read_pattern(struct record_set *set, const char *command, const
     dt_status status = DT_OK;
     int failed = glob(pattern, 0, NULL, &found);
     if (failed == GLOB_NOMATCH)
-        status = dt_fail(DT_ERR_IO, "cannot read records from %s: there is no %s", argument, strcmp(argument, pattern) == 0 ? "such file" : "*.jsonl in it");
+        status = dt_fail(DT_ERR_IO, "cannot read records from %s: there is no %s", argument,
+                         strcmp(argument, pattern) == 0 ? "such file" : "*.jsonl in it");
     else if (failed)
-        status = dt_fail(DT_ERR_IO, "cannot read records from %s: %s", argument, failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+        status =
+            dt_fail(DT_ERR_IO, "cannot read records from %s: %s", argument, failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
     for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++)
         status = read_file(set, command, found.gl_pathv[i]);
     globfree(&found);

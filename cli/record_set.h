@@ -39,9 +39,9 @@ void record_set_finish(struct record_set *set);
 
 bool record_is_ok(const struct record_facts *record);
 
-/* One record of each hash: the newest of those that are ok, or of all where none is. `chosen` [set->count] gets their indices in the order in
- * which the hashes come first; returns how many. Newest by the time of the run's start, and of equal ones the last.
- * Errors: DT_ERR_HOST_MEMORY. */
+/* One record of each hash: the newest of those that are ok, or of all where none is. `chosen` [set->count] gets their indices in the order
+ * in which the hashes come first; returns how many. Newest by the time of the run's start, and of equal ones the last. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status record_set_newest(const struct record_set *set, int *chosen, int *count);
 
 /* A text of the record's provenance: "driver", "device"; "" where it has none. Numbers are given as text in `number`. */

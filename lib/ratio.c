@@ -79,7 +79,8 @@ static double pairs_up_to(const struct sample *base, const struct sample *new, d
     return pairs;
 }
 
-/* The k-th smallest (from 1) of the differences of all pairs, without making a list of them: there are as many as the product of the steps. */
+/* The k-th smallest (from 1) of the differences of all pairs, without making a list of them: there are as many as the product of the steps.
+ */
 static double kth_difference(const struct sample *base, const struct sample *new, double k)
 {
     double low = base->sorted[0] - new->sorted[new->count - 1], high = base->sorted[base->count - 1] - new->sorted[0], found;

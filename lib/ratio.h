@@ -2,17 +2,16 @@
  *
  * Method  The ratio is that of throughput: the time of a base step over the time of a new one, estimated as the median over all pairs of a
  *         base and a new step (Hodges-Lehmann, of the logarithms). Its interval is the distribution-free one that belongs to it (Moses):
- *         the k-th smallest and the k-th largest of the pairs' ratios, k from the exact distribution of the Mann-Whitney statistic, and from
- *         its normal approximation above 50 steps. Up to 29 % of the steps may be outliers of any size without moving the estimate far,
- *         and no distribution of the noise is assumed; a t interval of 9 steps is made useless by one slow step.
- *         Steps are taken to be independent. Where the ranks of neighbours in time are correlated beyond chance (1 % level), the interval is
- *         widened about the estimate by sqrt((1 + rho) / (1 - rho)), the equivalent number of independent steps, rho without its bias. What
- *         lasts longer than a whole run, such as another job on the machine, no single run can show.
- * Source  Hodges and Lehmann, Estimates of location based on rank tests, Ann. Math. Statist. 34 (1963); Hollander, Wolfe and Chicken,
- *         Nonparametric Statistical Methods, 3rd ed., sections 4.2 and 4.3; Wald and Wolfowitz, An exact test for randomness in the
- *         non-parametric case based on serial correlation, Ann. Math. Statist. 14 (1943); Kendall, Note on bias in the estimation of
- *         autocorrelation, Biometrika 41 (1954); Zwiers and von Storch, Taking serial correlation
- *         into account in tests of the mean, J. Climate 8 (1995). */
+ *         the k-th smallest and the k-th largest of the pairs' ratios, k from the exact distribution of the Mann-Whitney statistic, and
+ * from its normal approximation above 50 steps. Up to 29 % of the steps may be outliers of any size without moving the estimate far, and no
+ * distribution of the noise is assumed; a t interval of 9 steps is made useless by one slow step. Steps are taken to be independent. Where
+ * the ranks of neighbours in time are correlated beyond chance (1 % level), the interval is widened about the estimate by sqrt((1 + rho) /
+ * (1 - rho)), the equivalent number of independent steps, rho without its bias. What lasts longer than a whole run, such as another job on
+ * the machine, no single run can show. Source  Hodges and Lehmann, Estimates of location based on rank tests, Ann. Math. Statist. 34
+ * (1963); Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., sections 4.2 and 4.3; Wald and Wolfowitz, An exact test
+ * for randomness in the non-parametric case based on serial correlation, Ann. Math. Statist. 14 (1943); Kendall, Note on bias in the
+ * estimation of autocorrelation, Biometrika 41 (1954); Zwiers and von Storch, Taking serial correlation into account in tests of the mean,
+ * J. Climate 8 (1995). */
 #ifndef DT_LIB_RATIO_H
 #define DT_LIB_RATIO_H
 
@@ -38,10 +37,10 @@ enum dt_change { DT_SAME, DT_FASTER, DT_SLOWER, DT_UNCLEAR };
  *   faster   the estimate is above 1 + threshold, and the whole interval is above 1
  *   same     the whole interval is between 1 - threshold and 1 + threshold
  *   unclear  the interval spans a threshold, and neither of the first two holds; or there is none
- * That slower asks for the estimate beyond the threshold and the interval beyond no change, instead of the interval beyond the threshold, is
- * what finds a loss of twice the threshold from few steps: with 9 steps and noise of 5 % the interval is about 4 % wide to each side, and
- * an interval wholly below 95 % would find a true loss of 10 % in about two of three runs. As it is, 98 % are found, and of equal programs
- * 2 % are called slower (test/test_ratio.c). */
+ * That slower asks for the estimate beyond the threshold and the interval beyond no change, instead of the interval beyond the threshold,
+ * is what finds a loss of twice the threshold from few steps: with 9 steps and noise of 5 % the interval is about 4 % wide to each side,
+ * and an interval wholly below 95 % would find a true loss of 10 % in about two of three runs. As it is, 98 % are found, and of equal
+ * programs 2 % are called slower (test/test_ratio.c). */
 enum dt_change dt_ratio_judge(const struct dt_ratio *ratio, double threshold);
 
 #endif

@@ -76,8 +76,8 @@ static void no_false_alarm_and_no_loss_missed(void)
     }
 }
 
-/* Noise that nobody ordered must not raise alarms, and should not hide what is lost. Without its widening the interval would be right in 63 %
- * of the slow spells, and 13 % of equal programs would be called slower. */
+/* Noise that nobody ordered must not raise alarms, and should not hide what is lost. Without its widening the interval would be right in 63
+ * % of the slow spells, and 13 % of equal programs would be called slower. */
 static void other_noise(void)
 {
     struct rates outliers = judge(1, STEPS, 0.05, NOISE_OUTLIERS, 21), lost = judge(0.85, STEPS, 0.05, NOISE_OUTLIERS, 22);
