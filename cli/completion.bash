@@ -2,10 +2,10 @@
 
 _dtbench() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=run
-    local commands="run check list help" common="--config --set --device --help" words=
+    local commands="run check compare merge status list help" common="--config --set --device --help" words=
     COMPREPLY=()
     case ${COMP_WORDS[1]} in
-    run | check | list | help) command=${COMP_WORDS[1]} ;;
+    run | check | compare | merge | status | list | help) command=${COMP_WORDS[1]} ;;
     esac
     # "--option=value" arrives in three words: --option, =, value.
     if [[ $current == = ]]; then
@@ -21,6 +21,14 @@ _dtbench() {
         ;;
     --device | -d)
         mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda sim" -- "$current")
+        return
+        ;;
+    --format)
+        mapfile -t COMPREPLY < <(compgen -W "table json junit markdown" -- "$current")
+        return
+        ;;
+    --gate | -g)
+        mapfile -t COMPREPLY < <(compgen -W "throughput status losses memory missing none" -- "$current")
         return
         ;;
     --set | -s)
@@ -47,6 +55,9 @@ _dtbench() {
     case $command in
     run) words="$common --output --resume --verify --dry-run --quiet" ;;
     check) words="$common --json" ;;
+    compare) words="--threshold --format --gate --allow-different --help" ;;
+    merge) words="--output --force --help" ;;
+    status) words="$common --all --json" ;;
     list) words="--help" ;;
     help) words=$commands ;;
     esac
