@@ -160,7 +160,7 @@ void engine_tell_span(const struct dt_sim_engine *e, int rank, int stream, const
         .rank = rank,
         .queue = stream,
         .queue_name = stream < 0 ? "host" : p->stream_names[stream],
-        .label = op->label                        ? p->labels[op->label]
+        .label = op->label                       ? p->labels[op->label]
                  : op->kind == DT_SIM_COLLECTIVE ? dt_sim_collective_name((enum dt_sim_collective)op->detail)
                                                  : names[op->kind],
         .group_name = talks ? e->groups[e->ranks[rank].seats[op->target].group]->name : NULL,

@@ -21,7 +21,7 @@ struct dt_sim_group {
     const char *name;
     const int *ranks; /* [count] world ranks, all different */
     int count;
-    int id;           /* as dt_sim_engine_add_group numbered it */
+    int id; /* as dt_sim_engine_add_group numbered it */
 };
 
 /* A collective, message or copy as it is to be carried. */
@@ -40,7 +40,8 @@ struct dt_sim_transport {
     dt_status (*copy)(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out);
 };
 
-/* One row's bar in a trace. Bars of a queue come in order and overlap only within a group of sends and receives; bars of different queues and ranks come in no order. */
+/* One row's bar in a trace. Bars of a queue come in order and overlap only within a group of sends and receives; bars of different queues
+ * and ranks come in no order. */
 struct dt_sim_span {
     int rank, queue;        /* queue: the program's stream, or -1: the host */
     const char *queue_name; /* "host" for the host */
@@ -66,9 +67,9 @@ void dt_sim_engine_destroy(struct dt_sim_engine *engine); /* takes NULL */
 /* A communicator; name and ranks are copied. Errors: DT_ERR_INVALID for ranks that are not there or come twice, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_engine_add_group(struct dt_sim_engine *engine, const char *name, const int *ranks, int count, int *out_group);
 
-/* What a rank does. program (finished, lent until the engine is destroyed) may be shared; groups [program->slot_count] are the numbers of the
- * communicators in its slots, copied. A rank without a program does nothing.
- * Errors: DT_ERR_INVALID when a rank is not in its group, or twice told; DT_ERR_HOST_MEMORY. */
+/* What a rank does. program (finished, lent until the engine is destroyed) may be shared; groups [program->slot_count] are the numbers of
+ * the communicators in its slots, copied. A rank without a program does nothing. Errors: DT_ERR_INVALID when a rank is not in its group, or
+ * twice told; DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_engine_set_program(struct dt_sim_engine *engine, int rank, const struct dt_sim_program *program, const int *groups);
 
 /* Run all programs to their end, once.

@@ -79,7 +79,8 @@ void engine_end_activity(struct dt_sim_engine *e, uint32_t number, double now_s)
 
 static dt_status fail_mismatch(const struct group *g, const struct dt_sim_op *op, int rank)
 {
-    return dt_fail(DT_ERR_COMM, "simulation: collective %u on %s: rank %d calls %s of %.0f bytes (root %d), rank %d %s of %.0f bytes (root %d)",
+    return dt_fail(DT_ERR_COMM,
+                   "simulation: collective %u on %s: rank %d calls %s of %.0f bytes (root %d), rank %d %s of %.0f bytes (root %d)",
                    g->number + 1, g->name, g->op_rank, dt_sim_collective_name((enum dt_sim_collective)g->op->detail), g->op->amount,
                    g->op->peer, rank, dt_sim_collective_name((enum dt_sim_collective)op->detail), op->amount, op->peer);
 }
@@ -89,8 +90,8 @@ dt_status engine_come_to_collective(struct dt_sim_engine *e, int rank, int strea
     const struct seat *seat = &e->ranks[rank].seats[op->target];
     struct group *g = e->groups[seat->group];
     if (op->peer >= g->base.count)
-        return dt_fail(DT_ERR_INVALID, "simulation: %s on %s: root %d of %d ranks", dt_sim_collective_name((enum dt_sim_collective)op->detail),
-                       g->name, op->peer, g->base.count);
+        return dt_fail(DT_ERR_INVALID, "simulation: %s on %s: root %d of %d ranks",
+                       dt_sim_collective_name((enum dt_sim_collective)op->detail), g->name, op->peer, g->base.count);
     if (g->arrived == 0) {
         g->op = op;
         g->op_rank = rank;
@@ -166,13 +167,20 @@ dt_status engine_come_to_message(struct dt_sim_engine *e, int rank, int stream, 
     if (op->peer >= g->base.count || op->peer == seat->place)
         return dt_fail(DT_ERR_INVALID, "simulation: rank %d of %s sends to or receives from rank %d of %d", seat->place, g->name, op->peer,
                        g->base.count);
-    struct waiting other, mine = {.group = seat->group, .from = is_send ? seat->place : op->peer, .to = is_send ? op->peer : seat->place,
-                                  .is_send = is_send, .rank = rank, .stream = stream, .came_s = came_s, .op = op};
+    struct waiting other, mine = {.group = seat->group,
+                                  .from = is_send ? seat->place : op->peer,
+                                  .to = is_send ? op->peer : seat->place,
+                                  .is_send = is_send,
+                                  .rank = rank,
+                                  .stream = stream,
+                                  .came_s = came_s,
+                                  .op = op};
     if (!take_waiting(e, &mine, &other))
         return add_waiting(e, mine);
     if (other.op->amount != op->amount)
         return dt_fail(DT_ERR_COMM, "simulation: a message on %s from rank %d to %d: %.0f bytes are sent, %.0f received", g->name,
-                       g->ranks[mine.from], g->ranks[mine.to], is_send ? op->amount : other.op->amount, is_send ? other.op->amount : op->amount);
+                       g->ranks[mine.from], g->ranks[mine.to], is_send ? op->amount : other.op->amount,
+                       is_send ? other.op->amount : op->amount);
     const struct waiting *sender = is_send ? &mine : &other, *receiver = is_send ? &other : &mine;
     struct activity a = {
         .kind = ACTIVITY_MESSAGE,

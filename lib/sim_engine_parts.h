@@ -8,8 +8,8 @@
 /* What a stream or host is held up by. */
 enum hold {
     HOLD_NONE,
-    HOLD_ISSUE,  /* a stream: the host has issued no more */
-    HOLD_ORDER,  /* earlier operations of the same communicator, on other streams */
+    HOLD_ISSUE, /* a stream: the host has issued no more */
+    HOLD_ORDER, /* earlier operations of the same communicator, on other streams */
     HOLD_EVENT,
     HOLD_PEERS,  /* a collective or message whose other ranks have not come */
     HOLD_FLOW,   /* moving */
@@ -18,13 +18,13 @@ enum hold {
 };
 
 struct stream {
-    double clock_s;       /* what came before is done */
-    double came_s;        /* to the operation that holds it up */
-    double *issued_s;     /* ring [room]: host's clock before each operation that is issued and not begun */
-    uint32_t room;        /* a power of two, or 0 */
+    double clock_s;        /* what came before is done */
+    double came_s;         /* to the operation that holds it up */
+    double *issued_s;      /* ring [room]: host's clock before each operation that is issued and not begun */
+    uint32_t room;         /* a power of two, or 0 */
     uint32_t issued, done; /* operations of the stream, counted from the start */
-    uint32_t unfinished;  /* messages of the open group */
-    uint8_t hold;         /* enum hold */
+    uint32_t unfinished;   /* messages of the open group */
+    uint8_t hold;          /* enum hold */
 };
 
 /* A rank's part in one communicator. */

@@ -1,11 +1,11 @@
 /* Flows that share links: how fast each one moves at any moment of virtual time.
  *
- * A link carries at most its capacity, in bytes a second. A flow moves a number of bytes at one rate over all of its links at once; on link l
- * it takes uses[l].weight times its rate (a ring's all-reduce of B bytes puts 2(n-1)/n * B on every link of the ring, so the whole collective
- * is one flow of that many bytes over all of them; where two rings share a link's bytes, the weight is 1/2). Rates are max-min fair: they grow together, in proportion to the flows' shares, until a link is full or
- * a flow has reached its own cap, which stops those flows; the others grow on. A change is worked out again only for flows that it can
- * reach through links that are asked for more than they have.
- * Source  Bertsekas, Gallager, "Data Networks", 2nd ed., section 6.5.2 (progressive filling), with weights; the fluid model of TCP
+ * A link carries at most its capacity, in bytes a second. A flow moves a number of bytes at one rate over all of its links at once; on link
+ * l it takes uses[l].weight times its rate (a ring's all-reduce of B bytes puts 2(n-1)/n * B on every link of the ring, so the whole
+ * collective is one flow of that many bytes over all of them; where two rings share a link's bytes, the weight is 1/2). Rates are max-min
+ * fair: they grow together, in proportion to the flows' shares, until a link is full or a flow has reached its own cap, which stops those
+ * flows; the others grow on. A change is worked out again only for flows that it can reach through links that are asked for more than they
+ * have. Source  Bertsekas, Gallager, "Data Networks", 2nd ed., section 6.5.2 (progressive filling), with weights; the fluid model of TCP
  *         that SimGrid's CM02 uses: Casanova, Marchal, "A Network Model for Simulation of Grid Application", INRIA RR-4596, 2002. */
 #ifndef DT_LIB_SIM_NETWORK_H
 #define DT_LIB_SIM_NETWORK_H

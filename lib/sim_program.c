@@ -214,8 +214,8 @@ dt_status dt_sim_program_collective(struct dt_sim_program *p, int stream, int sl
         return dt_fail(DT_ERR_INVALID, "simulation: %s inside a group of sends and receives", dt_sim_collective_name(kind));
     if (rooted && root < 0)
         return dt_fail(DT_ERR_INVALID, "simulation: %s has root %d", dt_sim_collective_name(kind), root);
-    struct dt_sim_op op = {.kind = DT_SIM_COLLECTIVE, .detail = (uint8_t)kind, .stream = (uint16_t)stream, .peer = rooted ? root : -1,
-                           .amount = bytes};
+    struct dt_sim_op op = {
+        .kind = DT_SIM_COLLECTIVE, .detail = (uint8_t)kind, .stream = (uint16_t)stream, .peer = rooted ? root : -1, .amount = bytes};
     return communicate(p, op, slot, label);
 }
 

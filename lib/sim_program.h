@@ -4,9 +4,9 @@
  * (lib/sim_engine.h) replays all ranks' programs in virtual time. A program names no rank: communicators are slots that the engine resolves
  * for each rank, and peers and roots count within the communicator. So ranks that do the same share one program by pointer.
  *
- * Order. Operations of a stream run in order, and none starts before the host has issued it. Operations of one communicator run in the order
- * of the calls, whatever their streams. An event is one act of recording: a wait names the recording that it waits for, which is the last one
- * before the call, as on a device.
+ * Order. Operations of a stream run in order, and none starts before the host has issued it. Operations of one communicator run in the
+ * order of the calls, whatever their streams. An event is one act of recording: a wait names the recording that it waits for, which is the
+ * last one before the call, as on a device.
  *
  * Errors of the functions that add: DT_ERR_HOST_MEMORY; DT_ERR_INVALID for a stream, event, cost or peer that cannot be. */
 #ifndef DT_LIB_SIM_PROGRAM_H
@@ -28,35 +28,28 @@ enum dt_sim_op_kind {
     DT_SIM_COLLECTIVE,  /* `amount` bytes on communicator slot `target`; which one: `detail`; root: `peer` */
     DT_SIM_SEND,        /* `amount` bytes to `peer` of slot `target` */
     DT_SIM_RECV,
-    DT_SIM_COPY,        /* `amount` bytes between host and device; direction: `detail` */
+    DT_SIM_COPY, /* `amount` bytes between host and device; direction: `detail` */
 };
 
-enum dt_sim_collective {
-    DT_SIM_ALL_REDUCE,
-    DT_SIM_REDUCE_SCATTER,
-    DT_SIM_ALL_GATHER,
-    DT_SIM_BROADCAST,
-    DT_SIM_REDUCE,
-    DT_SIM_COLLECTIVES
-};
+enum dt_sim_collective { DT_SIM_ALL_REDUCE, DT_SIM_REDUCE_SCATTER, DT_SIM_ALL_GATHER, DT_SIM_BROADCAST, DT_SIM_REDUCE, DT_SIM_COLLECTIVES };
 
 enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST };
 
 enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_MAX_STREAMS = 64 };
 
 struct dt_sim_op {
-    uint8_t kind;      /* enum dt_sim_op_kind */
-    uint8_t detail;    /* enum dt_sim_collective, enum dt_sim_direction */
-    uint8_t in_group;  /* send, recv: the stream goes on to the next one without waiting; false for the last of a group */
-    uint16_t stream;   /* or DT_SIM_ON_HOST */
-    uint32_t target;   /* event or communicator slot */
-    uint32_t label;    /* of the program's labels */
-    uint32_t order;    /* on a communicator: how many of its operations must be over; those issued before it or, in a group, before that */
-    int32_t peer;      /* root or other end, in the communicator; -1: none */
-    double amount;     /* seconds or bytes */
-    double host_s;     /* the host is busy for so long before the operation is issued */
-    double lead_s;     /* work: from the host's arrival to the end of work when the stream never waits: host_s + amount for one kernel,
-                          the longest such path of several made one */
+    uint8_t kind;     /* enum dt_sim_op_kind */
+    uint8_t detail;   /* enum dt_sim_collective, enum dt_sim_direction */
+    uint8_t in_group; /* send, recv: the stream goes on to the next one without waiting; false for the last of a group */
+    uint16_t stream;  /* or DT_SIM_ON_HOST */
+    uint32_t target;  /* event or communicator slot */
+    uint32_t label;   /* of the program's labels */
+    uint32_t order;   /* on a communicator: how many of its operations must be over; those issued before it or, in a group, before that */
+    int32_t peer;     /* root or other end, in the communicator; -1: none */
+    double amount;    /* seconds or bytes */
+    double host_s;    /* the host is busy for so long before the operation is issued */
+    double lead_s;    /* work: from the host's arrival to the end of work when the stream never waits: host_s + amount for one kernel,
+                         the longest such path of several made one */
 };
 
 struct dt_sim_program {
@@ -64,8 +57,8 @@ struct dt_sim_program {
     size_t op_count;
     int stream_count, slot_count;
     uint32_t event_count;
-    char **stream_names;   /* [stream_count] */
-    char **labels;         /* [label_count]; label 0 is "" */
+    char **stream_names; /* [stream_count] */
+    char **labels;       /* [label_count]; label 0 is "" */
     uint32_t label_count;
     uint32_t **stream_ops; /* [stream_count][stream_op_count[s]] numbers of a stream's operations; made by dt_sim_program_finish */
     uint32_t *stream_op_count;
@@ -109,8 +102,7 @@ dt_status dt_sim_program_recv(struct dt_sim_program *program, int stream, int sl
 /* Sends and receives in between, all on one stream, go together. DT_ERR_INVALID where they are not on one stream. */
 dt_status dt_sim_program_group_start(struct dt_sim_program *program);
 dt_status dt_sim_program_group_end(struct dt_sim_program *program);
-dt_status dt_sim_program_copy(struct dt_sim_program *program, int stream, enum dt_sim_direction direction, double bytes,
-                              const char *label);
+dt_status dt_sim_program_copy(struct dt_sim_program *program, int stream, enum dt_sim_direction direction, double bytes, const char *label);
 
 /* No more is added. The engine takes finished programs only. */
 dt_status dt_sim_program_finish(struct dt_sim_program *program);

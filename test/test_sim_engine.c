@@ -304,8 +304,8 @@ struct bars {
 static void note_span(void *context, const struct dt_sim_span *s)
 {
     struct bars *b = context;
-    b->used += (size_t)snprintf(b->text + b->used, sizeof b->text - b->used, "%d %s %s %g-%g\n", s->rank, s->queue_name, s->label, s->start_s,
-                                s->end_s);
+    b->used += (size_t)snprintf(b->text + b->used, sizeof b->text - b->used, "%d %s %s %g-%g\n", s->rank, s->queue_name, s->label,
+                                s->start_s, s->end_s);
 }
 
 static void test_spans(void)
@@ -327,7 +327,8 @@ static void test_spans(void)
     CHECK_OK(dt_sim_program_finish(p));
     CHECK_OK(dt_sim_engine_set_program(f.engine, 0, p, &group));
     CHECK_OK(dt_sim_engine_run(f.engine));
-    CHECK(strcmp(bars.text, "0 host gemm 0-1\n0 compute gemm 1-3\n0 network all_reduce 3-4\n0 network offload 4-12\n") == 0, "%s", bars.text);
+    CHECK(strcmp(bars.text, "0 host gemm 0-1\n0 compute gemm 1-3\n0 network all_reduce 3-4\n0 network offload 4-12\n") == 0, "%s",
+          bars.text);
     CHECK(dt_sim_engine_operations(f.engine) == 5, "%d operations", (int)dt_sim_engine_operations(f.engine));
     finish(&f);
     dt_sim_program_destroy(p);

@@ -12,8 +12,8 @@ static struct dt_sim_network *network_of(const double *capacities, int count)
     return n;
 }
 
-static void start(struct dt_sim_network *n, double now, double bytes, double cap, double share, const struct dt_sim_use *uses, uint32_t count,
-                  uint32_t tag)
+static void start(struct dt_sim_network *n, double now, double bytes, double cap, double share, const struct dt_sim_use *uses,
+                  uint32_t count, uint32_t tag)
 {
     struct dt_sim_flow flow = {.bytes = bytes, .rate_cap = cap, .share = share, .uses = uses, .use_count = count};
     CHECK_OK(dt_sim_network_start(n, now, &flow, tag));
@@ -104,9 +104,11 @@ static void test_flows_that_never_end_are_refused(void)
     struct dt_sim_use use = {0, 1};
     uint32_t link;
     double next;
-    struct dt_sim_flow wrong[] = {{.bytes = 0, .rate_cap = 1, .share = 1}, {.bytes = 1, .rate_cap = INFINITY, .share = 1},
+    struct dt_sim_flow wrong[] = {{.bytes = 0, .rate_cap = 1, .share = 1},
+                                  {.bytes = 1, .rate_cap = INFINITY, .share = 1},
                                   {.bytes = 1, .rate_cap = 0, .share = 1, .uses = &use, .use_count = 1},
-                                  {.bytes = NAN, .rate_cap = 1, .share = 1}, {.bytes = 1, .rate_cap = 1, .share = 0}};
+                                  {.bytes = NAN, .rate_cap = 1, .share = 1},
+                                  {.bytes = 1, .rate_cap = 1, .share = 0}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK(dt_sim_network_start(n, 0, &wrong[i], 0) == DT_ERR_INVALID, "flow %zu", i);
     CHECK(dt_sim_network_add_link(n, 0, &link) == DT_ERR_INVALID, "a link without capacity");
