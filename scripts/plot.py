@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -s
 """Draw a picture of dtbench's records: throughput, memory, where a step's time goes, and the losses.
 
 Usage: plot.py RECORDS.jsonl... [-o PICTURE.png]

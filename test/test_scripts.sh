@@ -60,6 +60,10 @@ else
     : >"$work/empty.jsonl"
     expect "plot.py refuses a file without records" 1 'no record in' scripts/plot.py "$work/empty.jsonl"
     expect "plot.py names a file it cannot read" 1 'cannot read .*none.jsonl' scripts/plot.py "$work/none.jsonl"
+    expect "plot_memory.py draws results and failures" 0 '1 line left out' scripts/plot_memory.py "$work/mixed.jsonl" -o "$work/memory.png"
+    expect "plot_memory.py writes where it is told" 0 "" is_png "$work/memory.png"
+    expect "plot_memory.py draws a file of failures only" 0 '' scripts/plot_memory.py "$work/failed.jsonl"
+    expect "plot_memory.py refuses a file without records" 1 'no record in' scripts/plot_memory.py "$work/empty.jsonl"
 fi
 
 cat >"$work/testlog.json" <<'LOG'
