@@ -65,26 +65,123 @@ static void replica_bytes(void)
     }
 }
 
-/* ZeRO-3: all three over the ranks, to within padding and the allocator's rounding. */
+/* What the ZeRO stages keep of parameters, gradients and optimizer state: the whole of it, or a share of so many ranks. */
+struct division {
+    const char *paradigm, *more;
+    bool params, grads, optimizer;
+    double kept_whole, kept_share; /* of gradients between micro-batches */
+};
+
+static const struct division divisions[] = {
+    {"ddp", "", false, false, false, 0, 0},
+    {"zero1", "", false, false, true, 0, 0},
+    {"zero1", ",\"micro_batches\":2,\"gradient_reduction\":\"each\"", false, false, true, 0, 1},
+    {"zero1", ",\"micro_batches\":2", false, false, true, 0, 0},
+    {"zero2", "", false, true, true, 0, 0},
+    {"zero2", ",\"micro_batches\":2,\"gradient_reduction\":\"each\"", false, true, true, 0, 0},
+    {"zero2", ",\"micro_batches\":2", false, true, true, 1, 0},
+    {"fsdp", "", true, true, true, 0, 0},
+    {"fsdp", ",\"fsdp\":{\"unit\":\"linear\"}", true, true, true, 0, 0},
+    {"fsdp", ",\"micro_batches\":2,\"gradient_reduction\":\"each\"", true, true, true, 0, 0},
+    {"fsdp", ",\"micro_batches\":2", true, true, true, 1, 0},
+};
+
+static void check_division(const struct division *d, int ranks, int shards, const char *optimizer, const char *more)
+{
+    char text[768];
+    struct experiment e;
+    struct dt_memory_usage usage;
+    int written = snprintf(text, sizeof text, small, d->paradigm, ranks, optimizer);
+    snprintf(text + written - 1, sizeof text - (size_t)written, "%s%s}", d->more, more);
+    if (!parse(text, &e))
+        return;
+    double whole = (double)gpt_parameter_count(&e.model), share = whole / shards, state = strcmp(optimizer, "adam") == 0 ? 12 : 0;
+    double params = 2 * (d->params ? share : whole), optim = state * (d->optimizer ? share : whole);
+    double grads = 2 * (d->grads ? share : whole) + 2 * whole * d->kept_whole + 2 * share * d->kept_share;
+    /* Every run of parameters, at most 38 layers, may end in an element of padding for each share and be rounded up as an allocation. */
+    double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * shards));
+    for (int rank = 0; rank < ranks; rank += ranks - 1) {
+        CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+        const uint64_t *peak = usage.device.peak_bytes;
+        CHECK(fabs((double)peak[DT_PARAMETERS] - params) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_PARAMETERS], params);
+        CHECK(fabs((double)peak[DT_GRADIENTS] - grads) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_GRADIENTS], grads);
+        CHECK(fabs((double)peak[DT_OPTIMIZER] - optim) <= (state ? 3 * slack : 0), "%s: %zu of %.0f", text, (size_t)peak[DT_OPTIMIZER],
+              optim);
+    }
+}
+
+/* "FSDP and ZeRO" of the study's companion text, after Rajbhandari et al., table 1 (its K being 12, the fp32 copy of the parameters
+ * included): 2, 2 and 12 bytes a parameter, each divided by the ranks from its stage on. HSDP divides by the ranks of a copy. */
 static void shard_bytes(void)
 {
-    for (int ranks = 2; ranks <= 512; ranks *= 4) {
+    static const int worlds[] = {2, 3, 8, 64, 512};
+    static const char *const optimizers[] = {"sgd", "adam"};
+    for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++) {
+        for (size_t i = 0; i < 2 * sizeof divisions / sizeof *divisions; i++)
+            check_division(&divisions[i / 2], worlds[w], worlds[w], optimizers[i % 2], "");
+        for (int shards = 1; shards <= worlds[w]; shards *= 8) {
+            struct division hsdp = {"hsdp", "", true, true, true, 0, 0};
+            char more[64];
+            if (worlds[w] % shards)
+                continue;
+            snprintf(more, sizeof more, ",\"hsdp\":{\"shard_size\":%d}", shards);
+            check_division(&hsdp, worlds[w], shards, "sgd", more);
+            check_division(&hsdp, worlds[w], shards, "adam", more);
+        }
+    }
+}
+
+/* Whole parameters and gradients exist for a group at a time: head and embedding are the largest, with 38.6M parameters each. FSDP has at
+ * most two gathered ones and a third's gradients, ZeRO-2 one bucket's gradients. */
+static void transient_bytes(void)
+{
+    static const struct {
+        const char *paradigm;
+        int most;
+    } all[] = {{"fsdp", 3}, {"zero2", 1}};
+    for (int i = 0; i < 2; i++) {
         char text[512];
         struct experiment e;
         struct dt_memory_usage usage;
-        snprintf(text, sizeof text, small, "fsdp", ranks, "adam");
+        snprintf(text, sizeof text, small, all[i].paradigm, 8, "adam");
         if (!parse(text, &e))
             return;
-        CHECK_OK(trainer_predict_memory(&e, ranks - 1, &usage));
-        double share = (double)gpt_parameter_count(&e.model) / ranks, slack = 14 * (256.0 + 12);
-        CHECK(fabs((double)usage.device.peak_bytes[DT_PARAMETERS] - 2 * share) <= slack, "%zu",
-              (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
-        CHECK(fabs((double)usage.device.peak_bytes[DT_GRADIENTS] - 2 * share) <= slack);
-        CHECK(fabs((double)usage.device.peak_bytes[DT_OPTIMIZER] - 12 * share) <= 3 * slack);
-        /* at the most two gathered groups and a group's gradients: head and embedding are the largest, with 38.6M parameters each */
-        CHECK(usage.device.peak_bytes[DT_COMMUNICATION] <= 3 * 2 * 38600000ull &&
-                  usage.device.peak_bytes[DT_COMMUNICATION] > 2 * 38400000ull,
-              "%zu", (size_t)usage.device.peak_bytes[DT_COMMUNICATION]);
+        CHECK_OK(trainer_predict_memory(&e, 7, &usage));
+        uint64_t seen = usage.device.peak_bytes[DT_COMMUNICATION];
+        CHECK(seen <= (uint64_t)all[i].most * 2 * 38600000 && seen >= 2 * 38400000, "%s: %zu", all[i].paradigm, (size_t)seen);
+    }
+}
+
+/* The root alone, or the servers between them, hold the optimizer state; everybody holds parameters and gradients. */
+static void owner_bytes(void)
+{
+    for (int servers = 0; servers <= 8; servers++) {
+        char text[768];
+        struct experiment e;
+        uint64_t state = 0, most = 0;
+        int owners = 0;
+        int written = snprintf(text, sizeof text, small, servers ? "parameter_server" : "data_parallel", 8, "adam");
+        if (servers)
+            snprintf(text + written - 1, sizeof text - (size_t)written, ",\"parameter_server\":{\"servers\":%d}}", servers);
+        if (!parse(text, &e))
+            return;
+        uint64_t params = gpt_parameter_count(&e.model);
+        for (int rank = 0; rank < 8; rank++) {
+            struct dt_memory_usage usage;
+            CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+            uint64_t mine = usage.device.peak_bytes[DT_OPTIMIZER];
+            CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params));
+            CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * params));
+            CHECK((usage.device.peak_bytes[DT_COMMUNICATION] > 0) == (servers && mine), "servers receive");
+            state += mine;
+            most = mine > most ? mine : most;
+            owners += mine > 0;
+        }
+        int expected = servers ? servers : 1;
+        CHECK(owners == expected, "%d of %d", owners, expected);
+        CHECK(state >= 12 * params && state <= 12 * params + 8 * 3 * 256, "%zu", (size_t)state);
+        /* No group can be divided: no server has more than its even part and the largest group, the embedding. */
+        CHECK(most <= 12 * (params / (uint64_t)expected + 50256 * 768) + 3 * 256, "%d servers: %zu", servers, (size_t)most);
     }
 }
 
@@ -174,8 +271,13 @@ static void activation_bytes(void)
 }
 
 static const struct test_case cases[] = {
-    {"GPipe: all forwards, then all backwards", gpipe_order}, {"replicas: bytes of parameters, gradients, optimizer", replica_bytes},
-    {"FSDP: an even share of all three", shard_bytes},        {"PDP: stages share the parameters", pipeline_bytes},
-    {"activations of each policy", activation_bytes},         {"GPT1T on 512 ranks", huge},
+    {"GPipe: all forwards, then all backwards", gpipe_order},
+    {"replicas: bytes of parameters, gradients, optimizer", replica_bytes},
+    {"ZeRO-1 to 3 and HSDP: shares of parameters, gradients, optimizer", shard_bytes},
+    {"whole groups exist for a short time", transient_bytes},
+    {"root and servers hold the optimizer", owner_bytes},
+    {"PDP: stages share the parameters", pipeline_bytes},
+    {"activations of each policy", activation_bytes},
+    {"GPT1T on 512 ranks", huge},
 };
 TEST_MAIN(cases)

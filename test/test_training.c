@@ -166,7 +166,8 @@ static void accumulation(const char *paradigm, const char *option)
 {
     for (int i = 0; i < 2; i++) {
         COMPARE(1e-5, paradigm, option, both_reductions[i], "batch_size=3", "micro_batches=3");
-        COMPARE(1e-5, paradigm, option, both_reductions[i], "micro_batches=2", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        COMPARE(1e-5, paradigm, option, both_reductions[i], "micro_batches=2", "optimizer.name=adam", "optimizer.learning_rate=0.01",
+                i ? "activation=checkpoint" : "activation=offload");
     }
 }
 
