@@ -38,7 +38,10 @@ PHASES = {
     "exposed_comm_s": ("exposed communication", "#D55E00"),
     "other": ("other", "#999999"),
 }
-PARADIGMS = {"none": "one rank", "ddp": "DDP", "pdp": "PDP", "fsdp": "FSDP"}
+PARADIGMS = {
+    "none": "one rank", "ddp": "DDP", "pdp": "PDP", "fsdp": "FSDP", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "hsdp": "HSDP",
+    "data_parallel": "DataParallel", "parameter_server": "parameter server",
+}
 MOST_EXPERIMENTS = 40
 INK, PALE = "#222222", "#DDDDDD"
 
@@ -103,21 +106,24 @@ def tokens_per_step(config):
 def labels(records):
     """The paradigm, and whatever else sets the experiments apart."""
     flats = [flat(record["config"]) for record in records]
-    # Keys that belong to one paradigm do not differ in the others.
-    own = {"pipeline.": "pdp", "fsdp.": "fsdp", "ddp.": "ddp"}
+    # Keys that belong to some paradigms do not differ in the others.
+    own = {
+        "pipeline.": {"pdp"}, "fsdp.": {"fsdp", "hsdp"}, "hsdp.": {"hsdp"}, "parameter_server.": {"parameter_server"},
+        "ddp.": {"ddp", "pdp", "zero1", "zero2", "data_parallel"},
+    }
     varying = []
     for key in dict.fromkeys(key for f in flats for key in f):
         if key in ("paradigm", "name", "sweep"):
             continue
-        paradigm = next((p for start, p in own.items() if key.startswith(start)), None)
-        values = {json.dumps(f.get(key)) for f in flats if paradigm in (None, f.get("paradigm"))}
+        users = next((p for start, p in own.items() if key.startswith(start)), None)
+        values = {json.dumps(f.get(key)) for f in flats if not users or f.get("paradigm") in users}
         if len(values) > 1:
-            varying.append((key, paradigm))
+            varying.append((key, users))
     out = []
     for f in flats:
         parts = [PARADIGMS.get(f.get("paradigm"), str(f.get("paradigm")))]
-        for key, paradigm in varying:
-            if paradigm in (None, f.get("paradigm")) and key in f:
+        for key, users in varying:
+            if (not users or f.get("paradigm") in users) and key in f:
                 parts.append(f"{key.rsplit('.', 1)[-1].replace('_', ' ')} {f[key]}")
         out.append("\n".join(parts))
     return out
