@@ -21,6 +21,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->world_size = 1;
     out->batch_size = e->world_size * e->batch_size;
     out->micro_batches = e->world_size;
+    out->parameter_offload = false;
     out->activation = ACTIVATION_KEEP;
     out->activation_blocks = 1;
     /* What one device alone may use, and what makes no difference to it: so that more experiments share a reference. */

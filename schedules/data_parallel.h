@@ -11,6 +11,8 @@
 #include "schedules/experiment.h"
 #include "schedules/timeline.h"
 
+struct offload;
+
 /* What every mode is given; all of it outlives the mode. */
 struct dp_setup {
     const struct experiment *experiment;
@@ -19,7 +21,8 @@ struct dp_setup {
     struct dt_comm *comm;      /* the ranks that hold the same layers */
     struct dt_stream *compute; /* kernels */
     struct dt_stream *network; /* this mode's collectives */
-    struct timeline *timeline; /* of compute: waits for the network go through timeline_wait */
+    struct timeline *timeline; /* of compute: waits for the network, and for copies, go through timeline_wait */
+    const struct offload *offload; /* parameters live in host memory; NULL: on the device */
 };
 
 /* Bytes of `elems` parameters or gradients. */

@@ -41,8 +41,7 @@ static dt_status root_reduce(struct replicated *r, struct bucket *bucket)
 static dt_status root_send(struct replicated *r, struct bucket *bucket)
 {
     const struct dp_setup *s = &r->base.setup;
-    void *params = replica_params(&r->replica, s, bucket->first_elem);
-    return dt_broadcast(s->comm, params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
+    return dt_broadcast(s->comm, bucket->params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
 }
 
 /* The step's parameters of this group are there, or on their way. */
@@ -55,12 +54,15 @@ static dt_status root_await(struct data_parallel *dp, const struct gpt_group *gr
         for (int i = r->bucket_count - 1; i >= 0; i--)
             DT_TRY(replicated_publish(r, &r->buckets[i], root_send));
     r->published_step = moment->step;
+    if (dp->setup.offload) /* its copy to the device waits */
+        return DT_OK;
     return timeline_wait(dp->setup.timeline, r->buckets[r->bucket_of[group->index]].published);
 }
 
 static dt_status root_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    return root_await(dp, group, moment);
+    DT_TRY(root_await(dp, group, moment));
+    return replicated_before_forward(dp, group, moment);
 }
 
 /* A head whose logits are not kept has its forward only here. */
@@ -90,7 +92,7 @@ const struct dp_mode dp_data_parallel = {
     .create = root_create,
     .destroy = replicated_destroy,
     .before_forward = root_before_forward,
-    .after_forward = replicated_forward,
+    .after_forward = replicated_after_forward,
     .before_backward = root_before_backward,
     .after_backward = replicated_after_backward,
     .end_step = replicated_end_step,

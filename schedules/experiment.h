@@ -58,7 +58,7 @@ struct experiment {
     } tensor;
     enum activation_kind activation;
     int activation_blocks;  /* checkpoint, offload: transformer blocks of a segment */
-    bool parameter_offload; /* false */
+    bool parameter_offload; /* what a rank owns of the parameters lives in host memory (schedules/offload.h) */
     struct {
         enum optimizer_kind name;
         double learning_rate, beta1, beta2, epsilon;

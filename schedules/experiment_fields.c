@@ -136,8 +136,9 @@ static const struct dt_field fields[] = {
          "rest again; offload moves these inputs to host memory."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
      .description = "checkpoint, offload: transformer blocks of a segment."},
-    {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 0, .version_limit = true, .initial = "false",
-     .description = "Parameters live in host memory; only false in this version."},
+    {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 1, .initial = "false",
+     .description = "Parameters, gradients and optimizer state live in host memory: parameters come to the device one group ahead of use, "
+                    "the host updates."},
 
     {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .choice = optimizer_choice, .initial = "\"sgd\"",
      .description = "sgd without momentum, or adam with fp32 moments and master weights."},

@@ -23,7 +23,7 @@ dt_status optimizer_create(const struct experiment *experiment, const struct gpt
 
     struct dt_buffer *state[] = {&optimizer->first_moment, &optimizer->second_moment, &optimizer->master};
     for (size_t i = 0; i < sizeof state / sizeof *state; i++) {
-        dt_status status = dt_alloc(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
+        dt_status status = (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
         if (status < 0) {
             optimizer_destroy(optimizer, stream);
             *out = NULL;
@@ -55,7 +55,7 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
     if (e->optimizer.name == OPTIMIZER_SGD) {
         struct gpt_sgd a = {
             .params = params, .grads = grads, .count = count, .learning_rate = learning_rate, .gradient_scale = gradient_scale};
-        return stage->table->sgd(stage->kernels, stream, &a);
+        return (e->parameter_offload ? stage->table->sgd_host : stage->table->sgd)(stage->kernels, stream, &a);
     }
     struct gpt_adam a = {
         .params = params,
@@ -71,5 +71,5 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
         .epsilon = (float)e->optimizer.epsilon,
         .gradient_scale = gradient_scale,
     };
-    return stage->table->adam(stage->kernels, stream, &a);
+    return (e->parameter_offload ? stage->table->adam_host : stage->table->adam)(stage->kernels, stream, &a);
 }

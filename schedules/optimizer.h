@@ -1,4 +1,5 @@
-/* The optimizer's state for a flat run of parameters: a whole replica's, what a rank updates of it, or a shard of a group. */
+/* The optimizer's state for a flat run of parameters: a whole replica's, what a rank updates of it, or a shard of a group. With the
+ * experiment's parameter_offload all of it is in host memory, as params and grads are, and the host makes the update. */
 #ifndef SCHEDULES_OPTIMIZER_H
 #define SCHEDULES_OPTIMIZER_H
 

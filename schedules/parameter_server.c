@@ -90,13 +90,12 @@ static dt_status server_publish(struct replicated *r, struct bucket *bucket)
 {
     const struct dp_setup *s = &r->base.setup;
     enum dt_dtype dtype = s->experiment->model.dtype;
-    void *params = replica_params(&r->replica, s, bucket->first_elem);
     if (bucket->server != dt_comm_rank(s->comm))
-        return dt_recv(s->comm, params, bucket->elems, dtype, bucket->server, s->network);
+        return dt_recv(s->comm, bucket->params, bucket->elems, dtype, bucket->server, s->network);
     DT_TRY(dt_group_start(s->comm));
     for (int worker = 0; worker < dt_comm_size(s->comm); worker++)
         if (worker != bucket->server)
-            DT_TRY(dt_send(s->comm, params, bucket->elems, dtype, worker, s->network));
+            DT_TRY(dt_send(s->comm, bucket->params, bucket->elems, dtype, worker, s->network));
     return dt_group_end(s->comm);
 }
 
@@ -120,8 +119,8 @@ const struct dp_mode dp_parameter_server = {
     .unit = replicated_unit,
     .create = server_create,
     .destroy = replicated_destroy,
-    .before_forward = replicated_forward,
-    .after_forward = replicated_forward,
+    .before_forward = replicated_before_forward,
+    .after_forward = replicated_after_forward,
     .before_backward = replicated_before_backward,
     .after_backward = replicated_after_backward,
     .end_step = replicated_end_step,

@@ -36,19 +36,22 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
     if (!replica->offset_elems)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
     place_groups(replica, stage, options);
-    if ((status = dt_alloc(setup->compute, DT_PARAMETERS, bytes, &replica->params)) < 0 ||
+    if ((status = offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params)) < 0 ||
         (options->keep_gradients && (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0) ||
         (status = optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute,
                                    &replica->optimizer)) < 0)
         goto fail;
 
-    if (flat_elems > stage->param_elems && (status = dt_zero(setup->compute, replica->params.data, bytes)) < 0)
+    if (!setup->offload && flat_elems > stage->param_elems && (status = dt_zero(setup->compute, replica->params.data, bytes)) < 0)
         goto fail;
     for (int g = stage->group_count - 1; g >= 0; g--) {
         struct gpt_group *group = &stage->groups[g];
-        group->params = replica_params(replica, setup, replica->offset_elems[g]);
+        void *params = replica_params(replica, setup, replica->offset_elems[g]);
         group->grads = options->keep_gradients ? replica_grads(replica, setup, replica->offset_elems[g]) : NULL;
-        if ((status = gpt_init_params(stage, group, 0, group->param_elems, group->params, setup->compute)) < 0)
+        group->params = setup->offload ? NULL : params;
+        status = setup->offload ? offload_init_params(setup, group, 0, group->param_elems, group->param_elems, params)
+                                : gpt_init_params(stage, group, 0, group->param_elems, params, setup->compute);
+        if (status < 0)
             goto fail;
     }
     return DT_OK;
@@ -71,4 +74,14 @@ dt_status replica_update(struct replica *replica, const struct dp_setup *setup, 
                          const void *grads, int step)
 {
     return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, state_first, count, step, setup->compute);
+}
+
+dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,
+                        struct resident *to)
+{
+    struct dt_stream *copies = setup->offload->to_device;
+    DT_TRY(dt_stream_wait(copies, home->current));
+    DT_TRY(dt_alloc(copies, DT_PARAMETERS, dp_bytes(setup, setup->stage->groups[g].param_elems), &to->params));
+    DT_TRY(dt_copy_from_host(copies, to->params.data, replica_params(replica, setup, replica->offset_elems[g]), to->params.bytes));
+    return dt_event_record(to->there, copies);
 }

@@ -1,12 +1,14 @@
 /* A whole copy of a stage's parameters, with gradients and optimizer state: what modes that do not shard parameters hold.
  *
  * Parameters and gradients are one flat allocation each, the last group first: backward fills the gradients from front to back, and a run
- * of groups that finish one after the other is a contiguous bucket. */
+ * of groups that finish one after the other is a contiguous bucket.
+ *
+ * With parameter offload the flat parameters and the optimizer state are in host memory. Gradients are the mode's business then. */
 #ifndef SCHEDULES_REPLICA_H
 #define SCHEDULES_REPLICA_H
 
-#include "schedules/data_parallel.h"
-#include "schedules/optimizer.h"
+#include "schedules/offload.h"
+#include "schedules/residency.h"
 
 /* What of it a mode wants. */
 struct replica_options {
@@ -18,14 +20,14 @@ struct replica_options {
 };
 
 struct replica {
-    struct dt_buffer params; /* [flat_elems], the model's dtype; padding is zero */
+    struct dt_buffer params; /* [flat_elems], the model's dtype; padding is zero, or undefined in host memory */
     struct dt_buffer grads;  /* the same, or none */
     struct optimizer *optimizer;
     size_t *offset_elems; /* [group_count] where a group begins */
 };
 
-/* Allocate, initialise the parameters in place, and point every group at its part: of the gradients too, where they are kept. On failure
- * nothing is left. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+/* Allocate, initialise the parameters in place, and point every group at its part on the device: of the gradients too, where they are
+ * kept. On failure nothing is left. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
 dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options);
 void replica_finish(struct replica *replica, const struct dp_setup *setup);
 
@@ -36,5 +38,9 @@ void *replica_grads(const struct replica *replica, const struct dp_setup *setup,
 /* Update parameters [first, first + count) with grads [count]; their optimizer state begins at its element `state_first`. */
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
                          const void *grads, int step);
+
+/* With offload: copy group `g` to the device, behind what its home waits for. A residency's fetch. */
+dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,
+                        struct resident *to);
 
 #endif

@@ -48,7 +48,7 @@ static dt_status make_buckets(struct replicated *r, size_t *offset_elems, size_t
 static dt_status make_replica(struct replicated *r)
 {
     const struct dp_setup *s = &r->base.setup;
-    struct replica_options options = {.keep_gradients = r->scheme->keep_gradients,
+    struct replica_options options = {.keep_gradients = r->scheme->keep_gradients && !s->offload,
                                       .summed_ranks = r->scheme->summed ? dt_comm_size(s->comm) : 1};
     size_t *offset_elems = calloc((size_t)s->stage->group_count, sizeof *offset_elems);
     dt_status status = offset_elems ? make_buckets(r, offset_elems, &options.flat_elems)
@@ -64,6 +64,21 @@ static dt_status make_replica(struct replicated *r)
         status = replica_init(&r->replica, s, &options);
     free(offset_elems);
     return status;
+}
+
+static dt_status fetch(struct data_parallel *dp, int g, struct resident *to)
+{
+    struct replicated *r = replicated_of(dp);
+    return replica_fetch(&r->replica, &dp->setup, g, &r->buckets[r->bucket_of[g]].home, to);
+}
+
+static dt_status make_homes(struct replicated *r)
+{
+    const struct dp_setup *s = &r->base.setup;
+    DT_TRY(residency_init(&r->residency, s, fetch));
+    for (int i = 0; i < r->bucket_count; i++)
+        DT_TRY(offload_home_init(&r->buckets[i].home, s, r->buckets[i].own_elems));
+    return DT_OK;
 }
 
 dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct replicated_scheme *scheme,
@@ -82,6 +97,8 @@ dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d buckets", group_count);
     if (status == DT_OK)
         status = make_replica(r);
+    if (status == DT_OK && setup->offload)
+        status = make_homes(r);
     if (status < 0) {
         replicated_destroy(&r->base);
         return status;
@@ -98,11 +115,14 @@ void replicated_destroy(struct data_parallel *dp)
     for (int i = 0; r->buckets && i < dp->setup.stage->group_count; i++) {
         struct bucket *bucket = &r->buckets[i];
         shard_gradients_finish(&bucket->shard, &dp->setup);
+        dt_free(dp->setup.compute, &bucket->flat);
+        offload_home_finish(&bucket->home, &dp->setup);
         dt_event_destroy(bucket->computed);
         dt_event_destroy(bucket->reduced);
         dt_event_destroy(bucket->updated);
         dt_event_destroy(bucket->published);
     }
+    residency_finish(&r->residency, &dp->setup);
     replica_finish(&r->replica, &dp->setup);
     free(r->buckets);
     free(r->bucket_of);
@@ -119,6 +139,13 @@ double replicated_bucket_bytes(const struct experiment *experiment)
 dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum)
 {
     const struct dp_setup *s = &r->base.setup;
+    if (s->offload) { /* there only while they have not been reduced */
+        bucket->accumulate = bucket->flat.data != NULL;
+        if (!bucket->flat.data)
+            DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, room_elems(r, bucket->elems)), &bucket->flat));
+        bucket->grads = bucket->flat.data;
+        return DT_OK;
+    }
     if (moment->first_micro_batch) {
         bucket->accumulate = false;
     } else if (bucket->sent) { /* the network may still be at what is about to be written */
@@ -131,9 +158,51 @@ dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, con
     return DT_OK;
 }
 
+/* Elements [first, end) of the bucket's parameters go from the device to their home. */
+static dt_status store(struct replicated *r, const struct bucket *bucket, size_t first, size_t end)
+{
+    const struct dp_setup *s = &r->base.setup;
+    return dt_copy_to_host(s->offload->to_host, replica_params(&r->replica, s, bucket->first_elem + first),
+                           (const char *)bucket->params + dp_bytes(s, first), dp_bytes(s, end - first));
+}
+
+/* Parameters in host memory travel through the device: this rank's part in, the others' out. */
+static dt_status publish_offloaded(struct replicated *r, struct bucket *bucket,
+                                   dt_status (*publish)(struct replicated *r, struct bucket *bucket))
+{
+    const struct dp_setup *s = &r->base.setup;
+    const struct offload *o = s->offload;
+    size_t own = bucket->own_elems ? bucket->own_first_elem - bucket->first_elem : 0, own_end = own + bucket->own_elems;
+    struct dt_buffer buffer;
+    DT_TRY(dt_stream_wait(o->to_device, bucket->home.current));
+    DT_TRY(dt_alloc(o->to_device, DT_COMMUNICATION, dp_bytes(s, room_elems(r, bucket->elems)), &buffer));
+    bucket->params = buffer.data;
+    dt_status status = dt_copy_from_host(o->to_device, (char *)buffer.data + dp_bytes(s, own),
+                                         replica_params(&r->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems));
+    if (status == DT_OK)
+        status = dt_event_record(bucket->updated, o->to_device);
+    if (status == DT_OK)
+        status = dt_stream_wait(s->network, bucket->updated);
+    if (status == DT_OK)
+        status = publish(r, bucket);
+    if (status == DT_OK)
+        status = dt_event_record(bucket->published, s->network);
+    if (status == DT_OK)
+        status = dt_stream_wait(o->to_host, bucket->published);
+    if (status == DT_OK)
+        status = store(r, bucket, 0, own);
+    if (status == DT_OK)
+        status = store(r, bucket, own_end, bucket->elems);
+    dt_free(o->to_host, &buffer);
+    return status == DT_OK ? dt_event_record(bucket->home.current, o->to_host) : status;
+}
+
 dt_status replicated_publish(struct replicated *r, struct bucket *bucket, dt_status (*publish)(struct replicated *r, struct bucket *bucket))
 {
     const struct dp_setup *s = &r->base.setup;
+    if (s->offload)
+        return publish_offloaded(r, bucket, publish);
+    bucket->params = replica_params(&r->replica, s, bucket->first_elem);
     DT_TRY(dt_event_record(bucket->updated, s->compute));
     DT_TRY(dt_stream_wait(s->network, bucket->updated));
     DT_TRY(publish(r, bucket));
@@ -147,8 +216,14 @@ enum gpt_unit replicated_unit(const struct experiment *experiment)
     return GPT_UNIT_LINEAR;
 }
 
-dt_status replicated_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status replicated_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
+    return residency_before_forward(&replicated_of(dp)->residency, dp, group, moment);
+}
+
+dt_status replicated_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    residency_after(&replicated_of(dp)->residency, dp, group, moment);
     return DT_OK;
 }
 
@@ -156,6 +231,7 @@ dt_status replicated_before_backward(struct data_parallel *dp, struct gpt_group 
 {
     struct replicated *r = replicated_of(dp);
     struct bucket *bucket = &r->buckets[r->bucket_of[group->index]];
+    DT_TRY(residency_before_backward(&r->residency, dp, group, moment));
     if (bucket->groups_left == 0) {
         bucket->groups_left = bucket->groups;
         DT_TRY(r->scheme->begin(r, bucket, moment));
@@ -165,11 +241,24 @@ dt_status replicated_before_backward(struct data_parallel *dp, struct gpt_group 
     return DT_OK;
 }
 
+/* The bucket's gradients leave behind their reduction; with the last micro-batch's the host makes the update. */
+static dt_status offload_bucket(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &r->base.setup;
+    struct dt_buffer *holder = r->scheme->keep_gradients ? &bucket->flat : &bucket->shard.whole;
+    DT_TRY(offload_gradients(&bucket->home, s, bucket->reduced, bucket->own_grads, holder));
+    if (!moment->last_micro_batch || bucket->own_elems == 0)
+        return DT_OK;
+    return offload_update(&bucket->home, s, r->replica.optimizer, replica_params(&r->replica, s, bucket->own_first_elem),
+                          bucket->own_state_elem, moment->step);
+}
+
 /* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on. */
 dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     struct replicated *r = replicated_of(dp);
     struct bucket *bucket = &r->buckets[r->bucket_of[group->index]];
+    residency_after(&r->residency, dp, group, moment);
     if (--bucket->groups_left > 0)
         return DT_OK;
     bucket->sent = moment->reduce;
@@ -178,7 +267,15 @@ dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *
     DT_TRY(dt_event_record(bucket->computed, dp->setup.compute));
     DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
     DT_TRY(r->scheme->reduce(r, bucket));
-    return dt_event_record(bucket->reduced, dp->setup.network);
+    DT_TRY(dt_event_record(bucket->reduced, dp->setup.network));
+    return dp->setup.offload ? offload_bucket(r, bucket, moment) : DT_OK;
+}
+
+static dt_status update(struct replicated *r, struct bucket *bucket, int step)
+{
+    const struct dp_setup *s = &r->base.setup;
+    DT_TRY(timeline_wait(s->timeline, bucket->reduced));
+    return replica_update(&r->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads, step);
 }
 
 dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *moment)
@@ -188,13 +285,16 @@ dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *
     DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
     for (int i = 0; i < r->bucket_count; i++) {
         struct bucket *bucket = &r->buckets[i];
-        DT_TRY(timeline_wait(s->timeline, bucket->reduced));
-        DT_TRY(replica_update(&r->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads,
-                              moment->step));
+        if (!s->offload) /* otherwise its update is queued */
+            DT_TRY(update(r, bucket, moment->step));
         if (r->scheme->publish)
             DT_TRY(replicated_publish(r, bucket, r->scheme->publish));
     }
-    for (int i = 0; i < r->bucket_count && r->scheme->publish; i++)
-        DT_TRY(timeline_wait(s->timeline, r->buckets[i].published));
+    for (int i = 0; i < r->bucket_count; i++) {
+        if (r->scheme->publish)
+            DT_TRY(timeline_wait(s->timeline, r->buckets[i].published));
+        if (s->offload)
+            DT_TRY(offload_await(&r->buckets[i].home, s));
+    }
     return DT_OK;
 }

@@ -5,6 +5,10 @@
  * bucket, the first ones while the last ones are still on their way, and where that is not all of it the updated parameters are published.
  * A scheme says to whom gradients are reduced, whose part is whose, and how parameters are published.
  *
+ * With parameter offload groups come to the device one by one, a bucket's gradients are there from its first backward until they have left
+ * behind the reduction, and the host updates this rank's part while backward goes on. What is published travels through the device, a
+ * bucket at a time: this rank's part in, the others' out.
+ *
  * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.
  * Differs a bucket is closed at the end of a layer, not of a tensor, since that is when our gradients become ready. */
 #ifndef SCHEDULES_REPLICATED_H
@@ -23,14 +27,18 @@ struct bucket {
     /* What this rank updates: set by the scheme's divide, own_grads at the latest by its reduce. */
     size_t own_first_elem, own_elems; /* of the replica's flat parameters */
     size_t own_state_elem;            /* where its optimizer state begins */
-    const void *own_grads;            /* [own_elems] reduced */
+    const void *own_grads;            /* [own_elems] reduced, on the device */
+    struct offload_home home;         /* with offload: of this rank's part */
+
+    void *params;             /* [elems], and a scheme's padding, on the device: set for publish */
+    struct dt_buffer flat;    /* with offload: the gradients of a scheme that otherwise keeps them in the replica */
 
     struct shard_gradients shard; /* zero1 and zero2 */
     int server;                   /* parameter_server: the rank that owns it */
 
     struct dt_event *computed;  /* compute: the bucket's last gradient is there */
     struct dt_event *reduced;   /* network: own_grads is there */
-    struct dt_event *updated;   /* compute: this rank's part of the parameters is the step's result */
+    struct dt_event *updated;   /* compute, or with offload to_device: this rank's part of params is the step's result */
     struct dt_event *published; /* network: all of them are */
 };
 
@@ -38,6 +46,7 @@ struct replicated {
     struct data_parallel base;
     const struct replicated_scheme *scheme;
     struct replica replica;
+    struct residency residency; /* with offload */
     struct bucket *buckets; /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
     int *bucket_of;           /* [group_count] */
@@ -48,16 +57,16 @@ struct replicated {
 struct replicated_scheme {
     double (*bucket_bytes)(const struct experiment *experiment); /* close a bucket from here on; 0: every group is one */
     bool divided;        /* buckets are divided evenly over the ranks, and padded to allow it; otherwise without gaps */
-    bool keep_gradients; /* the replica has flat gradients; otherwise begin makes memory for a bucket's */
+    bool keep_gradients; /* the replica has flat gradients, unless they are offloaded; otherwise begin makes memory for a bucket's */
     bool summed;         /* reduce makes sums, not averages */
     /* Say once what this rank updates of each bucket; own_state_elem follows by itself. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*divide)(struct replicated *r);
     /* Before a micro-batch's first backward in the bucket: set grads and accumulate. */
     dt_status (*begin)(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment);
-    /* Queue on network, which has waited for the gradients. Collective. */
+    /* Queue on network, which has waited for the gradients. Afterwards own_grads is what it says. Collective. */
     dt_status (*reduce)(struct replicated *r, struct bucket *bucket);
-    /* Queue on network, which has waited for the update: bring every rank the bucket's parameters. Collective. NULL: all ranks made the
-     * same update, or the mode sends parameters at another time. */
+    /* Queue on network, which has waited for the update: bring every rank the bucket's params. Collective. NULL: all ranks made the same
+     * update, or the mode sends parameters at another time. */
     dt_status (*publish)(struct replicated *r, struct bucket *bucket);
 };
 
@@ -72,7 +81,7 @@ dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *
 /* The schemes' common parts. */
 
 double replicated_bucket_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
-/* `begin` with the replica's flat gradients. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be added
+/* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be added
  * to; otherwise backward overwrites what has been reduced. */
 dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum);
 /* Send the bucket's parameters with the scheme's publish or another function, behind this rank's last update. */
@@ -82,7 +91,8 @@ dt_status replicated_publish(struct replicated *r, struct bucket *bucket,
 /* Hooks; `unit` is the finest there is, so that buckets close near their size. */
 enum gpt_unit replicated_unit(const struct experiment *experiment);
 void replicated_destroy(struct data_parallel *dp);
-dt_status replicated_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment); /* nothing to do */
+dt_status replicated_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status replicated_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
 dt_status replicated_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
 dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
 dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *moment);

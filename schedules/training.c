@@ -1,4 +1,5 @@
 #include "schedules/training.h"
+#include "schedules/offload.h"
 #include "schedules/parameter_server.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ struct training {
     struct gpt_kernels *kernels;
     struct dt_comm *replicas; /* the ranks with the same stage */
     struct dt_stream *compute, *network;
+    struct offload offload; /* with parameter_offload */
     struct timeline *timeline;
     struct gpt_stage *stage;
     struct data_parallel *dp;
@@ -102,6 +104,7 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
     if ((status = t->table->create(device, &experiment->model, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
         (status = dt_stream_create(device, "compute", &t->compute)) < 0 ||
         (status = dt_stream_create(device, "network", &t->network)) < 0 ||
+        (experiment->parameter_offload && (status = offload_init(&t->offload, device)) < 0) ||
         (status = timeline_create(device, t->compute, &t->timeline)) < 0 || (status = create_stage(t, mode)) < 0)
         goto fail;
 
@@ -113,6 +116,7 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
         .compute = t->compute,
         .network = t->network,
         .timeline = t->timeline,
+        .offload = experiment->parameter_offload ? &t->offload : NULL,
     };
     if ((status = mode->create(&dp, &t->dp)) < 0)
         goto fail;
@@ -151,11 +155,13 @@ void training_destroy(struct training *t)
         dt_stream_synchronize(t->compute);
     if (t->network)
         dt_stream_synchronize(t->network);
+    offload_synchronize(&t->offload);
     pipeline_destroy(t->pipeline);
     if (t->dp)
         t->dp->mode->destroy(t->dp);
     gpt_stage_destroy(t->stage, t->compute);
     timeline_destroy(t->timeline);
+    offload_finish(&t->offload);
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
     dt_comm_destroy(t->replicas);
@@ -179,7 +185,8 @@ dt_status training_synchronize(struct training *t)
     dt_status network = dt_stream_synchronize(t->network);
     if (network < 0)
         return network;
-    return pipeline_synchronize(t->pipeline);
+    dt_status offload = offload_synchronize(&t->offload);
+    return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
 }
 
 double training_loss(const struct training *t)

@@ -23,7 +23,7 @@ static dt_status zero1_begin(struct replicated *r, struct bucket *bucket, const 
 static dt_status zero1_reduce(struct replicated *r, struct bucket *bucket)
 {
     const struct dp_setup *s = &r->base.setup;
-    if (!bucket->own_grads) /* the share stays where it is */
+    if (!bucket->shard.share.data) /* the share stays where it is */
         bucket->own_grads = (char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
     return shard_gradients_reduce(&bucket->shard, s, &r->ranks, bucket->grads);
 }
@@ -48,8 +48,8 @@ const struct dp_mode dp_zero1 = {
     .unit = replicated_unit,
     .create = zero1_create,
     .destroy = replicated_destroy,
-    .before_forward = replicated_forward,
-    .after_forward = replicated_forward,
+    .before_forward = replicated_before_forward,
+    .after_forward = replicated_after_forward,
     .before_backward = replicated_before_backward,
     .after_backward = replicated_after_backward,
     .end_step = replicated_end_step,

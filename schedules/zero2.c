@@ -24,7 +24,10 @@ static dt_status zero2_reduce(struct replicated *r, struct bucket *bucket)
 {
     const struct dp_setup *s = &r->base.setup;
     DT_TRY(shard_gradients_reduce(&bucket->shard, s, &r->ranks, bucket->grads));
-    dt_free(s->network, &bucket->shard.whole);
+    if (s->offload)
+        bucket->own_grads = (const char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
+    else
+        dt_free(s->network, &bucket->shard.whole);
     return DT_OK;
 }
 
@@ -47,8 +50,8 @@ const struct dp_mode dp_zero2 = {
     .unit = replicated_unit,
     .create = zero2_create,
     .destroy = replicated_destroy,
-    .before_forward = replicated_forward,
-    .after_forward = replicated_forward,
+    .before_forward = replicated_before_forward,
+    .after_forward = replicated_after_forward,
     .before_backward = replicated_before_backward,
     .after_backward = replicated_after_backward,
     .end_step = replicated_end_step,

@@ -32,6 +32,7 @@ static struct experiment alone_of(const struct experiment *e)
     alone.batch_size = e->batch_size * e->world_size;
     alone.micro_batches = e->world_size * e->micro_batches;
     alone.activation = ACTIVATION_KEEP;
+    alone.parameter_offload = false;
     return alone;
 }
 
@@ -78,6 +79,16 @@ static const double *losses_alone(const struct experiment *e)
     return kept[i].losses;
 }
 
+static void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_memory_bytes *predicted, const char *paradigm,
+                          const char *memory)
+{
+    CHECK(seen->peak_total_bytes == predicted->peak_total_bytes, "%s: %s: %zu bytes, predicted %zu", paradigm, memory,
+          (size_t)seen->peak_total_bytes, (size_t)predicted->peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s %s: %zu bytes, predicted %zu", paradigm, memory,
+              dt_category_name(c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
+}
+
 static void train_and_compare(const char *const *sets, int count, double tolerance)
 {
     struct experiment e;
@@ -101,12 +112,8 @@ static void train_and_compare(const char *const *sets, int count, double toleran
         CHECK(fabs(together.losses[i] / alone[i] - 1) <= tolerance, "%s step %d: loss %.9g, one device has %.9g",
               paradigm_name(e.paradigm), i, together.losses[i], alone[i]);
     CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
-    const struct dt_memory_bytes *seen = &together.ranks[world.rank].memory.device;
-    CHECK(seen->peak_total_bytes == predicted.device.peak_total_bytes, "%s: %zu bytes, predicted %zu", paradigm_name(e.paradigm),
-          (size_t)seen->peak_total_bytes, (size_t)predicted.device.peak_total_bytes);
-    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        CHECK(seen->peak_bytes[c] == predicted.device.peak_bytes[c], "%s: %s %zu bytes, predicted %zu", paradigm_name(e.paradigm),
-              dt_category_name(c), (size_t)seen->peak_bytes[c], (size_t)predicted.device.peak_bytes[c]);
+    compare_bytes(&together.ranks[world.rank].memory.device, &predicted.device, paradigm_name(e.paradigm), "device");
+    compare_bytes(&together.ranks[world.rank].memory.host, &predicted.host, paradigm_name(e.paradigm), "host");
     trainer_result_finish(&together);
 }
 
@@ -239,6 +246,23 @@ static void pdp(void)
     }
 }
 
+/* Optimizer state on the host, gradients that are added up there, and recomputation that needs parameters twice in backward. */
+static void offloaded(void)
+{
+    static const char *const paradigms[] = {"paradigm=none",  "paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",
+                                            "paradigm=fsdp",  "paradigm=hsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
+    char stages[48];
+    snprintf(stages, sizeof stages, "pipeline.stages=%d", world.size);
+    for (size_t i = world.size > 1; i < sizeof paradigms / sizeof *paradigms; i++) {
+        COMPARE(1e-5, paradigms[i], "parameter_offload=true", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        for (int reduction = 0; reduction < 2; reduction++)
+            COMPARE(1e-5, paradigms[i], "parameter_offload=true", both_reductions[reduction], "batch_size=3", "micro_batches=3",
+                    "optimizer.name=adam", "optimizer.learning_rate=0.01", "activation=checkpoint");
+    }
+    if (world.size > 1)
+        COMPARE(1e-5, "paradigm=pdp", stages, "parameter_offload=true", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+}
+
 /* 16-bit types: gradients are rounded where they are summed, and that differs between paradigms. One rounding is 2^-9 (bf16) or 2^-12
  * (fp16) of a gradient; over ten steps losses stay within a few of these. */
 static void half_precision(void)
@@ -271,6 +295,12 @@ static void out_of_memory(void)
     e.memory_limit_bytes = 100000;
     CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
     CHECK(strstr(dt_error_message(), "memory limit") != NULL, "%s", dt_error_message());
+    trainer_result_finish(&result);
+    e.memory_limit_bytes = 0;
+    e.host_memory_limit_bytes = 100000;
+    e.parameter_offload = true;
+    CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
+    CHECK(strstr(dt_error_message(), "of host memory and the host memory limit") != NULL, "%s", dt_error_message());
     trainer_result_finish(&result);
     dt_memory_usage(device, &left);
     CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0);
@@ -307,6 +337,7 @@ static const struct test_case cases[] = {
     {"FSDP equals one device", fsdp},
     {"HSDP equals one device", hsdp},
     {"PDP equals one device", pdp},
+    {"parameters in host memory equal one device", offloaded},
     {"bf16 and fp16 stay close", half_precision},
     {"a memory limit is refused by all ranks", out_of_memory},
     {"all ranks stop together", interrupted},
