@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What `dtbench` returns. Where several apply to a sweep, the first of interrupted, output, verify, failed, oom does. */
+/* What `dtbench` returns. Where several apply to a sweep, the first of interrupted, output, later, verify, failed, oom does. */
 enum exit_code {
     EXIT_CODE_OK = 0,
     EXIT_CODE_OTHER = 1,
@@ -19,6 +19,7 @@ enum exit_code {
     EXIT_CODE_OUTPUT = 7,
     EXIT_CODE_REGRESSION = 8,
     EXIT_CODE_INCOMPARABLE = 9,
+    EXIT_CODE_LATER = 75,   /* sysexits.h calls it EX_TEMPFAIL: try again */
     EXIT_CODE_SIGNAL = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
 };
 

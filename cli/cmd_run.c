@@ -2,10 +2,12 @@
 #include "cli/cli.h"
 #include "cli/config_arguments.h"
 #include "cli/execute.h"
+#include "cli/meeting.h"
+#include "cli/placement.h"
+#include "cli/resume.h"
+#include "cli/shard.h"
 #include "cli/signals.h"
 #include "cli/sweep.h"
-#include "cli/table.h"
-#include "lib/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,8 @@ enum { SLURM_ANSWERS_S = 10 };
 
 struct run_options {
     struct config_arguments config;
-    const char *output;
-    bool dry_run, quiet, resume, verify, help;
+    const char *output, *shard, *time_limit;
+    bool dry_run, quiet, resume, skip_oom, verify, help;
 };
 
 static dt_status parse_options(struct run_options *o, int argc, char **argv)
@@ -34,6 +36,14 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
          "standard output when that is a pipe or a file, and to " DEFAULT_RECORDS "\n"
          "on a terminal and under mpirun, srun or torchrun"},
         {"resume", 'r', OPTION_FLAG, &o->resume, NULL, "skip experiments of which RECORDS has an ok record with the same config hash"},
+        {"skip-oom", 0, OPTION_FLAG, &o->skip_oom, NULL, "with --resume: skip those that ran out of memory, too; that is a result"},
+        {"shard", 0, OPTION_TEXT, &o->shard, "K/N",
+         "run the K-th of N parts of the sweep, K from 1: the same part each time, alike in\n"
+         "number and work, and each experiment in one of them"},
+        {"time-limit", 0, OPTION_TEXT, &o->time_limit, "SECONDS",
+         "start no experiment that, going by those that are done, would not end by then.\n"
+         "In a Slurm job with a time limit that is known: what is left of it, less two\n"
+         "minutes or a tenth"},
         {"verify", 'v', OPTION_FLAG, &o->verify, NULL, "run each experiment's work on one device too, and compare the losses step by step"},
         {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
         {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
@@ -53,6 +63,8 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
         print_exit_codes(stdout);
         return DT_OK;
     }
+    if (o->skip_oom && !o->resume)
+        return dt_fail(DT_ERR_INVALID, "'--skip-oom' needs --resume");
     return config_arguments_check(&o->config);
 }
 
@@ -61,60 +73,19 @@ static dt_status check_experiments(const struct sweep *s)
 {
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
+        const char *kind;
         if (s->inside && e->world_size != s->world.size)
             return dt_fail(DT_ERR_WORLD,
                            "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
         DT_TRY(execute_check(e));
-    }
-    return DT_OK;
-}
-
-static dt_status print_dry_run(const struct sweep *s)
-{
-    struct table *t = table_create();
-    char value[VALUE_BYTES];
-    static const char *const titles[] = {"#", "name", "paradigm", "ranks", "batch", "model", "steps"};
-    for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
-        table_column(t, c == 1 || c == 2 || c == 5 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
-    for (int c = 0; c < s->columns.count; c++)
-        table_column(t, TABLE_RIGHT, experiment_column_title(s->columns.fields[c]));
-    table_column(t, TABLE_LEFT, "config hash");
-    table_column(t, TABLE_LEFT, "");
-    for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = &s->experiments[i];
-        table_cell(t, "%d", i + 1);
-        table_cell(t, "%s", e->name);
-        table_cell(t, "%s", paradigm_name(e->paradigm));
-        table_cell(t, "%d", e->world_size);
-        table_cell(t, "%d", e->batch_size);
-        if (*e->model.preset)
-            table_cell(t, "%s", e->model.preset);
+        DT_TRY(execute_device_kind(e, &kind));
+        if (s->inside)
+            DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
         else
-            table_cell(t, "%dx%d", e->model.layers, e->model.hidden);
-        table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
-        for (int c = 0; c < s->columns.count; c++) {
-            experiment_value(e, s->columns.fields[c], value);
-            table_cell(t, "%s", value);
-        }
-        table_cell(t, "%s", e->hash);
-        table_cell(t, "%s", s->outcomes[i].skipped ? "skipped: has an ok record" : "");
+            DT_TRY(placement_check_alone(e, i + 1, s->count));
     }
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
-}
-
-/* Mark what an earlier run finished. */
-static dt_status find_finished(struct sweep *s, const char *path)
-{
-    struct cJSON *records;
-    int torn = 0;
-    DT_TRY(dt_records_read(path, &records, &torn));
-    for (int i = 0; i < s->count; i++)
-        s->outcomes[i].skipped = dt_records_have_ok(records, s->experiments[i].hash);
-    dt_json_destroy(records);
     return DT_OK;
 }
 
@@ -135,10 +106,11 @@ static int refuse(const struct sweep *s, enum exit_code code)
 static void print_results(const struct sweep *s, const char *path, bool quiet)
 {
     bool records_on_stdout = strcmp(path, "-") == 0;
-    int finished = 0, left = 0;
+    int finished = 0, left = 0, own = 0;
     for (int i = 0; i < s->count; i++) {
         finished += s->outcomes[i].run;
-        left += !s->outcomes[i].run && !s->outcomes[i].skipped;
+        left += outcome_is_left(&s->outcomes[i]);
+        own += !s->outcomes[i].elsewhere;
     }
     if (s->world.rank != 0)
         return;
@@ -149,20 +121,70 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
         fprintf(stderr, "dtbench run: %s\n", s->output_error);
     if (quiet)
         return;
-    if (finished == 0 && left == 0)
-        fprintf(stderr, "dtbench: all %d experiments have ok records in %s\n", s->count, path);
+    if (own == 0)
+        fprintf(stderr, "dtbench: this shard of %d experiments is empty\n", s->count);
+    else if (finished == 0 && left == 0)
+        fprintf(stderr, "dtbench: all %d experiments have ok records in %s\n", own, path);
     if (left > 0)
-        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, s->count,
-                records_on_stdout ? "" : "; --resume goes on from here");
+        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume goes on from here");
     if (finished > 0 && !records_on_stdout)
         fprintf(stderr, "dtbench: records in %s\n", path);
 }
 
-/* What is known of the Slurm job, on the rank that writes records. A controller that does not answer must not hold up the run for long. */
-static dt_status ask_slurm(struct sweep *s)
+/* A batch script that forgets srun has all ranks on its first node. */
+static void note_unused_nodes(const struct sweep *s, bool quiet)
+{
+    const char *nodes = s->slurm.values[DT_SLURM_NODES];
+    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || s->experiments[0].world_size < 2)
+        return;
+    fprintf(stderr,
+            "dtbench: note: this job has %s nodes, and all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...\n",
+            nodes);
+}
+
+/* What rank 0 does for all: look at the records and at the job. A controller that does not answer must not hold up the run for long. */
+static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
 {
     static const char *const helper[] = {"/proc/self/exe", "slurm", NULL};
-    return s->world.rank == 0 ? dt_slurm_facts_collect(helper, SLURM_ANSWERS_S, &s->slurm) : DT_OK;
+    if (s->world.rank != 0)
+        return EXIT_CODE_OK;
+    if (dt_slurm_facts_collect(helper, SLURM_ANSWERS_S, &s->slurm) < 0)
+        return EXIT_CODE_OTHER;
+    if (sweep_time_init(&s->time, o->time_limit, dt_slurm_seconds_left(&s->slurm)) < 0)
+        return EXIT_CODE_USAGE;
+    s->limited = sweep_time_is_limited(&s->time);
+    if (o->resume && resume_find_finished(s, path, o->skip_oom) < 0)
+        return EXIT_CODE_OUTPUT;
+    if (!o->dry_run && dt_record_open(path, &s->records) < 0)
+        return EXIT_CODE_OUTPUT;
+    note_unused_nodes(s, o->quiet);
+    return EXIT_CODE_OK;
+}
+
+/* The ranks of a launcher find each other. Not doing so is an experiment's failure; being in the wrong places is refused beforehand. */
+static enum exit_code meet(struct sweep *s, enum exit_code code)
+{
+    dt_status status = sweep_meet(s, &code);
+    if (status == DT_OK)
+        return code;
+    if (status == DT_ERR_INVALID || status == DT_ERR_WORLD || status == DT_ERR_UNAVAILABLE)
+        return EXIT_CODE_CONFIG;
+    s->lost = true;
+    sweep_fail(s, status, dt_error_message());
+    return EXIT_CODE_OK;
+}
+
+static dt_status select_shard(struct sweep *s, const char *text)
+{
+    struct shard shard;
+    bool *elsewhere = calloc((size_t)s->count, sizeof *elsewhere);
+    dt_status status = elsewhere ? shard_parse(text, &shard) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
+    if (status == DT_OK)
+        status = shard_select(shard, s->experiments, s->count, elsewhere);
+    for (int i = 0; status == DT_OK && i < s->count; i++)
+        s->outcomes[i].elsewhere = elsewhere[i];
+    free(elsewhere);
+    return status;
 }
 
 /* The sweep is set up and owned by the caller. */
@@ -173,17 +195,25 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
         dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a file: --output RECORDS");
         return refuse(s, EXIT_CODE_USAGE);
     }
+    if (o->shard && select_shard(s, o->shard) < 0)
+        return refuse(s, EXIT_CODE_USAGE);
     if (check_experiments(s) < 0)
         return refuse(s, EXIT_CODE_CONFIG);
-    if (o->resume && find_finished(s, path) < 0)
-        return refuse(s, EXIT_CODE_OUTPUT);
-    if (o->dry_run)
-        return s->world.rank > 0 || print_dry_run(s) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
-    signals_install();
-    if (s->world.rank == 0 && dt_record_open(path, &s->records) < 0)
-        return report_failure("run", EXIT_CODE_OUTPUT);
-    if (ask_slurm(s) < 0)
-        return report_failure("run", EXIT_CODE_OTHER);
+    if (!o->dry_run)
+        signals_install();
+    enum exit_code code = prepare(s, o, path);
+    if (o->dry_run && code == EXIT_CODE_OK)
+        return s->world.rank > 0 || dry_run_print(s, stdout) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
+    char error[1024];
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    if (s->inside && s->world.size > 1 && !o->dry_run) {
+        enum exit_code own = code;
+        code = meet(s, code);
+        if (own != EXIT_CODE_OK) /* the meeting tells the others; the text is that of what came before */
+            dt_fail(DT_ERR_INVALID, "%s", error);
+    }
+    if (code != EXIT_CODE_OK)
+        return refuse(s, code);
     sweep_run(s);
     print_results(s, path, o->quiet);
     return sweep_exit_code(s);
@@ -215,6 +245,7 @@ int cmd_run(int argc, char **argv)
     dt_record_close(s.records);
     verify_finish(&s.references);
     dt_slurm_facts_finish(&s.slurm);
+    sweep_time_finish(&s.time);
     sweep_identity_finish(&s.identity);
     free(s.outcomes);
     free(experiments);

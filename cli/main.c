@@ -38,6 +38,7 @@ void print_exit_codes(FILE *to)
         {"7", "the output cannot be written"},
         {"8", "dtbench compare: a regression"},
         {"9", "dtbench compare: measured on different machines or libraries, or nothing in common"},
+        {"75", "the time does not suffice for all experiments; --resume goes on (SIGUSR1 too)"},
         {"130, 143", "interrupted by SIGINT, by SIGTERM; finished work is kept"},
     };
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)

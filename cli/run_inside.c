@@ -31,24 +31,32 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
     return true;
 }
 
-dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, bool *stop)
+dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, bool patient, const void *mine, size_t bytes,
+                            void *all)
 {
-    struct experiment patient = *experiment;
+    struct experiment quick = *experiment;
     struct execution execution;
     struct report report;
-    bool *all = calloc((size_t)place->size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
-    patient.timeout.init_s = patient.timeout.step_s = 0;
+    if (patient)
+        quick.timeout.init_s = quick.timeout.step_s = 0;
     report_init(&report);
-    dt_status status = execution_open(&patient, place, &report, &execution);
+    dt_status status = execution_open(&quick, place, &report, &execution);
     if (status == DT_OK)
-        status = dt_host_all_gather(execution.world, stop, sizeof *stop, all);
-    for (int i = 0; status == DT_OK && i < place->size; i++)
-        *stop |= all[i];
+        status = dt_host_all_gather(execution.world, mine, bytes, all);
     if (status == DT_OK)
         execution_close(&execution);
     report_finish(&report);
+    return status;
+}
+
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, int *number)
+{
+    int *all = calloc((size_t)place->size, sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
+    dt_status status = run_inside_gather(experiment, place, true, number, sizeof *number, all);
+    for (int i = 0; status == DT_OK && i < place->size; i++)
+        *number = all[i] > *number ? all[i] : *number;
     free(all);
     return status;
 }

@@ -9,8 +9,12 @@
 /* Collective over the ranks of `place`. Fills `report`, initialised. False: the ranks have lost each other, and nothing more can run. */
 bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct report *report);
 
-/* Wait, however long it takes, until every rank is here. *stop: this rank wants to end; afterwards, whether any does. Errors: DT_ERR_COMM.
- */
-dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, bool *stop);
+/* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one; within its timeouts, or, patient, however
+ * long it takes. After a failure the ranks have lost each other. Errors: as dt_comm_create. */
+dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, bool patient, const void *mine, size_t bytes,
+                            void *all);
+
+/* Wait, however long it takes, until every rank is here. *number becomes the highest that any of them has. Errors: as above. */
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, int *number);
 
 #endif

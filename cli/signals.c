@@ -21,6 +21,7 @@ void signals_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = SIG_IGN; /* a reader that went away (`| head`) is a failed write, said as such */
     sigaction(SIGPIPE, &action, NULL);
 }

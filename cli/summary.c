@@ -110,7 +110,7 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     loss_cell(t, m->last_loss * unknown);
     if (s->verify)
         error_cell(t, o->verified ? o->verification_error : NAN);
-    const char *status = o->run ? report_status_name(o->status) : o->skipped ? "skipped" : "not run";
+    const char *status = o->run ? report_status_name(o->status) : o->skipped ? "skipped" : o->late ? "later" : "not run";
     table_colour_cell(t, !colour ? 0 : !o->run ? YELLOW : o->status == DT_OK ? GREEN : RED, status);
 }
 
@@ -135,7 +135,8 @@ dt_status summary_print(const struct sweep *s, FILE *to)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the table of results");
     add_columns(table, s, &units);
     for (int i = 0; i < s->count; i++)
-        add_row(table, s, i, &units, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
+        if (!s->outcomes[i].elsewhere)
+            add_row(table, s, i, &units, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
     print_heading(s, to);
     dt_status status = table_print(table, to);
     table_destroy(table);

@@ -6,8 +6,10 @@
 #include "cli/signals.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static double tokens_per_step(const struct experiment *e)
 {
@@ -104,7 +106,7 @@ static void run_one(struct sweep *s, int index)
     bool verify = s->verify && report.status == DT_OK;
     if (verify && s->world.rank == 0)
         run_verification(s, index, &report);
-    bool stop = report.status == DT_ERR_INTERRUPTED;
+    int stop = report.status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
         s->lost = run_inside_agree(e, &s->world, &stop) < 0;
         if (stop && report.status == DT_OK) /* what rank 0 stopped in, the others did not take part in */
@@ -124,32 +126,114 @@ static void run_one(struct sweep *s, int index)
     report_finish(&report);
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Is there time for the experiment? Rank 0 knows, and the others ask it. */
+static bool is_in_time(struct sweep *s, int index)
+{
+    const struct experiment *e = &s->experiments[index];
+    char why[128], label[96];
+    int late = 0;
+    if (!s->limited)
+        return true;
+    if (s->world.rank == 0 && !sweep_time_allows(&s->time, e, why, sizeof why)) {
+        late = 1;
+        experiment_label(e, &s->columns, label, sizeof label);
+        progress_note(&s->progress, "%d/%d %s: left for later: %s", index + 1, s->count, label, why);
+    }
+    if (s->inside && s->world.size > 1)
+        s->lost = run_inside_agree(e, &s->world, &late) < 0;
+    s->outcomes[index].late = late;
+    return !late;
+}
+
+/* A forecast without this one is a worse one, and no reason to end. */
+static void learn(struct sweep *s, int index, double wall_s)
+{
+    const struct outcome *o = &s->outcomes[index];
+    if (s->limited && s->world.rank == 0 && o->status == DT_OK)
+        (void)sweep_time_learn(&s->time, &s->experiments[index], o->metrics.step_s.median, NAN, wall_s);
+}
+
+/* A signal may have come to some ranks only, and all of them must give the same reason for their end. */
+static void find_stop_signal(struct sweep *s, const struct experiment *e)
+{
+    s->stop_signal = signals_first();
+    if (s->inside && s->world.size > 1 && !s->lost)
+        s->lost = run_inside_agree(e, &s->world, &s->stop_signal) < 0;
+    if (s->stop_signal == 0)
+        s->stop_signal = SIGTERM;
+}
+
 void sweep_run(struct sweep *s)
 {
-    for (int i = 0; i < s->count; i++) {
+    for (int i = 0; i < s->count && !s->lost && !s->output_failed; i++) {
         const struct outcome *o = &s->outcomes[i];
-        if (o->skipped)
+        if (o->skipped || o->elsewhere || !is_in_time(s, i) || s->lost)
             continue;
+        double begun_s = now_s();
         run_one(s, i);
+        learn(s, i, now_s() - begun_s);
         /* Inside, only what all ranks agreed on may end the loop: one that stopped alone would be waited for. */
-        bool stop = o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0);
-        if (stop || s->lost || s->output_failed)
+        if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {
+            find_stop_signal(s, &s->experiments[i]);
             break;
+        }
     }
     progress_clear(&s->progress);
 }
 
+void sweep_fail(struct sweep *s, dt_status status, const char *error)
+{
+    for (int i = 0; i < s->count; i++) {
+        struct outcome *o = &s->outcomes[i];
+        struct report report;
+        if (o->skipped || o->elsewhere)
+            continue;
+        report_init(&report);
+        sweep_identity_report(&s->identity, i, &report);
+        report.slurm = &s->slurm;
+        report_end(&report, status, error);
+        snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
+        begin(s, i, &s->experiments[i], "");
+        o->run = true;
+        o->status = status;
+        o->metrics = (struct report_metrics){.step_s = {NAN, NAN, NAN}};
+        snprintf(o->error, sizeof o->error, "%s", report.error);
+        write_record(s, &s->experiments[i], &report);
+        tell(s, i);
+        report_finish(&report);
+        break;
+    }
+}
+
+bool outcome_is_left(const struct outcome *o)
+{
+    return !o->run && !o->skipped && !o->elsewhere;
+}
+
 enum exit_code sweep_exit_code(const struct sweep *s)
 {
-    bool failed = false, oom = false, wrong = false, interrupted = false;
+    bool failed = s->lost, oom = false, wrong = false, interrupted = false, later = false;
     for (int i = 0; i < s->count; i++) {
-        dt_status status = s->outcomes[i].run ? s->outcomes[i].status : DT_OK;
+        const struct outcome *o = &s->outcomes[i];
+        dt_status status = o->run ? o->status : DT_OK;
         wrong |= status == DT_ERR_VERIFY;
         oom |= status == DT_ERR_OOM;
-        interrupted |= status == DT_ERR_INTERRUPTED || (signals_count() > 0 && !s->outcomes[i].run && !s->outcomes[i].skipped);
+        interrupted |= status == DT_ERR_INTERRUPTED || (s->stop_signal && outcome_is_left(o));
+        later |= o->late;
         failed |= status < 0 && status != DT_ERR_VERIFY && status != DT_ERR_OOM && status != DT_ERR_INTERRUPTED;
     }
-    if (interrupted) /* a rank may hear of it from another */
-        return (enum exit_code)(EXIT_CODE_SIGNAL + (signals_first() ? signals_first() : 15));
-    return s->output_failed ? EXIT_CODE_OUTPUT : wrong ? EXIT_CODE_VERIFY : failed ? EXIT_CODE_FAILED : oom ? EXIT_CODE_OOM : EXIT_CODE_OK;
+    if (interrupted && s->stop_signal != SIGUSR1)
+        return (enum exit_code)(EXIT_CODE_SIGNAL + s->stop_signal);
+    if (s->output_failed)
+        return EXIT_CODE_OUTPUT;
+    if (interrupted || later)
+        return EXIT_CODE_LATER;
+    return wrong ? EXIT_CODE_VERIFY : failed ? EXIT_CODE_FAILED : oom ? EXIT_CODE_OOM : EXIT_CODE_OK;
 }

@@ -6,6 +6,7 @@
 #include "cli/experiment_columns.h"
 #include "cli/progress.h"
 #include "cli/sweep_identity.h"
+#include "cli/sweep_time.h"
 #include "cli/verify.h"
 #include "lib/record.h"
 #include "lib/slurm_facts.h"
@@ -13,8 +14,10 @@
 
 /* What the table needs of an experiment that was run. */
 struct outcome {
-    bool run;     /* false: skipped, or not come to */
-    bool skipped; /* an ok record was there (--resume) */
+    bool run;       /* false: one of the next, or not come to */
+    bool skipped;   /* an ok record was there (--resume) */
+    bool elsewhere; /* another shard's (--shard) */
+    bool late;      /* would not be done in time */
     dt_status status;
     char error[1024];
     bool verified;
@@ -28,12 +31,15 @@ struct sweep {
     struct sweep_identity identity; /* what the records call it */
     struct dt_world world;
     struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
-    bool inside; /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
+    bool inside;                 /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
     struct dt_record_file *records; /* NULL on ranks that write none */
     struct experiment_columns columns;
     struct progress progress;
     struct verify_cache references;
+    struct sweep_time time;
+    bool limited;             /* all ranks: rank 0 looks at the time before each experiment */
+    int stop_signal;          /* what interrupted it; 0: nothing. Inside, all ranks agree */
     struct outcome *outcomes; /* [count] */
     bool lost;                /* inside: the ranks have lost each other */
     bool output_failed;       /* a record could not be written: the text is in output_error */
@@ -43,8 +49,17 @@ struct sweep {
 /* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
 void sweep_run(struct sweep *sweep);
 
+/* The ranks did not find each other, so that nothing can be run: the first experiment that would have been gets the record. */
+void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
+
+/* Was it this run's to do, and not done? */
+bool outcome_is_left(const struct outcome *outcome);
+
 /* What the outcomes say together. */
 enum exit_code sweep_exit_code(const struct sweep *sweep);
+
+/* The table of experiments, without running any. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dry_run_print(const struct sweep *sweep, FILE *to);
 
 /* The table of results, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
 dt_status summary_print(const struct sweep *sweep, FILE *to);

@@ -67,6 +67,11 @@ bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
     return self || sim;
 }
 
+dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
+{
+    return strcmp(backend, "mpi") == 0 ? dt_comm_mpi_check_world(world) : DT_OK;
+}
+
 dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
 {
     *out = NULL;

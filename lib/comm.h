@@ -44,6 +44,9 @@ void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the 
  * `text` gets its library, or what is missing. Starts nothing. */
 const char *dt_comm_backend_name(int index);
 bool dt_comm_available(const char *backend, char *text, size_t text_bytes);
+/* Would the ranks of this world find each other? What can be known without a word between them: has the launcher told MPI of them? Where it
+ * has not, each would be a world of its own. Errors: DT_ERR_WORLD, with the launcher's option that is missing. */
+dt_status dt_comm_check_world(const char *backend, const struct dt_world *world);
 /* The backend that dt_comm_create picks for a device of this kind. */
 const char *dt_comm_backend_for(const char *device_kind, int world_size);
 

@@ -88,5 +88,7 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
                              struct dt_comm **out);
 /* As dt_comm_available. */
 bool dt_comm_mpi_available(char *text, size_t text_bytes);
+/* As dt_comm_check_world. */
+dt_status dt_comm_mpi_check_world(const struct dt_world *world);
 
 #endif

@@ -43,16 +43,36 @@ static void set_defaults(const struct dt_world *world)
     }
 }
 
-/* Without a word from the launcher MPI would start every rank as a world of its own, or end the process in a long message. */
-static dt_status check_launcher(const struct dt_world *world)
+/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4". */
+static void read_library_version(char *out, size_t out_bytes)
 {
-    if (getenv("OMPI_COMM_WORLD_RANK") || getenv("PMIX_RANK") || getenv("PMI_RANK"))
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = 0;
+    char *version = strstr(text, " v");
+    if (version)
+        memmove(version + 1, version + 2, strlen(version + 2) + 1);
+    snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
+}
+
+/* Without a word from the launcher MPI would start every rank as a world of its own, or end the process in a long message. Open MPI has
+ * given up the older PMI-1 and PMI-2, and is seldom built with them; whose is, says so with OMPI_MCA_pmix. */
+dt_status dt_comm_mpi_check_world(const struct dt_world *world)
+{
+    char library[64];
+    bool srun = strcmp(world->launcher, "srun") == 0, told = getenv("OMPI_COMM_WORLD_RANK") || getenv("PMIX_RANK");
+    if (told)
         return DT_OK;
-    if (strcmp(world->launcher, "srun") == 0)
-        return dt_fail(
-            DT_ERR_WORLD,
-            "srun started %d tasks, but told MPI nothing of each other: pass `srun --mpi=pmix` (`srun --mpi=list` shows what it has)",
-            world->size);
+    read_library_version(library, sizeof library);
+    bool pmix_only = strncmp(library, "Open MPI", 8) == 0 && !getenv("OMPI_MCA_pmix");
+    if (getenv("PMI_RANK") && !(srun && pmix_only))
+        return DT_OK;
+    if (srun)
+        return dt_fail(DT_ERR_WORLD,
+                       "srun started %d tasks, but told %s nothing of each other (0 of 1 each): pass `srun --mpi=pmix` (`srun --mpi=list` "
+                       "shows what it has)",
+                       world->size, library);
     return dt_fail(DT_ERR_WORLD,
                    "%s started %d ranks, but the cpu device's ranks talk MPI: start them with `mpirun -n %d` or `srun --mpi=pmix`",
                    world->launcher, world->size, world->size);
@@ -87,7 +107,7 @@ static dt_status start_library(const struct dt_world *world)
     if (finished)
         return dt_fail(DT_ERR_COMM, "MPI cannot start twice in a process");
     if (!started) {
-        DT_TRY(check_launcher(world));
+        DT_TRY(dt_comm_mpi_check_world(world));
         set_defaults(world);
         if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
             return dt_fail(DT_ERR_COMM, "MPI does not start");
@@ -109,19 +129,6 @@ void dt_comm_library_finish(void)
     MPI_Finalized(&finished);
     if (started && !finished && !is_broken())
         MPI_Finalize();
-}
-
-/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4". */
-static void read_library_version(char *out, size_t out_bytes)
-{
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
-    int length = 0;
-    MPI_Get_library_version(text, &length);
-    text[strcspn(text, ",\n")] = 0;
-    char *version = strstr(text, " v");
-    if (version)
-        memmove(version + 1, version + 2, strlen(version + 2) + 1);
-    snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
 }
 
 bool dt_comm_mpi_available(char *text, size_t text_bytes)

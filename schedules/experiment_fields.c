@@ -92,6 +92,10 @@ static const struct dt_field fields[] = {
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
      .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp (ZeRO-3), zero1, zero2, hsdp "
                     "(fsdp within groups, replicas across), data_parallel (a root sends and gathers), parameter_server."},
+    {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .min = 0, .max = 4096, .initial = "0",
+     .description = "Ranks that must be on each node; 0: wherever the launcher puts them."},
+    {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false",
+     .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes."},
     {"batch_size", DT_FIELD_INT, AT(batch_size), .min = 1, .max = 65536, .initial = "8", .description = "Samples per rank and step."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size."},

@@ -27,7 +27,7 @@ SMOKE = {
     "steps": {"warmup": 1, "timed": 3},
     "sweep": {"paradigm": ["ddp", "pdp", "fsdp"]},
 }
-OK, USAGE, CONFIG, FAILED, OOM, VERIFY, OUTPUT = 0, 2, 3, 4, 5, 6, 7
+OK, USAGE, CONFIG, FAILED, OOM, VERIFY, OUTPUT, LATER = 0, 2, 3, 4, 5, 6, 7, 75
 FOREVER = ["--set", "steps.timed=1000000"]
 # What a launcher around this test would say is none of the program's business.
 LAUNCHER = re.compile(r"^(OMPI_|PMIX_|PMI_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_RANK$|LOCAL_WORLD_SIZE$|MASTER_)")
@@ -215,6 +215,11 @@ def test_wrong_command_lines():
             (["run", path, "--config", path], "there are two"),
             (["run", path, "--set", "seed"], "has no value"),
             (["run", path, "--resume"], "--resume needs"),
+            (["run", path, "--skip-oom"], "'--skip-oom' needs --resume"),
+            (["run", path, "--shard", "0/2"], "K from 1 to N"),
+            (["run", path, "--shard", "3/2"], "K from 1 to N"),
+            (["run", path, "--shard", "1"], "K from 1 to N"),
+            (["run", path, "--time-limit", "1h"], "not a number of seconds"),
             (["list", "models"], "takes no argument"),
             (["check", path, "-x"], "unknown option '-x'"),
             (["rank"], "for dtbench itself"),
@@ -232,6 +237,7 @@ def test_wrong_configs_run_nothing():
             ({"sweep": None, "paradigm": "none"}, "one device"),
             ({"batch_sise": 2}, "did you mean"),
             ({"device": "cuda"}, "cuda"),
+            ({"gpus_per_node": 1}, "gpus_per_node"),
             ({"device": "sim"}, "sim"),
     ):
         result = run("run", config("wrong.json", **content), "-o", output, code=CONFIG)
@@ -294,7 +300,7 @@ def test_documents_know_every_option_and_key():
     for command in ("run", "check", "compare", "merge", "status", "list"):
         check(re.search(rf"^\.Ss dtbench {command}$", page, re.M), command, "is not in the manual page")
         for letter, option in re.findall(r"^  (?:-(\w), |    )--([a-z-]+)", run(command, "--help", code=OK).stdout, re.M):
-            check(f"Fl {letter} , -{option}" in page, option, "is not in the manual page")
+            check((f"Fl {letter} , -{option}" if letter else f"Fl -{option}") in page, option, "is not in the manual page")
             check("--" + option in words, option, "is not completed")
     for code in re.findall(r"^  (\d+(?:, \d+)?) +\w", run("--help", code=OK).stdout, re.M):
         check(f".It {code}\n" in page, "exit code", code, "is not in the manual page")
@@ -368,6 +374,33 @@ def test_resume():
     run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
     with open(output, encoding="utf-8") as file:
         check(len(file.read().splitlines()) == 10, "an oom record is no reason to skip")
+
+
+def test_shards():
+    shown = []
+    for number in (1, 2, 3):
+        text = run("run", config(), "--dry-run", "--shard", f"{number}/3", "--set", "sweep.batch_size=[2,4,8]", code=OK).stdout
+        shown.append([line.split()[0] for line in text.splitlines() if "tiny" in line])
+    check(sorted(sum(shown, [])) == [str(n) for n in range(1, 10)] and all(len(part) == 3 for part in shown), shown)
+    output = records_path("shard.jsonl")
+    result = run("run", config(), "--shard", "2/3", "-o", output, code=OK)
+    check(len(read_records(output)) == 1 and "not run" not in result.stdout + result.stderr, result.stdout, result.stderr)
+    check("empty" in run("run", config(), "--shard", "4/4", "-o", output, code=OK).stderr, "an empty shard")
+
+
+def test_what_does_not_fit_is_left_for_later():
+    output = records_path("later.jsonl")
+    slow = ["--set", 'sweep.steps.timed=[3,1000000]', "--set", 'sweep.paradigm=["ddp"]', "-o", output]
+    result = run("run", config(), *slow, "--time-limit", "60", code=LATER)
+    check([r["status"] for r in read_records(output)] == ["ok"] and "later" in result.stdout, result.stdout)
+    check(re.search(r"left for later: may take \d+ s \(by 1 done\), and \d+ s are left", result.stderr), result.stderr)
+    check("1 of 2 experiments not run; --resume goes on" in result.stderr, result.stderr)
+    result = run("run", config(), *slow, "--time-limit", "0", "--resume", code=LATER)
+    check(len(read_records(output)) == 1 and "no time is left" in result.stderr, result.stderr)
+    run("run", config(), "-o", output, "--set", "memory_limit_gib=0.0005", "-q", code=OOM)
+    count = len(read_records(output))
+    run("run", config(), "-o", output, "--set", "memory_limit_gib=0.0005", "--resume", "--skip-oom", code=OK)
+    check(len(read_records(output)) == count, "an experiment without memory ran again")
 
 
 def test_out_of_memory_is_a_result():
@@ -454,7 +487,7 @@ def test_a_stopped_rank_is_a_timeout():
 
 
 def test_interrupts_keep_finished_work():
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
         output = records_path("interrupted.jsonl")
         run_of = Started(config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]")
         run_of.ranks_train(2)

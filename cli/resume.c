@@ -1,0 +1,39 @@
+#include "cli/resume.h"
+
+#include "cli/record_set.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* A record's own hash, or the one that this version gives its config: keys that have come since change the one and not what was measured.
+ */
+static bool is_of(const struct record_facts *record, const struct experiment *e)
+{
+    return strcmp(record->hash, e->hash) == 0 || (record->experiment && strcmp(record->experiment->hash, e->hash) == 0);
+}
+
+static dt_status take(struct sweep *s, const struct record_facts *record, bool skip_oom)
+{
+    bool ok = record_is_ok(record), finished = ok || (skip_oom && strcmp(record->status, "oom") == 0);
+    for (int i = 0; finished && i < s->count; i++) {
+        const struct experiment *e = &s->experiments[i];
+        if (!is_of(record, e))
+            continue;
+        s->outcomes[i].skipped = true;
+        if (ok)
+            DT_TRY(sweep_time_learn(&s->time, e, record->median_s, record->startup_s, record->wall_s));
+    }
+    return DT_OK;
+}
+
+dt_status resume_find_finished(struct sweep *s, const char *path, bool skip_oom)
+{
+    struct record_set set = {0};
+    if (access(path, F_OK) != 0)
+        return DT_OK;
+    dt_status status = record_set_read(&set, "run", &path, 1);
+    for (int i = 0; status == DT_OK && i < set.count; i++)
+        status = take(s, &set.records[i], skip_oom);
+    record_set_finish(&set);
+    return status;
+}

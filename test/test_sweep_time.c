@@ -1,0 +1,90 @@
+#include "cli/sweep_time.h"
+#include "test/check.h"
+
+#include "schedules/experiment_parse.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct experiment *parse(const char *steps, int *count)
+{
+    char text[512];
+    struct experiment *experiments = NULL;
+    snprintf(text, sizeof text,
+             "{\"world_size\": 2, \"paradigm\": \"ddp\", \"batch_size\": 2, \"sweep\": {\"steps.timed\": %s},"
+             "\"model\": {\"layers\": 2, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16, \"dtype\": \"fp32\"}}",
+             steps);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &experiments, count));
+    return experiments;
+}
+
+static void forecasts_decide(void)
+{
+    char why[128] = "";
+    int count;
+    struct sweep_time time;
+    struct experiment *e = parse("[96, 996, 46]", &count); /* with four warm-up steps: 100, 1,000 and 50 */
+    if (!e || count != 3)
+        return;
+    CHECK_OK(sweep_time_init(&time, "300", NAN));
+    CHECK(sweep_time_is_limited(&time) && sweep_time_allows(&time, &e[1], why, sizeof why), "nothing is known: %s", why);
+    CHECK(sweep_time_allows(&time, &e[1], why, sizeof why), "still nothing: %s", why);
+    CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
+    CHECK(!sweep_time_allows(&time, &e[1], why, sizeof why) && strstr(why, "may take 1001 s (by 1 done), and 299 s are left"), "%s", why);
+    CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[2], why, sizeof why), "what fits: %s", why);
+    CHECK_OK(sweep_time_learn(&time, &e[0], 4, NAN, 401)); /* the slowest counts */
+    CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[2], why, sizeof why), "%s", why);
+    sweep_time_finish(&time);
+    free(e);
+}
+
+/* Whatever the records of earlier runs make one expect, the first of a run starts: else a sweep might never go on. */
+static void the_first_starts(void)
+{
+    char why[128] = "";
+    int count;
+    struct sweep_time time;
+    struct experiment *e = parse("[96]", &count);
+    CHECK_OK(sweep_time_init(&time, "10", NAN));
+    CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
+    CHECK(sweep_time_allows(&time, &e[0], why, sizeof why), "%s", why);
+    CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why), "the second too");
+    sweep_time_finish(&time);
+    CHECK_OK(sweep_time_init(&time, "0", NAN));
+    CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && strstr(why, "no time"), "%s", why);
+    sweep_time_finish(&time);
+    free(e);
+}
+
+static void limits(void)
+{
+    static const char *const wrong[] = {"", "x", "1h", "-1", "inf", "nan", "1e999"};
+    char why[128];
+    int count;
+    struct sweep_time time;
+    struct experiment *e = parse("[96]", &count);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK(sweep_time_init(&time, wrong[i], NAN) == DT_ERR_INVALID, "'%s' is accepted", wrong[i]);
+        sweep_time_finish(&time);
+    }
+    CHECK_OK(sweep_time_init(&time, NULL, NAN));
+    CHECK(!sweep_time_is_limited(&time) && sweep_time_allows(&time, &e[0], why, sizeof why));
+    sweep_time_finish(&time);
+    static const double job_s[] = {3600, 100}, usable_s[] = {3480, 90};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sweep_time_init(&time, NULL, job_s[i]));
+        CHECK_OK(sweep_time_learn(&time, &e[0], usable_s[i] / 100 * 0.98, NAN, usable_s[i] * 0.98));
+        CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[0], why, sizeof why), "%s", why);
+        CHECK_OK(sweep_time_learn(&time, &e[0], usable_s[i] / 100 * 1.02, NAN, usable_s[i] * 1.02));
+        CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why), "%g s of %g", usable_s[i] * 1.02, job_s[i]);
+        sweep_time_finish(&time);
+    }
+    free(e);
+}
+
+static const struct test_case cases[] = {
+    {"forecasts decide", forecasts_decide},
+    {"the first of a run starts", the_first_starts},
+    {"limits of the command line and of jobs", limits},
+};
+TEST_MAIN(cases)
