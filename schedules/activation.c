@@ -100,7 +100,7 @@ static dt_status let_go(struct activation *a)
 {
     if (!a->leaving)
         return DT_OK;
-    DT_TRY(dt_stream_wait(a->setup.compute, a->left));
+    DT_TRY(timeline_wait(a->setup.timeline, a->left));
     dt_free(a->setup.compute, &a->leaving->device);
     a->leaving = NULL;
     return DT_OK;
@@ -172,7 +172,7 @@ dt_status activation_before_backward(struct activation *a, int slot, int index, 
     DT_TRY(let_go(a));
     DT_TRY(bring_in(a, input));
     if (a->arriving == input) {
-        DT_TRY(dt_stream_wait(a->setup.compute, a->arrived));
+        DT_TRY(timeline_wait(a->setup.timeline, a->arrived));
         a->arriving = NULL;
     }
     move(&stash->x, &input->device);

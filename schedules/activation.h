@@ -16,6 +16,7 @@
 
 #include "gpt/stage.h"
 #include "schedules/experiment.h"
+#include "schedules/timeline.h"
 
 /* Groups [first_group, end_group) of the stage, whose activations share one fate. */
 struct activation_segment {
@@ -30,7 +31,8 @@ struct activation_setup {
     struct gpt_stage *stage;
     struct dt_device *device;
     struct dt_stream *compute;
-    int slots; /* micro-batches between their forward and their backward at the same time: each has a slot */
+    struct timeline *timeline; /* of compute: waits for copies go through timeline_wait */
+    int slots;                 /* micro-batches between their forward and their backward at the same time: each has a slot */
 };
 
 struct activation;

@@ -311,6 +311,7 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
         .stage = setup->stage,
         .device = setup->device,
         .compute = setup->compute,
+        .timeline = setup->timeline,
         .slots = setup->chunks,
     };
     if ((status = activation_create(&activation, &p->activation)) < 0)

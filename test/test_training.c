@@ -135,6 +135,7 @@ static void one_device(void)
     COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "activation_blocks=2", "model.attention=unfused", "micro_batches=2");
     COMPARE(1e-5, "paradigm=none", "model.attention=unfused");
     COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4");
+    COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4", "activation=checkpoint", "model.vocab_size=1001");
 }
 
 /* The comparisons above would also hold if nothing were ever learned. Tokens are random, so the loss need not fall; but it must depend on
@@ -240,6 +241,9 @@ static void pdp(void)
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "micro_batches=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "activation=checkpoint");
+        /* so large a head that from three stages on it has one by itself, and the final norm ends the stage before it */
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=checkpoint");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=offload", "activation_blocks=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "activation=checkpoint", "micro_batches=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=4", "optimizer.name=adam", "optimizer.learning_rate=0.01");
         accumulation("paradigm=pdp", set_stages);
