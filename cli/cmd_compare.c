@@ -12,7 +12,7 @@
 struct command_options {
     struct option_list records;
     const char *threshold, *format, *gate;
-    bool allow_different, help;
+    bool allow_different, pool, help;
 };
 
 static dt_status parse_options(struct command_options *o, int argc, char **argv)
@@ -24,6 +24,8 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
          "which of throughput,status,losses,memory,missing count as a regression;\nwithout it all, with 'none' none"},
         {"allow-different", 'a', OPTION_FLAG, &o->allow_different, NULL,
          "compare also what other devices, drivers, library versions,\nthreads or numbers of machines have measured"},
+        {"pool", 'p', OPTION_FLAG, &o->pool, NULL,
+         "count the steps of all ok records of an experiment, not only the\nnewest's: for repeated runs of BASE and NEW in turn"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
@@ -119,6 +121,7 @@ int cmd_compare(int argc, char **argv)
         return EXIT_CODE_OK;
     how.gates = GATE_ALL;
     how.allow_different = o.allow_different;
+    how.pool = o.pool;
     if (parse_threshold(o.threshold ? o.threshold : THRESHOLD, &how.threshold) < 0 || (o.gate && parse_gates(o.gate, &how.gates) < 0) ||
         parse_format(o.format ? o.format : "table", &print) < 0)
         return report_failure("compare", EXIT_CODE_USAGE);

@@ -2,6 +2,7 @@
 
 #include "cli/experiment_columns.h"
 #include "cli/verify.h"
+#include "lib/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,7 +85,29 @@ static void find_differences(struct compare *c, const struct record_facts *base,
 /* Only what ended well has measured on a device that is known. */
 static bool both_ok(const struct comparison *row)
 {
-    return row->base && row->new &&record_is_ok(row->base) && record_is_ok(row->new);
+    return row->base && row->new && record_is_ok(row->base) && record_is_ok(row->new);
+}
+
+/* The steps of `record`, and with `pool` those of all ok records of its experiment, in the order in which they are read. */
+static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, bool pool, struct compare_steps *out)
+{
+    struct dt_statistics statistics;
+    int most = 0;
+    for (int i = 0; i < set->count; i++)
+        most += strcmp(set->records[i].hash, record->hash) == 0 ? set->records[i].step_count : 0;
+    if (!(out->step_s = malloc(((size_t)most + 1) * sizeof *out->step_s)))
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
+    for (int i = 0; i < set->count; i++) {
+        const struct record_facts *its = &set->records[i];
+        if (its != record && !(pool && record_is_ok(its) && strcmp(its->hash, record->hash) == 0))
+            continue;
+        memcpy(out->step_s + out->count, its->step_s, (size_t)its->step_count * sizeof *out->step_s);
+        out->count += its->step_count;
+    }
+    DT_TRY(dt_statistics_compute(out->step_s, out->count, &statistics));
+    bool same = out->count == record->step_count;
+    out->tokens_per_s = same ? record->tokens_per_s : record->tokens_per_s * record->median_s / statistics.median;
+    return DT_OK;
 }
 
 static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
@@ -93,7 +116,7 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
         [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
     const struct record_facts *base = row->base, *new = row->new;
     char kind[32], text[64];
-    DT_TRY(dt_ratio_compare(base->step_s, base->step_count, new->step_s, new->step_count, &row->ratio));
+    DT_TRY(dt_ratio_compare(row->base_steps.step_s, row->base_steps.count, row->new_steps.step_s, row->new_steps.count, &row->ratio));
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
     bool simulated =
         strcmp(record_provenance(base, "device", kind), "sim") == 0 && strcmp(record_provenance(new, "device", kind), "sim") == 0;
@@ -252,7 +275,7 @@ static void pair(struct compare *c, const struct record_set *new, int *left, int
         const struct record_facts *record = &new->records[left[l]];
         int found = -1;
         for (int i = 0; i < c->count && found < 0; i++)
-            if (!c->rows[i].new &&are_pair(c->rows[i].base, record, recorded))
+            if (!c->rows[i].new && are_pair(c->rows[i].base, record, recorded))
                 found = i;
         if (found >= 0)
             c->rows[found].new = record;
@@ -300,12 +323,23 @@ dt_status compare_records(const struct record_set *base, const struct record_set
     if (*out->different && !options->allow_different)
         return dt_fail(DT_ERR_INVALID, "BASE and NEW were not measured on the same: %s; --allow-different compares them all the same",
                        out->different);
+    for (int i = 0; i < out->count; i++) {
+        struct comparison *row = &out->rows[i];
+        if (row->base)
+            DT_TRY(collect_steps(base, row->base, options->pool, &row->base_steps));
+        if (row->new)
+            DT_TRY(collect_steps(new, row->new, options->pool, &row->new_steps));
+    }
     DT_TRY(label(out));
     return judge(out, options);
 }
 
 void compare_finish(struct compare *compare)
 {
+    for (int i = 0; i < compare->count; i++) {
+        free(compare->rows[i].base_steps.step_s);
+        free(compare->rows[i].new_steps.step_s);
+    }
     free(compare->rows);
     compare->rows = NULL;
 }

@@ -36,8 +36,16 @@ enum compare_losses {
     LOSSES_DIFFER,
 };
 
+/* The timed steps of one side of a pair. */
+struct compare_steps {
+    double *step_s; /* [count] owned; NULL: none */
+    int count;
+    double tokens_per_s; /* at their median; NaN where not known */
+};
+
 struct comparison {
     const struct record_facts *base, *new; /* NULL: there is none */
+    struct compare_steps base_steps, new_steps;
     char label[192];
     enum compare_verdict verdict;
     struct dt_ratio ratio; /* of throughput */
@@ -52,6 +60,7 @@ struct compare_options {
     double threshold; /* a fraction: 0.05 */
     unsigned gates;   /* enum compare_gate */
     bool allow_different;
+    bool pool; /* the steps of all ok records of an experiment count, not only the newest's */
 };
 
 struct compare {

@@ -12,15 +12,15 @@ static bool add_text(cJSON *object, const char *key, const char *text)
 }
 
 /* One side of a pair; null where there is none. */
-static bool add_side(cJSON *object, const char *key, const struct record_facts *record)
+static bool add_side(cJSON *object, const char *key, const struct record_facts *record, const struct compare_steps *steps)
 {
     if (!record)
         return cJSON_AddNullToObject(object, key);
     cJSON *side = cJSON_AddObjectToObject(object, key);
     return side && add_text(side, "file", record->file) && add_text(side, "status", record->status) &&
            add_text(side, "started", *record->started ? record->started : NULL) &&
-           cJSON_AddNumberToObject(side, "tokens_per_s", record->tokens_per_s) &&
-           cJSON_AddNumberToObject(side, "step_s", record->median_s) && cJSON_AddNumberToObject(side, "steps", record->step_count) &&
+           cJSON_AddNumberToObject(side, "tokens_per_s", steps->tokens_per_s) &&
+           cJSON_AddNumberToObject(side, "step_s", record->median_s) && cJSON_AddNumberToObject(side, "steps", steps->count) &&
            cJSON_AddNumberToObject(side, "peak_bytes", record->peak_bytes);
 }
 
@@ -63,7 +63,7 @@ static bool add_row(cJSON *array, const struct comparison *row)
            add_text(object, "losses", compare_losses_name(row->losses));
     done = done && (row->loss_step >= 0 ? cJSON_AddNumberToObject(object, "first_step_with_other_loss", row->loss_step + 1)
                                         : cJSON_AddNullToObject(object, "first_step_with_other_loss"));
-    return done && add_side(object, "base", row->base) && add_side(object, "new", row->new);
+    return done && add_side(object, "base", row->base, &row->base_steps) && add_side(object, "new", row->new, &row->new_steps);
 }
 
 static bool add_counts(cJSON *object, const struct compare *c)

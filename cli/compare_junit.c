@@ -34,8 +34,8 @@ static void put_case(const struct comparison *row, FILE *to)
 {
     const struct record_facts *record = row->new ? row->new : row->base;
     double seconds = 0;
-    for (int i = 0; row->new &&i < row->new->step_count; i++)
-        seconds += isfinite(row->new->step_s[i]) ? row->new->step_s[i] : 0;
+    for (int i = 0; i < row->new_steps.count; i++)
+        seconds += isfinite(row->new_steps.step_s[i]) ? row->new_steps.step_s[i] : 0;
     fputs("    <testcase classname=\"", to);
     put(record->experiment ? record->experiment->name : "dtbench", to);
     fputs("\" name=\"", to);

@@ -42,8 +42,8 @@ static void fill(const struct comparison *row, const struct unit *bytes, struct 
 {
     const struct dt_ratio *ratio = &row->ratio;
     snprintf(out->text[0], CELL_BYTES, "%s", row->label);
-    number(out->text[1], row->base ? row->base->tokens_per_s : NAN);
-    number(out->text[2], row->new ? row->new->tokens_per_s : NAN);
+    number(out->text[1], row->base ? row->base_steps.tokens_per_s : NAN);
+    number(out->text[2], row->new ? row->new_steps.tokens_per_s : NAN);
     snprintf(out->text[3], CELL_BYTES, "-");
     snprintf(out->text[4], CELL_BYTES, "-");
     if (!isnan(ratio->ratio))
@@ -117,7 +117,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];
         if (row->regressions)
-            fprintf(to, "REGRESSION %s: %s%s%s\n", row->label, gates_text(row->regressions, gates, sizeof gates), *row->reason ? ": " : "",
+            fprintf(to, "REGRESSION %s (%s)%s%s\n", row->label, gates_text(row->regressions, gates, sizeof gates), *row->reason ? ": " : "",
                     row->reason);
         else if (*row->reason)
             fprintf(to, "%s: %s\n", row->label, row->reason);

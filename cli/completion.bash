@@ -51,7 +51,7 @@ _dtbench() {
     case $command in
     run) words="$common --output --resume --skip-oom --shard --time-limit --verify --dry-run --quiet" ;;
     check) words="$common --json" ;;
-    compare) words="--threshold --format --gate --allow-different --help" ;;
+    compare) words="--threshold --format --gate --allow-different --pool --help" ;;
     merge) words="--output --force --help" ;;
     status) words="$common --all --json" ;;
     list) words="--help" ;;

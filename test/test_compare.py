@@ -16,6 +16,7 @@ import time
 import xml.etree.ElementTree
 
 DTBENCH = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
 CONFIG = {
     "name": "tiny", "device": "cpu", "world_size": 1, "batch_size": 1,
@@ -28,6 +29,10 @@ noise = random.Random(20240607)
 
 
 class Wrong(Exception):
+    pass
+
+
+class Skip(Exception):
     pass
 
 
@@ -224,7 +229,7 @@ def test_formats():
     text = run("compare", base, new, "--gate=throughput,status", code=REGRESSION).stdout
     lines = text.splitlines()
     check(lines[2].startswith("---") and len({len(line) for line in lines[2:3]}) == 1 and "slower" in lines[3] and "failed" in lines[4], text)
-    check("REGRESSION a|b<&\">: none, batch 1: throughput" in text and "2 regressions" in text and "threshold 5 %" in text, text)
+    check("REGRESSION a|b<&\">: none, batch 1 (throughput): throughput -50.0 %" in text and "2 regressions" in text and "threshold 5 %" in text, text)
     table = [line for line in run("compare", base, new, "--format=markdown", code=REGRESSION).stdout.splitlines() if line.startswith("|")]
     check(len(table) == 5 and all(line.replace("\\|", "").count("|") == 10 for line in table), table)
     suite = xml.etree.ElementTree.fromstring(run("compare", base, new, "--format=junit", "--gate=throughput,status", code=REGRESSION).stdout)[0]
@@ -250,6 +255,85 @@ def test_wrong_command_lines():
         run(command, code=USAGE)
     check("--config" in run("status", base, "--set=seed=2", code=USAGE).stderr, "status --set")
     run("status", base, "--config=nowhere.json", code=CONFIG_CODE)
+
+
+def test_pooled_runs():
+    """One run of each is slow as a whole; runs in turn show that it was the machine."""
+    one = real_records()[0]
+    fast, slow = [timed(one, steps(0.1, 0.01)) for _ in range(4)], [timed(one, steps(0.13, 0.01)) for _ in range(4)]
+    base, new = write("base.jsonl", [slow[0], slow[1], fast[0], fast[1]]), write("new.jsonl", [fast[2], fast[3], slow[2], slow[3]])
+    check(verdicts(compare(base, new, code=REGRESSION)) == ["slower"], "the newest alone")
+    row = compare(base, new, "--pool")["experiments"][0]
+    check(row["verdict"] in ("same", "unclear") and row["base"]["steps"] == row["new"]["steps"] == 36 and row["interval_widened"] > 2, row)
+    lost = write("new.jsonl", [timed(one, steps(0.16, 0.01)), timed(one, steps(0.165, 0.01))])
+    row = compare(base, lost, "--pool", code=REGRESSION)["experiments"][0]
+    check(abs(row["new"]["tokens_per_s"] - 8 / 0.1625) < 3, row)
+
+
+# ---- the workflows of configs/ci ----
+
+
+def scripts_of(name):
+    """The shell scripts of a workflow, by job and step."""
+    try:
+        import yaml
+    except ImportError:
+        raise Skip("python3-yaml is not installed") from None
+    with open(os.path.join(ROOT, "configs", "ci", name), encoding="utf-8") as file:
+        workflow = yaml.safe_load(file)
+    if "jobs" in workflow:
+        return {step["name"]: step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step}
+    # GitLab runs the lines of a job as one script and stops at the first that fails
+    return {name: "set -e\n" + "\n".join(job["script"]) for name, job in workflow.items() if "script" in job}
+
+
+def workflow_folder(base, new):
+    """A folder as the workflow's comparison finds it."""
+    folder = tempfile.mkdtemp(dir=WORK)
+    os.makedirs(os.path.join(folder, "build", "cli"))
+    os.symlink(DTBENCH, os.path.join(folder, "build", "cli", "dtbench"))
+    for name, records in (("baseline.jsonl", base), ("new.jsonl", new)):
+        if records:
+            write(os.path.join(folder, name), records)
+    return folder
+
+
+def run_script(script, folder):
+    environment = {**os.environ, "THRESHOLD": "10%", "GITHUB_STEP_SUMMARY": "summary.md"}
+    result = subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return result.returncode, result.stdout + result.stderr
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_workflows_gate():
+    records = real_records()
+    steady, slow = [timed(r, [0.1] * 9) for r in records], [timed(r, [0.15] * 9) for r in records]
+    elsewhere = [timed(r, [0.1] * 9, **{"provenance.device_name": "another processor"}) for r in records]
+    github, gitlab = scripts_of("github-actions.yml"), scripts_of("gitlab-ci.yml")
+    for script in [*github.values(), *gitlab.values()]:
+        check(subprocess.run(["bash", "-n", "-c", script], capture_output=True).returncode == 0, "no shell script:", script)
+        for word in script.split():
+            if word.startswith(("scripts/", "configs/")):
+                check(os.path.exists(os.path.join(ROOT, word)), word, "is not there")
+    # of GitLab's job only what follows the measurement; that is the last of its script
+    compares = gitlab["throughput"][gitlab["throughput"].index("if [ ! -s"):]
+    for base, new, github_code, gitlab_code in ((steady, steady, 0, 0), (steady, slow, 8, 8), (steady, elsewhere, 0, 9), (None, steady, 0, 0)):
+        folder = workflow_folder(base, new)
+        code, said = run_script(github["Compare"], folder)
+        check(code == github_code, f"GitHub: exit code {code}, not {github_code}:", said)
+        summary = read(folder, "summary.md")
+        check({0: "no regression" if new is steady and base else "omparable" if base else "no baseline", 8: "**slower**"}[code] in summary, summary)
+        code, said = run_script("set -e\n" + compares, folder)
+        check(code == gitlab_code, f"GitLab: exit code {code}, not {gitlab_code}:", said)
+        report = os.path.join(folder, "compare.xml")
+        check(os.path.exists(report) == (base is not None and code != 9), "the report", os.listdir(folder))
+        if os.path.exists(report):
+            suite = xml.etree.ElementTree.parse(report).getroot()[0]
+            check(suite.get("failures") == ("3" if code else "0"), suite.attrib)
 
 
 # ---- merge ----
@@ -334,15 +418,17 @@ def main():
     failures = 0
     print(f"1..{len(cases)}")
     for number, (name, function) in enumerate(cases, 1):
-        begin, error = time.monotonic(), None
+        begin, error, skipped = time.monotonic(), None, ""
         try:
             function()
+        except Skip as reason:
+            skipped = f" # SKIP {reason}"
         except (Wrong, OSError, ValueError, KeyError, IndexError, TypeError, subprocess.SubprocessError) as problem:
             error = f"{type(problem).__name__}: {problem}"
         if error:
             failures += 1
             print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s", flush=True)
+        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s{skipped}", flush=True)
     shutil.rmtree(WORK, ignore_errors=True)
     return failures > 0
 
