@@ -79,6 +79,8 @@ expect "a run without a log is a failure" 1 '^0 passed, 1 failed, 0 skipped$' sc
 
 expect "setup refuses an unknown option" 2 "unknown option '--tset'" scripts/setup --tset
 expect "test refuses an unknown option" 2 "unknown option '--quik'" scripts/test --quik
+expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
+expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quickstart --output elsewhere.jsonl
 
 echo "1..$count"
