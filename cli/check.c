@@ -1,11 +1,13 @@
 #include "cli/check.h"
 
 #include "cli/execute.h"
+#include "cli/run_simulated.h"
 #include "gpt/kernels.h"
 #include "lib/machine.h"
-#include "schedules/trainer.h"
+#include "schedules/simulation.h"
 #include "schedules/training.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void note(struct check *check, const char *text)
@@ -18,10 +20,11 @@ static void note_device(const struct experiment *e, struct check *check)
 {
     const char *kind;
     char text[512], advice[256];
-    if (execute_check(e) < 0 || execute_device_kind(e, &kind) < 0) {
+    if (is_simulated(e) ? check_simulated(e) < 0 : execute_check(e) < 0) {
         snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
         note(check, text);
-    } else if (strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 &&
+               !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
         snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
         note(check, text);
     }
@@ -50,7 +53,8 @@ static void note_memory(const struct experiment *e, struct check *check)
     }
 }
 
-dt_status check_experiment(const struct experiment *e, struct check *out)
+/* system: what a simulation runs on; NULL where there is none, and dtbench's own bytes are all. */
+static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     *out = (struct check){
         .parameters = gpt_parameter_count(&e->model),
@@ -59,7 +63,7 @@ dt_status check_experiment(const struct experiment *e, struct check *out)
     out->flops_per_step = gpt_step_flops(&e->model, out->tokens_per_step);
     for (int kind = 0, rank; (rank = training_kind_of_rank(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
-        DT_TRY(trainer_predict_memory(e, rank, &usage));
+        DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : trainer_predict_memory(e, rank, &usage));
         if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
             out->usage.device = usage.device;
             out->rank = rank;
@@ -71,5 +75,17 @@ dt_status check_experiment(const struct experiment *e, struct check *out)
     }
     note_device(e, out);
     note_memory(e, out);
+    if (system && !simulated_system_fits(system, out->usage.device.peak_total_bytes))
+        note(out, "will run out of memory on the cluster's GPUs");
     return DT_OK;
+}
+
+dt_status check_experiment(const struct experiment *e, struct check *out)
+{
+    struct simulated_system *system = is_simulated(e) ? malloc(sizeof *system) : NULL;
+    /* A cluster that is not there, or too small, is a note: the rest can be told without it. */
+    bool known = system && simulated_system_load(e, system) == DT_OK;
+    dt_status status = predict(e, known ? system : NULL, out);
+    free(system);
+    return status;
 }

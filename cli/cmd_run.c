@@ -5,6 +5,7 @@
 #include "cli/meeting.h"
 #include "cli/placement.h"
 #include "cli/resume.h"
+#include "cli/run_simulated.h"
 #include "cli/shard.h"
 #include "cli/signals.h"
 #include "cli/sweep.h"
@@ -23,7 +24,7 @@ enum { SLURM_ANSWERS_S = 10 };
 
 struct run_options {
     struct config_arguments config;
-    const char *output, *shard, *time_limit;
+    const char *output, *shard, *time_limit, *trace;
     bool dry_run, quiet, resume, skip_oom, verify, help;
 };
 
@@ -45,6 +46,9 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
          "In a Slurm job with a time limit that is known: what is left of it, less two\n"
          "minutes or a tenth"},
         {"verify", 'v', OPTION_FLAG, &o->verify, NULL, "run each experiment's work on one device too, and compare the losses step by step"},
+        {"trace", 0, OPTION_TEXT, &o->trace, "FILE",
+         "device sim: write one step of every rank, in virtual time, for ui.perfetto.dev;\n"
+         "of several experiments each its own, with its number before the ending of FILE"},
         {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
         {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
@@ -74,6 +78,15 @@ static dt_status check_experiments(const struct sweep *s)
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         const char *kind;
+        if (s->verify && is_simulated(e))
+            return dt_fail(DT_ERR_INVALID, "--verify needs losses, and device \"sim\" computes none");
+        if (s->trace && !is_simulated(e))
+            return dt_fail(DT_ERR_INVALID, "--trace is for device \"sim\", and experiment %d of %d runs on \"%s\"", i + 1, s->count,
+                           e->device);
+        if (is_simulated(e)) {
+            DT_TRY(check_simulated(e));
+            continue;
+        }
         if (s->inside && e->world_size != s->world.size)
             return dt_fail(DT_ERR_WORLD,
                            "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
@@ -235,6 +248,7 @@ int cmd_run(int argc, char **argv)
     s.experiments = experiments;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
+    s.trace = o.trace;
     bool identified = sweep_identity_init(&s.identity, experiments, s.count) == DT_OK;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_find(experiments, s.count, &s.columns);

@@ -49,7 +49,7 @@ _dtbench() {
         return
     fi
     case $command in
-    run) words="$common --output --resume --skip-oom --shard --time-limit --verify --dry-run --quiet" ;;
+    run) words="$common --output --resume --skip-oom --shard --time-limit --verify --trace --dry-run --quiet" ;;
     check) words="$common --json" ;;
     compare) words="--threshold --format --gate --allow-different --pool --help" ;;
     merge) words="--output --force --help" ;;

@@ -8,7 +8,7 @@ dt_status execute_device_kind(const struct experiment *experiment, const char **
     const char *kind;
     bool automatic = strcmp(experiment->device, "auto") == 0;
     for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
-        if (!automatic && strcmp(kind, experiment->device) != 0)
+        if (automatic ? strcmp(kind, "sim") == 0 : strcmp(kind, experiment->device) != 0) /* a prediction is to be asked for */
             continue;
         if (dt_device_available(kind, reason, sizeof reason)) {
             *out = kind;

@@ -1,7 +1,9 @@
 #include "cli/resume.h"
 
 #include "cli/record_set.h"
+#include "cli/run_simulated.h"
 
+#include <cjson/cJSON.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,12 +14,30 @@ static bool is_of(const struct record_facts *record, const struct experiment *e)
     return strcmp(record->hash, e->hash) == 0 || (record->experiment && strcmp(record->experiment->hash, e->hash) == 0);
 }
 
+/* The hash of a file that a record was predicted with; "" where it was not. */
+static const char *hash_of(const struct record_facts *record, const char *file)
+{
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(record->json, "provenance");
+    const char *const path[] = {"simulated", file, "hash"};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+        at = cJSON_GetObjectItemCaseSensitive(at, path[i]);
+    return cJSON_IsString(at) ? at->valuestring : "";
+}
+
+/* A prediction stands as long as its cluster and profile do. */
+static bool still_stands(const struct record_facts *record, const struct experiment *e)
+{
+    char cluster[17], profile[17];
+    return !is_simulated(e) || (simulated_hashes(e, cluster, profile) == DT_OK && strcmp(hash_of(record, "cluster"), cluster) == 0 &&
+                                strcmp(hash_of(record, "profile"), profile) == 0);
+}
+
 static dt_status take(struct sweep *s, const struct record_facts *record, bool skip_oom)
 {
     bool ok = record_is_ok(record), finished = ok || (skip_oom && strcmp(record->status, "oom") == 0);
     for (int i = 0; finished && i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
-        if (!is_of(record, e))
+        if (!is_of(record, e) || !still_stands(record, e))
             continue;
         s->outcomes[i].skipped = true;
         if (ok)

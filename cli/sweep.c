@@ -3,6 +3,7 @@
 #include "cli/format.h"
 #include "cli/run_inside.h"
 #include "cli/run_launched.h"
+#include "cli/run_simulated.h"
 #include "cli/signals.h"
 
 #include <math.h>
@@ -83,10 +84,32 @@ static void tell(struct sweep *s, int index)
         return;
     if (o->status < 0)
         progress_note(&s->progress, "%d/%d %s: %s: %s", index + 1, s->count, s->progress.label, report_status_name(o->status), o->error);
+    else if (is_simulated(&s->experiments[index]))
+        progress_note(&s->progress, "%d/%d %s: ok, predicted %s tokens/s, step %s s", index + 1, s->count, s->progress.label,
+                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step));
     else
         progress_note(&s->progress, "%d/%d %s: ok, %s tokens/s, step %s s, loss %.4f to %.4f", index + 1, s->count, s->progress.label,
                       format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step), o->metrics.first_loss,
                       o->metrics.last_loss);
+}
+
+/* FILE, or FILE with the experiment's number before its ending where there are several. */
+static const char *trace_path(const struct sweep *s, int index, char text[4096])
+{
+    const char *slash = s->trace ? strrchr(s->trace, '/') : NULL, *dot = s->trace ? strrchr(s->trace, '.') : NULL;
+    if (!s->trace || s->count == 1)
+        return s->trace;
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - s->trace) : strlen(s->trace);
+    snprintf(text, 4096, "%.*s-%d%s", (int)stem, s->trace, index + 1, s->trace + stem);
+    return text;
+}
+
+/* Of a launcher's ranks the first predicts all of them, and the others have nothing to do. */
+static void simulate(struct sweep *s, int index, struct report *report)
+{
+    char path[4096];
+    if (s->world.rank == 0)
+        run_simulated(&s->experiments[index], trace_path(s, index, path), &s->progress, report);
 }
 
 static void run_one(struct sweep *s, int index)
@@ -98,7 +121,9 @@ static void run_one(struct sweep *s, int index)
     sweep_identity_report(&s->identity, index, &report);
     report.slurm = &s->slurm;
     begin(s, index, e, "");
-    if (s->inside)
+    if (is_simulated(e))
+        simulate(s, index, &report);
+    else if (s->inside)
         s->lost = !run_inside(e, &s->world, &s->progress, &report);
     else
         run_launched(e, &s->progress, &report);

@@ -48,8 +48,8 @@ struct dt_device_info {
     char versions[256]; /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
 };
 
-/* One row of `dtbench list`: can the kind run experiments here? Fills `reason` with what is missing and what brings it when not. sim says
- * no, as it predicts memory only so far, and yet dt_device_create makes one. */
+/* One row of `dtbench list`: can the kind run experiments here? Fills `reason` with what is missing and what brings it when not. sim
+ * always can. */
 bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 
 /* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */

@@ -5,6 +5,7 @@
 #include "lib/slurm_facts.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -56,6 +57,23 @@ static bool add_hosts(cJSON *provenance, const struct dt_provenance_facts *facts
         cJSON_AddItemToArray(hosts, host);
     }
     return hosts;
+}
+
+/* {"name": ..., "hash": "0123456789abcdef"}, as configs are hashed. */
+static bool add_file(cJSON *object, const char *key, const struct dt_provenance_file *file)
+{
+    char hash[17];
+    cJSON *facts = cJSON_AddObjectToObject(object, key);
+    snprintf(hash, sizeof hash, "%016" PRIx64, file->hash);
+    return facts && add_text(facts, "name", file->name) && add_text(facts, "hash", hash);
+}
+
+static bool add_simulated(cJSON *provenance, const struct dt_provenance_facts *facts)
+{
+    if (!facts->cluster.name)
+        return cJSON_AddNullToObject(provenance, "simulated");
+    cJSON *object = cJSON_AddObjectToObject(provenance, "simulated");
+    return object && add_file(object, "cluster", &facts->cluster) && add_file(object, "profile", &facts->profile);
 }
 
 static bool begins_with(const char *text, const char *prefix)
@@ -161,8 +179,8 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
                                                 : cJSON_AddNullToObject(p, "threads_per_rank"));
     done = done && add_text(p, "driver", facts->driver) && add_hosts(p, facts) && add_text(p, "dtbench", dt_version()) &&
            add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) && add_text(p, "kernel", known ? kernel : NULL) &&
-           add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_slurm(p, facts->slurm) &&
-           add_environment(p) && add_text(p, "started", format_time(facts->started_s, started));
+           add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_simulated(p, facts) &&
+           add_slurm(p, facts->slurm) && add_environment(p) && add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while collecting provenance");

@@ -4,8 +4,16 @@
 
 #include "lib/status.h"
 
+#include <stdint.h>
+
 struct cJSON;
 struct dt_slurm_facts;
+
+/* A file that a prediction was made with. */
+struct dt_provenance_file {
+    const char *name; /* what it calls itself; NULL: none */
+    uint64_t hash;    /* FNV-1a of its bytes */
+};
 
 /* What the caller knows and the operating system does not tell. Strings may be NULL: null in the record. */
 struct dt_provenance_facts {
@@ -17,6 +25,7 @@ struct dt_provenance_facts {
     const char *launcher;               /* "none", "torchrun", "mpirun", "srun" */
     const char *versions;               /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last word of each part is its version */
     const char *driver;                 /* the GPU driver's version */
+    struct dt_provenance_file cluster, profile; /* sim's */
     double started_s;                   /* Unix time of the run's start */
     const struct dt_slurm_facts *slurm; /* NULL: what the variables tell */
 };

@@ -79,7 +79,8 @@ struct experiment {
     double host_memory_limit_gib; /* as in the JSON */
     uint64_t host_memory_limit_bytes; /* of it; 0: the machine's */
     int threads;                 /* cpu; 0: processors / ranks of the machine */
-    char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" when none */
+    char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
+    char directory[512];         /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     int ranks_per_node;          /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
     char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };

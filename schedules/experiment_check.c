@@ -126,6 +126,17 @@ static dt_status set_hash(struct experiment *e)
     return DT_OK;
 }
 
+/* What sim runs on when nobody says: the study's framework on the machine that it was written for. */
+static void resolve_simulated(struct experiment *e)
+{
+    if (strcmp(e->device, "sim") != 0)
+        return;
+    if (!*e->cluster)
+        snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
+    if (!*e->profile)
+        snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
+}
+
 dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
 {
     DT_TRY(resolve_model(e, given, where));
@@ -139,5 +150,6 @@ dt_status experiment_resolve(struct experiment *e, const bool *given, const char
         e->fsdp.unit = (double)gpt_parameter_count(&e->model) < FSDP_LINEAR_FROM ? GPT_UNIT_BLOCK : GPT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
+    resolve_simulated(e);
     return set_hash(e);
 }

@@ -79,6 +79,9 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
     DT_TRY(dt_read_file(path, &text, &length));
     dt_status status = experiments_parse(text, length, strcmp(path, "-") == 0 ? "standard input" : path, sets, set_count, out, count);
     free(text);
+    const char *slash = strrchr(path, '/');
+    for (int i = 0; status == DT_OK && slash && i < *count; i++)
+        snprintf((*out)[i].directory, sizeof (*out)[i].directory, "%.*s", (int)(slash - path), path);
     return status;
 }
 

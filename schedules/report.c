@@ -129,7 +129,8 @@ dt_status report_measure(const struct report *report, const struct experiment *e
         .tokens_per_s = tokens / step.median,
         .samples_per_s = samples / step.median,
         .tflops_per_gpu = gpt_step_flops(&e->model, (uint64_t)tokens) / step.median / e->world_size / 1e12,
-        .mfu = NAN,
+        .mfu =
+            report->peak_flops > 0 ? gpt_step_flops(&e->model, (uint64_t)tokens) / step.median / e->world_size / report->peak_flops : NAN,
         .exposed_comm_s = result->phase_s[TIMELINE_EXPOSED],
         /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it
          * did nothing but wait for communication, so no second run is needed. */
@@ -191,6 +192,8 @@ static dt_status collect_provenance(const struct report *report, struct cJSON **
         .host_count = host_count,
         .launcher = known(report->launcher),
         .versions = known(report->versions),
+        .cluster = {known(report->cluster.name), report->cluster.hash},
+        .profile = {known(report->profile.name), report->profile.hash},
         .started_s = report->started_s,
         .slurm = report->slurm,
     };

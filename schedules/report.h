@@ -20,6 +20,11 @@ struct report {
     int threads;
     const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
     char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
+    struct {
+        char name[128]; /* "": not simulated */
+        uint64_t hash;  /* of the file */
+    } cluster, profile;
+    double peak_flops; /* of one device, in the experiment's dtype; 0: unknown */
     double started_s; /* Unix time */
     double began_s;   /* the same moment on the clock that only goes forward */
     struct {

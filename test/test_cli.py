@@ -238,7 +238,11 @@ def test_wrong_configs_run_nothing():
             ({"batch_sise": 2}, "did you mean"),
             ({"device": "cuda"}, "cuda"),
             ({"gpus_per_node": 1}, "gpus_per_node"),
-            ({"device": "sim"}, "sim"),
+            ({"device": "sim", "cluster": "clusters/none.json"}, "cluster: clusters/none.json: not found"),
+            ({"device": "sim", "profile": "clusters/dgx_a100.json"}, "dgx_a100.json: "),
+            ({"device": "sim", "sweep": None, "paradigm": "ddp", "world_size": 12, "cluster": "clusters/dgx_a100_1.json"},
+             "world_size: 12 ranks, and cluster clusters/dgx_a100_1.json has 8"),
+            ({"device": "sim", "gpus_per_node": 9}, "gpus_per_node: 9, and the nodes of cluster clusters/dgx_a100.json have 8"),
     ):
         result = run("run", config("wrong.json", **content), "-o", output, code=CONFIG)
         check(text in result.stderr, f"'{text}' is not in", result.stderr)

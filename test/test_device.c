@@ -261,7 +261,7 @@ static void kinds_and_reasons(void)
         bool available = dt_device_available(dt_device_kind_name(i), reason, sizeof reason);
         CHECK(available == (reason[0] == 0), "%s: %s", dt_device_kind_name(i), reason);
     }
-    CHECK(!dt_device_available("sim", reason, sizeof reason) && strstr(reason, "memory"), "%s", reason);
+    CHECK(dt_device_available("sim", reason, sizeof reason));
     CHECK(!dt_device_available("tpu", reason, sizeof reason) && strstr(reason, "tpu"), "%s", reason);
     CHECK(dt_device_create("tpu", NULL, &device) == DT_ERR_INVALID && !device);
     if (!dt_device_available("cuda", reason, sizeof reason))

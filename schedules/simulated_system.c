@@ -1,0 +1,90 @@
+#include "schedules/simulated_system.h"
+
+#include "lib/data_file.h"
+#include "lib/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_status find(const char *key, const char *name, const char *directory, struct simulated_file *out)
+{
+    char *text;
+    size_t length;
+    char error[1024];
+    dt_status status = dt_find_data_file(name, directory, out->path, sizeof out->path);
+    if (status == DT_OK)
+        status = dt_read_file(out->path, &text, &length);
+    if (status < 0) {
+        snprintf(error, sizeof error, "%s", dt_error_message());
+        return dt_fail(status, "%s: %s", key, error);
+    }
+    out->hash = dt_hash_fnv1a(text, length);
+    free(text);
+    return DT_OK;
+}
+
+static dt_status place(const struct experiment *e, struct simulated_system *s)
+{
+    struct dt_sim_cluster *c = &s->cluster;
+    if (e->gpus_per_node > c->gpus_per_node)
+        return dt_fail(DT_ERR_UNAVAILABLE, "gpus_per_node: %d, and the nodes of cluster %s have %d", e->gpus_per_node, e->cluster,
+                       c->gpus_per_node);
+    if (e->gpus_per_node > 0)
+        s->placement.ranks_per_node = e->gpus_per_node;
+    int per_node = e->gpus_per_node > 0 ? e->gpus_per_node : c->gpus_per_node;
+    if ((int64_t)e->world_size > (int64_t)per_node * c->nodes)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "world_size: %d ranks, and cluster %s has %d (%d node%s of %d): use a larger cluster, or at most %d", e->world_size,
+                       e->cluster, per_node * c->nodes, c->nodes, c->nodes > 1 ? "s" : "", per_node, per_node * c->nodes);
+    s->placement.world_size = e->world_size;
+    return dt_sim_cluster_place(c, e->cluster, &s->placement);
+}
+
+/* What the GPU can do in the experiment's dtype, and what the profile makes of it. */
+static dt_status describe_device(const struct experiment *e, struct simulated_system *s)
+{
+    const struct dt_sim_cluster *c = &s->cluster;
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    if (c->gpu.peak_tflops[e->model.dtype] <= 0)
+        return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: the %s of cluster %s does not compute %s", c->gpu.name, e->cluster,
+                       dt_dtype_name(e->model.dtype));
+    s->costs.hardware = (struct gpt_cost_hardware){
+        .peak_flops = c->gpu.peak_tflops[e->model.dtype] * 1e12,
+        .memory_bytes_per_s = c->gpu.memory_gb_per_s * 1e9,
+    };
+    s->device = (struct dt_sim_device){
+        .costs = &s->costs,
+        .memory_bytes_per_s = s->costs.hardware.memory_bytes_per_s * p->bandwidth_fraction,
+        .kernel_s = p->kernel_s,
+        .copy_host_s = p->host.copy_s,
+        .collective_host_s = p->host.collective_s,
+        .message_host_s = p->host.message_s,
+        .granularity_bytes = (uint64_t)p->memory.granularity_bytes,
+    };
+    double bytes = c->gpu.memory_gib * 0x1p30 - p->memory.reserve_bytes;
+    if (bytes <= 0)
+        return dt_fail(DT_ERR_INVALID, "%s: memory.reserve_bytes: more than the GPUs of cluster %s have", s->profile_file.path, e->cluster);
+    s->memory_bytes = (uint64_t)bytes;
+    if (e->memory_limit_bytes && e->memory_limit_bytes < s->memory_bytes)
+        s->memory_bytes = e->memory_limit_bytes;
+    return DT_OK;
+}
+
+dt_status simulated_system_load(const struct experiment *e, struct simulated_system *out)
+{
+    memset(out, 0, sizeof *out);
+    DT_TRY(find("cluster", e->cluster, e->directory, &out->cluster_file));
+    DT_TRY(find("profile", e->profile, e->directory, &out->profile_file));
+    DT_TRY(dt_sim_cluster_load(out->cluster_file.path, &out->cluster));
+    DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->costs.profile));
+    snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
+    snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->costs.profile.name);
+    DT_TRY(place(e, out));
+    return describe_device(e, out);
+}
+
+bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)
+{
+    return (double)peak_bytes * (1 + s->costs.profile.memory.fragmentation) <= (double)s->memory_bytes;
+}

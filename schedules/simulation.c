@@ -1,0 +1,193 @@
+#include "schedules/simulation.h"
+
+#include "lib/sim_engine.h"
+#include "lib/sim_transport.h"
+#include "schedules/simulation_ranks.h"
+#include "schedules/simulation_trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dt_status simulation_predict_memory(const struct experiment *e, const struct simulated_system *system, int rank,
+                                    struct dt_memory_usage *out)
+{
+    struct simulated_role role;
+    dt_status status = simulated_role_create(e, system, rank, &role);
+    for (int step = 0; status == DT_OK && step < RECORDED_STEPS; step++)
+        status = training_step(role.training, step);
+    if (status == DT_OK)
+        dt_memory_usage(role.device, out);
+    simulated_role_finish(&role);
+    return status;
+}
+
+/* ---- does it fit? ---- */
+
+static dt_status check_memory(const struct experiment *e, const struct simulated_system *s, const struct trainer_result *result)
+{
+    uint64_t on_node = 0;
+    double node_bytes = s->cluster.host.memory_gib * 0x1p30;
+    for (int i = 0; i < result->rank_count; i++) {
+        const struct dt_memory_usage *usage = &result->ranks[i].memory;
+        if (!simulated_system_fits(s, usage->device.peak_total_bytes))
+            return dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB, and of a GPU's %.3g GiB profile %s leaves %.3f GiB", i,
+                           (double)usage->device.peak_total_bytes / 0x1p30, s->cluster.gpu.memory_gib, e->profile,
+                           (double)s->memory_bytes / (1 + s->costs.profile.memory.fragmentation) / 0x1p30);
+        if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes)
+            return dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB of host memory and the host memory limit is %.3f GiB", i,
+                           (double)usage->host.peak_total_bytes / 0x1p30, (double)e->host_memory_limit_bytes / 0x1p30);
+        on_node = i % s->placement.ranks_per_node == 0 ? usage->host.peak_total_bytes : on_node + usage->host.peak_total_bytes;
+        if (node_bytes > 0 && (double)on_node > node_bytes)
+            return dt_fail(DT_ERR_OOM, "the ranks of node %d need %.3f GiB of host memory, and it has %.3g GiB",
+                           i / s->placement.ranks_per_node, (double)on_node / 0x1p30, s->cluster.host.memory_gib);
+    }
+    return DT_OK;
+}
+
+/* ---- one step in virtual time ---- */
+
+struct replay {
+    struct dt_sim_network *network;
+    struct dt_sim_links *links;
+    struct dt_sim_transport transport;
+    struct dt_sim_engine *engine;
+};
+
+static void replay_finish(struct replay *replay)
+{
+    dt_sim_engine_destroy(replay->engine);
+    dt_sim_links_destroy(replay->links);
+    dt_sim_network_destroy(replay->network);
+}
+
+/* All ranks' programs of `step`, on the cluster. After a failure too, replay_finish. */
+static dt_status replay_create(const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                               const struct dt_sim_collector *collector, struct replay *out)
+{
+    int group;
+    *out = (struct replay){0};
+    DT_TRY(dt_sim_network_create(&out->network));
+    DT_TRY(dt_sim_links_create(&s->cluster, &s->placement, out->network, &out->links));
+    out->transport = dt_sim_links_transport(out->links);
+    DT_TRY(dt_sim_engine_create(r->world_size, out->network, &out->transport, collector, &out->engine));
+    for (int g = 0; g < r->group_count; g++) /* numbered in order, as here */
+        DT_TRY(dt_sim_engine_add_group(out->engine, r->groups[g].name, r->groups[g].ranks, r->groups[g].count, &group));
+    for (int i = 0; i < r->world_size; i++)
+        DT_TRY(dt_sim_engine_set_program(out->engine, i, r->roles[r->ranks[i].role].steps[step], r->ranks[i].groups));
+    return DT_OK;
+}
+
+/* Each rank's events give its phases, through the training that recorded them. */
+static dt_status collect_phases(const struct replay *replay, const struct simulated_ranks *r, double phase_s[TIMELINE_PHASES])
+{
+    uint32_t most = 0;
+    for (int i = 0; i < r->role_count; i++)
+        most = r->roles[i].steps[RECORDED_STEPS - 1]->event_count > most ? r->roles[i].steps[RECORDED_STEPS - 1]->event_count : most;
+    double *event_s = malloc(((size_t)most + 1) * sizeof *event_s);
+    dt_status status = event_s ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events", most);
+    memset(phase_s, 0, TIMELINE_PHASES * sizeof *phase_s);
+    for (int i = 0; i < r->world_size && status == DT_OK; i++) {
+        const struct simulated_role *role = &r->roles[r->ranks[i].role];
+        int64_t phase_ns[TIMELINE_PHASES];
+        for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
+            event_s[event] = dt_sim_engine_event_s(replay->engine, i, event);
+        dt_sim_replayed(role->device, event_s);
+        status = training_phases(role->training, phase_ns);
+        for (int p = 0; p < TIMELINE_PHASES && status == DT_OK; p++)
+            phase_s[p] += (double)phase_ns[p] * 1e-9 / r->world_size;
+    }
+    free(event_s);
+    return status;
+}
+
+/* phase_s: of the last recorded step; NULL: not asked for. */
+static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const char *trace,
+                             double *seconds, double *phase_s)
+{
+    struct simulation_trace *writer = NULL;
+    struct dt_sim_collector collector = {0};
+    struct replay replay = {0};
+    dt_status status = trace ? simulation_trace_open(trace, s, r->world_size, &writer, &collector) : DT_OK;
+    if (status == DT_OK)
+        status = replay_create(s, r, step, &collector, &replay);
+    if (status == DT_OK)
+        status = dt_sim_engine_run(replay.engine);
+    if (status == DT_OK) {
+        *seconds = dt_sim_engine_end_s(replay.engine, -1);
+        status = phase_s ? collect_phases(&replay, r, phase_s) : DT_OK;
+    }
+    replay_finish(&replay);
+    dt_status written = simulation_trace_close(writer);
+    return status < 0 ? status : written;
+}
+
+/* ---- the whole run ---- */
+
+static dt_status allocate_result(const struct experiment *e, struct trainer_result *result)
+{
+    *result = (struct trainer_result){
+        .step_s = calloc((size_t)e->steps.timed + 1, sizeof(double)),
+        .losses = calloc((size_t)e->steps.warmup + (size_t)e->steps.timed + 1, sizeof(double)),
+        .startup_s = NAN,
+        .rank_count = e->world_size,
+        .ranks = calloc((size_t)e->world_size, sizeof *result->ranks),
+    };
+    for (int p = 0; p < TIMELINE_PHASES; p++)
+        result->phase_s[p] = NAN;
+    bool complete = result->step_s && result->losses && result->ranks;
+    return complete ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d ranks", e->world_size);
+}
+
+/* Steps before the last recorded one are as long as theirs, all later ones as long as that. Nothing is computed, so no loss is known. */
+static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], const struct trainer_hooks *hooks,
+                       struct trainer_result *result)
+{
+    for (int i = 0; i < e->steps.warmup + e->steps.timed; i++) {
+        double step_s = seconds[i < RECORDED_STEPS ? i : RECORDED_STEPS - 1];
+        result->losses[result->losses_done++] = NAN;
+        if (i >= e->steps.warmup)
+            result->step_s[result->steps_done++] = step_s;
+        if (hooks->step_done)
+            hooks->step_done(hooks->context, i - e->steps.warmup, step_s, NAN);
+    }
+}
+
+static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r,
+                              const char *trace, const struct trainer_hooks *hooks, struct trainer_result *result)
+{
+    double seconds[RECORDED_STEPS];
+    bool alike = true;
+    for (int i = 0; i < r->role_count; i++)
+        alike &= r->roles[i].alike;
+    DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, trace, &seconds[RECORDED_STEPS - 1], result->phase_s));
+    for (int step = 0; step < RECORDED_STEPS - 1; step++) {
+        seconds[step] = seconds[RECORDED_STEPS - 1];
+        if (!alike)
+            DT_TRY(replay_step(s, r, step, NULL, &seconds[step], NULL));
+    }
+    fill_steps(e, seconds, hooks, result);
+    return DT_OK;
+}
+
+dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const char *trace, const struct trainer_hooks *hooks,
+                         struct trainer_result *result)
+{
+    static const struct trainer_hooks no_hooks = {0};
+    struct simulated_ranks ranks = {0};
+    hooks = hooks ? hooks : &no_hooks;
+    dt_status status = allocate_result(e, result);
+    if (status == DT_OK)
+        status = simulated_ranks_record(e, s, trace != NULL, hooks->stop_requested, hooks->context, &ranks);
+    for (int i = 0; status == DT_OK && i < e->world_size; i++)
+        result->ranks[i].memory = ranks.roles[ranks.ranks[i].role].memory;
+    if (status == DT_OK)
+        status = check_memory(e, s, result);
+    if (status == DT_OK && hooks->ready)
+        hooks->ready(hooks->context, 0);
+    if (status == DT_OK)
+        status = replay_steps(e, s, &ranks, trace, hooks, result);
+    simulated_ranks_finish(&ranks);
+    return status;
+}
