@@ -43,22 +43,36 @@ static void describe_op(const struct dt_sim_engine *e, int number, const struct 
     }
 }
 
-/* What holds a rank up: the first of its streams that waits for others, or that its programs have ended. */
+static bool is_done(const struct rank *rank)
+{
+    bool done = !rank->program || rank->host_hold == HOLD_END;
+    for (int s = 0; rank->program && s < rank->program->stream_count; s++)
+        done &= rank->streams[s].done == rank->program->stream_op_count[s];
+    return done;
+}
+
+/* The operation with others that a rank is held up in: one that it has come to, or else one that waits its turn. NULL: none. */
+static const struct dt_sim_op *held_in(const struct rank *rank)
+{
+    const struct dt_sim_op *found = NULL;
+    for (int s = 0; rank->program && s < rank->program->stream_count; s++) {
+        const struct stream *stream = &rank->streams[s];
+        if (stream->hold != HOLD_PEERS && (stream->hold != HOLD_ORDER || found))
+            continue;
+        found = &rank->program->ops[rank->program->stream_ops[s][stream->done]];
+        if (stream->hold == HOLD_PEERS)
+            return found;
+    }
+    return found;
+}
+
 static void describe_rank(const struct dt_sim_engine *e, int number, char *text, size_t text_bytes)
 {
-    const struct rank *rank = &e->ranks[number];
-    const struct dt_sim_op *found = NULL;
-    bool done = !rank->program || rank->host_hold == HOLD_END;
-    for (int s = 0; rank->program && s < rank->program->stream_count && !found; s++) {
-        const struct stream *stream = &rank->streams[s];
-        done &= stream->done == rank->program->stream_op_count[s];
-        if (stream->hold == HOLD_PEERS || stream->hold == HOLD_ORDER)
-            found = &rank->program->ops[rank->program->stream_ops[s][stream->done]];
-    }
-    if (found)
-        describe_op(e, number, found, text, text_bytes);
+    const struct dt_sim_op *op = held_in(&e->ranks[number]);
+    if (op)
+        describe_op(e, number, op, text, text_bytes);
     else
-        snprintf(text, text_bytes, "%s", done ? "its end" : "a wait for its own streams");
+        snprintf(text, text_bytes, "%s", is_done(&e->ranks[number]) ? "its end" : "a wait for its own streams");
 }
 
 static bool describe_collective(const struct dt_sim_engine *e, const struct group *g, char *text, size_t text_bytes)
@@ -118,25 +132,59 @@ void dt_sim_engine_dump(const struct dt_sim_engine *e, int lines, FILE *to)
         fprintf(to, "and %d more\n", more);
 }
 
+/* Whom a rank waits for: the first that is missing. -1: nobody in particular. */
+static int waits_for(const struct dt_sim_engine *e, int number)
+{
+    const struct dt_sim_op *op = held_in(&e->ranks[number]);
+    if (!op)
+        return -1;
+    const struct group *g = e->groups[e->ranks[number].seats[op->target].group];
+    if (op->kind != DT_SIM_COLLECTIVE)
+        return g->ranks[op->peer];
+    for (int i = 0; i < g->base.count; i++)
+        if (!g->arrivals[i].stream)
+            return g->ranks[i];
+    return -1;
+}
+
+/* The wait to tell of: from any rank that waits, along whom each waits for, to a rank that will never come or into a circle. There it is
+ * the collective that most ranks wait in, or a message. */
+static int find_culprit(const struct dt_sim_engine *e, int number)
+{
+    int most = -1, best, next;
+    for (int steps = 0; steps < e->rank_count && (next = waits_for(e, number)) >= 0 && !is_done(&e->ranks[next]); steps++)
+        number = next;
+    best = number;
+    for (int at = number, steps = 0; steps == 0 || (at != number && steps < e->rank_count); steps++) {
+        const struct dt_sim_op *op = held_in(&e->ranks[at]);
+        int width = op && op->kind == DT_SIM_COLLECTIVE ? e->groups[e->ranks[at].seats[op->target].group]->arrived : 0;
+        if (width > most) {
+            most = width;
+            best = at;
+        }
+        if ((at = waits_for(e, at)) < 0)
+            break;
+    }
+    return best;
+}
+
 dt_status engine_fail_deadlock(const struct dt_sim_engine *e)
 {
-    char text[TEXT_BYTES];
-    int unfinished = 0, widest = -1, most = 0;
-    for (int r = 0; r < e->rank_count; r++) {
-        const struct rank *rank = &e->ranks[r];
-        bool done = !rank->program || rank->host_hold == HOLD_END;
-        for (int s = 0; rank->program && s < rank->program->stream_count; s++)
-            done &= rank->streams[s].done == rank->program->stream_op_count[s];
-        unfinished += !done;
-    }
-    for (int g = 0; g < e->group_count; g++)
-        if (e->groups[g]->arrived > most && e->groups[g]->arrived < e->groups[g]->base.count) {
-            most = e->groups[g]->arrived;
-            widest = g;
+    char text[TEXT_BYTES] = "each for an event that never happens";
+    int unfinished = 0, first = -1;
+    for (int r = e->rank_count; r-- > 0;)
+        if (!is_done(&e->ranks[r])) {
+            unfinished++;
+            first = r;
         }
-    if (widest >= 0)
-        describe_collective(e, e->groups[widest], text, sizeof text);
-    else if (!describe_wait(e, 0, text, sizeof text))
-        snprintf(text, sizeof text, "each for an event that never happens");
+    int culprit = find_culprit(e, first);
+    const struct dt_sim_op *op = held_in(&e->ranks[culprit]);
+    if (op && op->kind == DT_SIM_COLLECTIVE)
+        describe_collective(e, e->groups[e->ranks[culprit].seats[op->target].group], text, sizeof text);
+    bool told = op && op->kind == DT_SIM_COLLECTIVE;
+    for (uint32_t w = 0; w < e->waiting_count && !told; w++)
+        told = e->waiting[w].op && e->waiting[w].rank == culprit && describe_message(e, &e->waiting[w], text, sizeof text);
+    if (!told)
+        describe_wait(e, 0, text, sizeof text);
     return dt_fail(DT_ERR_COMM, "deadlock: %d of %d ranks wait for ever: %s", unfinished, e->rank_count, text);
 }
