@@ -82,6 +82,12 @@ void dt_sim_heap_remove(struct dt_sim_heap *heap, uint32_t item)
         settle(heap, at, heap->entries[heap->count]);
 }
 
+void dt_sim_heap_clear(struct dt_sim_heap *heap)
+{
+    while (heap->count)
+        heap->place[heap->entries[--heap->count].item] = 0;
+}
+
 double dt_sim_heap_time(const struct dt_sim_heap *heap)
 {
     return heap->count ? heap->entries[0].time_s : INFINITY;

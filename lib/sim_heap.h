@@ -26,6 +26,9 @@ dt_status dt_sim_heap_set(struct dt_sim_heap *heap, uint32_t item, double time_s
 /* Take an item out; nothing happens where it is not in. */
 void dt_sim_heap_remove(struct dt_sim_heap *heap, uint32_t item);
 
+/* Take all items out. */
+void dt_sim_heap_clear(struct dt_sim_heap *heap);
+
 /* The earliest time, INFINITY when empty. */
 double dt_sim_heap_time(const struct dt_sim_heap *heap);
 /* Take the earliest out; the heap must not be empty. */

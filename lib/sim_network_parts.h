@@ -33,6 +33,7 @@ struct flow {
     double left_bytes; /* at since_s */
     double since_s;
     bool active, reached, growing;
+    bool stops_itself; /* its own cap, or a link that nobody shares with it, may be what limits it */
     double next_rate;
 };
 

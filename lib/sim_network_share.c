@@ -14,11 +14,15 @@ static void reach(struct dt_sim_network *n)
             struct flow *f = &n->flows[l->flows[p].flow];
             if (f->reached)
                 continue;
-            f->reached = f->growing = true;
+            f->reached = f->growing = f->stops_itself = true;
             n->reached[n->reached_count++] = l->flows[p].flow;
             for (uint32_t u = 0; u < f->spec.use_count; u++) {
                 struct link *other = &n->links[f->spec.uses[u].link];
-                if (!other->dirty && link_constrains(other)) {
+                if (!link_constrains(other))
+                    continue;
+                /* what a flow has alone on a shared link it never gets: the link stops it before */
+                f->stops_itself &= other->capacity / f->spec.uses[u].weight > f->alone;
+                if (!other->dirty) {
                     other->dirty = true;
                     n->dirty[n->dirty_count++] = f->spec.uses[u].link;
                 }
@@ -64,7 +68,8 @@ static dt_status prepare(struct dt_sim_network *n)
     }
     for (uint32_t r = 0; r < n->reached_count; r++) {
         const struct flow *f = &n->flows[n->reached[r]];
-        DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->reached[r] + 1, f->alone / f->spec.share));
+        if (f->stops_itself)
+            DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->reached[r] + 1, f->alone / f->spec.share));
     }
     return DT_OK;
 }
@@ -100,8 +105,7 @@ static dt_status fill(struct dt_sim_network *n)
             }
         }
     }
-    while (n->filling.count)
-        dt_sim_heap_pop(&n->filling);
+    dt_sim_heap_clear(&n->filling);
     return DT_OK;
 }
 
