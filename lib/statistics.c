@@ -43,3 +43,21 @@ dt_status dt_statistics_compute(const double *values, int count, struct dt_stati
     free(sorted);
     return DT_OK;
 }
+
+dt_status dt_statistics_quantile(const double *values, int count, double q, double *out)
+{
+    double sum = 0;
+    *out = NAN;
+    for (int i = 0; i < count; i++)
+        sum += values[i];
+    if (count == 0 || isnan(sum))
+        return DT_OK;
+    double *sorted = malloc((size_t)count * sizeof *sorted);
+    if (!sorted)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while sorting %d values", count);
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    *out = quantile(sorted, count, q);
+    free(sorted);
+    return DT_OK;
+}

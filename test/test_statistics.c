@@ -17,6 +17,20 @@ static void known_values(void)
     CHECK(s.median == 60 && fabs(s.p95 - 105) < 1e-12, "%g %g", s.median, s.p95);
 }
 
+static void quantiles(void)
+{
+    const double values[] = {40, 10, 30, 20, 50}, hole[] = {1, NAN};
+    double q;
+    CHECK_OK(dt_statistics_quantile(values, 5, 0.9, &q));
+    CHECK(fabs(q - 46) < 1e-12, "%g", q);
+    CHECK_OK(dt_statistics_quantile(values, 5, 0, &q));
+    CHECK(q == 10 && values[0] == 40, "%g", q);
+    CHECK_OK(dt_statistics_quantile(values, 0, 0.5, &q));
+    CHECK(isnan(q));
+    CHECK_OK(dt_statistics_quantile(hole, 2, 0.5, &q));
+    CHECK(isnan(q));
+}
+
 static void edges(void)
 {
     struct dt_statistics s;
@@ -33,6 +47,7 @@ static void edges(void)
 
 static const struct test_case cases[] = {
     {"median, 95th percentile and coefficient of variation", known_values},
+    {"quantiles", quantiles},
     {"one value, zeros, NaN, nothing", edges},
 };
 TEST_MAIN(cases)
