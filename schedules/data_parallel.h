@@ -18,10 +18,10 @@ struct dp_setup {
     const struct experiment *experiment;
     struct gpt_stage *stage;
     struct dt_device *device;
-    struct dt_comm *comm;      /* the ranks that hold the same layers */
-    struct dt_stream *compute; /* kernels */
-    struct dt_stream *network; /* this mode's collectives */
-    struct timeline *timeline; /* of compute: waits for the network, and for copies, go through timeline_wait */
+    struct dt_comm *comm;          /* the ranks that hold the same layers */
+    struct dt_stream *compute;     /* kernels */
+    struct dt_stream *network;     /* this mode's collectives */
+    struct timeline *timeline;     /* of compute: waits for the network, and for copies, go through timeline_wait */
     const struct offload *offload; /* parameters live in host memory; NULL: on the device */
 };
 

@@ -28,7 +28,7 @@ struct fsdp_group {
 struct fsdp {
     struct data_parallel base;
     struct shard_ranks ranks;
-    struct fsdp_group *groups; /* [group_count] */
+    struct fsdp_group *groups;  /* [group_count] */
     struct residency residency; /* of whole groups, [size * share_elems] */
 };
 

@@ -23,7 +23,8 @@ dt_status optimizer_create(const struct experiment *experiment, const struct gpt
 
     struct dt_buffer *state[] = {&optimizer->first_moment, &optimizer->second_moment, &optimizer->master};
     for (size_t i = 0; i < sizeof state / sizeof *state; i++) {
-        dt_status status = (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
+        dt_status status =
+            (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
         if (status < 0) {
             optimizer_destroy(optimizer, stream);
             *out = NULL;

@@ -30,8 +30,8 @@ struct bucket {
     const void *own_grads;            /* [own_elems] reduced, on the device */
     struct offload_home home;         /* with offload: of this rank's part */
 
-    void *params;             /* [elems], and a scheme's padding, on the device: set for publish */
-    struct dt_buffer flat;    /* with offload: the gradients of a scheme that otherwise keeps them in the replica */
+    void *params;          /* [elems], and a scheme's padding, on the device: set for publish */
+    struct dt_buffer flat; /* with offload: the gradients of a scheme that otherwise keeps them in the replica */
 
     struct shard_gradients shard; /* zero1 and zero2 */
     int server;                   /* parameter_server: the rank that owns it */
@@ -47,7 +47,7 @@ struct replicated {
     const struct replicated_scheme *scheme;
     struct replica replica;
     struct residency residency; /* with offload */
-    struct bucket *buckets; /* [bucket_count] in the order in which backward fills them */
+    struct bucket *buckets;     /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
     int *bucket_of;           /* [group_count] */
     struct shard_ranks ranks; /* zero1 and zero2 */
@@ -81,8 +81,8 @@ dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *
 /* The schemes' common parts. */
 
 double replicated_bucket_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
-/* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be added
- * to; otherwise backward overwrites what has been reduced. */
+/* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be
+ * added to; otherwise backward overwrites what has been reduced. */
 dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum);
 /* Send the bucket's parameters with the scheme's publish or another function, behind this rank's last update. */
 dt_status replicated_publish(struct replicated *r, struct bucket *bucket,

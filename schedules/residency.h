@@ -1,8 +1,8 @@
 /* Which groups' parameters are on the device when they do not stay there: one group ahead of use, until after it.
  *
- * A mode says how a group is fetched: gathered from its shards, copied from host memory, or both. The group whose turn comes next is fetched
- * while the kernels work at this one, through forward and backward, from one into the other and into a recomputation; so at most two groups
- * are there at a time. */
+ * A mode says how a group is fetched: gathered from its shards, copied from host memory, or both. The group whose turn comes next is
+ * fetched while the kernels work at this one, through forward and backward, from one into the other and into a recomputation; so at most
+ * two groups are there at a time. */
 #ifndef SCHEDULES_RESIDENCY_H
 #define SCHEDULES_RESIDENCY_H
 
