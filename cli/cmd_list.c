@@ -77,7 +77,9 @@ static dt_status print_devices(void)
         char reason[512] = "", dtypes[128];
         bool available = dt_device_available(kind, reason, sizeof reason);
         struct dt_device *device = NULL;
-        if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
+        if (strcmp(kind, "sim") == 0)
+            snprintf(reason, sizeof reason, "predicts on a described cluster; needs the files \"cluster\" and \"profile\", and has some");
+        else if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
             struct dt_device_info info;
             dt_device_info(device, &info);
             describe_dtypes(dtypes, sizeof dtypes);

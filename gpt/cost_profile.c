@@ -80,8 +80,6 @@ static const struct dt_field fields[] = {
     {"host.message_s", DT_FIELD_NUMBER, AT(host.message_s), .max = 1, .description = "To queue a send or a receive."},
     {"host.copy_s", DT_FIELD_NUMBER, AT(host.copy_s), .max = 1, .description = "To queue a copy or a fill."},
     {"host.step_s", DT_FIELD_NUMBER, AT(host.step_s), .max = 3600, .description = "Around a step."},
-    {"compute_slowdown", DT_FIELD_NUMBER, AT(compute_slowdown), .min = 1, .max = 100,
-     .description = "Kernels take this many times as long while their rank communicates."},
 
     {"memory.block_elems", DT_FIELD_NUMBER, AT(memory.block_elems), .max = 1000,
      .description = "Elements kept for backward, per block, token and d, dtbench's own included; 0: as dtbench."},

@@ -76,10 +76,6 @@ struct gpt_cost_profile {
         double step_s;       /* around a whole step */
     } host;
 
-    /* While a rank communicates, its kernels run slower by this factor (1: not at all), because communication takes multiprocessors and
-     * memory bandwidth. */
-    double compute_slowdown;
-
     /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
     struct {
         double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */

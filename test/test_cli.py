@@ -318,6 +318,70 @@ def test_documents_know_every_option_and_key():
             check(f" {path}=" in words.replace('"', " "), path, "is not completed")
 
 
+# ---- predictions ----
+
+def test_simulated_runs():
+    output, trace = records_path("sim.jsonl"), os.path.join(WORK, "trace.json")
+    path = config("sim.json", device="sim", world_size=16, model={"preset": "GPTSmall"}, cluster="clusters/gcp_a2.json")
+    text = run("run", path, "-o", output, "--trace", trace, code=OK).stdout
+    check(text.count(" ok") == 3, "three rows:", text)
+    records = read_records(output)
+    for number, record in enumerate(records, 1):
+        check(record["status"] == "ok" and record["metrics"]["step_s"]["median"] > 0, record)
+        check(record["losses"] == [None] * 4 and record["metrics"]["startup_s"] is None, "nothing is computed:", record["losses"])
+        check(len(record["metrics"]["peak_bytes"]["per_rank"]) == 16 and 0 < record["metrics"]["mfu"] < 1, "metrics")
+        check(record["provenance"]["simulated"]["cluster"]["name"] == "gcp_a2", record["provenance"])
+        with open(os.path.join(WORK, f"trace-{number}.json"), encoding="utf-8") as lines:
+            events = json.load(lines)["traceEvents"]
+        rows = {(e["pid"], e["tid"]) for e in events if e["ph"] == "X"}
+        check({pid for pid, _ in rows} == set(range(16)), "a process for each rank")
+        end = max(e["ts"] + e["dur"] for e in events if e["ph"] == "X") / 1e6
+        check(abs(end - record["metrics"]["step_s"]["median"]) < 1e-6, "the trace ends with the step:", end)
+    checks = json.loads(run("check", "--json", path, code=OK).stdout)
+    for record, one in zip(records, checks):
+        check(record["metrics"]["peak_bytes"]["total"] == one["predicted_peak_bytes"]["total"], "bytes are those of check")
+    again = records_path("again.jsonl")
+    run("run", path, "-o", again, code=OK)
+    run("run", path, "-o", again, code=OK)
+    records = read_records(again)
+    for one, other in zip(records[:3], records[3:]):
+        for record in (one, other):
+            del record["provenance"]["started"], record["metrics"]["wall_s"], record["sweep"]
+        check(one == other, "two predictions differ")
+
+
+def test_predictions_follow_their_files():
+    output, profile = records_path("profile.jsonl"), os.path.join(WORK, "profile.json")
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(os.path.join(root, "configs", "profiles", "pytorch_1.11_a100.json"), encoding="utf-8") as lines:
+        text = lines.read()
+    with open(profile, "w", encoding="utf-8") as out:
+        out.write(text)
+    path = config("sim.json", device="sim", profile="profile.json")  # beside the config
+    check("not run" not in run("run", path, "-o", output, code=OK).stderr, "first")
+    check("all 3 experiments have ok records" in run("run", path, "-o", output, "--resume", code=OK).stderr, "resume")
+    with open(profile, "w", encoding="utf-8") as out:
+        out.write(text + "\n")
+    run("run", path, "-o", output, "--resume", code=OK)
+    check(len(read_records(output)) == 6, "another profile, another prediction")
+    with open(profile, "w", encoding="utf-8") as out:
+        out.write(text.replace('"peak_fraction"', '"peak_friction"'))
+    check("gemm.peak_friction" in run("run", path, "-o", output, code=CONFIG).stderr, "the place of a mistake in a profile")
+
+
+def test_predicted_out_of_memory():
+    output = records_path("simoom.jsonl")
+    path = config("sim.json", device="sim", world_size=8, sweep=None, paradigm="ddp", model={"preset": "GPT13B"},
+                  cluster="clusters/gcp_a2.json")
+    run("run", path, "-o", output, code=OOM)
+    record, = read_records(output)
+    check(record["status"] == "oom" and record["metrics"]["peak_bytes"]["total"] > 60e9, record["error"])
+    for arguments, text in ((["--verify"], "--verify needs losses"), ([], "")):
+        result = run("run", config("sim.json", device="sim"), "-o", output, *arguments, code=CONFIG if arguments else OK)
+        check(text in result.stderr, text, result.stderr)
+    check("device \"sim\"" in run("run", config(), "--trace", "t.json", "-o", output, code=CONFIG).stderr, "--trace elsewhere")
+
+
 # ---- results ----
 
 METRICS = {"tokens_per_s", "samples_per_s", "step_s", "tflops_per_gpu", "mfu", "forward_s", "backward_s", "optimizer_s", "exposed_comm_s",
