@@ -426,6 +426,19 @@ def test_records_on_standard_output():
     check(len(result.stdout.splitlines()) == 1 and not result.stderr, "quiet:", result.stderr)
 
 
+def test_offloaded_inputs_travel_beside_the_kernels():
+    """On a simulated A100: the copies hide behind forward and backward, so that offload costs no more time than checkpoint."""
+    path = config("travel.json", device="sim", world_size=1, paradigm=None, batch_size=8, model={"preset": "GPTLarge"},
+                  steps={"warmup": 1, "timed": 1}, cluster="clusters/dgx_a100_1.json", sweep={"activation": ["checkpoint", "offload"]})
+    output = records_path("travel.jsonl")
+    run("run", path, "--output", output, code=OK)
+    checkpoint, offload = (r["metrics"] for r in read_records(output))
+    # 24 blocks and the head; two inputs stay on the device
+    check(offload["host_peak_bytes"]["activations"] == 23 * 8 * 256 * 1536 * 2, offload["host_peak_bytes"])
+    check(offload["exposed_comm_s"] < 0.001 * offload["step_s"]["median"], "exposed copies:", offload["exposed_comm_s"])
+    check(offload["step_s"]["median"] < 1.001 * checkpoint["step_s"]["median"], offload["step_s"], checkpoint["step_s"])
+
+
 def test_resume():
     output = records_path("resume.jsonl")
     run("run", config(), "-o", output, "-q", "--set", 'sweep.paradigm=["ddp"]', code=OK)
