@@ -20,7 +20,7 @@
 enum { RANK_0_WRITES_S = 5 };
 
 /* What Slurm's controller may take to tell about the job; a busy one takes a second or two. */
-enum { SLURM_ANSWERS_S = 10 };
+enum { SLURM_ANSWERS_S = 5 };
 
 struct run_options {
     struct config_arguments config;
