@@ -288,8 +288,7 @@ def start_the_limited_sweep():
 
 
 def test_zz_a_sweep_ends_before_its_time_limit():
-    records = wait_for(lambda: len(found := read_records("limited.1.jsonl")) == 1 and "left for later" in read_text("limited.log") and found, 60,
-                       "what fits")
+    records = wait_for(lambda: "left for later" in read_text("limited.log") and read_records("limited.1.jsonl"), 60, "what fits")
     check(records[0]["status"] == "ok" and records[0]["config"]["steps"]["timed"] == 3, records)
     log = wait_for(lambda: "goes on in the requeued job" in read_text("limited.log") and read_text("limited.log"), 60, "the requeuing")
     check(log.count("left for later: may take") >= 2, log)
