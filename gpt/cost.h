@@ -17,6 +17,7 @@ struct gpt_cost_hardware {
 struct gpt_costs {
     struct gpt_cost_profile profile;
     struct gpt_cost_hardware hardware;
+    double interpreter_sharers; /* ranks that share one interpreter, which works for one at a time; at least 1 */
 };
 
 /* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and right_elems long in memory.

@@ -69,22 +69,38 @@ struct gpt_cost_profile {
 
     /* The host queue, which runs ahead of the device. */
     struct {
-        double launch_s;     /* to queue one kernel */
+        double launch_s;     /* to queue one kernel of backward, which compiled code issues */
+        double interpreter_launch_s; /* to queue one of forward or of the optimizer, where an interpreter issues each operation */
+        int stages_share;    /* 1: the stages of a pipeline have one interpreter together, as threads of one process */
+        double queue_kernels; /* that a stream's queue holds: the host waits when it is full; 0: any number */
         double collective_s; /* to queue a collective */
+        double gather_s;     /* to queue an all-gather or reduce-scatter, with what a framework does around it */
         double message_s;    /* to queue a send or a receive */
         double copy_s;       /* to queue a copy or a fill */
         double step_s;       /* around a whole step */
+        int runs_ahead;      /* 1: the host goes on to the next step without waiting for the device */
     } host;
 
     /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
     struct {
         double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */
         double weights_elems, weights_mask_bytes; /* per block, head and T x T */
-        double logits_elems;                      /* per token and V, gradient included */
+        double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
+        double output_elems;                      /* per token and V, of the model's output: held until backward is over */
+        double gradient_copies;                   /* of a weight's gradient while it is made */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */
+        double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
+        double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for one rank */
+        double reallocation_spread;               /* a collective waits for the slowest of n ranks: n^spread as long */
+        double full_at;                           /* part of the device's memory from where on that is so; 0: never */
         double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
         double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory alone */
     } memory;
+
+    /* What struct framework_policy (schedules/experiment.h) says; each 0 or 1, flattening_copies a count. */
+    struct {
+        int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head, separate_first_gradients;
+    } schedule;
 };
 
 /* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */

@@ -16,3 +16,8 @@ size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind
 {
     return 0;
 }
+
+size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples)
+{
+    return 0;
+}

@@ -184,6 +184,8 @@ struct gpt_kernel_table {
     dt_status (*add)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
     /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what stage.c does: 0 but for a simulated framework. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
+    /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch; 0 likewise. */
+    size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples);
 
     /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does the
      * work, in `stream`'s order like any other. A stream of its own lets it go on beside the device's kernels and the copies. */
@@ -201,6 +203,7 @@ bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes
 
 /* kept_bytes of the kernels that are dtbench's own. */
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
+size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples); /* output_bytes likewise */
 
 extern const struct gpt_kernel_table gpt_kernels_cpu;  /* kernels_cpu.c, or kernels_cpu_none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;

@@ -29,10 +29,27 @@ static void cost_destroy(struct gpt_kernels *kernels)
 
 /* ---- what a kernel adds to the program ---- */
 
+/* Forward and the optimizer are issued by the framework's interpreter, operation for operation; backward by its compiled engine. */
+static bool by_interpreter(enum gpt_kernel_kind kind)
+{
+    switch (kind) {
+    case GPT_KERNEL_EMBEDDING_GRADIENT:
+    case GPT_KERNEL_LAYER_NORM_GRADIENT:
+    case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
+    case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT:
+    case GPT_KERNEL_GELU_GRADIENT:
+    case GPT_KERNEL_ATTENTION_GRADIENT:
+    case GPT_KERNEL_DROPOUT_GRADIENT: return false;
+    default: return true;
+    }
+}
+
 /* `launches` kernels that take `seconds` together. */
 static dt_status work(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double launches, double seconds)
 {
-    return dt_sim_work(stream, launches * k->costs->profile.host.launch_s, seconds, gpt_kernel_kind_name(kind));
+    const struct gpt_cost_profile *p = &k->costs->profile;
+    double launch_s = by_interpreter(kind) ? p->host.interpreter_launch_s * k->costs->interpreter_sharers : p->host.launch_s;
+    return dt_sim_work(stream, launches, launches * launch_s, seconds, gpt_kernel_kind_name(kind));
 }
 
 /* A kernel that only moves memory: its passes over elems, and its other passes over other_elems. */
@@ -138,6 +155,11 @@ static dt_status cost_linear_weight_gradient(struct gpt_kernels *k, struct dt_st
         return DT_OK;
     int parts = parts_of(k, a->out, a->in);
     size_t out = a->out / (size_t)parts;
+    /* a framework may make a weight's gradient by itself before it adds it to what is there */
+    struct dt_buffer apart;
+    double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
+    DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
+    dt_free(stream, &apart);
     return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, product_s(k, 1, out, a->in, a->rows, out, a->in), parts,
                    (double)a->rows * (double)a->out);
 }
@@ -245,6 +267,12 @@ static dt_status cost_add_host(struct gpt_kernels *k, struct dt_stream *stream, 
     return DT_OK;
 }
 
+static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples)
+{
+    double tokens = (double)samples * k->model->block_size;
+    return k->costs ? (size_t)(k->costs->profile.memory.output_elems * k->element_bytes * tokens * k->model->vocab_size) : 0;
+}
+
 const struct gpt_kernel_table gpt_kernels_cost = {
     .name = "cost",
     .create = cost_create,
@@ -273,4 +301,5 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .sgd_host = cost_sgd_host,
     .adam_host = cost_adam_host,
     .add_host = cost_add_host,
+    .output_bytes = cost_output_bytes,
 };

@@ -222,4 +222,5 @@ const struct gpt_kernel_table gpt_kernels_cpu = {
     .sgd_host = gpt_cpu_sgd, /* its host is the device */
     .adam_host = gpt_cpu_adam,
     .add_host = gpt_cpu_add,
+    .output_bytes = gpt_kernels_hold_nothing,
 };

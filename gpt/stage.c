@@ -12,6 +12,7 @@ struct turn {
     const struct gpt_kernel_table *k;
     size_t rows, d; /* M = samples * T */
     size_t element_bytes;
+    bool recompute;  /* forward for the second time, for backward */
     bool accumulate; /* add to the group's gradients */
     float loss_scale, gradient_scale;
 };
@@ -361,12 +362,21 @@ static dt_status loss(const struct turn *t, void *logits, size_t first_row)
     return t->k->loss(t->stage->kernels, t->stream, &a);
 }
 
+/* A simulated framework holds the model's output while backward runs, and so has the logits twice where they are made again. */
+static dt_status hold_output(const struct turn *t)
+{
+    size_t copies = t->stash->output_copies > 1 ? (size_t)t->stash->output_copies : 1;
+    if (t->recompute || t->stash->output.data)
+        return t->recompute ? keep_framework(t) : DT_OK;
+    return dt_alloc(t->stream, DT_ACTIVATIONS, copies * t->k->output_bytes(t->stage->kernels, t->stash->samples), &t->stash->output);
+}
+
 static dt_status head_forward(const struct turn *t)
 {
     size_t V = (size_t)t->stage->model->vocab_size;
     take(&t->kept->input, &t->stash->x);
     DT_TRY(allocate(t, DT_ACTIVATIONS, V, &t->kept->logits));
-    DT_TRY(keep_framework(t));
+    DT_TRY(hold_output(t));
     DT_TRY(linear(t, t->kept->logits.data, t->kept->input.data, "weight", NULL, V, t->d));
     return loss(t, t->kept->logits.data, 0);
 }
@@ -458,6 +468,7 @@ dt_status gpt_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, 
 dt_status gpt_recompute(struct gpt_stage *stage, int g, struct gpt_stash *stash, bool ends_here, struct dt_stream *stream)
 {
     struct turn t = turn_of(stage, g, stash, stream);
+    t.recompute = true;
     int end = t.group->first_layer + t.group->layer_count;
     for (int i = t.group->first_layer; i < end; i++) {
         t.layer = &stage->layers[i];

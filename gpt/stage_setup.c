@@ -123,6 +123,7 @@ void gpt_stash_destroy(const struct gpt_stage *stage, struct gpt_stash *stash, s
     dt_free(stream, &stash->x);
     dt_free(stream, &stash->dx);
     dt_free(stream, &stash->dh);
+    dt_free(stream, &stash->output);
     free(stash->layers);
     stash->layers = NULL;
 }
@@ -132,6 +133,7 @@ dt_status gpt_stash_begin(const struct gpt_stage *stage, struct gpt_stash *stash
 {
     stash->samples = samples;
     stash->first_sample = first_sample;
+    dt_free(stream, &stash->output);
     if (!stage->first && !stage->last)
         return DT_OK;
     size_t bytes = samples * (size_t)stage->model->block_size * sizeof(int32_t);

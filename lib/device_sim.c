@@ -24,9 +24,17 @@ struct sim_device {
     uint64_t allocation_hash;
 };
 
+/* A stream's queue is full when the kernels of as many marks wait in it. */
+enum { QUEUE_MARKS = 8 };
+
 struct sim_stream {
     struct dt_stream base;
     int number;
+    /* of the program of this epoch */
+    uint32_t epoch;
+    double kernels;              /* behind the last mark */
+    uint32_t marks[QUEUE_MARKS]; /* events, the oldest at mark_count % QUEUE_MARKS */
+    uint32_t mark_count;
 };
 
 struct sim_event {
@@ -122,14 +130,36 @@ dt_status dt_sim_host(struct dt_device *device, double seconds)
     return program ? dt_sim_program_host(program, seconds) : DT_OK;
 }
 
-dt_status dt_sim_work(struct dt_stream *stream, double host_s, double seconds, const char *label)
+/* The host goes on once there is room for more kernels in the stream's queue. */
+static dt_status queue_kernels(struct sim_stream *stream, struct dt_sim_program *program, double kernels)
+{
+    const struct sim_device *device = sim_of(stream->base.device);
+    double room = device->description.queue_kernels;
+    if (stream->epoch != device->epoch) {
+        stream->epoch = device->epoch;
+        stream->kernels = 0;
+        stream->mark_count = 0;
+    }
+    stream->kernels += kernels;
+    if (room <= 0 || stream->kernels < room / QUEUE_MARKS)
+        return DT_OK;
+    uint32_t *mark = &stream->marks[stream->mark_count % QUEUE_MARKS];
+    if (stream->mark_count >= QUEUE_MARKS)
+        DT_TRY(dt_sim_program_host_wait(program, *mark));
+    stream->kernels = 0;
+    stream->mark_count++;
+    return dt_sim_program_record(program, stream->number, mark);
+}
+
+dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, double seconds, const char *label)
 {
     int number;
     struct dt_sim_program *program = dt_sim_recording(stream, &number);
     if (!program)
         return DT_OK;
     DT_TRY(dt_sim_program_host(program, host_s));
-    return dt_sim_program_work(program, number, seconds, label);
+    DT_TRY(dt_sim_program_work(program, number, seconds, label));
+    return queue_kernels((struct sim_stream *)stream, program, kernels);
 }
 
 struct dt_sim_program *dt_sim_recording_of(const struct dt_device *device)
@@ -309,7 +339,7 @@ static dt_status move_within(struct dt_stream *stream, double bytes, const char 
 {
     const struct dt_sim_device *d = &sim_of(stream->device)->description;
     double seconds = d->memory_bytes_per_s > 0 ? bytes / d->memory_bytes_per_s : 0;
-    return dt_sim_work(stream, d->copy_host_s, fmax(seconds, d->kernel_s), label);
+    return dt_sim_work(stream, 1, d->copy_host_s, fmax(seconds, d->kernel_s), label);
 }
 
 static dt_status move_across(struct dt_stream *stream, enum dt_sim_direction direction, size_t bytes)

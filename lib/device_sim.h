@@ -16,7 +16,10 @@ struct dt_sim_device {
     double kernel_s;            /* the shortest time that one of them takes */
     double copy_host_s;         /* what queueing a copy or a fill costs the host */
     double collective_host_s;   /* the same of a collective */
+    double gather_host_s_per_byte; /* likewise, for each byte of an all-gather's result */
+    double gather_host_s;       /* of an all-gather or reduce-scatter */
     double message_host_s;      /* and of a send or receive */
+    double queue_kernels;       /* that a stream's queue holds: the host waits when it is full; 0: any number */
     uint64_t granularity_bytes; /* allocations count as multiples of it; 0: as everywhere, DT_ALLOCATION_BYTES */
 };
 
@@ -39,8 +42,9 @@ dt_status dt_sim_record_finish(struct dt_device *device, struct dt_sim_program *
 
 /* The host is busy for so long. No-op unless recording. */
 dt_status dt_sim_host(struct dt_device *device, double seconds);
-/* `stream` computes for `seconds`, after the host was busy for host_s with it. label: as in lib/sim_program.h. No-op unless recording. */
-dt_status dt_sim_work(struct dt_stream *stream, double host_s, double seconds, const char *label);
+/* `stream` computes for `seconds` in `kernels` kernels, after the host was busy for host_s with them. label: as in lib/sim_program.h. No-op
+ * unless recording. */
+dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, double seconds, const char *label);
 
 /* When the events of the last recorded program happened, in seconds; they are what dt_event_elapsed_ns tells from now on. [event_count] of
  * that program, the caller's, valid until the next program or replay. */

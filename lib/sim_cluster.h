@@ -45,7 +45,11 @@ struct dt_sim_cluster {
         char source[DT_SIM_SOURCE_BYTES];
         int count;               /* of a node; a GPU uses the one nearest to it */
         double label_gbit_per_s; /* what is written on it */
-        double flow_gbit_per_s;  /* what one communicator, or message, gets out of one alone */
+        double flow_gbit_per_s;  /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
+        double more_nodes;       /* what is left of that when a communicator has twice the nodes: it waits for the slowest link; 1: all */
+        double fewer_gpus;       /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
+        double tree;             /* for trees; 1: all */
+        double gain;             /* k communicators get k^gain as much, until they have total_gbit_per_s; 0: one's */
         double total_gbit_per_s; /* what all together get out of one */
         double latency_us;       /* of a message, beyond what the library's own table has for its network (NCCL: InfiniBand's) */
         bool beside_gpu;         /* on a PCIe switch with its GPU: NCCL then uses LL128 across nodes */

@@ -34,6 +34,11 @@ static const char *library_choice(int index)
     }
 #define RATE(key, text) RATE_AT(#key, key, text)
 
+#define FACTOR(key, text)                                                                                                                  \
+    {                                                                                                                                      \
+        .path = #key, .kind = DT_FIELD_NUMBER, AT(key), .min = 0, .above = true, .max = 1, .initial = "1", .description = text             \
+    }
+
 static const struct dt_field fields[] = {
     {.path = "name", .kind = DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "for tables and records"},
     {.path = "source",
@@ -100,6 +105,16 @@ static const struct dt_field fields[] = {
      .description = "network cards of a node"},
     RATE(nic.label_gbit_per_s, "Gbit/s that the card is sold with"),
     RATE(nic.flow_gbit_per_s, "Gbit/s that one communicator or message gets out of one card alone"),
+    FACTOR(nic.more_nodes, "part of that when a communicator has twice the nodes"),
+    FACTOR(nic.fewer_gpus, "part of that when its nodes have half the ranks of a full one"),
+    FACTOR(nic.tree, "part of that for trees"),
+    {.path = "nic.gain",
+     .kind = DT_FIELD_NUMBER,
+     AT(nic.gain),
+     .min = 0,
+     .max = 1,
+     .initial = "1",
+     .description = "k communicators get k to the power of this as much as one, up to total_gbit_per_s"},
     RATE(nic.total_gbit_per_s, "Gbit/s that all together get out of one card"),
     RATE(nic.latency_us, "microseconds of a message beyond what the library's table has for its network"),
     {.path = "nic.beside_gpu",

@@ -125,6 +125,15 @@ static dt_status new_flow(struct dt_sim_network *n, uint32_t *out)
     return DT_OK;
 }
 
+dt_status dt_sim_network_set_gain(struct dt_sim_network *n, uint32_t link, double first, double exponent)
+{
+    if (link >= n->link_count || !(first > 0) || first > n->links[link].capacity * (1 + 1e-9) || !(exponent >= 0) || exponent > 1)
+        return dt_fail(DT_ERR_INVALID, "simulation: no link whose first flow has %g bytes/s, more by the power of %g", first, exponent);
+    n->links[link].first = first;
+    n->links[link].exponent = exponent;
+    return DT_OK;
+}
+
 dt_status dt_sim_network_start(struct dt_sim_network *n, double now_s, const struct dt_sim_flow *spec, uint32_t tag)
 {
     double alone = spec->rate_cap;

@@ -36,6 +36,11 @@ void dt_sim_network_destroy(struct dt_sim_network *network); /* takes NULL */
 /* Links are numbered from 0. Errors: DT_ERR_INVALID unless capacity > 0, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_network_add_link(struct dt_sim_network *network, double capacity_bytes_per_s, uint32_t *out_link);
 
+/* More flows get more out of the link: `flows` of them share first * flows^exponent, as long as that is less than the link's capacity. What
+ * several connections get together where one alone cannot fill a network card. Errors: DT_ERR_INVALID unless 0 < first <= capacity and
+ * 0 <= exponent <= 1. */
+dt_status dt_sim_network_set_gain(struct dt_sim_network *network, uint32_t link, double first_bytes_per_s, double exponent);
+
 /* Begin a flow at now_s, which never goes backwards. tag comes back when it is over. Errors: DT_ERR_INVALID for a flow that could never
  * end, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_network_start(struct dt_sim_network *network, double now_s, const struct dt_sim_flow *flow, uint32_t tag);

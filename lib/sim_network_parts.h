@@ -5,6 +5,7 @@
 #include "lib/sim_heap.h"
 #include "lib/sim_network.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /* A flow on a link: its number and which of its uses. */
@@ -14,6 +15,7 @@ struct passage {
 
 struct link {
     double capacity;       /* bytes/s */
+    double first, exponent; /* first * flow_count^exponent bytes/s are less; first 0: no */
     double demand;         /* what its flows would put on it together, each alone in the network */
     struct passage *flows; /* [flow_count] in no order that matters */
     uint32_t flow_count, flow_room;
@@ -50,11 +52,17 @@ struct dt_sim_network {
     struct dt_sim_heap filling;       /* links (even items) and flows (odd ones) by the level at which they stop growth */
 };
 
+/* bytes/s that the flows on the link have together. */
+static inline double link_capacity(const struct link *link)
+{
+    return link->first > 0 ? fmin(link->capacity, link->first * pow(link->flow_count, link->exponent)) : link->capacity;
+}
+
 /* Do the link's flows have to share it? Not when all of them together, each as fast as it could be alone, fit. The margin keeps rounding
  * from tying flows together that fill a link exactly; no link is overdrawn by more than it. A single flow's own rate fits its links. */
 static inline bool link_constrains(const struct link *link)
 {
-    return link->flow_count > 1 && link->demand > link->capacity * (1 + 1e-9);
+    return link->flow_count > 1 && link->demand > link_capacity(link) * (1 + 1e-9);
 }
 
 /* Work out the rates again around the dirty links. */

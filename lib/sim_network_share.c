@@ -56,7 +56,7 @@ static dt_status prepare(struct dt_sim_network *n)
 {
     for (uint32_t d = 0; d < n->dirty_count; d++) {
         struct link *l = &n->links[n->dirty[d]];
-        l->left = l->capacity;
+        l->left = link_capacity(l);
         l->growing = l->flow_count;
         l->weights = 0;
         for (uint32_t p = 0; p < l->flow_count; p++) {

@@ -19,6 +19,15 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
+/* A card's one direction: what all flows get out of it grows with their number. */
+static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *network, int *out)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, out));
+    return c->nic.gain < 1 ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * links_flow_gbit_per_s(l, l->nodes), c->nic.gain)
+                           : DT_OK;
+}
+
 static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network, int node, int ranks)
 {
     const struct dt_sim_cluster *c = &l->cluster;
@@ -29,8 +38,8 @@ static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network
         DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_host[node]));
     }
     for (int i = node * l->nics_per_node; i < (node + 1) * l->nics_per_node; i++) {
-        DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, &l->nic_out[i]));
-        DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, &l->nic_in[i]));
+        DT_TRY(add_nic_link(l, network, &l->nic_out[i]));
+        DT_TRY(add_nic_link(l, network, &l->nic_in[i]));
     }
     for (int gpu = 0; gpu < ranks; gpu++) {
         struct rank_links *r = &l->ranks[node * l->placement.ranks_per_node + gpu];

@@ -40,6 +40,19 @@ static bool has_head(const struct gpt_stage *stage, int group)
     return stage->last && group == stage->group_count - 1;
 }
 
+static struct activation_segment new_segment(const struct activation *a, int g)
+{
+    const struct experiment *e = a->setup.experiment;
+    const struct gpt_stage *stage = a->setup.stage;
+    bool head = has_head(stage, g), whole = head && e->framework.whole_head;
+    bool keeps_nothing = g == 0 && stage->first; /* the embedding, but for its tokens */
+    return (struct activation_segment){
+        .first_group = g,
+        .input_only = !keeps_nothing && !(whole && e->paradigm == PARADIGM_FSDP),
+        .late = head && !whole,
+    };
+}
+
 /* Blocks are counted from the stage's first one. What is no block, embedding and final norm or head, is a segment by itself. */
 static void divide(struct activation *a)
 {
@@ -57,11 +70,7 @@ static void divide(struct activation *a)
             number = (block - first_block) / a->setup.experiment->activation_blocks;
         }
         if (number < 0 || number != previous)
-            a->segments[a->segment_count++] = (struct activation_segment){
-                .first_group = g,
-                .input_only = g > 0 || !stage->first, /* the embedding keeps nothing but its tokens */
-                .late = has_head(stage, g),
-            };
+            a->segments[a->segment_count++] = new_segment(a, g);
         a->segments[a->segment_count - 1].end_group = g + 1;
         previous = number;
     }
@@ -195,8 +204,12 @@ void activation_streams(const struct activation *a, struct dt_stream *streams[2]
 static dt_status create_copying(struct activation *a)
 {
     struct dt_event **events[] = {&a->made, &a->left, &a->used, &a->arrived};
-    DT_TRY(dt_stream_create(a->setup.device, "copies out", &a->out));
-    DT_TRY(dt_stream_create(a->setup.device, "copies in", &a->in));
+    if (a->setup.experiment->framework.offloads_in_turn) {
+        a->out = a->in = a->setup.compute;
+    } else {
+        DT_TRY(dt_stream_create(a->setup.device, "copies out", &a->out));
+        DT_TRY(dt_stream_create(a->setup.device, "copies in", &a->in));
+    }
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         DT_TRY(dt_event_create(a->setup.device, events[i]));
     return DT_OK;
@@ -239,8 +252,10 @@ void activation_destroy(struct activation *a)
     dt_event_destroy(a->left);
     dt_event_destroy(a->used);
     dt_event_destroy(a->arrived);
-    dt_stream_destroy(a->out);
-    dt_stream_destroy(a->in);
+    if (a->out != a->setup.compute) {
+        dt_stream_destroy(a->out);
+        dt_stream_destroy(a->in);
+    }
     free(a->inputs);
     free(a->segments);
     free(a);

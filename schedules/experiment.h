@@ -27,6 +27,19 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
+/* Where another framework's schedule is not dtbench's. All false on real devices, and no part of a config: the profile of a simulated framework
+ * fills it in, so that dtbench's schedules predict that one. */
+struct framework_policy {
+    bool gathers_in_turn;           /* fsdp: a group is gathered when its turn comes, never ahead, and freed after each use */
+    int flattening_copies;          /* fsdp: how often a unit's gradients are copied on their way to the reduce-scatter */
+    bool gathers_layers;            /* fsdp: units are the inner layers, whatever fsdp.unit says */
+    bool keeps_last_chunk;          /* pdp: chunks but the last keep no more than their stage's input, whatever `activation` says */
+    bool holds_last_chunk;          /* pdp: the last chunk's output is held a second time */
+    bool offloads_in_turn;          /* offload: copies are among the kernels of compute, not beside them */
+    bool whole_head;                /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
+    bool separate_first_gradients;  /* ddp, pdp: the first step makes gradients beside the buckets, and copies them */
+};
+
 struct experiment {
     char name[256];     /* at most 63 characters of UTF-8 */
     char device[8];     /* "auto", "cpu", "cuda", "sim" */
@@ -82,6 +95,7 @@ struct experiment {
     char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
     char directory[512];         /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     int ranks_per_node;          /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
+    struct framework_policy framework;
     char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 

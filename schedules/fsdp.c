@@ -44,7 +44,7 @@ struct shard_ranks fsdp_ranks(const struct data_parallel *dp)
 
 enum gpt_unit fsdp_unit(const struct experiment *experiment)
 {
-    return experiment->fsdp.unit;
+    return experiment->framework.gathers_layers ? GPT_UNIT_LINEAR : experiment->fsdp.unit;
 }
 
 /* This rank's share of a group, initialised where it lives; the padding behind the last parameter is zero. */
@@ -182,11 +182,27 @@ static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, co
     return moment->last_micro_batch ? offload_update(&f->home, s, f->optimizer, f->params.data, 0, moment->step) : DT_OK;
 }
 
+/* Some frameworks bring a unit's gradients into one piece only now. */
+static dt_status fsdp_flatten(struct data_parallel *dp, struct fsdp_group *f)
+{
+    const struct dp_setup *s = &dp->setup;
+    struct dt_buffer flat;
+    if (s->experiment->framework.flattening_copies == 0)
+        return DT_OK;
+    DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, f->grads.whole.bytes, &flat));
+    for (int i = 0; i < s->experiment->framework.flattening_copies; i++)
+        DT_TRY(dt_copy(s->compute, flat.data, f->grads.whole.data, f->grads.whole.bytes));
+    dt_free(s->compute, &flat);
+    return DT_OK;
+}
+
 dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &dp->setup;
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
+    if (moment->reduce)
+        DT_TRY(fsdp_flatten(dp, f));
     residency_after(&fsdp->residency, dp, group, moment);
     if (!moment->reduce)
         return DT_OK;

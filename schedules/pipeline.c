@@ -16,6 +16,8 @@ struct pipeline {
     struct pipeline_order order;
     struct activation *activation;
     struct gpt_stash *stashes;                 /* [chunks] of the round that runs */
+    struct dt_buffer *outputs;                 /* [chunks] framework.keeps_last_chunk: of the chunk that is made again; nobody reads it */
+    struct dt_buffer *inputs;                  /* [chunks] what chunks that are made again read, from forward to backward */
     struct link activation_in, activation_out; /* from the previous stage, to the next */
     struct link gradient_in, gradient_out;     /* from the next stage, to the previous */
     float loss_scale, gradient_scale;
@@ -147,6 +149,86 @@ static dt_status forward_groups(struct pipeline *p, struct pass *pass, const str
     return DT_OK;
 }
 
+/* A framework may keep of all chunks but the last, whose backward comes first, no more than the stage's input (framework.keeps_last_chunk).
+ * Source  Kim et al., "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant Models", 2020, section 3.2: checkpoint except_last. */
+static bool made_again(const struct pipeline *p, const struct pass *pass)
+{
+    return p->setup.experiment->framework.keeps_last_chunk && p->setup.experiment->paradigm == PARADIGM_PDP &&
+           pass->chunk < p->setup.chunks - 1;
+}
+
+/* mlp_down reads what mlp_up keeps: they are forgotten together. */
+static bool ends_with_mlp_up(const struct gpt_stage *stage, int g)
+{
+    return stage->layers[stage->groups[g].first_layer + stage->groups[g].layer_count - 1].kind == GPT_MLP_UP;
+}
+
+/* All segments' forward, of which only the stage's input is kept. */
+static dt_status forward_and_forget(struct pipeline *p, struct pass *pass)
+{
+    const struct pipeline_setup *s = &p->setup;
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    for (int first = 0, g = 0; g < s->stage->group_count; g++) {
+        struct activation_segment one = {.first_group = g, .end_group = g + 1};
+        struct dt_buffer input;
+        DT_TRY(forward_groups(p, pass, &one));
+        if (ends_with_mlp_up(s->stage, g))
+            continue;
+        gpt_stash_forget(s->stage, stash, first, g + 1, s->compute, &input);
+        if (first > 0)
+            dt_free(s->compute, &input);
+        else
+            p->inputs[pass->chunk] = input; /* none on a first stage, which has the tokens */
+        first = g + 1;
+    }
+    return DT_OK;
+}
+
+static dt_status forward_segments(struct pipeline *p, struct pass *pass, bool backward_follows)
+{
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    for (int i = 0; i < activation_segment_count(p->activation); i++) {
+        const struct activation_segment *segment = activation_segment(p->activation, i);
+        DT_TRY(activation_before_forward(p->activation, pass->chunk, i, stash, backward_follows));
+        if (!segment->late)
+            DT_TRY(forward_groups(p, pass, segment));
+        DT_TRY(activation_after_forward(p->activation, pass->chunk, i, stash));
+    }
+    return DT_OK;
+}
+
+/* As many copies of a chunk's output as the framework holds. */
+static dt_status hold_outputs(struct pipeline *p, const struct pass *pass, int copies, struct dt_buffer *out)
+{
+    const struct gpt_stage *stage = p->setup.stage;
+    size_t bytes = stage->table->output_bytes(stage->kernels, pass->samples) * (size_t)copies;
+    return dt_alloc(p->setup.compute, DT_ACTIVATIONS, bytes, out);
+}
+
+/* With the last chunk the framework puts all chunks' outputs together: for a moment it has them twice. */
+static dt_status gather_outputs(struct pipeline *p, const struct pass *pass)
+{
+    const struct pipeline_setup *s = &p->setup;
+    struct dt_buffer all = {0};
+    if (s->experiment->framework.holds_last_chunk && s->stage->last && pass->chunk == s->chunks - 1 && s->chunks > 2)
+        DT_TRY(hold_outputs(p, pass, s->chunks - 2, &all)); /* the last one is there twice already, and once as logits */
+    dt_free(s->compute, &all);
+    return DT_OK;
+}
+
+/* The forward that was forgotten, once more. */
+static dt_status forward_again(struct pipeline *p, struct pass *pass)
+{
+    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    stash->x = p->inputs[pass->chunk];
+    p->inputs[pass->chunk] = (struct dt_buffer){0};
+    if (p->setup.stage->last)
+        DT_TRY(hold_outputs(p, pass, 1, &p->outputs[pass->chunk]));
+    DT_TRY(forward_segments(p, pass, true));
+    dt_free(p->setup.compute, &stash->x); /* the next stage has had it */
+    return DT_OK;
+}
+
 static dt_status forward(struct pipeline *p, struct pass *pass)
 {
     const struct pipeline_setup *s = &p->setup;
@@ -157,13 +239,9 @@ static dt_status forward(struct pipeline *p, struct pass *pass)
     DT_TRY(gpt_stash_begin(s->stage, stash, pass->samples, pass->first_sample, s->compute));
     if (p->activation_in.comm)
         DT_TRY(receive(p, &p->activation_in, pass->chunk, &stash->x));
-    for (int i = 0; i < activation_segment_count(p->activation); i++) {
-        const struct activation_segment *segment = activation_segment(p->activation, i);
-        DT_TRY(activation_before_forward(p->activation, pass->chunk, i, stash, backward_follows));
-        if (!segment->late)
-            DT_TRY(forward_groups(p, pass, segment));
-        DT_TRY(activation_after_forward(p->activation, pass->chunk, i, stash));
-    }
+    stash->output_copies = s->experiment->framework.holds_last_chunk && pass->chunk == s->chunks - 1 && s->chunks > 1 ? 2 : 1;
+    DT_TRY(made_again(p, pass) ? forward_and_forget(p, pass) : forward_segments(p, pass, backward_follows));
+    DT_TRY(gather_outputs(p, pass));
     return p->activation_out.comm ? send(p, &p->activation_out, pass->chunk, &stash->x) : DT_OK;
 }
 
@@ -215,6 +293,8 @@ static dt_status backward(struct pipeline *p, struct pass *pass)
     int next_slot = pass->next && pass->next->kind == PIPELINE_BACKWARD ? pass->next->micro_batch : -1;
 
     DT_TRY(timeline_enter(s->timeline, TIMELINE_BACKWARD));
+    if (made_again(p, pass))
+        DT_TRY(forward_again(p, pass));
     for (int i = last; i >= 0; i--) {
         const struct activation_segment *segment = activation_segment(p->activation, i);
         DT_TRY(activation_before_backward(p->activation, pass->chunk, i, stash, next_slot));
@@ -225,6 +305,7 @@ static dt_status backward(struct pipeline *p, struct pass *pass)
         DT_TRY(backward_groups(p, pass, segment,
                                i > 0 ? first_in_backward(activation_segment(p->activation, i - 1)) : first_group_of(p, pass->next)));
     }
+    dt_free(s->compute, &p->outputs[pass->chunk]);
     gpt_stash_end(stash, s->compute);
     return p->gradient_out.comm ? send(p, &p->gradient_out, pass->chunk, &stash->dx) : DT_OK;
 }
@@ -299,7 +380,9 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     if ((status = pipeline_order_init(setup->order, setup->stage_index, setup->stages, setup->chunks, &p->order)) < 0)
         goto fail;
     p->stashes = calloc((size_t)setup->chunks, sizeof *p->stashes);
-    if (!p->stashes) {
+    p->inputs = calloc((size_t)setup->chunks, sizeof *p->inputs);
+    p->outputs = calloc((size_t)setup->chunks, sizeof *p->outputs);
+    if (!p->stashes || !p->inputs || !p->outputs) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stashes", setup->chunks);
         goto fail;
     }
@@ -330,6 +413,12 @@ void pipeline_destroy(struct pipeline *p)
 {
     if (!p)
         return;
+    for (int i = 0; p->inputs && i < p->setup.chunks; i++) /* left by a step that failed */
+        dt_free(p->setup.compute, &p->inputs[i]);
+    for (int i = 0; p->outputs && i < p->setup.chunks; i++)
+        dt_free(p->setup.compute, &p->outputs[i]);
+    free(p->inputs);
+    free(p->outputs);
     for (int i = 0; p->stashes && i < p->setup.chunks; i++)
         gpt_stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
     link_finish(p, &p->activation_in);

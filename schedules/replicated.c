@@ -93,7 +93,8 @@ dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *
     *r = (struct replicated){.base = {.mode = mode, .setup = *setup}, .scheme = scheme, .ranks = {.within = setup->comm}};
     r->buckets = calloc((size_t)group_count, sizeof *r->buckets);
     r->bucket_of = calloc((size_t)group_count, sizeof *r->bucket_of);
-    if (!r->buckets || !r->bucket_of)
+    r->separate = calloc((size_t)group_count, sizeof *r->separate);
+    if (!r->buckets || !r->bucket_of || !r->separate)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d buckets", group_count);
     if (status == DT_OK)
         status = make_replica(r);
@@ -105,6 +106,22 @@ dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *
     }
     *out = &r->base;
     return DT_OK;
+}
+
+/* A framework that learns the order of the gradients in its first step has no buckets for them yet that backward could write to. */
+static dt_status make_separate_gradients(struct replicated *r, const struct gpt_group *group, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &r->base.setup;
+    struct dt_buffer *separate = &r->separate[group->index];
+    if (!s->experiment->framework.separate_first_gradients || !r->scheme->keep_gradients || moment->step > 1 || separate->data)
+        return DT_OK;
+    return dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, group->param_elems), separate);
+}
+
+static void free_separate_gradients(struct replicated *r)
+{
+    for (int g = 0; r->separate && g < r->base.setup.stage->group_count; g++)
+        dt_free(r->base.setup.compute, &r->separate[g]);
 }
 
 void replicated_destroy(struct data_parallel *dp)
@@ -124,6 +141,8 @@ void replicated_destroy(struct data_parallel *dp)
     }
     residency_finish(&r->residency, &dp->setup);
     replica_finish(&r->replica, &dp->setup);
+    free_separate_gradients(r);
+    free(r->separate);
     free(r->buckets);
     free(r->bucket_of);
     free(r);
@@ -259,6 +278,7 @@ dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *
     struct replicated *r = replicated_of(dp);
     struct bucket *bucket = &r->buckets[r->bucket_of[group->index]];
     residency_after(&r->residency, dp, group, moment);
+    DT_TRY(make_separate_gradients(r, group, moment));
     if (--bucket->groups_left > 0)
         return DT_OK;
     bucket->sent = moment->reduce;
@@ -282,6 +302,7 @@ dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *
 {
     struct replicated *r = replicated_of(dp);
     const struct dp_setup *s = &dp->setup;
+    free_separate_gradients(r);
     DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
     for (int i = 0; i < r->bucket_count; i++) {
         struct bucket *bucket = &r->buckets[i];

@@ -51,6 +51,7 @@ struct replicated {
     int bucket_count;
     int *bucket_of;           /* [group_count] */
     struct shard_ranks ranks; /* zero1 and zero2 */
+    struct dt_buffer *separate; /* [group_count] framework.separate_first_gradients: nobody reads them */
     int published_step;       /* data_parallel: the last one whose parameters have been sent */
 };
 

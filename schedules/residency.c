@@ -40,7 +40,8 @@ static dt_status use(struct residency *residency, struct data_parallel *dp, stru
 {
     struct resident *resident = &residency->groups[group->index];
     DT_TRY(fetch(residency, dp, group->index));
-    DT_TRY(fetch(residency, dp, next));
+    if (!dp->setup.experiment->framework.gathers_in_turn)
+        DT_TRY(fetch(residency, dp, next));
     DT_TRY(timeline_wait(dp->setup.timeline, resident->there));
     group->params = resident->params.data;
     return DT_OK;
@@ -61,11 +62,12 @@ dt_status residency_before_backward(struct residency *residency, struct data_par
         return DT_OK;
     if (next == group->index - 1 && next >= 0 && !read_by_backward(stage, next))
         next = -1;
-    return read_by_backward(stage, group->index) ? use(residency, dp, group, next) : fetch(residency, dp, next);
+    return read_by_backward(stage, group->index) || dp->setup.experiment->framework.gathers_in_turn ? use(residency, dp, group, next) : fetch(residency, dp, next);
 }
 
 void residency_after(struct residency *residency, struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment)
 {
-    if (residency->groups && moment->next_group != group->index)
+    bool used_next = moment->next_group == group->index && !dp->setup.experiment->framework.gathers_in_turn;
+    if (residency->groups && !used_next)
         dt_free(dp->setup.compute, &residency->groups[group->index].params);
 }

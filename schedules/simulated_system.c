@@ -59,9 +59,16 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         .kernel_s = p->kernel_s,
         .copy_host_s = p->host.copy_s,
         .collective_host_s = p->host.collective_s,
+        .gather_host_s = p->host.gather_s,
+        .queue_kernels = p->host.queue_kernels,
         .message_host_s = p->host.message_s,
         .granularity_bytes = (uint64_t)p->memory.granularity_bytes,
     };
+    s->costs.interpreter_sharers = p->host.stages_share && e->paradigm == PARADIGM_PDP ? e->pipeline.stages : 1;
+    if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
+        s->costs.profile.kernels[GPT_KERNEL_LINEAR_WEIGHT_GRADIENT].other_passes = 0;
+        s->costs.profile.memory.gradient_copies = 0;
+    }
     double bytes = c->gpu.memory_gib * 0x1p30 - p->memory.reserve_bytes;
     if (bytes <= 0)
         return dt_fail(DT_ERR_INVALID, "%s: memory.reserve_bytes: more than the GPUs of cluster %s have", s->profile_file.path, e->cluster);
@@ -82,6 +89,21 @@ dt_status simulated_system_load(const struct experiment *e, struct simulated_sys
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->costs.profile.name);
     DT_TRY(place(e, out));
     return describe_device(e, out);
+}
+
+void simulated_system_apply(const struct simulated_system *s, struct experiment *e)
+{
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    e->framework = (struct framework_policy){
+        .flattening_copies = p->schedule.flattening_copies,
+        .offloads_in_turn = p->schedule.offloads_in_turn,
+        .gathers_in_turn = p->schedule.gathers_in_turn,
+        .gathers_layers = p->schedule.gathers_layers,
+        .keeps_last_chunk = p->schedule.keeps_last_chunk,
+        .holds_last_chunk = p->schedule.holds_last_chunk,
+        .whole_head = p->schedule.whole_head,
+        .separate_first_gradients = p->schedule.separate_first_gradients,
+    };
 }
 
 bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)

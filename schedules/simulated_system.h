@@ -27,6 +27,9 @@ struct simulated_system {
  * Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path; DT_ERR_UNAVAILABLE where the experiment does not fit the cluster. */
 dt_status simulated_system_load(const struct experiment *experiment, struct simulated_system *out);
 
+/* Have the experiment's schedules do as the profile's framework does (struct framework_policy). */
+void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
+
 /* Whether bytes fit a GPU as the profile's allocator divides it. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
 

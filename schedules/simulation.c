@@ -14,6 +14,9 @@ dt_status simulation_predict_memory(const struct experiment *e, const struct sim
                                     struct dt_memory_usage *out)
 {
     struct simulated_role role;
+    struct experiment with_framework = *e;
+    simulated_system_apply(system, &with_framework);
+    e = &with_framework;
     dt_status status = simulated_role_create(e, system, rank, &role);
     for (int step = 0; status == DT_OK && step < RECORDED_STEPS; step++)
         status = training_step(role.training, step);
@@ -44,6 +47,30 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
                            i / s->placement.ranks_per_node, (double)on_node / 0x1p30, s->cluster.host.memory_gib);
     }
     return DT_OK;
+}
+
+/* fsdp's units are freed while other streams still use them, and their memory cannot be used again until those are done: a host that runs
+ * ahead keeps many of them waiting. Where the device is full of them the allocator gives memory back to the driver and asks for it again, for
+ * each unit, which waits for the device.
+ * Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
+static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct trainer_result *result)
+{
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    double most = 0, whole = (double)gpt_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
+    for (int i = 0; i < result->rank_count; i++)
+        most = fmax(most, (double)result->ranks[i].memory.device.peak_total_bytes);
+    return p->memory.full_at > 0 && e->paradigm == PARADIGM_FSDP &&
+           most + p->memory.in_flight * whole > p->memory.full_at * s->cluster.gpu.memory_gib * 0x1p30;
+}
+
+static dt_status record_short_of_memory(const struct experiment *e, const struct simulated_system *s, bool each,
+                                        const struct trainer_hooks *hooks, struct simulated_ranks *ranks)
+{
+    struct simulated_system full = *s; /* its device still points to the costs of *s */
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    full.device.gather_host_s_per_byte = 1e-9 * p->memory.reallocation_s_per_gb * pow(e->world_size, p->memory.reallocation_spread);
+    simulated_ranks_finish(ranks);
+    return simulated_ranks_record(e, &full, each, hooks->stop_requested, hooks->context, ranks);
 }
 
 /* ---- one step in virtual time ---- */
@@ -162,6 +189,12 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
     DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, trace, &seconds[RECORDED_STEPS - 1], result->phase_s));
+    if (s->costs.profile.host.runs_ahead) { /* two steps were recorded together, the second beginning before the first is over */
+        DT_TRY(replay_step(s, r, 0, NULL, &seconds[0], NULL));
+        seconds[1] -= seconds[0];
+        fill_steps(e, seconds, hooks, result);
+        return DT_OK;
+    }
     for (int step = 0; step < RECORDED_STEPS - 1; step++) {
         seconds[step] = seconds[RECORDED_STEPS - 1];
         if (!alike)
@@ -176,6 +209,9 @@ dt_status simulation_run(const struct experiment *e, const struct simulated_syst
 {
     static const struct trainer_hooks no_hooks = {0};
     struct simulated_ranks ranks = {0};
+    struct experiment with_framework = *e;
+    simulated_system_apply(s, &with_framework);
+    e = &with_framework;
     hooks = hooks ? hooks : &no_hooks;
     dt_status status = allocate_result(e, result);
     if (status == DT_OK)
@@ -184,6 +220,8 @@ dt_status simulation_run(const struct experiment *e, const struct simulated_syst
         result->ranks[i].memory = ranks.roles[ranks.ranks[i].role].memory;
     if (status == DT_OK)
         status = check_memory(e, s, result);
+    if (status == DT_OK && short_of_memory(e, s, result))
+        status = record_short_of_memory(e, s, trace != NULL, hooks, &ranks);
     if (status == DT_OK && hooks->ready)
         hooks->ready(hooks->context, 0);
     if (status == DT_OK)

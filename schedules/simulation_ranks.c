@@ -34,6 +34,12 @@ static dt_status record_step(struct simulated_role *role, const struct simulated
     dt_status status = dt_sim_host(role->device, system->costs.profile.host.step_s);
     if (status == DT_OK)
         status = training_step(role->training, step);
+    if (status == DT_OK && step > 0 && system->costs.profile.host.runs_ahead) {
+        /* this step behind another one: with the program of one step it tells how long a step takes in the middle of many */
+        status = dt_sim_host(role->device, system->costs.profile.host.step_s);
+        if (status == DT_OK)
+            status = training_step(role->training, step + 1);
+    }
     if (status == DT_OK)
         status = training_synchronize(role->training);
     dt_status finished = dt_sim_record_finish(role->device, &role->steps[step]);

@@ -24,19 +24,19 @@ static void only_between_start_and_finish(void)
     CHECK_OK(dt_stream_create(device, "a", &a));
     CHECK_OK(dt_event_create(device, &early));
     CHECK_OK(dt_event_create(device, &late));
-    CHECK_OK(dt_sim_work(a, 1, 1, "before"));
+    CHECK_OK(dt_sim_work(a, 1, 1, 1, "before"));
     CHECK_OK(dt_event_record(early, a));
     CHECK_OK(dt_sim_record_start(device, false));
     CHECK(dt_sim_record_start(device, false) == DT_ERR_INVALID);
     CHECK_OK(dt_stream_create(device, "b", &b));
     CHECK_OK(dt_stream_wait(b, early)); /* passed: nothing to wait for */
     CHECK_OK(dt_event_record(early, a));
-    CHECK_OK(dt_sim_work(a, 0.5, 2, "kernel"));
+    CHECK_OK(dt_sim_work(a, 1, 0.5, 2, "kernel"));
     CHECK_OK(dt_event_record(late, a));
     CHECK_OK(dt_stream_wait(b, late));
     CHECK_OK(dt_stream_synchronize(b));
     CHECK_OK(dt_sim_record_finish(device, &program));
-    CHECK_OK(dt_sim_work(b, 1, 1, "after"));
+    CHECK_OK(dt_sim_work(b, 1, 1, 1, "after"));
 
     CHECK(program->stream_count == 2 && program->event_count == 2 && program->op_count == 5, "%zu operations", program->op_count);
     CHECK(program->ops[1].kind == DT_SIM_WORK && program->ops[1].amount == 2 && program->ops[1].host_s == 0.5);
@@ -126,7 +126,7 @@ static void without_a_description(void)
     CHECK_OK(dt_device_create("sim", NULL, &device));
     CHECK_OK(dt_stream_create(device, "s", &stream));
     CHECK(dt_sim_device_of(device) == NULL && dt_sim_record_start(device, false) == DT_ERR_INVALID);
-    CHECK_OK(dt_sim_work(stream, 1, 1, "nothing"));
+    CHECK_OK(dt_sim_work(stream, 1, 1, 1, "nothing"));
     dt_stream_destroy(stream);
     dt_device_destroy(device);
 }

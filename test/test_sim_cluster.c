@@ -111,7 +111,9 @@ static void test_impossible_clusters(void)
     check_refused("gcp_a2", "nic.source", "\"\"", "nic.source: ");
     check_refused("gcp_a2", "nic", "{}", "nic.count: must be above 0 where there are several nodes");
     check_refused("gcp_a2", "nic.count", "9", "nic.count: 9 is more than gpus_per_node, which is 8");
-    check_refused("gcp_a2", "nic.flow_gbit_per_s", "30", "nic.flow_gbit_per_s: 30 is more than nic.total_gbit_per_s, which is 21.8");
+    check_refused("gcp_a2", "nic.flow_gbit_per_s", "101", "nic.flow_gbit_per_s: 101 is more than nic.total_gbit_per_s, which is 100");
+    check_refused("gcp_a2", "nic.gain", "1.5", "nic.gain: 1.5 is out of range");
+    check_refused("gcp_a2", "nic.more_nodes", "0", "nic.more_nodes: 0 is out of range");
     check_refused("gcp_a2", "nic.total_gbit_per_s", "200", "nic.total_gbit_per_s: 200 is more than nic.label_gbit_per_s, which is 100");
     check_refused("gcp_a2", "pcie.gpus_per_link", "3", "pcie.gpus_per_link: 3 does not divide gpus_per_node, which is 8");
     check_refused("gcp_a2", "pcie.gb_per_s", "0", "pcie.gb_per_s: must be above 0");

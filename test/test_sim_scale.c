@@ -22,6 +22,8 @@ static void test_4096_ranks(void)
     getrusage(RUSAGE_SELF, &before);
     sim_case_load(&c, "gcp_a2");
     c.cluster.nodes = 512;
+    c.cluster.nic.flow_gbit_per_s = 16;
+    c.cluster.nic.more_nodes = 1;
     sim_case_start(&c, 4096, 0);
     sim_case_fsdp(&c, p);
     CHECK_OK(dt_sim_engine_run(c.engine));

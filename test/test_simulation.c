@@ -68,7 +68,7 @@ static void the_same_twice(void)
         CHECK(once.steps_done == 3 && twice.steps_done == 3 && once.losses_done == 4 && isnan(once.losses[0]));
         CHECK(once.step_s[0] > 0 && memcmp(once.step_s, twice.step_s, 3 * sizeof *once.step_s) == 0, "%s", divisions[d]);
         CHECK(memcmp(once.phase_s, twice.phase_s, sizeof once.phase_s) == 0, "%s", divisions[d]);
-        CHECK(once.phase_s[TIMELINE_FORWARD] > 0 && once.phase_s[TIMELINE_BACKWARD] > once.phase_s[TIMELINE_FORWARD], "%s", divisions[d]);
+        CHECK(once.phase_s[TIMELINE_FORWARD] > 0 && once.phase_s[TIMELINE_BACKWARD] > 0, "%s", divisions[d]);
         double sum = 0;
         for (int p = 0; p < TIMELINE_PHASES; p++)
             sum += once.phase_s[p];
@@ -93,12 +93,14 @@ static void bytes_are_those_of_check(void)
             CHECK_OK(simulation_predict_memory(e, &system, rank, &usage));
             CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
             CHECK_OK(trainer_predict_memory(e, rank, &own));
-            CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes, "the framework keeps more: %s", divisions[d]);
+            CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes || e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
+                  "the framework keeps more: %s", divisions[d]);
         }
         trainer_result_finish(&result);
 
         /* A stack that keeps nothing of its own needs what every device of dtbench's needs. */
         memset(&system.costs.profile.memory, 0, sizeof system.costs.profile.memory);
+        memset(&system.costs.profile.schedule, 0, sizeof system.costs.profile.schedule);
         system.device.granularity_bytes = 1;
         run(e, &system, &result);
         for (int rank = 0; rank < 16; rank++) {
@@ -110,8 +112,19 @@ static void bytes_are_those_of_check(void)
     }
 }
 
+/* A host so fast that nothing waits for it: a step is then bound by network and device alone. */
+static void free_host(struct simulated_system *s)
+{
+    int runs_ahead = s->costs.profile.host.runs_ahead;
+    memset(&s->costs.profile.host, 0, sizeof s->costs.profile.host);
+    s->costs.profile.host.runs_ahead = runs_ahead;
+    s->device.copy_host_s = s->device.collective_host_s = s->device.gather_host_s = s->device.message_host_s = 0;
+    s->device.queue_kernels = 0;
+}
+
 static void faster_network(struct simulated_system *s)
 {
+    free_host(s);
     s->cluster.nic.label_gbit_per_s *= 3;
     s->cluster.nic.flow_gbit_per_s *= 3;
     s->cluster.nic.total_gbit_per_s *= 3;
@@ -119,6 +132,7 @@ static void faster_network(struct simulated_system *s)
 
 static void faster_gpu(struct simulated_system *s)
 {
+    free_host(s);
     s->costs.hardware.peak_flops *= 3;
     s->costs.hardware.memory_bytes_per_s *= 3;
 }
@@ -126,7 +140,7 @@ static void faster_gpu(struct simulated_system *s)
 static void faster_is_not_slower(void)
 {
     for (int d = 0; d < DIVISIONS; d++) {
-        double seconds = run_keys(divisions[d], NULL), network = run_keys(divisions[d], faster_network),
+        double seconds = run_keys(divisions[d], free_host), network = run_keys(divisions[d], faster_network),
                gpu = run_keys(divisions[d], faster_gpu);
         CHECK(network < seconds && gpu <= seconds, "%g s, %g s with three times the network, %g s with such GPUs: %s", seconds, network,
               gpu, divisions[d]);
@@ -140,7 +154,7 @@ static void only_attention(struct simulated_system *s)
     struct gpt_cost_profile *p = &s->costs.profile;
     const double sample_bytes = 32 * 64 * 2, passes = 1e9;
     memset(p->kernels, 0, sizeof p->kernels);
-    memset(&p->host, 0, sizeof p->host);
+    memset(&p->schedule, 0, sizeof p->schedule);
     p->kernels[GPT_KERNEL_ATTENTION].passes = passes;
     p->kernels[GPT_KERNEL_ATTENTION_GRADIENT].passes = 2 * passes;
     p->bandwidth_fraction = p->gemm.peak_fraction = 1;
@@ -148,7 +162,9 @@ static void only_attention(struct simulated_system *s)
     s->costs.hardware.peak_flops = 1e30;
     s->costs.hardware.memory_bytes_per_s = sample_bytes * passes;
     s->device.memory_bytes_per_s = 1e30;
-    s->device.kernel_s = s->device.copy_host_s = s->device.collective_host_s = s->device.message_host_s = 0;
+    s->device.kernel_s = 0;
+    free_host(s);
+    p->host.runs_ahead = 0;
 }
 
 static void one_rank_is_the_sum_of_its_kernels(void)
@@ -162,7 +178,7 @@ static void one_rank_is_the_sum_of_its_kernels(void)
 static void launches_take_a_second(struct simulated_system *s)
 {
     only_attention(s);
-    s->costs.profile.host.launch_s = 10;
+    s->costs.profile.host.launch_s = s->costs.profile.host.interpreter_launch_s = 10;
     s->costs.profile.kernels[GPT_KERNEL_ATTENTION].launches = 2;
     s->costs.profile.host.step_s = 5;
 }
