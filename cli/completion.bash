@@ -2,10 +2,10 @@
 
 _dtbench() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=run
-    local commands="run check compare merge status list help" common="--config --set --device --help" words=
+    local commands="run check compare merge status validate list help" common="--config --set --device --help" words=
     COMPREPLY=()
     case ${COMP_WORDS[1]} in
-    run | check | compare | merge | status | list | help) command=${COMP_WORDS[1]} ;;
+    run | check | compare | merge | status | validate | list | help) command=${COMP_WORDS[1]} ;;
     esac
     # "--option=value" arrives in three words: --option, =, value.
     if [[ $current == = ]]; then
@@ -51,6 +51,7 @@ _dtbench() {
     case $command in
     run) words="$common --output --resume --skip-oom --shard --time-limit --verify --trace --dry-run --quiet" ;;
     check) words="$common --json" ;;
+    validate) words="--data --cluster --profile --set --json --help" ;;
     compare) words="--threshold --format --gate --allow-different --pool --help" ;;
     merge) words="--output --force --help" ;;
     status) words="$common --all --json" ;;

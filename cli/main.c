@@ -14,6 +14,7 @@ const struct command *command_table(void)
         {"compare", "compare two sets of records: faster, slower, larger, wrong", cmd_compare, false},
         {"merge", "merge the records of many jobs, one for each experiment", cmd_merge, false},
         {"status", "tell how far a sweep is, from its records", cmd_status, false},
+        {"validate", "hold the simulated cluster's predictions against measured runs", cmd_validate, false},
         {"list", "list models, paradigms, devices and communicators", cmd_list, false},
         {"help", "help on dtbench or on a command", cmd_help, false},
         {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
