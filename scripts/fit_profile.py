@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Fit the constants of a simulated cluster and its software to measured runs.
+
+The constants below, and nothing else, are changed until `dtbench validate`'s step times are near those that were measured: Gauss-Newton on
+the logarithms of predicted over measured time, with Huber's weights, since repeats of a run differ. What a data sheet or a source file tells
+is not fitted. --folds leaves whole models and whole GPU counts out in turn and prints the errors on what was left out.
+
+  scripts/fit_profile.py                    fit on all rows, write cluster and profile files in place
+  scripts/fit_profile.py --folds            hold-outs only; writes nothing but the table
+Needs python3 alone. A round on all rows takes about 23 predictions of 20 s on one core; --every 4 is enough to fit on.
+"""
+import argparse
+import concurrent.futures
+import csv
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)
+
+# (file, path of the constant, least, most, a first estimate that hold-outs begin with)
+CONSTANTS = [
+    ("profile", "gemm.peak_fraction", 0.3, 1, 0.8),
+    ("profile", "gemm.half_k", 1, 4000, 500),
+    ("profile", "gemm.half_aligned", 0.05, 1, 0.3),
+    ("profile", "bandwidth_fraction", 0.3, 1, 0.7),
+    ("profile", "kernels.linear_weight_gradient.weight_passes", 0.2, 10, 3),
+    ("profile", "kernels.sgd.passes", 3, 60, 7),
+    ("profile", "host.launch_s", 1e-6, 1e-4, 1e-5),
+    ("profile", "host.interpreter_launch_s", 1e-6, 3e-4, 3e-5),
+    ("profile", "host.step_s", 1e-3, 0.2, 0.02),
+    ("profile", "host.gather_s", 1e-5, 1e-2, 5e-4),
+    ("profile", "host.message_s", 1e-6, 1e-2, 1e-4),
+    ("profile", "memory.reallocation_s_per_gb", 1e-3, 1, 0.05),
+    ("profile", "memory.reallocation_spread", 0.02, 1, 0.3),
+    ("cluster", "pcie.gb_per_s", 3, 16, 12),
+    ("cluster", "nic.flow_gbit_per_s", 5, 90, 16),
+    ("cluster", "nic.more_nodes", 0.5, 1, 0.95),
+    ("cluster", "nic.fewer_gpus", 0.5, 1, 0.95),
+    ("cluster", "nic.tree", 0.2, 1, 0.9),
+    ("cluster", "nic.gain", 0.01, 1, 0.44),
+    ("cluster", "nic.latency_us", 1, 1000, 40),
+]
+# What each fold leaves out, all of it: two models and a number of GPUs.
+FOLDS = [({"GPTSmall", "GPT6.7B"}, "16"), ({"GPTMedium", "GPT2.7B"}, "32"), ({"GPTLarge", "GPT13B"}, "128")]
+ROUNDING_S = 0.005  # step times are rounded to 10 ms
+HUBER = 0.08  # beyond this logarithm a row pulls no harder
+PRIOR = 0.15  # of each step: how firmly a constant that no row tells stays where it is
+
+
+def get(tree, path):
+    for key in path.split("."):
+        tree = tree[key]
+    return tree
+
+
+def put(tree, path, value):
+    *parents, last = path.split(".")
+    for key in parents:
+        tree = tree[key]
+    tree[last] = value
+
+
+class Model:
+    """Files, and how to predict rows with changed constants."""
+
+    def __init__(self, dtbench, cluster, profile, folder):
+        self.dtbench, self.folder = dtbench, folder
+        self.files = {"cluster": json.load(open(cluster)), "profile": json.load(open(profile))}
+
+    def start(self):
+        return [get(self.files[file], path) for file, path, _, _, _ in CONSTANTS]
+
+    def write(self, values, name):
+        paths = {}
+        trees = {file: json.loads(json.dumps(tree)) for file, tree in self.files.items()}
+        for (file, path, _, _, _), value in zip(CONSTANTS, values):
+            put(trees[file], path, value)
+        for file, tree in trees.items():
+            paths[file] = os.path.join(self.folder, f"{name}_{file}.json")
+            with open(paths[file], "w") as to:
+                json.dump(tree, to)
+        return paths
+
+    def predict(self, values, data, name):
+        paths = self.write(values, name)
+        done = subprocess.run([self.dtbench, "validate", "--json", "--data", data, "--cluster", paths["cluster"], "--profile",
+                               paths["profile"]], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"fit_profile: {done.stderr.strip()}")
+        return json.loads(done.stdout)["rows"]
+
+
+def write_rows(names, rows, path):
+    with open(path, "w", newline="") as to:
+        writer = csv.DictWriter(to, names)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def residuals(predicted):
+    """Logarithm of predicted over measured, less for times that rounding blurs; 0 where there is no prediction."""
+    out = []
+    for row in predicted:
+        if row["predicted_step_s"] is None or row["measured_step_s"] is None:
+            out.append(0.0)
+            continue
+        error = math.log(row["predicted_step_s"] / row["measured_step_s"])
+        out.append(error / math.hypot(1, ROUNDING_S / row["measured_step_s"] / 0.04))
+    return out
+
+
+def solve(matrix, right):
+    """Gaussian elimination with pivoting."""
+    n = len(right)
+    rows = [line[:] + [value] for line, value in zip(matrix, right)]
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda r: abs(rows[r][i]))
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for r in range(i + 1, n):
+            factor = rows[r][i] / rows[i][i]
+            for c in range(i, n + 1):
+                rows[r][c] -= factor * rows[i][c]
+    out = [0.0] * n
+    for i in reversed(range(n)):
+        out[i] = (rows[i][n] - sum(rows[i][c] * out[c] for c in range(i + 1, n))) / rows[i][i]
+    return out
+
+
+def cost(errors):
+    return sum(e * e if abs(e) < HUBER else 2 * HUBER * abs(e) - HUBER * HUBER for e in errors)
+
+
+def moved(value, step, least, most):
+    return min(max(value * math.exp(step), least), most)
+
+
+def fit(model, data, values, rounds, jobs, quiet=False):
+    limits = [(least, most) for _, _, least, most, _ in CONSTANTS]
+    small = 0.04
+    base = residuals(model.predict(values, data, "base"))
+    damping = 1.0
+    for round_number in range(rounds):
+        def column(i):
+            least, most = limits[i]
+            step = small if moved(values[i], small, least, most) != values[i] else -small
+            other = values[:]
+            other[i] = moved(values[i], step, least, most)
+            width = math.log(other[i] / values[i])
+            return [(b - a) / width for a, b in zip(base, residuals(model.predict(other, data, f"c{i}")))]
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            slopes = list(pool.map(column, range(len(values))))
+        weights = [1.0 if abs(e) < HUBER else HUBER / abs(e) for e in base]
+        normal = [[sum(w * x * y for w, x, y in zip(weights, a, b)) for b in slopes] for a in slopes]
+        pull = [-sum(w * x * e for w, x, e in zip(weights, a, base)) for a in slopes]
+        for _ in range(5):
+            damped = [[v + (damping * (v + PRIOR) if i == j else 0) for j, v in enumerate(line)] for i, line in enumerate(normal)]
+            steps = [max(-0.5, min(0.5, s)) for s in solve(damped, pull)]
+            trial = [moved(v, s, *limit) for v, s, limit in zip(values, steps, limits)]
+            errors = residuals(model.predict(trial, data, "trial"))
+            if cost(errors) < cost(base):
+                break
+            damping *= 4
+        else:
+            return values
+        gain = 1 - cost(errors) / cost(base)
+        values, base, damping = trial, errors, max(damping / 4, 1e-3)
+        if not quiet:
+            print(f"round {round_number + 1}: cost {cost(base):.4f}, median |log| {statistics.median(map(abs, base)):.4f}", flush=True)
+        if gain < 0.003:
+            break
+    return values
+
+
+def several_nodes(row):
+    return int(row["gpus"]) > int(row["gpus_per_node"] or row["gpus"])
+
+
+def quantile(values, q):
+    values = sorted(values)
+    place = (len(values) - 1) * q
+    low = int(place)
+    return values[low] + (place - low) * (values[min(low + 1, len(values) - 1)] - values[low])
+
+
+def errors_of(rows, predicted, keep):
+    time, memory, oom = [], [], 0
+    for row, p in zip(rows, predicted):
+        if not keep(row):
+            continue
+        oom += p["status"] == "oom"
+        if p["predicted_step_s"] and p["measured_step_s"]:
+            time.append(abs(p["predicted_step_s"] / p["measured_step_s"] - 1))
+        if p["predicted_peak_bytes"] and p["measured_peak_bytes"]:
+            memory.append(abs(p["predicted_peak_bytes"] / p["measured_peak_bytes"] - 1))
+    return time, memory, oom
+
+
+def line(name, rows, predicted):
+    cells = [f"| {name} "]
+    for keep in (lambda row: not several_nodes(row), several_nodes):
+        time, _, _ = errors_of(rows, predicted, keep)
+        cells.append(f"| {len(time)} | {100 * quantile(time, .5):.1f} | {100 * quantile(time, .9):.1f} " if time else "| 0 | - | - ")
+    _, memory, oom = errors_of(rows, predicted, lambda row: True)
+    cells.append(f"| {100 * quantile(memory, .5):.1f} | {100 * quantile(memory, .9):.1f} | {oom} |")
+    return "".join(cells)
+
+
+HEAD = """| left out | one node: rows | median % | p90 % | several nodes: rows | median % | p90 % | memory: median % | p90 % | out of memory |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def folds(model, names, rows, every, rounds, jobs, folder):
+    """Fit without what a fold leaves out, beginning with first estimates, and predict it."""
+    print(HEAD, flush=True)
+    all_rows, all_predicted = [], []
+    for models, gpus in FOLDS:
+        train = [row for row in rows if row["model"] not in models and row["gpus"] != gpus][::every]
+        test = [row for row in rows if row["model"] in models or row["gpus"] == gpus]
+        start = [estimate for *_, estimate in CONSTANTS]
+        fitted = fit(model, write_rows(names, train, os.path.join(folder, "train.csv")), start, rounds, jobs, quiet=True)
+        predicted = model.predict(fitted, write_rows(names, test, os.path.join(folder, "test.csv")), "fold")
+        print(line(f"{', '.join(sorted(models))}; {gpus} GPUs", test, predicted), flush=True)
+        all_rows += test
+        all_predicted += predicted
+    print(line("all folds", all_rows, all_predicted))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtbench", default=os.path.join(TOP, "build", "cli", "dtbench"))
+    parser.add_argument("--data", default=os.path.join(TOP, "results", "study", "measured.csv"))
+    parser.add_argument("--cluster", default=os.path.join(TOP, "configs", "clusters", "gcp_a2.json"))
+    parser.add_argument("--profile", default=os.path.join(TOP, "configs", "profiles", "pytorch_1.11_a100.json"))
+    parser.add_argument("--every", type=int, default=1, help="fit on every Nth row only")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--jobs", type=int, default=1, help="predictions at a time")
+    parser.add_argument("--folds", action="store_true", help="hold-outs; the files stay")
+    parser.add_argument("--output", help="write files here (cluster.json, profile.json) instead of in place")
+    arguments = parser.parse_args()
+
+    with open(arguments.data, newline="") as source:
+        reader = csv.DictReader(source)
+        rows, names = list(reader), reader.fieldnames
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(arguments.dtbench, arguments.cluster, arguments.profile, folder)
+        if arguments.folds:
+            folds(model, names, rows, arguments.every, arguments.rounds, arguments.jobs, folder)
+            return
+        data = write_rows(names, rows[:: arguments.every], os.path.join(folder, "train.csv"))
+        values = fit(model, data, model.start(), arguments.rounds, arguments.jobs)
+        for (file, path, _, _, _), value in zip(CONSTANTS, values):
+            value = float(f"{value:.3g}")
+            put(model.files[file], path, value)
+            print(f"{file} {path} {value}")
+    for file, default in (("cluster", arguments.cluster), ("profile", arguments.profile)):
+        path = os.path.join(arguments.output, f"{file}.json") if arguments.output else default
+        with open(path, "w") as to:
+            json.dump(model.files[file], to, indent=2)
+            to.write("\n")
+
+
+if __name__ == "__main__":
+    main()
