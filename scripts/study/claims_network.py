@@ -1,0 +1,173 @@
+"""Claims about the network, and the rule that follows: C4 and C11 to C15 (figures 6, 7, 14 to 21)."""
+import os
+
+import ratios
+import traces
+from finding import AGREES, CONTRADICTS, NO_DATA, Finding, count, data_of, holds_in_most, needs, span, verdict_of
+from runs import PARADIGMS, parameters, short_count
+
+ACO_LIMIT_MS = 20  # "the boundary between high and low is around 20ms/sample"
+CLAIMED_SAVING = 0.26
+
+
+@needs("figure_06", "figure_07")
+def c4(_predicted, _measured, folder):
+    """One AllReduce at a time cannot saturate the NIC: alone 17 ms, two concurrent ones 25 ms each, 26 % less for the same bytes."""
+    found = traces.all_reduces(folder)
+    if not found:
+        return Finding(verdict_of(None), NO_DATA, "no all-reduces overlap in the traces", "")
+    size, alone, both = found
+    saving = 1 - both / (2 * alone)
+    return Finding(
+        verdict_of(abs(saving - CLAIMED_SAVING) <= 0.1), NO_DATA,
+        f"all-reduce of a bucket of {size / 1e6:.1f} MB over 16 GPUs: {alone:.1f} ms alone (figure 6), {both:.1f} ms each where the other "
+        f"stage's overlaps it all the time (figure 7): {saving:.0%} less for the same bytes", "traces are not among the measurements",
+        "the cluster file's rates of one communicator and of all together are stated there with their sources; where this claim is one of "
+        "them, this row shows that the simulator keeps to it, and no more")
+
+
+def _by_series(found):
+    """{series: [(model, ratio)]}, smallest model first."""
+    result = {}
+    for model in ratios.MODELS_SHOWN:
+        for (series, name), ratio in found.items():
+            if name == model:
+                result.setdefault(series, []).append((model, ratio))
+    return result
+
+
+def _mean_by_model(found):
+    groups = {}
+    for series, model, ratio in found:
+        groups.setdefault((series, model), []).append(ratio)
+    return {key: sum(values) / len(values) for key, values in groups.items()}
+
+
+def _growing(points):
+    """The share of pairs of models in which the larger has the larger ratio."""
+    values = [ratio for _, ratio in points]
+    return [later > earlier for i, earlier in enumerate(values) for later in values[i + 1:]]
+
+
+def _pdp_least(found):
+    models = {model for _, model in found}
+    return [found["pdp", m] <= min(found[s, m] for s in ("ddp", "fsdp") if (s, m) in found) for m in models
+            if ("pdp", m) in found and any((s, m) in found for s in ("ddp", "fsdp"))]
+
+
+@needs("figure_14", "figure_14_pdp")
+def c11(predicted, measured, _):
+    """The gain of NVLink over Ethernet at batch 8 grows with model size for all three; PDP gains least."""
+    mine = ratios.predicted_ratios(predicted, "figure_14")
+    theirs = _mean_by_model(ratios.measured_ratios(measured, "figure_14"))
+    mine, theirs = ({k: v for k, v in f.items() if k[0] in PARADIGMS and parameters(k[1]) < 10e9} for f in (mine, theirs))
+
+    def words(found):
+        return "; ".join(f"{series.upper()} {', '.join(f'{short_count(m)} {r:.1f}' for m, r in points)}"
+                         for series, points in _by_series(found).items())
+    growing = [holds_in_most(_growing(points)) for points in _by_series(mine).values()]
+    least = _pdp_least(mine)
+    measured_ups = [o for points in _by_series(theirs).values() for o in _growing(points)]
+    ups = [o for points in _by_series(mine).values() for o in _growing(points)]
+    return Finding(
+        verdict_of(all(growing) and bool(holds_in_most(least))), data_of(measured_ups + _pdp_least(theirs)),
+        f"4 nodes over 1: {words(mine)}. The larger model gains more in {count(ups, 'pairs')}; PDP least with {count(least, 'models')}",
+        f"{words(theirs)}. The larger model gains more in {count(measured_ups, 'pairs')}; PDP least with "
+        f"{count(_pdp_least(theirs), 'models')}" if theirs else "no pairs")
+
+
+@needs("figure_14", "figure_14_large", "figure_15", "figure_16")
+def c12(predicted, measured, folder):
+    """FSDP's gain falls from 13B on, where parameter offloading and finer units make host-device copies the bottleneck."""
+    mine = ratios.predicted_ratios(predicted, "figure_14")
+    before, after = mine.get(("fsdp", "GPT6.7B")), mine.get(("fsdp, host", "GPT13B"))
+    resident = mine.get(("fsdp", "GPT13B"))
+    with_offload = traces.read_trace(os.path.join(folder, "figure_15.trace"), (0,))
+    without = traces.read_trace(os.path.join(folder, "figure_16.trace"), (0,))
+    step = max(s.end_ms for s in with_offload)
+    copies = traces.busy_ms(with_offload, lambda s: s.name.startswith("copy"))
+    network = traces.busy_ms(with_offload, lambda s: s.row == "network")
+    compute = traces.busy_ms(with_offload, lambda s: s.row == "compute")
+    step_without = max(s.end_ms for s in without)
+    theirs = ratios.measured_ratios(measured, "figure_14")
+    small = [r for s, m, r in theirs if s.startswith("fsdp") and parameters(m) < 10e9]
+    large = [(m, r) for s, m, r in theirs if s.startswith("fsdp") and parameters(m) > 10e9]
+    data = NO_DATA if not (small and large) else AGREES if max(r for _, r in large) < max(small) else CONTRADICTS
+    falls = before is not None and after is not None and after < before
+    return Finding(
+        verdict_of(bool(falls and copies > network)), data,
+        f"gain {before:.1f} at 6.8B, {after:.1f} at 16B with parameters on the host"
+        + (f" ({resident:.1f} with them on the GPUs)" if resident else "")
+        + f"; in a step of figure 15 ({step:,.0f} ms, {step_without:,.0f} ms without offloading) copies are under way for "
+        f"{copies:,.0f} ms, collectives for {network:,.0f} ms, kernels for {compute:,.0f} ms",
+        (f"largest gain below 10B {max(small):.1f}; above: " + ", ".join(f"{short_count(m)} {r:.1f}" for m, r in large)) if small and large
+        else f"FSDP pairs of both placements at batch 8: {len(small)} below 10B, {len(large)} above")
+
+
+@needs("figure_14", "figure_17")
+def c13(predicted, measured, _):
+    """At batch 64 the network matters less."""
+    def drops(eight, sixty_four):
+        return [sixty_four[key] < eight[key] for key in sixty_four if key in eight]
+    mine = [ratios.predicted_ratios(predicted, figure) for figure in ("figure_14", "figure_17")]
+    theirs = [_mean_by_model(ratios.measured_ratios(measured, figure)) for figure in ("figure_14", "figure_17")]
+    outcomes, measured_outcomes = drops(*mine), drops(*theirs)
+    return Finding(
+        verdict_of(holds_in_most(outcomes)), data_of(measured_outcomes),
+        f"smaller gain at batch 64 in {count(outcomes)}; gains {span(mine[0].values())} at batch 8, {span(mine[1].values())} at 64",
+        f"smaller gain in {count(measured_outcomes)}; gains {span(theirs[0].values())} at batch 8, {span(theirs[1].values())} at 64")
+
+
+@needs("figure_18", "figure_18_pdp", "figure_19", "figure_19_pdp")
+def c14(predicted, _measured, _folder):
+    """A faster socket transport helps FSDP up to 3 times, DDP sometimes not, PDP almost never."""
+    found = [ratios.predicted_ratios(predicted, figure) for figure in ("figure_18", "figure_19")]
+
+    def of(name):
+        return [r for f in found for (series, _), r in f.items() if series.startswith(name)]
+    fsdp, ddp, pdp = of("fsdp"), of("ddp"), of("pdp")
+    holds = max(fsdp) > 2 and min(ddp) < 1 and bool(holds_in_most(r <= 1.02 for r in pdp))
+    return Finding(
+        verdict_of(holds), NO_DATA,
+        f"plain over faster sockets: FSDP {span(fsdp)}, DDP {span(ddp)}, PDP {span(pdp)}",
+        "no run with faster sockets is among the measurements",
+        "the simulated transport only carries more: it helps whoever waits for the network, and nothing in it could make anyone slower. "
+        "Its rates are taken from the claim's \"up to 3 times\", so FSDP's gain is no evidence either" if not holds else "")
+
+
+def recommended(model, aco_ms):
+    """The study's rule."""
+    if parameters(model) > 10e9:
+        return "fsdp"
+    if aco_ms > ACO_LIMIT_MS:
+        return "pdp"
+    return "ddp" if parameters(model) < 3e9 else "fsdp"
+
+
+@needs("figure_20", "figure_20_pdp", "figure_21", "figure_21_pdp")
+def c15(predicted, measured, _):
+    """Recommendation: small and medium models with high ACO (> 20 ms/sample) PDP, with low ACO DDP; above 10B FSDP."""
+    outcomes, by_data, named, clear = [], [], [], []
+    for figure in ratios.WINNERS:
+        for model, _, mine, theirs in ratios.winner_cells(predicted, measured, figure):
+            if not mine:
+                continue
+            aco = next(mine[name].aco_ms for name in ("ddp", "pdp", "fsdp") if name in mine)
+            advice = recommended(model, aco)
+            outcomes.append(advice == ratios.winner(mine))
+            if len(theirs) < 2:
+                continue
+            best = sorted((run.tokens_per_s for run in theirs.values()), reverse=True)
+            by_data.append(advice == ratios.winner(theirs))
+            named.append(ratios.winner(mine) == ratios.winner(theirs))
+            if best[0] > 1.15 * best[1]:
+                clear.append(named[-1])
+    return Finding(
+        verdict_of(holds_in_most(outcomes)), data_of(by_data),
+        f"the rule names the predicted winner in {count(outcomes)} of figures 20 and 21",
+        f"it names the measured winner in {count(by_data)} where two paradigms were measured; the prediction does in {count(named)}, and "
+        f"in {count(clear)} where the two best differ by over 15 %",
+        "ACO is the prediction's, of DDP where it fits: step times without communication were not measured")
+
+
+CLAIMS = (c4, c11, c12, c13, c14, c15)

@@ -1,0 +1,54 @@
+"""What all pictures of the study share: colours, markers, sizes."""
+import os
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+# Okabe and Ito's set, which colour-blind readers tell apart; a paradigm has one colour in every picture.
+COLOURS = {"ddp": "#0072B2", "pdp": "#E69F00", "pdp 4 stages": "#D55E00", "fsdp": "#009E73", "fsdp, host": "#CC79A7"}
+NAMES = {"ddp": "DDP", "pdp": "PDP", "pdp 4 stages": "PDP, 4 stages", "fsdp": "FSDP", "fsdp, host": "FSDP, parameters on the host"}
+MARKERS = {"ddp": "o", "pdp": "s", "pdp 4 stages": "D", "fsdp": "^", "fsdp, host": "v"}
+ACTIVATION_LINES = {"keep": "-", "checkpoint": "--", "offload": ":"}
+ACTIVATION_MARKERS = {"keep": "o", "checkpoint": "s", "offload": "^"}
+GREY = "#6E6E6E"
+
+matplotlib.rcParams.update({
+    "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8, "lines.linewidth": 1.6,
+    "svg.hashsalt": "dtbench",
+})
+
+
+def series_name(run):
+    """Which of COLOURS a run has."""
+    if run.paradigm == "pdp" and run.stages == 4:
+        return "pdp 4 stages"
+    if run.paradigm == "fsdp" and run.parameter_offload:
+        return "fsdp, host"
+    return run.paradigm
+
+
+def measured_points(axis, x, y, name, marker=None, size=30):
+    """The authors' measurements: filled markers with a dark edge, over the lines of the predictions."""
+    axis.scatter(x, y, s=size, marker=marker or MARKERS[name], color=COLOURS[name], edgecolors="black", linewidths=0.6, zorder=3)
+
+
+def plain_ticks(axis, which, values, labels=None):
+    """Ticks at these values only, written as they are, on a logarithmic axis too."""
+    part = axis.xaxis if which == "x" else axis.yaxis
+    part.set_major_locator(matplotlib.ticker.FixedLocator(list(values)))
+    part.set_major_formatter(matplotlib.ticker.FixedFormatter([str(v) for v in (labels or values)]))
+    part.set_minor_locator(matplotlib.ticker.NullLocator())
+
+
+def note(figure, text):
+    figure.text(0.01, 0.005, text, fontsize=7, color=GREY, ha="left", va="bottom")
+
+
+def save(figure, folder, name):
+    path = os.path.join(folder, name + ".png")
+    figure.savefig(path, dpi=110, metadata={"Software": None})  # no version: the same records make the same file
+    plt.close(figure)
+    return path
