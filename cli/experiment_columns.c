@@ -98,7 +98,11 @@ void experiment_label(const struct experiment *e, const struct experiment_column
     if (columns->batches_differ && used < text_bytes)
         used += (size_t)snprintf(text + used, text_bytes - used, ", batch %d", e->batch_size);
     for (int i = 0; i < columns->count && used < text_bytes; i++) {
-        experiment_value(e, columns->fields[i], value);
-        used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(columns->fields[i]), value);
+        const struct dt_field *field = columns->fields[i];
+        experiment_value(e, field, value);
+        if (field->kind != DT_FIELD_BOOL)
+            used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);
+        else if (*(const bool *)at(e, field)) /* a switch is named where it is on */
+            used += (size_t)snprintf(text + used, text_bytes - used, ", %s", experiment_column_title(field));
     }
 }

@@ -5,7 +5,7 @@
 #include "lib/config.h"
 #include "schedules/experiment.h"
 
-enum { COLUMNS_MAX = 12, VALUE_BYTES = 96 };
+enum { COLUMNS_MAX = 12, VALUE_BYTES = 96, LABEL_BYTES = 192 };
 
 struct experiment_columns {
     const struct dt_field *fields[COLUMNS_MAX]; /* name, paradigm, world_size and batch_size are not among them */
@@ -18,7 +18,7 @@ void experiment_columns_find(const struct experiment *experiments, int count, st
 const char *experiment_column_title(const struct dt_field *field);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
 
-/* "ddp, batch_size 8, dtype fp32": what tells it from the others. */
+/* "ddp, batch 8, dtype fp32, parameter_offload": what tells it from the others. LABEL_BYTES suffice for all but the strangest sweeps. */
 void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);
 
 #endif

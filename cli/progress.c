@@ -5,10 +5,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 /* Often enough for the eye, and seldom enough for a slow terminal. */
 #define REDRAW_S 0.1
+
+enum { LABEL_LEAST = 8 }; /* characters of the label that a narrow terminal still shows */
 
 static double now_s(void)
 {
@@ -17,11 +20,18 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A line longer than the terminal would scroll instead of being drawn over. */
+/* The experiment, then `text`. A line longer than the terminal would scroll instead of being drawn over: what happens matters most, so
+ * the label is what gives way. Both are ASCII. */
 static void draw(struct progress *p, const char *text)
 {
-    int width = terminal_width(stderr) - 1;
-    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, text);
+    char line[512];
+    int width = terminal_width(stderr) - 1, number = snprintf(line, sizeof line, "[%d/%d] ", p->index, p->experiments);
+    int room = width - number - (int)strlen(text) - 2, whole = (int)strlen(p->label);
+    if (room >= whole)
+        snprintf(line + number, sizeof line - (size_t)number, "%s  %s", p->label, text);
+    else
+        snprintf(line + number, sizeof line - (size_t)number, "%.*s..  %s", room > LABEL_LEAST ? room - 2 : LABEL_LEAST, p->label, text);
+    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, line);
     fflush(stderr);
     p->drawn = true;
     p->drawn_s = now_s();
@@ -44,11 +54,8 @@ void progress_begin(struct progress *progress, int index, const char *label, int
 
 void progress_phase(struct progress *progress, const char *what)
 {
-    char text[256];
-    if (!progress->live)
-        return;
-    snprintf(text, sizeof text, "[%d/%d] %s  %s", progress->index, progress->experiments, progress->label, what);
-    draw(progress, text);
+    if (progress->live)
+        draw(progress, what);
 }
 
 void progress_step(struct progress *progress, double seconds, double loss)
@@ -61,8 +68,7 @@ void progress_step(struct progress *progress, double seconds, double loss)
     double mean = progress->seconds / progress->steps_done;
     format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
     format_duration(mean * (progress->steps - progress->steps_done), left);
-    snprintf(text, sizeof text, "[%d/%d] %s  step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->index, progress->experiments,
-             progress->label, progress->steps_done, progress->steps, loss, rate, left);
+    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->steps_done, progress->steps, loss, rate, left);
     draw(progress, text);
 }
 

@@ -8,7 +8,7 @@ struct progress {
     bool live, quiet, drawn;
     int experiments;        /* of the whole run */
     int index;              /* the current one, from 1 */
-    char label[64];         /* "ddp, 2 ranks" */
+    char label[192];        /* "ddp, 2 ranks" */
     int steps;              /* warm-up included */
     double tokens_per_step; /* of all ranks */
     int steps_done;

@@ -5,6 +5,7 @@
 #include "cli/terminal.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { GREEN = 32, RED = 31, YELLOW = 33 };
 
@@ -34,6 +35,17 @@ static void unit_column(struct table *table, const char *what, const char *unit)
     table_column(table, TABLE_RIGHT, title);
 }
 
+/* A long name takes two lines, as its values are short: "parameter" over "offload". */
+static void key_column(struct table *table, const struct dt_field *field)
+{
+    char title[64];
+    snprintf(title, sizeof title, "%s", experiment_column_title(field));
+    char *between = strrchr(title, '_');
+    if (between && strlen(title) > 10)
+        *between = '\n';
+    table_column(table, TABLE_RIGHT, title);
+}
+
 static void add_columns(struct table *t, const struct sweep *s, const struct units *units)
 {
     if (s->columns.names_differ)
@@ -42,7 +54,7 @@ static void add_columns(struct table *t, const struct sweep *s, const struct uni
     table_column(t, TABLE_RIGHT, "ranks");
     table_column(t, TABLE_RIGHT, "batch");
     for (int c = 0; c < s->columns.count; c++)
-        table_column(t, TABLE_RIGHT, experiment_column_title(s->columns.fields[c]));
+        key_column(t, s->columns.fields[c]);
     table_column(t, TABLE_RIGHT, "tokens/s");
     unit_column(t, "step", units->step.name);
     unit_column(t, "cv", "%");
@@ -130,7 +142,7 @@ dt_status summary_print(const struct sweep *s, FILE *to)
 {
     struct units units = choose_units(s);
     struct table *table = table_create();
-    char label[96];
+    char label[LABEL_BYTES];
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the table of results");
     add_columns(table, s, &units);

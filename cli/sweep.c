@@ -19,7 +19,7 @@ static double tokens_per_step(const struct experiment *e)
 
 static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)
 {
-    char label[96];
+    char label[LABEL_BYTES];
     experiment_label(&s->experiments[index], &s->columns, label, sizeof label - strlen(suffix));
     strcat(label, suffix);
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, tokens_per_step(e));
@@ -162,7 +162,7 @@ static double now_s(void)
 static bool is_in_time(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
-    char why[128], label[96];
+    char why[128], label[LABEL_BYTES];
     int late = 0;
     if (!s->limited)
         return true;
