@@ -32,13 +32,14 @@ _dtbench() {
         return
         ;;
     --set | -s)
-        words="name= device= world_size= paradigm= gpus_per_node= straddle_nodes= batch_size= micro_batches= model.preset=
-            model.layers= model.heads= model.hidden= model.vocab_size= model.block_size= model.dtype= model.dropout=
-            model.attention= pipeline.stages= pipeline.chunks= pipeline.order= fsdp.unit= ddp.bucket_mib= tensor.size=
-            activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1=
-            optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup= steps.timed= timeout.init_s=
-            timeout.step_s= memory_limit_gib= host_memory_limit_gib= threads= cluster= profile= gradient_reduction=
-            hsdp.shard_size= parameter_server.servers="
+        words="name= device= world_size= paradigm= gpus_per_node= straddle_nodes= batch_size= micro_batches=
+            gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size=
+            model.block_size= model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks=
+            pipeline.order= fsdp.unit= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size=
+            activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate=
+            optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= seed= steps.warmup=
+            steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= host_memory_limit_gib= threads= cluster=
+            profile="
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         compopt -o nospace 2>/dev/null
         return
