@@ -17,8 +17,8 @@ try:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.ticker import MaxNLocator
-except ImportError:
-    sys.exit("plot.py: matplotlib is missing: install the package python3-matplotlib (this script is run by /usr/bin/python3)")
+except ImportError as error:
+    sys.exit(f"plot.py: no matplotlib: {error}; install the package python3-matplotlib (this script is run by {sys.executable} -s)")
 
 # Colours that stay apart for colour-blind readers (Okabe and Ito's set).
 EXPERIMENT_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#5B5B5B"]
