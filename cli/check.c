@@ -32,23 +32,22 @@ static void note_device(const struct experiment *e, struct check *check)
 
 static void note_memory(const struct experiment *e, struct check *check)
 {
-    char text[512];
+    char text[512], need[DT_MEMORY_TEXT], memory[DT_MEMORY_TEXT];
     const char *kind;
     const struct dt_memory_usage *usage = &check->usage;
-    double need = (double)usage->device.peak_total_bytes, offloaded = (double)usage->host.peak_total_bytes;
-    double both = need + offloaded, has = (double)dt_machine_memory_bytes();
+    uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has = dt_machine_memory_bytes();
     if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
-        snprintf(text, sizeof text, "will run out of host memory: rank %d needs %.3g GiB of it, and host_memory_limit_gib is %.3g",
-                 check->host_rank, offloaded / 0x1p30, e->host_memory_limit_gib);
+        snprintf(text, sizeof text, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g",
+                 check->host_rank, dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
         note(check, text);
     }
     if (e->memory_limit_bytes && usage->device.peak_total_bytes > e->memory_limit_bytes) {
-        snprintf(text, sizeof text, "will run out of memory: rank %d needs %.3g GiB, and memory_limit_gib is %.3g", check->rank,
-                 need / 0x1p30, e->memory_limit_gib);
+        snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
+                 dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
         note(check, text);
-    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 && both * e->world_size > has) {
-        snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %.3g GiB each, and it has %.3g GiB", e->world_size,
-                 both / 0x1p30, has / 0x1p30);
+    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)has) {
+        snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size,
+                 dt_memory_text(both, need), dt_memory_text(has, memory));
         note(check, text);
     }
 }

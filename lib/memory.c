@@ -1,6 +1,7 @@
 #include "lib/memory.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 const char *dt_category_name(enum dt_category category)
 {
@@ -46,4 +47,15 @@ void dt_ledger_reset_peak(struct dt_ledger *ledger)
     for (int i = 0; i < DT_CATEGORY_COUNT; i++)
         usage->peak_bytes[i] = usage->current_bytes[i];
     usage->peak_total_bytes = usage->current_total_bytes;
+}
+
+const char *dt_memory_text(uint64_t bytes, char text[DT_MEMORY_TEXT])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1024;
+    snprintf(text, DT_MEMORY_TEXT, value < 9999.5 ? "%.4g %s" : "%.0f %s", value, units[unit]);
+    return text;
 }

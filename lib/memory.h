@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DT_ALLOCATION_BYTES = 256 };
+enum { DT_ALLOCATION_BYTES = 256, DT_MEMORY_TEXT = 24 };
 
 enum dt_category {
     DT_PARAMETERS,
@@ -51,6 +51,9 @@ uint64_t dt_ledger_rounded(uint64_t bytes);
 /* Count an allocation. DT_ERR_OOM, with a text that names category, sizes and limit, when it would pass the limit: nothing is counted. */
 dt_status dt_ledger_add(struct dt_ledger *ledger, enum dt_category category, uint64_t bytes);
 void dt_ledger_remove(struct dt_ledger *ledger, enum dt_category category, uint64_t bytes);
+
+/* "23.5 KiB", "1.25 GiB": four digits of the unit of which there is at least one, for people. Returns text. */
+const char *dt_memory_text(uint64_t bytes, char text[DT_MEMORY_TEXT]);
 
 /* Peaks start again from what is held now. */
 void dt_ledger_reset_peak(struct dt_ledger *ledger);

@@ -30,21 +30,24 @@ dt_status simulation_predict_memory(const struct experiment *e, const struct sim
 
 static dt_status check_memory(const struct experiment *e, const struct simulated_system *s, const struct trainer_result *result)
 {
+    char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
     uint64_t on_node = 0;
     double node_bytes = s->cluster.host.memory_gib * 0x1p30;
+    bool limited = e->memory_limit_bytes && s->memory_bytes == e->memory_limit_bytes;
     for (int i = 0; i < result->rank_count; i++) {
         const struct dt_memory_usage *usage = &result->ranks[i].memory;
         if (!simulated_system_fits(s, usage->device.peak_total_bytes))
-            return dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB, and of a GPU's %.3g GiB profile %s leaves %.3f GiB", i,
-                           (double)usage->device.peak_total_bytes / 0x1p30, s->cluster.gpu.memory_gib, e->profile,
-                           (double)s->memory_bytes / (1 + s->costs.profile.memory.fragmentation) / 0x1p30);
+            return dt_fail(DT_ERR_OOM, "rank %d needs %s, and of %s %.4g GiB profile %s leaves %s", i,
+                           dt_memory_text(usage->device.peak_total_bytes, need), limited ? "memory_limit_gib's" : "a GPU's",
+                           limited ? e->memory_limit_gib : s->cluster.gpu.memory_gib, e->profile,
+                           dt_memory_text((uint64_t)((double)s->memory_bytes / (1 + s->costs.profile.memory.fragmentation)), has));
         if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes)
-            return dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB of host memory and the host memory limit is %.3f GiB", i,
-                           (double)usage->host.peak_total_bytes / 0x1p30, (double)e->host_memory_limit_bytes / 0x1p30);
+            return dt_fail(DT_ERR_OOM, "rank %d needs %s of host memory and the host memory limit is %s", i,
+                           dt_memory_text(usage->host.peak_total_bytes, need), dt_memory_text(e->host_memory_limit_bytes, has));
         on_node = i % s->placement.ranks_per_node == 0 ? usage->host.peak_total_bytes : on_node + usage->host.peak_total_bytes;
         if (node_bytes > 0 && (double)on_node > node_bytes)
-            return dt_fail(DT_ERR_OOM, "the ranks of node %d need %.3f GiB of host memory, and it has %.3g GiB",
-                           i / s->placement.ranks_per_node, (double)on_node / 0x1p30, s->cluster.host.memory_gib);
+            return dt_fail(DT_ERR_OOM, "the ranks of node %d need %s of host memory, and it has %s", i / s->placement.ranks_per_node,
+                           dt_memory_text(on_node, need), dt_memory_text((uint64_t)node_bytes, has));
     }
     return DT_OK;
 }

@@ -76,10 +76,11 @@ struct demand {
 
 static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, const char *memory, const char *limit)
 {
+    char need[DT_MEMORY_TEXT], most[DT_MEMORY_TEXT];
     if (limit_bytes == 0 || bytes <= limit_bytes)
         return DT_OK;
-    return dt_fail(DT_ERR_OOM, "rank %d needs %.3f GiB%s and the %smemory limit is %.3f GiB", rank, (double)bytes / 0x1p30, memory, limit,
-                   (double)limit_bytes / 0x1p30);
+    return dt_fail(DT_ERR_OOM, "rank %d needs %s%s and the %smemory limit is %s", rank, dt_memory_text(bytes, need), memory, limit,
+                   dt_memory_text(limit_bytes, most));
 }
 
 /* All ranks learn together whether every one of them fits, before anything large is allocated: a rank that ran out in the middle of a step
@@ -88,6 +89,7 @@ static dt_status agree_on_memory(const struct experiment *e, const struct dt_dev
 {
     struct dt_device_info info;
     struct dt_memory_usage usage;
+    char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
     dt_device_info(device, &info);
     if (strcmp(info.kind, "cpu") != 0)
         return DT_OK;
@@ -113,8 +115,8 @@ static dt_status agree_on_memory(const struct experiment *e, const struct dt_dev
     }
     free(all);
     if (status == DT_OK && info.memory_bytes && host_bytes > info.memory_bytes)
-        status = dt_fail(DT_ERR_OOM, "this machine's ranks need %.1f GiB and it has %.1f GiB", (double)host_bytes / 0x1p30,
-                         (double)info.memory_bytes / 0x1p30);
+        status = dt_fail(DT_ERR_OOM, "this machine's ranks need %s and it has %s", dt_memory_text(host_bytes, need),
+                         dt_memory_text(info.memory_bytes, has));
     return status;
 }
 

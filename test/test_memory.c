@@ -52,11 +52,28 @@ static void categories_have_names(void)
     CHECK(strcmp(dt_category_name(DT_CATEGORY_COUNT), "unknown") == 0);
 }
 
+static void sizes_are_told_to_people(void)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {{0, "0 bytes"},
+                 {1023, "1023 bytes"},
+                 {24064, "23.5 KiB"},
+                 {(1 << 20) - 1, "1024 KiB"},
+                 {5ull << 28, "1.25 GiB"},
+                 {UINT64_MAX, "16777216 TiB"}};
+    char text[DT_MEMORY_TEXT];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        CHECK(strcmp(dt_memory_text(sizes[i].bytes, text), sizes[i].text) == 0, "\"%s\" for \"%s\"", text, sizes[i].text);
+}
+
 static const struct test_case cases[] = {
     {"sizes round up to the allocation unit", sizes_round_up},
     {"peaks are kept by category and in total", peaks_by_category_and_total},
     {"the limit refuses, and says by how much", limit_refuses},
     {"counts do not wrap", counts_do_not_wrap},
     {"categories have their names in records", categories_have_names},
+    {"sizes are told to people", sizes_are_told_to_people},
 };
 TEST_MAIN(cases)
