@@ -117,6 +117,6 @@ void verify_compare(struct report *report, const struct experiment *e, const str
         return;
     snprintf(error, sizeof error, "verification: the loss of step %d is %.9g, and one device's is %.9g; %s may differ by %g of it%s",
              wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(e->model.dtype), tolerance,
-             e->loss == LOSS_SUM ? "; loss \"sum\" diverges by itself: verify with cross_entropy, or a learning rate near 0" : "");
+             e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or cancel to almost 0: verify with cross_entropy, or a learning rate near 0" : "");
     fail(report, error);
 }
