@@ -107,7 +107,7 @@ static const struct dt_field fields[] = {
     RATE(nic.flow_gbit_per_s, "Gbit/s that one communicator or message gets out of one card alone"),
     FACTOR(nic.more_nodes, "part of that when a communicator has twice the nodes"),
     FACTOR(nic.fewer_gpus, "part of that when its nodes have half the ranks of a full one"),
-    FACTOR(nic.tree, "part of that for trees"),
+    FACTOR(nic.tree, "part of a card's rate that trees make use of"),
     {.path = "nic.gain",
      .kind = DT_FIELD_NUMBER,
      AT(nic.gain),

@@ -73,19 +73,19 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
 {
     const struct dt_sim_nccl_tables *t = c->tables;
     double own = t->step_us[c->nvlink ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI][algorithm][protocol];
-    double inter = t->step_us[DT_SIM_BY_NET][algorithm][protocol] + extra_us, total = t->base_us[algorithm][protocol];
+    double inter = t->step_us[DT_SIM_BY_NET][algorithm][protocol], total = t->base_us[algorithm][protocol];
     int steps, inter_steps;
     if (c->nodes > 1 && protocol == DT_SIM_LL)
         own *= t->ll_multi_node;
     if (algorithm == DT_SIM_TREE)
-        return total + 2 * ((c->ranks / c->nodes - 1) * own + (c->nodes > 1 ? ilogb(c->nodes) : 0) * inter);
+        return total + 2 * ((c->ranks / c->nodes - 1) * own + (c->nodes > 1 ? ilogb(c->nodes) : 0) * (inter + extra_us));
     if (kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
-        return total + (c->nodes > 1 ? inter : own); /* a pipeline: its filling is not counted */
+        return total + (c->nodes > 1 ? inter + extra_us : own); /* a pipeline: its filling is not counted */
     ring_steps(c, kind, &steps, &inter_steps);
     if (c->nodes > 1)
         own = fmax(own, t->net_overhead_us[c->amd] * (protocol == DT_SIM_SIMPLE ? 3 : 1));
     total += (steps - inter_steps) * own + inter_steps * inter;
-    return on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total;
+    return (on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total) + inter_steps * extra_us;
 }
 
 static bool is_possible(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm,

@@ -61,10 +61,9 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
     };
     double flow = links_flow_gbit_per_s(l, s->nodes);
     for (int a = 0; a < DT_SIM_ALGORITHMS; a++) {
-        double tree = a == DT_SIM_TREE ? c->nic.tree : 1;
         double twice = a == DT_SIM_TREE && s->nodes == 2 ? 2 : 1, inside = alone_on_nodes && away ? limit : own;
         s->nccl.bus[a] = away ? fmin(inside, twice * s->fewest_nics * label / 8) : own;
-        s->nccl.actual_bus[a] = away ? fmin(inside, twice * tree * s->fewest_nics * flow / 8) : own;
+        s->nccl.actual_bus[a] = away ? fmin(inside, twice * s->fewest_nics * flow / 8) : own;
     }
 }
 
@@ -105,7 +104,7 @@ static void touch_nccl(struct dt_sim_links *l, const struct rank_links *r, const
 {
     bool tree = algorithm == DT_SIM_TREE;
     double hops = nodes == 1 && !tree ? 1 : (part->ranks - 1.0) / part->ranks; /* of a ring or chain, for each of the node's GPUs */
-    double on_nic = tree && nodes > 2 ? 2 : 1;
+    double on_nic = (tree && nodes > 2 ? 2 : 1) / (tree ? l->cluster.nic.tree : 1);
     links_touch(l, r->out, tree ? 2 * hops : hops);
     links_touch(l, r->in, tree ? 2 * hops : hops);
     if (nodes > 1) { /* every rank adds its share of what its node puts on the NICs, so a NIC gets its GPUs' */
