@@ -22,7 +22,7 @@ def draw(figure, predicted, measured, records, output):
                             (ratios.WINNERS, ratios.draw_winners)):
         if figure in table:
             return function(figure, predicted, measured, output)
-    return traces.draw_trace(figure, records, output)
+    return traces.draw_trace(figure, predicted, records, output)
 
 
 def main():

@@ -110,7 +110,7 @@ def draw_model_sizes(figure, predicted, measured, folder):
     what, models = MODEL_SIZES[figure]
     runs = select(of_figure(predicted, figure), model=models)
     points = select(in_scope(measured, runs), model=models, gpus=32, gpus_per_node=8, batch=16)
-    names = [name for name in style.COLOURS if any(style.series_name(run) == name for run in runs)]
+    names = [name for name in style.COLOURS if any(style.series_name(run) == name and run.ok for run in runs)]
     value = (lambda run: run.tokens_per_s / 1e3) if what == "throughput" else (lambda run: run.peak_bytes / 1e9)
     fig, axis = plt.subplots(figsize=(7.2, 4.8))
     for name in names:

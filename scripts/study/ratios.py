@@ -61,7 +61,7 @@ def draw_ratios(figure, predicted, measured, folder):
         style.measured_points(axis, [x for x, _ in points], [y for _, y in points], name)
     axis.axhline(1, color=style.GREY, linewidth=1)
     style.plain_ticks(axis, "x", range(len(shown)), [f"{short_count(model)}\n{model}" for model in shown])
-    axis.tick_params(axis="x", labelsize=8)
+    axis.tick_params(axis="x", labelsize=7)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("parameters")
     if figure in ("figure_14", "figure_17"):
@@ -70,7 +70,7 @@ def draw_ratios(figure, predicted, measured, folder):
         explain = "lines: predicted; markers: pairs measured by the study's authors"
     else:
         axis.set_ylabel("step time, plain / faster sockets")
-        title = "plain over faster sockets, 8 GPUs on 4 nodes"
+        title = "Plain over faster sockets, 8 GPUs on 4 nodes"
         explain = "lines: predicted; no run with faster sockets is among the measurements"
     axis.set_title(f"Figure {int(figure[7:9])}. {title}, batch {RATIOS[figure]}")
     axis.legend(handles=[Line2D([], [], color=style.COLOURS[name], marker=style.MARKERS[name] if theirs else None, markersize=5,

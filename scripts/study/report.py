@@ -54,8 +54,8 @@ def write(path, figures, predicted, measured, provenance, folder):
         "Written by `scripts/reproduce` from the records of `configs/study/`; every number below is computed from them and from the",
         f"authors' own measurements, [measured.csv](measured.csv). dtbench {provenance['dtbench']}, commit {provenance['git_commit']};",
         f"cluster `{system['cluster']['name']}` and its variants; profile `{system['profile']['name']}` ({system['profile']['hash']}).", "",
-        f"**{tally['reproduced']} of {len(found)} claims reproduced, {tally['not reproduced']} not, {tally['not testable']} not testable.** "
-        f"{compared} predictions",
+        f"**{tally['reproduced']} of {len(found)} claims reproduced, {tally['not reproduced']} not, "
+        f"{tally['not testable']} not testable.** {compared} predictions",
         f"have a measured counterpart in these figures: their median error is {step_error or 'unknown'} of the step time and",
         f"{memory_error or 'unknown'} of the peak memory. Some of these measurements were used to fit the profile, which says which;",
         "`dtbench validate` holds it against those that were not.", "",

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Patch
 
 import style
+from runs import of_figure
 
 TRACES = {
     "figure_06": ("DDP, 16 GPUs, GPTLarge, batch 8", (0,)),
@@ -25,7 +26,7 @@ KINDS = [  # the beginning of an event's name, what the legend calls it, its col
     ("copy to host", "copy to the host", "#009E73"),
 ]
 COMPUTE = ("computation", "#0072B2")
-HOST = ("launching", "#8A8A8A")
+HOST = ("host", "#8A8A8A")
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,20 @@ class Span:
         return self.start_ms + self.ms
 
 
-def read_trace(path, ranks=None):
+def read_trace(path, ranks, step_s=None):
+    """What the ranks do. step_s: in the last so many seconds only, from 0 on; a trace may hold the step before, too."""
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    return [Span(e["pid"], rows[e["pid"], e["tid"]], e["name"], e["ts"] / 1e3, e["dur"] / 1e3, e.get("args", {}).get("bytes", 0))
-            for e in events if e["ph"] == "X" and (ranks is None or e["pid"] in ranks)]
+    events = [e for e in events if e["ph"] == "X"]
+    begin = max(e["ts"] + e["dur"] for e in events) - step_s * 1e6 if step_s else 0
+    spans = []
+    for e in events:
+        start = max(e["ts"], begin)
+        if e["pid"] in ranks and e["ts"] + e["dur"] > begin:
+            spans.append(Span(e["pid"], rows[e["pid"], e["tid"]], e["name"], (start - begin) / 1e3, (e["ts"] + e["dur"] - start) / 1e3,
+                              e.get("args", {}).get("bytes", 0)))
+    return spans
 
 
 def _kind(span):
@@ -59,9 +68,14 @@ def _kind(span):
     return COMPUTE
 
 
-def draw_trace(figure, traces, folder):
+def step_of(figure, predicted, traces, ranks=(0,)):
+    """One step of a figure's experiment."""
+    return read_trace(os.path.join(traces, figure + ".trace"), ranks, of_figure(predicted, figure)[0].step_s)
+
+
+def draw_trace(figure, predicted, traces, folder):
     title, ranks = TRACES[figure]
-    spans = read_trace(os.path.join(traces, figure + ".trace"), ranks)
+    spans = step_of(figure, predicted, traces, ranks)
     rows = []
     for rank in ranks:
         names = list(dict.fromkeys(span.row for span in spans if span.rank == rank))
@@ -77,7 +91,8 @@ def draw_trace(figure, traces, folder):
             if (span.rank, span.row) == (rank, name):
                 groups.setdefault(_kind(span), []).append((span.start_ms, span.ms))
         for (label, colour), bars in groups.items():
-            edge = {"edgecolor": "white", "linewidth": 0.3} if label not in (COMPUTE[0], HOST[0]) else {"linewidth": 0}
+            wide = statistics.median(ms for _, ms in bars) > 0.01 * end  # else an edge would hide the bar
+            edge = {"edgecolor": "white", "linewidth": 0.3} if wide and label not in (COMPUTE[0], HOST[0]) else {"linewidth": 0}
             axis.broken_barh(bars, (y + 0.14, 0.72), facecolors=colour, **edge)
             if sum(ms for _, ms in bars) > 0.002 * end:
                 used[label] = colour
@@ -87,7 +102,7 @@ def draw_trace(figure, traces, folder):
     axis.set_xlim(0, end)
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="y", visible=False)
-    axis.set_xlabel("virtual time in a step (ms)")
+    axis.set_xlabel("virtual time in the last step (ms)")
     axis.set_title(f"Figure {int(figure[7:9])}. Trace: {title}")
     fig.legend(handles=[Patch(facecolor=colour, label=label) for label, colour in used.items()], loc="lower center",
                ncol=len(used), bbox_to_anchor=(0.5, 0))
