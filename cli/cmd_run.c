@@ -155,6 +155,18 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
             nodes);
 }
 
+/* An earlier run that was killed has left what it knew of its last experiment. */
+static dt_status open_records(struct sweep *s, const char *path)
+{
+    int kept;
+    s->output = path;
+    DT_TRY(dt_record_open(path, &s->records));
+    DT_TRY(drafts_adopt(path, s->records, &kept));
+    if (kept > 0)
+        progress_note(&s->progress, "an earlier run was killed: kept what it knew, %d record%s", kept, kept > 1 ? "s" : "");
+    return DT_OK;
+}
+
 /* What rank 0 does for all: look at the records and at the job. A controller that does not answer must not hold up the run for long. */
 static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
 {
@@ -168,7 +180,7 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     s->limited = sweep_time_is_limited(&s->time);
     if (o->resume && resume_find_finished(s, path, o->skip_oom) < 0)
         return EXIT_CODE_OUTPUT;
-    if (!o->dry_run && dt_record_open(path, &s->records) < 0)
+    if (!o->dry_run && open_records(s, path) < 0)
         return EXIT_CODE_OUTPUT;
     note_unused_nodes(s, o->quiet);
     return EXIT_CODE_OK;

@@ -1,5 +1,6 @@
 #include "cli/record_set.h"
 
+#include "cli/draft.h"
 #include "lib/json.h"
 #include "lib/record.h"
 #include "schedules/experiment_parse.h"
@@ -135,6 +136,25 @@ static dt_status read_file(struct record_set *set, const char *command, const ch
     return DT_OK;
 }
 
+struct draft_reader {
+    struct record_set *set;
+    const char *command;
+};
+
+static dt_status read_draft(void *context, const char *path)
+{
+    const struct draft_reader *reader = context;
+    return read_file(reader->set, reader->command, path);
+}
+
+/* A file of records, and what a killed run left beside it. */
+static dt_status read_file_and_drafts(struct record_set *set, const char *command, const char *path)
+{
+    struct draft_reader reader = {set, command};
+    DT_TRY(read_file(set, command, path));
+    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, read_draft, &reader);
+}
+
 /* All that the pattern matches, by name. */
 static dt_status read_pattern(struct record_set *set, const char *command, const char *argument, const char *pattern)
 {
@@ -148,7 +168,7 @@ static dt_status read_pattern(struct record_set *set, const char *command, const
         status =
             dt_fail(DT_ERR_IO, "cannot read records from %s: %s", argument, failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
     for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++)
-        status = read_file(set, command, found.gl_pathv[i]);
+        status = read_file_and_drafts(set, command, found.gl_pathv[i]);
     globfree(&found);
     return status;
 }
@@ -182,7 +202,7 @@ dt_status record_set_read(struct record_set *set, const char *command, const cha
         } else if (!there && strpbrk(arguments[i], "*?[")) {
             DT_TRY(read_pattern(set, command, arguments[i], arguments[i]));
         } else {
-            DT_TRY(read_file(set, command, arguments[i]));
+            DT_TRY(read_file_and_drafts(set, command, arguments[i]));
         }
     }
     return DT_OK;

@@ -5,9 +5,16 @@
 
 #include <stdlib.h>
 
+struct run {
+    struct progress *progress;
+    struct draft *draft;
+};
+
 static void show_step(void *context, int step, double seconds, double loss)
 {
-    progress_step(context, seconds, loss);
+    const struct run *run = context;
+    progress_step(run->progress, seconds, loss);
+    draft_step(run->draft);
 }
 
 static bool stop_requested(void *context)
@@ -15,10 +22,12 @@ static bool stop_requested(void *context)
     return signals_count() > 0;
 }
 
-bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct report *report)
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct draft *draft,
+                struct report *report)
 {
+    struct run run = {progress, draft};
     struct execution execution;
-    struct trainer_hooks hooks = {progress, NULL, show_step, stop_requested};
+    struct trainer_hooks hooks = {&run, NULL, show_step, stop_requested};
     progress_phase(progress, "starting");
     dt_status status = execution_open(experiment, place, report, &execution);
     if (status == DT_OK)

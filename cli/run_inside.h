@@ -2,12 +2,14 @@
 #ifndef CLI_RUN_INSIDE_H
 #define CLI_RUN_INSIDE_H
 
+#include "cli/draft.h"
 #include "cli/progress.h"
 #include "lib/world.h"
 #include "schedules/report.h"
 
 /* Collective over the ranks of `place`. Fills `report`, initialised. False: the ranks have lost each other, and nothing more can run. */
-bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct report *report);
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct draft *draft,
+                struct report *report);
 
 /* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one; within its timeouts, or, patient, however
  * long it takes. After a failure the ranks have lost each other. Errors: as dt_comm_create. */

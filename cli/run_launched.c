@@ -12,6 +12,7 @@
 struct run {
     const struct experiment *experiment;
     struct progress *progress;
+    struct draft *draft;
     struct report *report;
     int ready;
 };
@@ -28,6 +29,7 @@ static void on_progress(void *context, int rank, const char *text)
     } else if (rank == 0 && sscanf(text, "%d %lf %lf", &step, &seconds, &loss) == 3) {
         report_add_step(run->report, run->experiment, step, seconds, loss); /* without memory the record has fewer steps */
         progress_step(run->progress, seconds, loss);
+        draft_step(run->draft);
     }
 }
 
@@ -47,10 +49,10 @@ static const char *without_echo(const char *text)
     return text;
 }
 
-void run_launched(const struct experiment *experiment, struct progress *progress, struct report *report)
+void run_launched(const struct experiment *experiment, struct progress *progress, struct draft *draft, struct report *report)
 {
     static const char *const argv[] = {"/proc/self/exe", "rank", NULL};
-    struct run run = {experiment, progress, report, 0};
+    struct run run = {experiment, progress, draft, report, 0};
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];
     if (experiment_to_json(experiment, DT_JSON_COMPACT, &input) < 0) {

@@ -2,10 +2,11 @@
 #ifndef CLI_RUN_LAUNCHED_H
 #define CLI_RUN_LAUNCHED_H
 
+#include "cli/draft.h"
 #include "cli/progress.h"
 #include "schedules/report.h"
 
 /* Fills `report`, initialised, with whatever was measured and how it ended: a crash, a kill and the end of the memory are results too. */
-void run_launched(const struct experiment *experiment, struct progress *progress, struct report *report);
+void run_launched(const struct experiment *experiment, struct progress *progress, struct draft *draft, struct report *report);
 
 #endif

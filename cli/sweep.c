@@ -42,9 +42,9 @@ static void run_verification(struct sweep *s, int index, struct report *report)
         begin(s, index, &reference, ", verifying");
         if (s->inside) {
             struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
-            run_inside(&reference, &alone, &s->progress, &its);
+            run_inside(&reference, &alone, &s->progress, NULL, &its);
         } else {
-            run_launched(&reference, &s->progress, &its);
+            run_launched(&reference, &s->progress, NULL, &its);
         }
         if (its.status == DT_ERR_INTERRUPTED) {
             report_end(report, DT_ERR_INTERRUPTED, "stopped before the reference of --verify had run");
@@ -117,16 +117,18 @@ static void run_one(struct sweep *s, int index)
     const struct experiment *e = &s->experiments[index];
     struct outcome *o = &s->outcomes[index];
     struct report report;
+    struct draft draft;
     report_init(&report);
     sweep_identity_report(&s->identity, index, &report);
     report.slurm = &s->slurm;
     begin(s, index, e, "");
+    draft_begin(&draft, s->records ? s->output : NULL, e, &report);
     if (is_simulated(e))
         simulate(s, index, &report);
     else if (s->inside)
-        s->lost = !run_inside(e, &s->world, &s->progress, &report);
+        s->lost = !run_inside(e, &s->world, &s->progress, &draft, &report);
     else
-        run_launched(e, &s->progress, &report);
+        run_launched(e, &s->progress, &draft, &report);
 
     bool verify = s->verify && report.status == DT_OK;
     if (verify && s->world.rank == 0)
@@ -147,6 +149,7 @@ static void run_one(struct sweep *s, int index)
     if (report_measure(&report, e, &o->metrics) < 0)
         o->metrics = (struct report_metrics){.step_s = {NAN, NAN, NAN}};
     write_record(s, e, &report);
+    draft_end(&draft);
     tell(s, index);
     report_finish(&report);
 }

@@ -3,6 +3,7 @@
 #define CLI_SWEEP_H
 
 #include "cli/cli.h"
+#include "cli/draft.h"
 #include "cli/experiment_columns.h"
 #include "cli/progress.h"
 #include "cli/sweep_identity.h"
@@ -35,6 +36,7 @@ struct sweep {
     bool verify;
     const char *trace; /* --trace: NULL when not asked for */
     struct dt_record_file *records; /* NULL on ranks that write none */
+    const char *output;             /* its path, "-": standard output */
     struct experiment_columns columns;
     struct progress progress;
     struct verify_cache references;
