@@ -2,13 +2,18 @@
 #include "cli/compare.h"
 
 #include <math.h>
+#include <string.h>
 
-/* Text of an element or attribute. XML 1.0 has no other control characters than these three, in whatever form. */
+/* Text of an element or attribute, UTF-8. XML 1.0 has no other control characters than these three, in whatever form, and neither U+FFFE nor
+ * U+FFFF. */
 static void put(const char *text, FILE *to)
 {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '&')
+        if (strncmp(text, "\xef\xbf\xbe", 3) == 0 || strncmp(text, "\xef\xbf\xbf", 3) == 0) {
+            fputc('?', to);
+            text += 2;
+        } else if (c == '&')
             fputs("&amp;", to);
         else if (c == '<')
             fputs("&lt;", to);

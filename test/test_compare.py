@@ -225,7 +225,7 @@ def test_formats():
     one, two, four = real_records()
     steady = [0.1] * 9
     base = write("base.jsonl", [timed(one, steady, **{"config.name": "a|b<&\">"}), timed(two, steady), timed(four, steady)])
-    new = write("new.jsonl", [timed(one, [0.2] * 9), timed(two, steady, status="oom", error="<no> & \"memory\"")])
+    new = write("new.jsonl", [timed(one, [0.2] * 9), timed(two, steady, status="oom", error="<no> & \"memory\" \ufffe")])
     text = run("compare", base, new, "--gate=throughput,status", code=REGRESSION).stdout
     lines = text.splitlines()
     check(lines[2].startswith("---") and len({len(line) for line in lines[2:3]}) == 1 and "slower" in lines[3] and "failed" in lines[4], text)
