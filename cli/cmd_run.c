@@ -25,7 +25,8 @@ enum { SLURM_ANSWERS_S = 5 };
 struct run_options {
     struct config_arguments config;
     const char *output, *shard, *time_limit, *trace;
-    bool dry_run, quiet, resume, skip_oom, verify, help;
+    struct resume_options skip;
+    bool dry_run, quiet, resume, verify, help;
 };
 
 static dt_status parse_options(struct run_options *o, int argc, char **argv)
@@ -37,7 +38,9 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
          "standard output when that is a pipe or a file, and to " DEFAULT_RECORDS "\n"
          "on a terminal and under mpirun, srun or torchrun"},
         {"resume", 'r', OPTION_FLAG, &o->resume, NULL, "skip experiments of which RECORDS has an ok record with the same config hash"},
-        {"skip-oom", 0, OPTION_FLAG, &o->skip_oom, NULL, "with --resume: skip those that ran out of memory, too; that is a result"},
+        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL, "with --resume: skip those that ran out of memory, too; that is a result"},
+        {"skip-failed", 0, OPTION_FLAG, &o->skip.skip_failed, NULL,
+         "with --resume: skip those that failed, too, for what takes the run down with it"},
         {"shard", 0, OPTION_TEXT, &o->shard, "K/N",
          "run the K-th of N parts of the sweep, K from 1: the same part each time, alike in\n"
          "number and work, and each experiment in one of them"},
@@ -67,8 +70,8 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
         print_exit_codes(stdout);
         return DT_OK;
     }
-    if (o->skip_oom && !o->resume)
-        return dt_fail(DT_ERR_INVALID, "'--skip-oom' needs --resume");
+    if ((o->skip.skip_oom || o->skip.skip_failed) && !o->resume)
+        return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
     return config_arguments_check(&o->config);
 }
 
@@ -137,7 +140,7 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
     if (own == 0)
         fprintf(stderr, "dtbench: this shard of %d experiments is empty\n", s->count);
     else if (finished == 0 && left == 0)
-        fprintf(stderr, "dtbench: all %d experiments have ok records in %s\n", own, path);
+        fprintf(stderr, "dtbench: nothing is left to run, by the records in %s\n", path);
     if (left > 0)
         fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume goes on from here");
     if (finished > 0 && !records_on_stdout)
@@ -178,7 +181,7 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     if (sweep_time_init(&s->time, o->time_limit, dt_slurm_seconds_left(&s->slurm)) < 0)
         return EXIT_CODE_USAGE;
     s->limited = sweep_time_is_limited(&s->time);
-    if (o->resume && resume_find_finished(s, path, o->skip_oom) < 0)
+    if (o->resume && resume_find_finished(s, path, &o->skip) < 0)
         return EXIT_CODE_OUTPUT;
     if (!o->dry_run && open_records(s, path) < 0)
         return EXIT_CODE_OUTPUT;

@@ -50,7 +50,7 @@ _dtbench() {
         return
     fi
     case $command in
-    run) words="$common --output --resume --skip-oom --shard --time-limit --verify --trace --dry-run --quiet" ;;
+    run) words="$common --output --resume --skip-oom --skip-failed --shard --time-limit --verify --trace --dry-run --quiet" ;;
     check) words="$common --json" ;;
     validate) words="--data --cluster --profile --set --json --help" ;;
     compare) words="--threshold --format --gate --allow-different --pool --help" ;;

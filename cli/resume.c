@@ -32,9 +32,16 @@ static bool still_stands(const struct record_facts *record, const struct experim
                                 strcmp(hash_of(record, "profile"), profile) == 0);
 }
 
-static dt_status take(struct sweep *s, const struct record_facts *record, bool skip_oom)
+static bool is_end(const struct record_facts *record, const struct resume_options *options)
 {
-    bool ok = record_is_ok(record), finished = ok || (skip_oom && strcmp(record->status, "oom") == 0);
+    if (strcmp(record->status, "oom") == 0)
+        return options->skip_oom;
+    return record_is_ok(record) || (options->skip_failed && strcmp(record->status, "interrupted") != 0);
+}
+
+static dt_status take(struct sweep *s, const struct record_facts *record, const struct resume_options *options)
+{
+    bool ok = record_is_ok(record), finished = is_end(record, options);
     for (int i = 0; finished && i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         if (!is_of(record, e) || !still_stands(record, e))
@@ -46,14 +53,14 @@ static dt_status take(struct sweep *s, const struct record_facts *record, bool s
     return DT_OK;
 }
 
-dt_status resume_find_finished(struct sweep *s, const char *path, bool skip_oom)
+dt_status resume_find_finished(struct sweep *s, const char *path, const struct resume_options *options)
 {
     struct record_set set = {0};
     if (access(path, F_OK) != 0)
         return DT_OK;
     dt_status status = record_set_read(&set, "run", &path, 1);
     for (int i = 0; status == DT_OK && i < set.count; i++)
-        status = take(s, &set.records[i], skip_oom);
+        status = take(s, &set.records[i], options);
     record_set_finish(&set);
     return status;
 }

@@ -216,6 +216,7 @@ def test_wrong_command_lines():
             (["run", path, "--set", "seed"], "has no value"),
             (["run", path, "--resume"], "--resume needs"),
             (["run", path, "--skip-oom"], "'--skip-oom' needs --resume"),
+            (["run", path, "--skip-failed"], "'--skip-failed' needs --resume"),
             (["run", path, "--shard", "0/2"], "K from 1 to N"),
             (["run", path, "--shard", "3/2"], "K from 1 to N"),
             (["run", path, "--shard", "1"], "K from 1 to N"),
@@ -359,7 +360,7 @@ def test_predictions_follow_their_files():
         out.write(text)
     path = config("sim.json", device="sim", profile="profile.json")  # beside the config
     check("not run" not in run("run", path, "-o", output, code=OK).stderr, "first")
-    check("all 3 experiments have ok records" in run("run", path, "-o", output, "--resume", code=OK).stderr, "resume")
+    check("nothing is left to run" in run("run", path, "-o", output, "--resume", code=OK).stderr, "resume")
     with open(profile, "w", encoding="utf-8") as out:
         out.write(text + "\n")
     run("run", path, "-o", output, "--resume", code=OK)
@@ -450,7 +451,7 @@ def test_resume():
     with open(output, encoding="utf-8") as file:
         lines = file.read().splitlines()
     check(len(lines) == 4 and [json.loads(lines[i])["config"]["paradigm"] for i in (0, 2, 3)] == ["ddp", "pdp", "fsdp"], lines)
-    check("all 3 experiments have ok records" in run("run", config(), "-o", output, "--resume", code=OK).stderr, "nothing left")
+    check("nothing is left to run" in run("run", config(), "-o", output, "--resume", code=OK).stderr, "nothing left")
     run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
     run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
     with open(output, encoding="utf-8") as file:
@@ -556,6 +557,33 @@ def test_a_crash_is_not_the_end_of_a_sweep():
     os.kill(run_of.ranks_train()[1], signal.SIGKILL)
     run_of.finish(FAILED, 50)
     check([r["status"] for r in read_records(output)] == ["failed", "ok"], read_records(output))
+
+
+def test_a_killed_run_leaves_what_it_measured():
+    output, sweep = records_path("draft.jsonl"), config("two.json", sweep={"paradigm": ["ddp", "fsdp"]})
+    run_of = Started(sweep, "-o", output, *FOREVER)
+    run_of.ranks_train()
+    wait_for(lambda: '"losses":[]' not in "".join(open(name, encoding="utf-8").read() for name in drafts_of(output)), 20, "a step in the draft")
+    check(drafts_of(output) and "no records" in run("status", output, code=OK).stdout, "a live draft is a record")
+    run_of.process.kill()
+    run_of.process.communicate()
+    told = json.loads(run("status", output, "--json", code=OK).stdout)["sweeps"][0]["items"]
+    check([i["state"] for i in told] == ["failed", "missing"] and not read_records(output), told)
+    check(re.fullmatch(r"ended without a word after step [1-9]\d* of 1000001: .*killed.*", told[0]["error"]), told[0])
+    few = ["--set", "steps.timed=2", "-o", output]
+    result = run("run", sweep, *few, code=OK)
+    check("kept what it knew, 1 record" in result.stderr and not drafts_of(output), result.stderr)
+    records = read_records(output)
+    check([r["status"] for r in records] == ["failed", "ok", "ok"] and records[0]["losses"], [r["error"] for r in records])
+    check(records[0]["sweep"]["count"] == 2, records[0]["sweep"])
+    # The one that takes the run down is not tried for ever.
+    result = run("run", sweep, "-o", output, *FOREVER, "--resume", "--skip-failed", "--dry-run", code=OK)
+    check(result.stdout.count("skipped") == 1, result.stdout)
+
+
+def drafts_of(output):
+    folder, name = os.path.split(output)
+    return [os.path.join(folder, file) for file in os.listdir(folder) if file.startswith(name + ".") and file.endswith(".draft")]
 
 
 def test_a_stopped_rank_is_a_timeout():

@@ -229,6 +229,28 @@ def test_a_warning_ends_all_ranks_after_one_step():
     check(record["error"] == f"stopped after step {len(record['losses'])} of 1000001", record["error"])
 
 
+def test_a_killed_rank_leaves_a_record():
+    """Slurm's PMIx plugin kills all other ranks at once, so that none can write."""
+    process, job = start_srun("killed.jsonl")
+    os.kill(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID="0")[0], signal.SIGKILL)
+    check(process.wait(30) != OK, "srun's exit code")
+    item, = json.loads(run(DTBENCH, "status", "killed.jsonl", "--json", code=OK).stdout)["sweeps"][0]["items"]
+    check(item["state"] == "failed" and re.search(r"after step [1-9]\d* of .* killed", item["error"]), item)
+
+
+def test_a_sweep_goes_on_after_what_kills_it():
+    sweep = config("deadly.json", world_size=2, paradigm="ddp", sweep={"steps.timed": [1000000, 3]})
+    job = sbatch("--array=1-1", "--nodes=1", "--ntasks-per-node=2", "--time=10", "--output=deadly.log", SWEEP, sweep, DTBENCH=DTBENCH)
+    ranks = wait_for(lambda: os.path.exists(path("deadly.1.jsonl")) and processes("dtbench", SLURM_ARRAY_JOB_ID=job, SLURM_PROCID="1",
+                                                                                     SLURM_STEP_ID="0"), 40, "the ranks")
+    time.sleep(1)
+    os.kill(ranks[0], signal.SIGKILL)
+    wait_for(lambda: is_over(job), 60, "the sweep's end")
+    records = read_records("deadly.1.jsonl")
+    check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("failed", 1000000), ("ok", 3)],
+          [(r["status"], r["error"]) for r in records], read_text("deadly.log"))
+
+
 def test_a_dead_node_ends_the_run_with_a_record():
     process, job = start_srun("dead.jsonl")
     node = facts_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID="3")[0])[0]["SLURMD_NODENAME"]
