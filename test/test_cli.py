@@ -323,7 +323,8 @@ def test_documents_know_every_option_and_key():
 
 def test_simulated_runs():
     output, trace = records_path("sim.jsonl"), os.path.join(WORK, "trace.json")
-    path = config("sim.json", device="sim", world_size=16, model={"preset": "GPTSmall"}, cluster="clusters/gcp_a2.json")
+    path = config("sim.json", device="sim", world_size=16, model={"preset": "GPTSmall"}, cluster="clusters/gcp_a2.json",
+                  profile="profiles/dtbench_cuda_a100.json")
     text = run("run", path, "-o", output, "--trace", trace, code=OK).stdout
     check(text.count(" ok") == 3, "three rows:", text)
     records = read_records(output)
@@ -430,7 +431,8 @@ def test_records_on_standard_output():
 def test_offloaded_inputs_travel_beside_the_kernels():
     """On a simulated A100: the copies hide behind forward and backward, so that offload costs no more time than checkpoint."""
     path = config("travel.json", device="sim", world_size=1, paradigm=None, batch_size=8, model={"preset": "GPTLarge"},
-                  steps={"warmup": 1, "timed": 1}, cluster="clusters/dgx_a100_1.json", sweep={"activation": ["checkpoint", "offload"]})
+                  steps={"warmup": 1, "timed": 1}, cluster="clusters/dgx_a100_1.json", profile="profiles/dtbench_cuda_a100.json",
+                  sweep={"activation": ["checkpoint", "offload"]})
     output = records_path("travel.jsonl")
     run("run", path, "--output", output, code=OK)
     checkpoint, offload = (r["metrics"] for r in read_records(output))
