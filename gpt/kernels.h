@@ -182,7 +182,7 @@ struct gpt_kernel_table {
     dt_status (*adam)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
     /* to[i] += from[i] */
     dt_status (*add)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
-    /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what stage.c does: 0 but for a simulated framework. */
+    /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
     /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch; 0 likewise. */
     size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples);

@@ -43,7 +43,7 @@ struct gpt_stash {
     struct dt_buffer dh; /* [M, 4d] between mlp_down's and mlp_up's backward */
     struct dt_buffer output; /* last stage: what a simulated framework holds of the logits until this stash begins again; nobody reads it */
     int output_copies;       /* of that; 0 counts as 1 */
-    struct gpt_layer_stash *layers; /* [layer_count], stage.c's own */
+    struct gpt_layer_stash *layers; /* [layer_count], stage_layers.h */
 };
 
 /* Layers [first_layer, end_layer) of the model, grouped by `unit`. Queues on `stream`; kernels stay the caller's.

@@ -1,4 +1,4 @@
-/* Making and unmaking a stage, its stashes and its initial parameters; the passes themselves are in stage.c. */
+/* Making and unmaking a stage, its stashes and its initial parameters; the passes themselves are in stage.c and the layers behind it. */
 #include "gpt/stage.h"
 #include "gpt/stage_layers.h"
 
@@ -99,7 +99,7 @@ dt_status gpt_stash_create(const struct gpt_stage *stage, struct gpt_stash *out)
 
 static void free_layer_stash(struct gpt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,   &kept->mixed,
+    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,    &kept->mixed,
                                &kept->lse,   &kept->weights, &kept->hidden, &kept->logits, &kept->framework};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
