@@ -1,7 +1,8 @@
 """Claims about the network, and the rule that follows: C4 and C11 to C15 (figures 6, 7, 14 to 21)."""
 import ratios
+import style
 import traces
-from finding import AGREES, CONTRADICTS, NO_DATA, Finding, count, data_of, holds_in_most, needs, span, verdict_of
+from finding import AGREES, CONTRADICTS, NO_DATA, Finding, count, data_of, exceptions, holds_in_most, needs, span, verdict_of
 from runs import PARADIGMS, parameters, select, short_count
 
 ACO_LIMIT_MS = 20  # "the boundary between high and low is around 20ms/sample"
@@ -112,12 +113,17 @@ def c13(predicted, measured, _):
     """At batch 64 the network matters less."""
     def drops(eight, sixty_four):
         return [sixty_four[key] < eight[key] for key in sixty_four if key in eight]
+
+    def others(eight, sixty_four):
+        return exceptions(f"{short_count(model)} with {style.NAMES[series]}" for series, model in sixty_four
+                          if (series, model) in eight and sixty_four[series, model] >= eight[series, model])
     mine = [ratios.predicted_ratios(predicted, figure) for figure in ("figure_14", "figure_17")]
     theirs = [_mean_by_model(ratios.measured_ratios(measured, figure)) for figure in ("figure_14", "figure_17")]
     outcomes, measured_outcomes = drops(*mine), drops(*theirs)
     return Finding(
         verdict_of(holds_in_most(outcomes)), data_of(measured_outcomes),
-        f"smaller gain at batch 64 in {count(outcomes)}; gains {span(mine[0].values())} at batch 8, {span(mine[1].values())} at 64",
+        f"smaller gain at batch 64 in {count(outcomes)}; gains {span(mine[0].values())} at batch 8, {span(mine[1].values())} at 64"
+        f"{others(*mine)}",
         f"smaller gain in {count(measured_outcomes)}; gains {span(theirs[0].values())} at batch 8, {span(theirs[1].values())} at 64")
 
 

@@ -1,6 +1,7 @@
 """Claims about throughput on NVLink and Ethernet: C1 to C3 and C5 to C7 (figures 3 to 5, 8 and 9)."""
 import curves
-from finding import AGREES, CONTRADICTS, NO_DATA, Finding, count, data_of, holds_in_most, median, needs, plain_cells, span, verdict_of
+from finding import (AGREES, CONTRADICTS, NO_DATA, Finding, count, data_of, exceptions, holds_in_most, median, needs, plain_cells, span,
+                     verdict_of)
 from runs import PARADIGMS, fastest, select, short_count
 
 SCALED = tuple(curves.SCALING.values())
@@ -35,13 +36,15 @@ def c2(predicted, measured, _):
         return {(model, batch, name): cells[model, batch, 16][name].tokens_per_s / cell[name].tokens_per_s
                 for (model, batch, gpus), cell in cells.items() if gpus == 8 and (model, batch, 16) in cells
                 for name in PARADIGMS if name in cell and name in cells[model, batch, 16]}
+    def rising(found):
+        return exceptions(f"{name.upper()} {model} batch {batch}" for (model, batch, name), v in found.items() if v >= 1)
     mine, theirs = falls(predicted), falls(measured)
     by_paradigm = ", ".join(f"{name.upper()} {span(v for k, v in mine.items() if k[2] == name)}" for name in PARADIGMS)
     return Finding(
         verdict_of(holds_in_most(v < 1 for v in mine.values())),
         data_of(v < 1 for v in theirs.values()),
-        f"lower in {count(v < 1 for v in mine.values())}; 16 GPUs over 8: {by_paradigm}",
-        f"lower in {count(v < 1 for v in theirs.values())}; 16 GPUs over 8: {span(theirs.values())}")
+        f"lower in {count(v < 1 for v in mine.values())}; 16 GPUs over 8: {by_paradigm}{rising(mine)}",
+        f"lower in {count(v < 1 for v in theirs.values())}; 16 GPUs over 8: {span(theirs.values())}{rising(theirs)}")
 
 
 @needs(*curves.SCALING)
@@ -56,6 +59,9 @@ def c3(predicted, measured, _):
 
     def words(found):
         return ", ".join(f"{short_count(model)} {value:.2f}" for model, value in by_model(found).items())
+
+    def behind(found):
+        return exceptions(f"{model} batch {batch} on {gpus} GPUs" for (model, batch, gpus), v in found.items() if v <= 1)
     mine, theirs = gaps(predicted), gaps(measured)
     medians = list(by_model(mine).values())
     faster = holds_in_most(v > 1 for v in mine.values())
@@ -64,8 +70,8 @@ def c3(predicted, measured, _):
     return Finding(
         verdict_of(bool(faster and widens)),
         data_of(v > 1 for v in theirs.values()),
-        f"PDP faster in {count(v > 1 for v in mine.values())}; median PDP over DDP: {words(mine)}",
-        f"PDP faster in {count(v > 1 for v in theirs.values())}; median PDP over DDP: {words(theirs)}", remark)
+        f"PDP faster in {count(v > 1 for v in mine.values())}; median PDP over DDP: {words(mine)}{behind(mine)}",
+        f"PDP faster in {count(v > 1 for v in theirs.values())}; median PDP over DDP: {words(theirs)}{behind(theirs)}", remark)
 
 
 @needs(*curves.SCALING)

@@ -63,6 +63,12 @@ def count(outcomes, what="cells"):
     return f"{sum(outcomes)} of {len(outcomes)} {what}" if outcomes else f"no {what}"
 
 
+def exceptions(names):
+    """'; not with A, B', at most five of them."""
+    names = list(names)
+    return f"; not with {', '.join(names[:5])}{' and others' if len(names) > 5 else ''}" if names else ""
+
+
 def median(values):
     values = list(values)
     return statistics.median(values) if values else float("nan")
