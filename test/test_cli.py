@@ -16,6 +16,8 @@ import tempfile
 import threading
 import time
 
+from tap_cases import Wrong, check, chosen, run_all  # beside this script
+
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
 SMOKE = {
@@ -33,15 +35,6 @@ FOREVER = ["--set", "steps.timed=1000000"]
 LAUNCHER = re.compile(r"^(OMPI_|PMIX_|PMI_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_RANK$|LOCAL_WORLD_SIZE$|MASTER_)")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not LAUNCHER.match(key)}
 random.seed(7)
-
-
-class Wrong(Exception):
-    pass
-
-
-def check(condition, *what):
-    if not condition:
-        raise Wrong(" ".join(str(w) for w in what))
 
 
 def config(name="tiny.json", **changes):
@@ -689,12 +682,12 @@ def test_another_number_of_ranks_is_refused():
 # ---- the terminal ----
 
 
-def on_terminal(environment, *arguments):
-    """Everything that appears on a terminal of 120 columns."""
+def on_terminal(environment, *arguments, columns=120):
+    """Everything that appears on a terminal."""
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(WORK)
-        subprocess.run(["stty", "cols", "120", "rows", "40"], check=False)
+        subprocess.run(["stty", "cols", str(columns), "rows", "40"], check=False)
         os.execve(DTBENCH, [DTBENCH, *arguments], {**ENVIRONMENT, **environment})
     text, end = b"", time.monotonic() + 60
     while time.monotonic() < end:
@@ -718,6 +711,12 @@ def test_progress_on_a_terminal():
     check(re.search(r"\r\033\[K\[1/1\] ddp  step \d+/301  loss \d\.\d+  [\d,.]+ tokens/s  ETA \d:\d\d", text), repr(text[:2000]))
     check(text.rindex("\r\033[K") < text.index("tokens/s", text.rindex("\r\033[K")), "the line is not wiped before the table")
     check("\033[32mok" in text and read_records(default)[0]["status"] == "ok", "colour, and records beside the table")
+    text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", 'sweep.gradient_reduction=["last","each"]',
+                       "--set", "sweep.parameter_offload=[false,true]", "--set", "steps.timed=1", columns=80)
+    lines = [line for line in re.split(r"[\r\n]+(?:\033\[K)?", text) if "  step 1/2" in line]
+    check(len(lines) == 4 and all(len(line) <= 79 and re.search(r" tokens/s  ETA \d:\d\d$", line) for line in lines), "nothing is cut:", lines)
+    check(re.match(r"\[4/4\] ddp, gradient[a-z_ ]*\.\.  step", lines[3]), "the label gives way:", lines)
+    check("gradient  parameter" in text and "reduction    offload" in text, "long keys take two lines:", text)
     text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", "steps.timed=1")
     check(not re.search(r"\033\[\d+m", text) and "\r\033[K" in text, "NO_COLOR:", repr(text))
     text = on_terminal({"TERM": "dumb"}, "run", one(), "--set", "steps.timed=1")
@@ -727,23 +726,10 @@ def test_progress_on_a_terminal():
 
 
 def main():
-    cases = [(name[5:], function) for name, function in globals().items() if name.startswith("test_")]
-    if len(sys.argv) > 2:
-        cases = [case for case in cases if case[0] in sys.argv[2:]]
-    failures = 0
-    print(f"1..{len(cases)}")
-    for number, (name, function) in enumerate(cases, 1):
-        begin, error = time.monotonic(), None
-        try:
-            function()
-        except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
-        if error:
-            failures += 1
-            print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-    return failures > 0
+    try:
+        return run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import xml.etree.ElementTree
+
+from tap_cases import Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -26,19 +27,6 @@ CONFIG = {
 }
 OK, USAGE, CONFIG_CODE, OUTPUT, REGRESSION, INCOMPARABLE = 0, 2, 3, 7, 8, 9
 noise = random.Random(20240607)
-
-
-class Wrong(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def check(condition, *what):
-    if not condition:
-        raise Wrong(" ".join(str(w) for w in what))
 
 
 def run(*arguments, code=OK, **options):
@@ -440,25 +428,10 @@ def test_status_tells_what_is_left():
 
 
 def main():
-    cases = [(name[5:], function) for name, function in globals().items() if name.startswith("test_")]
-    if len(sys.argv) > 2:
-        cases = [case for case in cases if case[0] in sys.argv[2:]]
-    failures = 0
-    print(f"1..{len(cases)}")
-    for number, (name, function) in enumerate(cases, 1):
-        begin, error, skipped = time.monotonic(), None, ""
-        try:
-            function()
-        except Skip as reason:
-            skipped = f" # SKIP {reason}"
-        except (Wrong, OSError, ValueError, KeyError, IndexError, TypeError, subprocess.SubprocessError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
-        if error:
-            failures += 1
-            print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s{skipped}", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-    return failures > 0
+    try:
+        return run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import time
 
+from tap_cases import Wrong, check  # beside this script
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DTBENCH = os.path.abspath(sys.argv[1])
 SWEEP = os.path.join(os.path.dirname(HERE), "scripts", "sweep.sbatch")
@@ -25,15 +27,6 @@ TINY = {
 PARADIGMS = ["ddp", "pdp", "fsdp", "hsdp", "zero1", "zero2", "data_parallel", "parameter_server"]
 FOREVER = ["--set", "steps.timed=1000000"]
 TWO_BY_TWO = ["--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--time=10"]
-
-
-class Wrong(Exception):
-    pass
-
-
-def check(condition, *what):
-    if not condition:
-        raise Wrong(" ".join(str(w) for w in what))
 
 
 def path(name):

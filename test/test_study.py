@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+
+from tap_cases import Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -19,19 +20,6 @@ SCRIPT = ["/usr/bin/python3", "-s", os.path.join(ROOT, "scripts", "study")]
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
 COLUMNS = ["paradigm", "model", "gpus", "gpus_per_node", "placement_known", "stages", "chunks", "batch_per_replica", "activation",
            "fsdp_wrap", "step_s", "step_s_stdev", "peak_mb", "source_file"]
-
-
-class Wrong(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def check(condition, *what):
-    if not condition:
-        raise Wrong(" ".join(str(w) for w in what))
 
 
 def run(*command, code=0):
@@ -164,25 +152,10 @@ def test_refusals():
 
 
 def main():
-    cases = [(name[5:], function) for name, function in globals().items() if name.startswith("test_")]
-    if len(sys.argv) > 2:
-        cases = [case for case in cases if case[0] in sys.argv[2:]]
-    failures = 0
-    print(f"1..{len(cases)}")
-    for number, (name, function) in enumerate(cases, 1):
-        begin, error, skipped = time.monotonic(), None, ""
-        try:
-            function()
-        except Skip as reason:
-            skipped = f" # SKIP {reason}"
-        except (Wrong, OSError, ValueError, KeyError, IndexError, TypeError, StopIteration, subprocess.SubprocessError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
-        if error:
-            failures += 1
-            print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s{skipped}", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-    return failures > 0
+    try:
+        return run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
 
 
 if __name__ == "__main__":
