@@ -144,12 +144,20 @@ static bool equal(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
+static bool has_loss(const struct record_facts *record)
+{
+    bool has = false;
+    for (int i = 0; i < record->loss_count && !has; i++)
+        has = !isnan(record->losses[i]);
+    return has;
+}
+
 static void judge_losses(struct comparison *row, bool same_machine)
 {
     const struct record_facts *base = row->base, *new = row->new;
     int count = base->loss_count < new->loss_count ? base->loss_count : new->loss_count;
     char text[160];
-    if (count == 0)
+    if (!has_loss(base) && !has_loss(new)) /* a prediction's are null */
         return;
     row->losses = LOSSES_EQUAL;
     for (int i = 0; i < count && row->loss_step < 0; i++)

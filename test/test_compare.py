@@ -165,6 +165,11 @@ def test_losses_and_memory():
         row = compare(base, write("new.jsonl", [new, two]), code=code)["experiments"][0]
         check(row["peak_bytes_change"] == grown and f"{grown:+d} bytes" in row["reason"], row)
         check(row["regressions"] == (["memory"] if code else []), row)
+    # What was predicted has no losses, and none is no equal one; ok records that lost theirs have changed.
+    null, none = write("null.jsonl", [timed(one, [0.1] * 9, losses=[None] * 10)]), write("none.jsonl", [timed(one, [0.1] * 9, losses=[])])
+    row = json.loads(run("compare", null, null, "--format=json").stdout)["experiments"][0]
+    check(row["losses"] == "unknown", row)
+    run("compare", write("with.jsonl", [timed(one, [0.1] * 9)]), none, code=REGRESSION)
 
 
 def test_other_machines_are_refused():
