@@ -1,4 +1,4 @@
-"""dtbench on a real Slurm cluster of four nodes, all on this machine (test/slurm_cluster). Prints TAP.
+"""dtbench on a real Slurm cluster of six nodes, all on this machine (test/slurm_cluster). Prints TAP.
 
 Usage: test_slurm.py DTBENCH [CASE...]. Skips itself where there is no Slurm, no root or no namespaces.
 """
@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from tap_cases import Wrong, check  # beside this script
@@ -25,6 +26,7 @@ TINY = {
     "steps": {"warmup": 1, "timed": 3},
 }
 PARADIGMS = ["ddp", "pdp", "fsdp", "hsdp", "zero1", "zero2", "data_parallel", "parameter_server"]
+NODES = 6
 FOREVER = ["--set", "steps.timed=1000000"]
 TWO_BY_TWO = ["--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--time=10"]
 
@@ -125,7 +127,7 @@ def test_srun_on_two_nodes():
     check(where["launcher"] == "srun" and len(where["hosts"]) == 2, where["hosts"])
     job = where["slurm"]
     check(job["node_names"] == where["hosts"] and job["tasks"] == "4" and job["partition"] == "all" and job["time_limit_min"] == "10", job)
-    check(job["library"].startswith("Slurm ") and job["end_time"] and job["partition_nodes"] == "4" and "cpu=4" in job["resources"], job)
+    check(job["library"].startswith("Slurm ") and job["end_time"] and job["partition_nodes"] == str(NODES) and "cpu=4" in job["resources"], job)
 
 
 def test_ranks_that_mpi_knows_nothing_of():
@@ -323,7 +325,7 @@ def outside():
     work = tempfile.mkdtemp(prefix="dtbench-slurm-")
     os.chmod(work, 0o755)
     try:
-        code = subprocess.run([os.path.join(HERE, "slurm_cluster"), os.path.join(work, "cluster"), "4", sys.executable, os.path.abspath(__file__),
+        code = subprocess.run([os.path.join(HERE, "slurm_cluster"), os.path.join(work, "cluster"), str(NODES), sys.executable, os.path.abspath(__file__),
                                *sys.argv[1:]], env={**os.environ, "DTBENCH_TEST_WORK": work}, stderr=subprocess.PIPE, text=True, check=False)
         if code.returncode == 77:
             print("1..0 # SKIP", code.stderr.strip().splitlines()[-1])
@@ -332,6 +334,24 @@ def outside():
         return code.returncode
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+# Most of a case is waiting for Slurm. These look for no processes and stop none, so they can wait beside each other.
+LANES = [
+    ["srun_on_two_nodes", "ranks_that_mpi_knows_nothing_of", "libslurm_may_be_absent_or_without_configuration", "node_lists_are_slurms"],
+    ["mpirun_and_no_launcher_in_a_batch_script", "placement"],
+    ["an_array_with_a_killed_and_requeued_job"],
+]
+
+
+def run_cases(cases, verdicts):
+    for name, function in cases:
+        begin, error = time.monotonic(), None
+        try:
+            function()
+        except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        verdicts[name] = (error, time.monotonic() - begin)
 
 
 def main():
@@ -343,17 +363,19 @@ def main():
     print(f"1..{len(cases)}", flush=True)
     if any("zz_" in name for name, _ in cases):
         start_the_limited_sweep()
-    failures = 0
-    for number, (name, function) in enumerate(cases, 1):
-        begin, error = time.monotonic(), None
-        try:
-            function()
-        except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
+    verdicts = {}
+    lanes = [threading.Thread(target=run_cases, args=([case for case in cases if case[0] in lane], verdicts)) for lane in LANES]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    run_cases([case for case in cases if case[0] not in sum(LANES, [])], verdicts)
+    for number, (name, _) in enumerate(cases, 1):
+        error, seconds = verdicts[name]
         if error:
-            failures += 1
             print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s", flush=True)
+        print(f"{'not ' if error else ''}ok {number} - {name} in {seconds:.1f} s", flush=True)
+    failures = sum(error is not None for error, _ in verdicts.values())
     return failures > 0
 
 
