@@ -121,7 +121,7 @@ def test_the_report_follows_the_records():
     check(count == 3 * sum(len(records) for _, records in real_records()), count)
     # predicted 25 % too slow and with 20 % too little memory
     rows = [line for line in text.splitlines() if line.startswith("| [3](")]
-    check(len(rows) == 1 and rows[0].endswith("| 25% | 20% |"), text)
+    check(len(rows) == 1 and rows[0].endswith("| 25% | 20.0% |"), text)
 
 
 def test_claim_4_is_read_from_the_traces():
