@@ -162,6 +162,13 @@ dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, d
     return queue_kernels((struct sim_stream *)stream, program, kernels);
 }
 
+dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double load, const char *label)
+{
+    int number;
+    struct dt_sim_program *program = dt_sim_recording(stream, &number);
+    return program ? dt_sim_program_shared_work(program, number, seconds, load, label) : DT_OK;
+}
+
 struct dt_sim_program *dt_sim_recording_of(const struct dt_device *device)
 {
     return sim_of(device)->program;
@@ -339,6 +346,8 @@ static dt_status move_within(struct dt_stream *stream, double bytes, const char 
 {
     const struct dt_sim_device *d = &sim_of(stream->device)->description;
     double seconds = d->memory_bytes_per_s > 0 ? bytes / d->memory_bytes_per_s : 0;
+    if (d->copy_load > 0)
+        return dt_sim_shared_work(stream, seconds, d->copy_load, label);
     return dt_sim_work(stream, 1, d->copy_host_s, fmax(seconds, d->kernel_s), label);
 }
 

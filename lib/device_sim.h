@@ -13,6 +13,7 @@
 struct dt_sim_device {
     const void *costs;          /* of kernels: the kernels' own, handed through; NULL: kernels take no time */
     double memory_bytes_per_s;  /* of copies and fills within the device */
+    double copy_load;           /* the part of the node's processors that those take; 0: the device has its own */
     double kernel_s;            /* the shortest time that one of them takes */
     double copy_host_s;         /* what queueing a copy or a fill costs the host */
     double collective_host_s;   /* the same of a collective */
@@ -45,6 +46,9 @@ dt_status dt_sim_host(struct dt_device *device, double seconds);
 /* `stream` computes for `seconds` in `kernels` kernels, after the host was busy for host_s with them. label: as in lib/sim_program.h. No-op
  * unless recording. */
 dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, double seconds, const char *label);
+
+/* The same on processors that ranks share (dt_sim_program_shared_work). */
+dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double load, const char *label);
 
 /* When the events of the last recorded program happened, in seconds; they are what dt_event_elapsed_ns tells from now on. [event_count] of
  * that program, the caller's, valid until the next program or replay. */

@@ -8,6 +8,7 @@
 
 #include "lib/config.h"
 #include "lib/dtype.h"
+#include "lib/sim_cluster_measured.h"
 #include "lib/status.h"
 
 enum dt_sim_architecture { DT_SIM_VOLTA, DT_SIM_AMPERE, DT_SIM_HOPPER, DT_SIM_CPU };
@@ -69,6 +70,7 @@ struct dt_sim_cluster {
         double step_us;          /* mpi: of a message, and of each of a collective's phases */
         double gb_per_s;         /* mpi: what a rank of a node sends to others of it */
         double sum_gb_per_s;     /* mpi: the same in phases that sum; 0: the same */
+        struct dt_sim_measured_list measured; /* mpi: on one node, where it has the kind, instead of the three above */
     } collectives;
 };
 

@@ -4,6 +4,7 @@
 #include "lib/sim_cluster.h"
 #include "lib/sim_nccl.h"
 
+#include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,7 +256,14 @@ dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *wher
 {
     struct cJSON *object;
     DT_TRY(dt_json_parse(text, length, where, &object));
+    struct cJSON *collectives = cJSON_GetObjectItemCaseSensitive(object, "collectives");
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list, which no row describes */
     dt_status status = parse_object(object, where, out);
+    if (status == DT_OK)
+        status = dt_sim_measured_read(measured, where, &out->collectives.measured);
+    if (status == DT_OK && measured && out->collectives.library != DT_SIM_MPI)
+        status = dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
+    cJSON_Delete(measured);
     dt_json_destroy(object);
     return status;
 }

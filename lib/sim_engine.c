@@ -151,7 +151,7 @@ dt_status dt_sim_engine_set_program(struct dt_sim_engine *e, int number, const s
 void engine_tell_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
                       double end_s)
 {
-    static const char *const names[] = {"host", "work", "record", "wait", "wait", "synchronize", "", "send", "recv", "copy"};
+    static const char *const names[] = {"host", "work", "record", "wait", "wait", "synchronize", "", "send", "recv", "copy", "work"};
     if (!e->collector.span)
         return;
     const struct dt_sim_program *p = e->ranks[rank].program;
@@ -226,11 +226,17 @@ static dt_status advance_host(struct dt_sim_engine *e, int number)
     return DT_OK;
 }
 
+/* A flow of one rank, which nobody comes to meet. */
+static bool is_alone(const struct dt_sim_op *op)
+{
+    return op->kind == DT_SIM_COPY || op->kind == DT_SIM_SHARED_WORK;
+}
+
 static dt_status come_to(struct dt_sim_engine *e, int number, int stream, const struct dt_sim_op *op, double came_s)
 {
     struct rank *rank = &e->ranks[number];
     struct stream *s = &rank->streams[stream];
-    if (op->kind == DT_SIM_COPY) {
+    if (is_alone(op)) {
         s->hold = HOLD_FLOW;
         return engine_come_to_copy(e, number, stream, op, came_s);
     }
@@ -322,7 +328,7 @@ void engine_release(struct dt_sim_engine *e, int number, int stream, const struc
     struct stream *s = &rank->streams[stream];
     bool message = op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV;
     e->operations++;
-    if (op->kind != DT_SIM_COPY) {
+    if (!is_alone(op)) {
         rank->seats[op->target].done++;
         rank->seats[op->target].done_s = now_s;
     }

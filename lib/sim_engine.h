@@ -38,6 +38,8 @@ struct dt_sim_transport {
                             struct dt_sim_movement *out);
     dt_status (*message)(void *context, int from, int to, double bytes, struct dt_sim_movement *out); /* world ranks */
     dt_status (*copy)(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out);
+    /* Work on shared processors; flow.bytes are then no bytes. */
+    dt_status (*work)(void *context, int rank, double seconds, double load, struct dt_sim_movement *out);
 };
 
 /* One row's bar in a trace. Bars of a queue come in order and overlap only within a group of sends and receives; bars of different queues

@@ -198,6 +198,8 @@ dt_status engine_come_to_message(struct dt_sim_engine *e, int rank, int stream, 
 dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s)
 {
     struct activity a = {.kind = ACTIVITY_COPY, .rank = {rank}, .stream = {stream}, .came_s = {came_s}, .op = {op}, .start_s = came_s};
-    DT_TRY(e->transport.copy(e->transport.context, rank, (enum dt_sim_direction)op->detail, op->amount, &a.movement));
+    const struct dt_sim_transport *t = &e->transport;
+    DT_TRY(op->kind == DT_SIM_COPY ? t->copy(t->context, rank, (enum dt_sim_direction)op->detail, op->amount, &a.movement)
+                                   : t->work(t->context, rank, op->amount, op->load, &a.movement));
     return set_out(e, a);
 }

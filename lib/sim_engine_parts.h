@@ -64,11 +64,11 @@ struct group {
     int op_rank; /* whose op that is */
 };
 
-/* A message between two ranks, a copy, or (collective) a group's current one. */
+/* A message between two ranks, a copy or shared work, or (collective) a group's current one. */
 struct activity {
     enum { ACTIVITY_FREE, ACTIVITY_COLLECTIVE, ACTIVITY_MESSAGE, ACTIVITY_COPY } kind;
     int group;
-    int rank[2], stream[2]; /* sender, receiver; copy: only the first */
+    int rank[2], stream[2]; /* sender, receiver; copy, work: only the first */
     double came_s[2], start_s;
     const struct dt_sim_op *op[2];
     struct dt_sim_movement movement;

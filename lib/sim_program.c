@@ -160,6 +160,23 @@ dt_status dt_sim_program_work(struct dt_sim_program *p, int stream, double secon
     return append(p, (struct dt_sim_op){.kind = DT_SIM_WORK, .stream = (uint16_t)stream, .peer = -1, .amount = seconds}, label);
 }
 
+dt_status dt_sim_program_shared_work(struct dt_sim_program *p, int stream, double seconds, double load, const char *label)
+{
+    struct dt_sim_op *last = p->op_count ? &p->ops[p->op_count - 1] : NULL;
+    DT_TRY(check_open(p, stream, seconds));
+    if (!(load > 0 && load <= DT_SIM_MAX_LOAD))
+        return dt_fail(DT_ERR_INVALID, "simulation: work that takes %g times its node's processors", load);
+    if (p->coalesce && last && last->kind == DT_SIM_SHARED_WORK && last->stream == stream && p->pending_host_s == 0) {
+        double both = last->amount + seconds;
+        last->load = both > 0 ? (last->load * last->amount + load * seconds) / both : load;
+        last->lead_s += seconds;
+        last->amount = both;
+        return DT_OK;
+    }
+    struct dt_sim_op op = {.kind = DT_SIM_SHARED_WORK, .stream = (uint16_t)stream, .peer = -1, .amount = seconds, .load = load};
+    return append(p, op, label);
+}
+
 dt_status dt_sim_program_record(struct dt_sim_program *p, int stream, uint32_t *out_event)
 {
     DT_TRY(append(p, (struct dt_sim_op){.kind = DT_SIM_RECORD, .stream = (uint16_t)stream, .target = p->event_count, .peer = -1}, NULL));
@@ -306,7 +323,7 @@ static bool op_equal(const struct dt_sim_op *a, const struct dt_sim_op *b)
 {
     return a->kind == b->kind && a->detail == b->detail && a->in_group == b->in_group && a->stream == b->stream && a->target == b->target &&
            a->label == b->label && a->order == b->order && a->peer == b->peer && a->amount == b->amount && a->host_s == b->host_s &&
-           a->lead_s == b->lead_s;
+           a->lead_s == b->lead_s && a->load == b->load;
 }
 
 bool dt_sim_program_equal(const struct dt_sim_program *left, const struct dt_sim_program *right)

@@ -28,14 +28,15 @@ enum dt_sim_op_kind {
     DT_SIM_COLLECTIVE,  /* `amount` bytes on communicator slot `target`; which one: `detail`; root: `peer` */
     DT_SIM_SEND,        /* `amount` bytes to `peer` of slot `target` */
     DT_SIM_RECV,
-    DT_SIM_COPY, /* `amount` bytes between host and device; direction: `detail` */
+    DT_SIM_COPY,        /* `amount` bytes between host and device; direction: `detail` */
+    DT_SIM_SHARED_WORK, /* the stream works for `amount` seconds if left alone, on processors that it shares; `load` */
 };
 
 enum dt_sim_collective { DT_SIM_ALL_REDUCE, DT_SIM_REDUCE_SCATTER, DT_SIM_ALL_GATHER, DT_SIM_BROADCAST, DT_SIM_REDUCE, DT_SIM_COLLECTIVES };
 
 enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST };
 
-enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_MAX_STREAMS = 64 };
+enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_MAX_STREAMS = 64, DT_SIM_MAX_LOAD = 16 };
 
 struct dt_sim_op {
     uint8_t kind;     /* enum dt_sim_op_kind */
@@ -48,6 +49,7 @@ struct dt_sim_op {
     int32_t peer;     /* root or other end, in the communicator; -1: none */
     double amount;    /* seconds or bytes */
     double host_s;    /* the host is busy for so long before the operation is issued */
+    double load;      /* shared work: the part of its node's processors that it takes at its own pace */
     double lead_s;    /* work: from the host's arrival to the end of work when the stream never waits: host_s + amount for one kernel,
                          the longest such path of several made one */
 };
@@ -87,6 +89,9 @@ dt_status dt_sim_program_add_slot(struct dt_sim_program *program, int *out_slot)
 dt_status dt_sim_program_host(struct dt_sim_program *program, double seconds);
 /* label (here and below; copied once for each distinct text; NULL: none) names the work in traces. */
 dt_status dt_sim_program_work(struct dt_sim_program *program, int stream, double seconds, const char *label);
+/* Work on processors that the ranks of a node share: it takes `seconds` when it is alone, and longer when the loads of all that is under way
+ * there at once are more than 1 together. load: above 0, at most DT_SIM_MAX_LOAD. */
+dt_status dt_sim_program_shared_work(struct dt_sim_program *program, int stream, double seconds, double load, const char *label);
 /* stream may be DT_SIM_ON_HOST: when the host came here. */
 dt_status dt_sim_program_record(struct dt_sim_program *program, int stream, uint32_t *out_event);
 dt_status dt_sim_program_wait(struct dt_sim_program *program, int stream, uint32_t event);

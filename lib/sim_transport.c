@@ -60,6 +60,23 @@ static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
+/* Ranks on cpus share their node's processors. */
+static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *network)
+{
+    enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
+    if (l->cluster.gpu.architecture != DT_SIM_CPU)
+        return DT_OK;
+    if (!(l->processors = calloc((size_t)l->nodes * LOADS, sizeof *l->processors)))
+        return no_memory();
+    for (int node = 0; node < l->nodes; node++) {
+        int link = NO_LINK;
+        DT_TRY(add_link(l, network, 1, &link));
+        for (int load = 1; load < LOADS; load++)
+            l->processors[node * LOADS + load] = (struct dt_sim_use){.link = (uint32_t)link, .weight = (double)load / LOAD_STEPS};
+    }
+    return DT_OK;
+}
+
 static dt_status add_links(struct dt_sim_links *l, struct dt_sim_network *network)
 {
     const struct dt_sim_cluster *c = &l->cluster;
@@ -100,6 +117,8 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
         goto fail;
     }
     if ((status = add_links(l, network)) < 0)
+        goto fail;
+    if ((status = add_processors(l, network)) < 0)
         goto fail;
     l->weight = calloc(l->link_count, sizeof *l->weight);
     l->touched = calloc(l->link_count, sizeof *l->touched);
@@ -143,6 +162,7 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     free(l->nic_in);
     free(l->copies_to_device);
     free(l->copies_to_host);
+    free(l->processors);
     free(l->weight);
     free(l->touched);
     free(l->is_nic);
@@ -185,6 +205,39 @@ static struct dt_sim_flow flow_of(const struct pattern *pattern, double bytes, d
                                 .share = pattern->heaviest > 0 ? 1 / pattern->heaviest : 1,
                                 .uses = pattern->uses,
                                 .use_count = pattern->count};
+}
+
+/* ---- work on shared processors ---- */
+
+/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. Where that is more than is left, threads
+ * get equal parts of it, as the operating system deals them out. */
+static struct dt_sim_flow flow_of_work(const struct dt_sim_links *l, int node, double seconds, double load, int threads)
+{
+    enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
+    int step = (int)fmin(fmax(1, round(load * LOAD_STEPS)), LOADS - 1);
+    return (struct dt_sim_flow){.bytes = 1e9 * seconds,
+                                .rate_cap = 1e9,
+                                .share = threads * (double)LOAD_STEPS / step,
+                                .uses = l->processors ? &l->processors[node * LOADS + step] : NULL,
+                                .use_count = l->processors ? 1 : 0};
+}
+
+static dt_status carry_work(void *context, int rank, double seconds, double load, struct dt_sim_movement *out)
+{
+    const struct dt_sim_links *l = context;
+    *out = (struct dt_sim_movement){.flow = flow_of_work(l, l->ranks[rank].node, seconds, load, 1)};
+    return DT_OK;
+}
+
+/* A collective or message within a node that was measured; false where none like it was. */
+static bool carry_measured(const struct dt_sim_links *l, int kind, int node, int ranks, int threads, double bytes,
+                           struct dt_sim_movement *out)
+{
+    double seconds, load;
+    if (!dt_sim_measured_find(&l->cluster.collectives.measured, kind, ranks, bytes, &seconds, &load))
+        return false;
+    *out = (struct dt_sim_movement){.flow = flow_of_work(l, node, seconds, load, threads)};
+    return true;
 }
 
 /* ---- collectives ---- */
@@ -235,6 +288,8 @@ static dt_status carry_collective(void *context, const struct dt_sim_group *grou
     if (group->count == 1)
         return DT_OK;
     DT_TRY(shape_of(l, group, &s));
+    if (s->nodes == 1 && carry_measured(l, kind, l->ranks[group->ranks[0]].node, group->count, group->count, bytes, out))
+        return DT_OK;
     if (!mpi)
         plan = dt_sim_nccl_plan(&s->nccl, kind, bytes);
     struct pattern *pattern = &s->patterns[plan.algorithm];
@@ -289,6 +344,9 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
     double gb_per_s = mpi ? c->collectives.gb_per_s : c->collectives.channels * c->collectives.channel_gb_per_s;
     double us = mpi ? c->collectives.step_us : 0;
     struct path *path;
+    *out = (struct dt_sim_movement){0};
+    if (!away && carry_measured(l, DT_SIM_MESSAGE, l->ranks[from].node, l->placement.ranks_per_node, 2, bytes, out))
+        return DT_OK;
     DT_TRY(path_of(l, from, to, &path));
     if (!mpi) { /* a step of a ring: messages go by Simple */
         enum dt_sim_hardware by = away ? DT_SIM_BY_NET : c->nvlink.gb_per_s > 0 ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI;
@@ -321,7 +379,8 @@ static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direc
 
 struct dt_sim_transport dt_sim_links_transport(struct dt_sim_links *links)
 {
-    return (struct dt_sim_transport){.context = links, .collective = carry_collective, .message = carry_message, .copy = carry_copy};
+    return (struct dt_sim_transport){
+        .context = links, .collective = carry_collective, .message = carry_message, .copy = carry_copy, .work = carry_work};
 }
 
 dt_status dt_sim_links_nccl(struct dt_sim_links *links, const int *ranks, int count, struct dt_sim_nccl_comm *out)

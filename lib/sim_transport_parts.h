@@ -4,7 +4,7 @@
 
 #include "lib/sim_transport.h"
 
-enum { NO_LINK = -1 };
+enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* of a node's processors: loads are told apart by so many parts */
 
 /* Links of a rank. */
 struct rank_links {
@@ -44,6 +44,8 @@ struct dt_sim_links {
     int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
     int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */
     int fabric;                             /* NO_LINK: none */
+    struct dt_sim_use *processors;          /* [nodes, DT_SIM_MAX_LOAD * LOAD_STEPS + 1] what each load puts on its node's processors, which are a
+                                               link of 1e9 nanoseconds a second; NULL where ranks have devices of their own */
     struct shape **shapes;                  /* [shape_count] by group; NULL until needed */
     int shape_count;
     struct path **paths;         /* [world_size] by sender */
