@@ -18,6 +18,7 @@ struct gpt_costs {
     struct gpt_cost_profile profile;
     struct gpt_cost_hardware hardware;
     double interpreter_sharers; /* ranks that share one interpreter, which works for one at a time; at least 1 */
+    int measured_ranks, measured_threads; /* which of the profile's measurements hold; unused where it has none */
 };
 
 /* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and right_elems long in memory.

@@ -205,6 +205,7 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
     if (!cJSON_IsObject(object))
         return dt_fail(DT_ERR_INVALID, "%s: a profile is a JSON object", source);
     struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which no row describes */
     bool *given = calloc((size_t)table->count, sizeof *given);
     dt_status status = given ? dt_config_read(table, object, source, out, given) : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", source);
     for (int i = 0; status == DT_OK && i < table->count; i++)
@@ -212,8 +213,11 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
             status = dt_fail(DT_ERR_INVALID, "%s: %s: missing; a profile has every constant", source, table->fields[i].path);
     if (status == DT_OK)
         status = check_sources(sources, source);
+    if (status == DT_OK)
+        status = gpt_measured_read(measured, source, &out->measured);
     free(given);
     cJSON_Delete(sources);
+    cJSON_Delete(measured);
     return status;
 }
 

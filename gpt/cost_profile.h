@@ -9,33 +9,14 @@
 #ifndef GPT_COST_PROFILE_H
 #define GPT_COST_PROFILE_H
 
+#include "gpt/cost_measured.h"
+#include "gpt/kernel_kind.h"
 #include "lib/status.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct dt_table;
-
-enum gpt_kernel_kind {
-    GPT_KERNEL_EMBEDDING,              /* rows x d */
-    GPT_KERNEL_EMBEDDING_GRADIENT,     /* rows x d; weight_passes: elements of both tables */
-    GPT_KERNEL_LAYER_NORM,             /* rows x d */
-    GPT_KERNEL_LAYER_NORM_GRADIENT,    /* rows x d */
-    GPT_KERNEL_LINEAR,                 /* rows x out, beside the product itself */
-    GPT_KERNEL_LINEAR_INPUT_GRADIENT,  /* rows x in, likewise */
-    GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, /* rows x out, likewise; weight_passes: out x in */
-    GPT_KERNEL_GELU,                   /* rows x 4d */
-    GPT_KERNEL_GELU_GRADIENT,          /* rows x 4d */
-    GPT_KERNEL_ATTENTION,              /* rows x d; square_passes: samples x heads x T x T, unfused only */
-    GPT_KERNEL_ATTENTION_GRADIENT,     /* the same */
-    GPT_KERNEL_DROPOUT_RESIDUAL,       /* rows x d */
-    GPT_KERNEL_DROPOUT_GRADIENT,       /* rows x d */
-    GPT_KERNEL_LOSS,                   /* rows x V */
-    GPT_KERNEL_SGD,                    /* parameters */
-    GPT_KERNEL_ADAM,                   /* parameters; the fp32 state is counted by gpt/cost.c */
-    GPT_KERNEL_ADD,                    /* elements */
-    GPT_KERNEL_COUNT
-};
 
 /* One kernel of gpt/kernels.h as this stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's
  * outputs), the gradient's numbers are less by what that repetition costs. */
@@ -101,15 +82,13 @@ struct gpt_cost_profile {
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head, separate_first_gradients;
     } schedule;
+    struct gpt_measured_list measured; /* kernels that need no formula */
 };
 
 /* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
 dt_status gpt_cost_profile_read(const char *path, struct gpt_cost_profile *out);
 /* The same of text, named `source` in errors. */
 dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *source, struct gpt_cost_profile *out);
-
-/* "layer_norm_gradient": the key under "kernels". */
-const char *gpt_kernel_kind_name(enum gpt_kernel_kind kind);
 
 /* The table of constants, for tests and fitting. */
 const struct dt_table *gpt_cost_profile_table(void);

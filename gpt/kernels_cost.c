@@ -52,6 +52,27 @@ static dt_status work(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_
     return dt_sim_work(stream, launches, launches * launch_s, seconds, gpt_kernel_kind_name(kind));
 }
 
+/* A kernel whose time the profile has measured; false where it has not. */
+static bool measured(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum gpt_kernel_variant variant,
+                     double rows, double columns, double inner, dt_status *out)
+{
+    double seconds, load;
+    const struct gpt_costs *c = k->costs;
+    *out = DT_OK;
+    if (!c || !c->profile.measured.count)
+        return false;
+    const struct gpt_measured what = {kind, variant, k->model->dtype, c->measured_ranks, c->measured_threads, {rows, columns, inner}, 0, 0};
+    if (!gpt_measured_find(&c->profile.measured, &what, &seconds, &load))
+        return false;
+    *out = dt_sim_shared_work(stream, seconds, load, gpt_kernel_kind_name(kind));
+    return true;
+}
+
+static enum gpt_kernel_variant dropped(const struct gpt_dropout *dropout)
+{
+    return dropout->probability > 0 ? GPT_VARIANT_DROPOUT : GPT_VARIANT_PLAIN;
+}
+
 /* A kernel that only moves memory: its passes over elems, and its other passes over other_elems. */
 static dt_status pass(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double elems, double other_elems)
 {
@@ -110,27 +131,44 @@ static dt_status cost_tokens(struct gpt_kernels *k, struct dt_stream *stream, in
 
 static dt_status cost_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_EMBEDDING, dropped(&a->dropout), (double)a->samples * k->model->block_size, k->model->hidden,
+                 (double)k->model->vocab_size + k->model->block_size, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_EMBEDDING, stream_elems(k, a->samples), 0);
 }
 
 static dt_status cost_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, dropped(&a->dropout), (double)a->samples * k->model->block_size,
+                 k->model->hidden, (double)k->model->vocab_size + k->model->block_size, &status))
+        return status;
     double tables = ((double)k->model->vocab_size + k->model->block_size) * k->model->hidden;
     return pass(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, stream_elems(k, a->samples), tables);
 }
 
 static dt_status cost_layer_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_LAYER_NORM, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d, 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_LAYER_NORM, (double)a->rows * (double)a->d, 0);
 }
 
 static dt_status cost_layer_norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d, 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, (double)a->rows * (double)a->d, 0);
 }
 
 static dt_status cost_linear(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->out, (double)a->in, &status))
+        return status;
     if (!k->costs)
         return DT_OK;
     int parts = parts_of(k, a->out, a->in);
@@ -141,6 +179,9 @@ static dt_status cost_linear(struct gpt_kernels *k, struct dt_stream *stream, co
 
 static dt_status cost_linear_input_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->out, (double)a->in, &status))
+        return status;
     if (!k->costs)
         return DT_OK;
     int parts = parts_of(k, a->out, a->in);
@@ -151,6 +192,10 @@ static dt_status cost_linear_input_gradient(struct gpt_kernels *k, struct dt_str
 
 static dt_status cost_linear_weight_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->accumulate ? GPT_VARIANT_ACCUMULATE : GPT_VARIANT_PLAIN, (double)a->rows,
+                 (double)a->out, (double)a->in, &status))
+        return status;
     if (!k->costs)
         return DT_OK;
     int parts = parts_of(k, a->out, a->in);
@@ -166,19 +211,30 @@ static dt_status cost_linear_weight_gradient(struct gpt_kernels *k, struct dt_st
 
 static dt_status cost_gelu(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_GELU, GPT_VARIANT_PLAIN, (double)count, 1, 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_GELU, (double)count, 0);
 }
 
 static dt_status cost_gelu_gradient(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_GELU_GRADIENT, GPT_VARIANT_PLAIN, (double)count, 1, 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_GELU_GRADIENT, (double)count, 0);
 }
 
 /* Of each head `squares` products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
  * out what the causal mask hides. */
-static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, int to_square,
-                           int from_square)
+static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples,
+                           const struct gpt_dropout *dropout, int to_square, int from_square)
 {
+    dt_status status;
+    enum gpt_kernel_variant variant = k->model->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout);
+    if (measured(k, stream, kind, variant, (double)samples * k->model->heads, k->model->block_size,
+                 (double)k->model->hidden / k->model->heads, &status))
+        return status;
     if (!k->costs)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
@@ -196,28 +252,39 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
 
 static dt_status cost_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a)
 {
-    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, 1, 1);
+    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, &a->dropout, 1, 1);
 }
 
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static dt_status cost_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a)
 {
     bool fused = k->model->attention == GPT_ATTENTION_FUSED;
-    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, fused ? 2 : 1, 3);
+    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, &a->dropout, fused ? 2 : 1, 3);
 }
 
 static dt_status cost_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->samples * k->model->block_size, k->model->hidden,
+                 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, stream_elems(k, a->samples), 0);
 }
 
 static dt_status cost_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->samples * k->model->block_size, k->model->hidden,
+                 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, stream_elems(k, a->samples), 0);
 }
 
 static dt_status cost_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, k->model->vocab_size, 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_LOSS, (double)a->rows * k->model->vocab_size, 0);
 }
 
@@ -234,16 +301,25 @@ static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gp
 
 static dt_status cost_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_SGD, GPT_VARIANT_PLAIN, (double)a->count, 1, 1, &status))
+        return status;
     return update(k, stream, GPT_KERNEL_SGD, a->count, 0);
 }
 
 static dt_status cost_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_ADAM, GPT_VARIANT_PLAIN, (double)a->count, 1, 1, &status))
+        return status;
     return update(k, stream, GPT_KERNEL_ADAM, a->count, 3 * 2 * sizeof(float)); /* moments and master, read and written */
 }
 
 static dt_status cost_add(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
 {
+    dt_status status;
+    if (measured(k, stream, GPT_KERNEL_ADD, GPT_VARIANT_PLAIN, (double)count, 1, 1, &status))
+        return status;
     return pass(k, stream, GPT_KERNEL_ADD, (double)count, 0);
 }
 

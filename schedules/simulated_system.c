@@ -41,11 +41,40 @@ static dt_status place(const struct experiment *e, struct simulated_system *s)
     return dt_sim_cluster_place(c, e->cluster, &s->placement);
 }
 
+/* Where the profile was measured: by as many ranks, and as many threads, as the experiment has on a node; other numbers of ranks are taken
+ * for the nearest, other numbers of threads are refused. *copy_bytes_per_s stays where nothing was measured; *copy_load is then 0. */
+static dt_status find_measurements(const struct experiment *e, struct simulated_system *s, double *copy_bytes_per_s, double *copy_load)
+{
+    enum { COPIED_BYTES = 4 << 20 };
+    const struct gpt_measured_list *list = &s->costs.profile.measured;
+    double seconds;
+    *copy_load = 0;
+    if (list->count == 0)
+        return DT_OK;
+    gpt_measured_nearest(list, s->placement.ranks_per_node, e->threads, &s->costs.measured_ranks, &s->costs.measured_threads);
+    if (e->threads > 0 && e->threads != s->costs.measured_threads)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "threads: %d, and profile %s was measured with %d; measure again: dtbench calibrate --threads %d", e->threads,
+                       e->profile, s->costs.measured_threads, e->threads);
+    const struct gpt_measured copy = {.kernel = GPT_KERNEL_COUNT,
+                                      .dtype = e->model.dtype,
+                                      .ranks = s->costs.measured_ranks,
+                                      .threads = s->costs.measured_threads,
+                                      .shape = {COPIED_BYTES, 1, 1}};
+    if (!gpt_measured_find(list, &copy, &seconds, copy_load))
+        return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: profile %s has no measurements in %s; measure again: dtbench calibrate --dtype %s",
+                       e->profile, dt_dtype_name(e->model.dtype), dt_dtype_name(e->model.dtype));
+    *copy_bytes_per_s = 2.0 * COPIED_BYTES / seconds; /* read and written */
+    return DT_OK;
+}
+
 /* What the GPU can do in the experiment's dtype, and what the profile makes of it. */
 static dt_status describe_device(const struct experiment *e, struct simulated_system *s)
 {
     const struct dt_sim_cluster *c = &s->cluster;
     const struct gpt_cost_profile *p = &s->costs.profile;
+    double bandwidth = c->gpu.memory_gb_per_s * 1e9 * p->bandwidth_fraction, copy_load;
+    DT_TRY(find_measurements(e, s, &bandwidth, &copy_load));
     if (c->gpu.peak_tflops[e->model.dtype] <= 0)
         return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: the %s of cluster %s does not compute %s", c->gpu.name, e->cluster,
                        dt_dtype_name(e->model.dtype));
@@ -55,7 +84,8 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     };
     s->device = (struct dt_sim_device){
         .costs = &s->costs,
-        .memory_bytes_per_s = s->costs.hardware.memory_bytes_per_s * p->bandwidth_fraction,
+        .memory_bytes_per_s = bandwidth,
+        .copy_load = copy_load,
         .kernel_s = p->kernel_s,
         .copy_host_s = p->host.copy_s,
         .collective_host_s = p->host.collective_s,
