@@ -2,10 +2,10 @@
 
 _dtbench() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=run
-    local commands="run check compare merge status validate list help" common="--config --set --device --help" words=
+    local commands="run check compare merge status validate calibrate list help" common="--config --set --device --help" words=
     COMPREPLY=()
     case ${COMP_WORDS[1]} in
-    run | check | compare | merge | status | validate | list | help) command=${COMP_WORDS[1]} ;;
+    run | check | compare | merge | status | validate | calibrate | list | help) command=${COMP_WORDS[1]} ;;
     esac
     # "--option=value" arrives in three words: --option, =, value.
     if [[ $current == = ]]; then
@@ -21,6 +21,15 @@ _dtbench() {
         ;;
     --device | -d)
         mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda sim" -- "$current")
+        return
+        ;;
+    --output-dir)
+        mapfile -t COMPREPLY < <(compgen -d -- "$current")
+        compopt -o filenames 2>/dev/null
+        return
+        ;;
+    --dtype)
+        mapfile -t COMPREPLY < <(compgen -W "fp32 bf16 fp16" -- "$current")
         return
         ;;
     --format)
@@ -52,6 +61,7 @@ _dtbench() {
     case $command in
     run) words="$common --output --resume --skip-oom --skip-failed --shard --time-limit --verify --trace --dry-run --quiet" ;;
     check) words="$common --json" ;;
+    calibrate) words="--output-dir --ranks --threads --dtype --quick --quiet --help" ;;
     validate) words="--data --cluster --profile --set --json --help" ;;
     compare) words="--threshold --format --gate --allow-different --pool --help" ;;
     merge) words="--output --force --help" ;;
@@ -59,7 +69,7 @@ _dtbench() {
     list) words="--help" ;;
     help) words=$commands ;;
     esac
-    if [[ $current == -* || $command == list || $command == help ]]; then
+    if [[ $current == -* || $command == calibrate || $command == list || $command == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$current")

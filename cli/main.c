@@ -15,9 +15,11 @@ const struct command *command_table(void)
         {"merge", "merge the records of many jobs, one for each experiment", cmd_merge, false},
         {"status", "tell how far a sweep is, from its records", cmd_status, false},
         {"validate", "hold the simulated cluster's predictions against measured runs", cmd_validate, false},
+        {"calibrate", "measure this machine for device sim", cmd_calibrate, false},
         {"list", "list models, paradigms, devices and communicators", cmd_list, false},
         {"help", "help on dtbench or on a command", cmd_help, false},
         {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
+        {"calibrate-rank", "one rank of a calibration; started by dtbench itself", cmd_calibrate_rank, true},
         {"slurm", "what libslurm knows of this job; asked by dtbench itself", cmd_slurm, true},
         {0},
     };
@@ -88,7 +90,7 @@ static void print_help(void)
            "Trains a GPT with data-parallel paradigms and measures which one to use.\n\nCommands\n");
     for (const struct command *c = command_table(); c->name; c++)
         if (!c->hidden)
-            printf("  %-8s  %s\n", c->name, c->help);
+            printf("  %-9s  %s\n", c->name, c->help);
     printf("\nOptions\n"
            "  --help     this text; after a command, its own\n"
            "  --version  print the version\n\n"

@@ -82,6 +82,8 @@ expect "setup refuses an unknown option" 2 "unknown option '--tset'" scripts/set
 expect "test refuses an unknown option" 2 "unknown option '--quik'" scripts/test --quik
 expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
+expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
+expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
 expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quickstart --output elsewhere.jsonl
 
 echo "1..$count"
