@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -s
 """The study's GPT in PyTorch, eager, on the CPU: what dtbench's speed and numbers are held against.
 
 minGPT's decoder: pre-norm blocks, q, k, v and output projections apart and with bias, exact GELU, dropout on the embedding, the attention
