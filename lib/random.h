@@ -18,13 +18,17 @@
 
 #include <stdint.h>
 
+#ifndef DT_HOST_DEVICE
+#define DT_HOST_DEVICE /* a CUDA file defines it: what stands behind it is computed on the device too */
+#endif
+
 enum dt_random_purpose { DT_RANDOM_WEIGHT = 1, DT_RANDOM_TOKEN = 2, DT_RANDOM_DROPOUT = 3, DT_RANDOM_ATTENTION = 4 };
 
 struct dt_philox {
     uint32_t word[4];
 };
 
-static inline struct dt_philox dt_philox4x32(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+DT_HOST_DEVICE static inline struct dt_philox dt_philox4x32(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
 {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
@@ -37,17 +41,18 @@ static inline struct dt_philox dt_philox4x32(uint64_t key, uint32_t c0, uint32_t
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return (struct dt_philox){{c0, c1, c2, c3}};
+    struct dt_philox out = {{c0, c1, c2, c3}};
+    return out;
 }
 
 /* Dropout's integer threshold: 16 random bits below it drop the element. p in [0, 1). */
-static inline uint32_t dt_dropout_threshold(float p)
+DT_HOST_DEVICE static inline uint32_t dt_dropout_threshold(float p)
 {
     return (uint32_t)(p * 65536.0f + 0.5f);
 }
 
 /* What kept elements are multiplied by: the inverse of the probability that the threshold really gives. */
-static inline float dt_dropout_scale(float p)
+DT_HOST_DEVICE static inline float dt_dropout_scale(float p)
 {
     return 65536.0f / (65536.0f - (float)dt_dropout_threshold(p));
 }
