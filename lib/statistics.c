@@ -40,6 +40,8 @@ dt_status dt_statistics_compute(const double *values, int count, struct dt_stati
         squares += (values[i] - out->mean) * (values[i] - out->mean);
     if (count > 1 && out->mean != 0)
         out->cv = sqrt(squares / (count - 1)) / out->mean;
+    if (fabs(out->cv) < 1e-12) /* values that are alike but for the last bits of a double */
+        out->cv = 0;
     free(sorted);
     return DT_OK;
 }

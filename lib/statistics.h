@@ -8,7 +8,8 @@ struct dt_statistics {
     int count;
     double median, p95; /* percentiles by linear interpolation between the two nearest ranks, at (count - 1) * q */
     double mean, min, max;
-    double cv; /* coefficient of variation: sample standard deviation (count - 1) over mean; NaN for one value or a mean of 0 */
+    double cv; /* coefficient of variation: sample standard deviation (count - 1) over mean; NaN for one value or a mean of 0;
+                  0 below 1e-12 */
 };
 
 /* values [count], in any order, unchanged. All NaN for count 0; a NaN among the values makes everything NaN.

@@ -13,6 +13,8 @@ static void known_values(void)
     CHECK_OK(dt_statistics_compute(even, 4, &s));
     CHECK(s.median == 2.5 && fabs(s.p95 - 3.85) < 1e-12, "%g %g", s.median, s.p95);
     CHECK(fabs(s.cv - sqrt(5.0 / 3) / 2.5) < 1e-15, "%g", s.cv);
+    CHECK_OK(dt_statistics_compute((double[]){0.3, 0.1 + 0.2}, 2, &s)); /* the last bit apart */
+    CHECK(s.cv == 0, "%g", s.cv);
     CHECK_OK(dt_statistics_compute(spread, 11, &s));
     CHECK(s.median == 60 && fabs(s.p95 - 105) < 1e-12, "%g %g", s.median, s.p95);
 }
