@@ -84,6 +84,17 @@ expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gat
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
 expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
+expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
+# Without the large parts, for time; somewhere else, with an empty environment.
+expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' scripts/bundle --build "$work/build" --output "$work/bundle.tar.gz" \
+    -Dcuda=disabled -Dcpu=disabled
+mkdir "$work/elsewhere"
+tar -xf "$work/bundle.tar.gz" -C "$work/elsewhere" || true
+unpacked=$(echo "$work"/elsewhere/dtbench-*)
+rm -rf "$work/build"
+expect "the bundle brings its own libraries" 0 "$unpacked/bin/../lib/libcjson" env -i LD_DEBUG=libs "$unpacked/bin/dtbench" --version
+expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dtbench" run "$unpacked/share/dtbench/configs/smoke.json" --device sim --output -
+
 expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quickstart --output elsewhere.jsonl
 
 echo "1..$count"
