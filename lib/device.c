@@ -39,6 +39,23 @@ bool dt_device_available(const char *kind, char *reason, size_t reason_bytes)
     return false;
 }
 
+bool dt_device_look(const char *kind, int index, struct dt_device_info *out)
+{
+    const struct dt_device_backend *backend = find_backend(kind);
+    memset(out, 0, sizeof *out);
+    snprintf(out->kind, sizeof out->kind, "%s", kind);
+    return backend && index >= 0 && backend->look(index, out);
+}
+
+int dt_device_count(const char *kind)
+{
+    struct dt_device_info info;
+    int count = 0;
+    while (dt_device_look(kind, count, &info))
+        count++;
+    return count;
+}
+
 dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out)
 {
     struct dt_device_options resolved = options ? *options : (struct dt_device_options){0};

@@ -36,6 +36,7 @@ struct dt_device_options {
     uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: all of memory_bytes), or none where it has none (sim) */
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
+    bool share; /* cuda: more ranks than GPUs take turns at them: local_rank % GPUs. Else a rank without a GPU of its own is refused */
     uint64_t host_memory_limit_bytes; /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
     const struct dt_sim_device *sim; /* sim: what to record (lib/device_sim.h), copied; NULL: count memory alone */
 };
@@ -46,6 +47,11 @@ struct dt_device_info {
     uint64_t memory_bytes; /* physical memory; 0 on sim */
     int threads;       /* cpu: threads of one kernel */
     char versions[256]; /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
+    char driver[32]; /* the GPU driver's version; "" where there is none */
+    char uuid[48];   /* the GPU's own number, "GPU-5c2f..."; "" where there is none */
+    /* Device memory that buffers could have now: what is free, and what they hold. The rest has gone to contexts, libraries and other
+     * processes. 0: unknown, and always from dt_device_look. */
+    uint64_t available_bytes;
 };
 
 /* One row of `dtbench list`: can the kind run experiments here? Fills `reason` with what is missing and what brings it when not. sim
@@ -54,6 +60,12 @@ bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 
 /* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */
 const char *dt_device_kind_name(int index);
+
+/* Of a machine's devices of which each rank takes one, its GPUs, the one that local rank `index` would take: true, with kind, name, memory,
+ * driver and uuid in *out, found without opening it or taking any of its memory. False past the last of those that this process may use, and
+ * always for cpu and sim, of which one does for all ranks. */
+bool dt_device_look(const char *kind, int index, struct dt_device_info *out);
+int dt_device_count(const char *kind); /* how many those are */
 
 /* options NULL: all zero. Owner: the caller, who destroys.
  * Errors: DT_ERR_UNAVAILABLE with the reason, DT_ERR_INVALID for an unknown kind, DT_ERR_DEVICE. */

@@ -26,6 +26,7 @@ struct dt_event {
 struct dt_device_backend {
     const char *kind;
     bool (*available)(char *reason, size_t reason_bytes); /* writes `reason` only where it returns false */
+    bool (*look)(int index, struct dt_device_info *out);  /* all but kind; *out is zeroed; index is not negative */
     dt_status (*create)(const struct dt_device_options *options, struct dt_device **out);
     void (*destroy)(struct dt_device *device);                                /* frees streams and buffers that are left, too */
     void (*info)(const struct dt_device *device, struct dt_device_info *out); /* all but kind; *out is zeroed */

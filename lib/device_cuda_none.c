@@ -16,4 +16,9 @@ static dt_status none_create(const struct dt_device_options *options, struct dt_
     return dt_fail(DT_ERR_UNAVAILABLE, "cuda device: %s", missing);
 }
 
-const struct dt_device_backend dt_device_cuda = {.kind = "cuda", .available = none_available, .create = none_create};
+static bool none_look(int index, struct dt_device_info *out)
+{
+    return false;
+}
+
+const struct dt_device_backend dt_device_cuda = {.kind = "cuda", .available = none_available, .look = none_look, .create = none_create};

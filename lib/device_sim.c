@@ -56,6 +56,11 @@ static bool sim_available(char *reason, size_t reason_bytes)
     return true; /* what it needs are files, and dtbench has some */
 }
 
+static bool sim_look(int index, struct dt_device_info *out)
+{
+    return false; /* one does for all ranks */
+}
+
 static dt_status sim_create(const struct dt_device_options *options, struct dt_device **out)
 {
     struct sim_device *device = calloc(1, sizeof *device);
@@ -386,6 +391,7 @@ static dt_status sim_zero(struct dt_stream *stream, void *to, size_t bytes)
 const struct dt_device_backend dt_device_sim = {
     .kind = "sim",
     .available = sim_available,
+    .look = sim_look,
     .create = sim_create,
     .destroy = sim_destroy,
     .info = sim_info,
