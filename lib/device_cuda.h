@@ -29,10 +29,11 @@ const char *dt_cuda_uuid(const struct dt_device *device);
 dt_status dt_cuda_own_alloc(struct dt_device *device, size_t bytes, void **out);
 void dt_cuda_own_free(struct dt_device *device, void *memory); /* waits for the device; takes NULL */
 
-/* Asked again and again while dt_stream_synchronize waits; a failure ends the wait and is what it returns. Owner: the caller, who takes it
- * off before freeing it. */
+/* Asked while dt_stream_synchronize waits: once at its beginning, whether or not there is anything to wait for, then again and again until the
+ * stream has passed; a failure ends the wait and is what it returns. waited_ns: how long this wait has lasted. Owner: the caller, who takes
+ * it off before freeing it. */
 struct dt_cuda_watch {
-    dt_status (*poll)(void *context);
+    dt_status (*poll)(void *context, int64_t waited_ns);
     void *context;
     struct dt_cuda_watch *next; /* the device's own */
 };
