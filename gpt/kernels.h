@@ -36,6 +36,14 @@ struct gpt_linear_input_gradient {
     size_t rows, in, out;
 };
 
+/* dx [rows, in] = gelu'(hidden [rows, in]) * (dy [rows, out] * w [out, in]): back through a linear and the GELU in front of it. A backend
+ * that does both at once may take GELU's tanh form where that lies well inside the dtype's own rounding. */
+struct gpt_linear_gelu_input_gradient {
+    const void *dy, *w, *hidden;
+    void *dx;
+    size_t rows, in, out;
+};
+
 /* dw [out, in] = dy [rows, out]^T * x [rows, in]; db [out] = column sums of dy, or NULL. accumulate: dw and db add to what is there. */
 struct gpt_linear_weight_gradient {
     const void *dy, *x;
@@ -170,6 +178,8 @@ struct gpt_kernel_table {
     dt_status (*layer_norm_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a);
     dt_status (*linear)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a);
     dt_status (*linear_input_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a);
+    dt_status (*linear_gelu_input_gradient)(struct gpt_kernels *k, struct dt_stream *stream,
+                                            const struct gpt_linear_gelu_input_gradient *a);
     dt_status (*linear_weight_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a);
     dt_status (*gelu)(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count); /* exact: x * Phi(x) */
     dt_status (*gelu_gradient)(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count); /* in place */

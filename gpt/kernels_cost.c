@@ -225,6 +225,15 @@ static dt_status cost_gelu_gradient(struct gpt_kernels *k, struct dt_stream *str
     return pass(k, stream, GPT_KERNEL_GELU_GRADIENT, (double)count, 0);
 }
 
+/* The frameworks that profiles describe make it in two kernels. */
+static dt_status cost_linear_gelu_input_gradient(struct gpt_kernels *k, struct dt_stream *stream,
+                                                 const struct gpt_linear_gelu_input_gradient *a)
+{
+    struct gpt_linear_input_gradient product = {.dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out};
+    DT_TRY(cost_linear_input_gradient(k, stream, &product));
+    return cost_gelu_gradient(k, stream, a->dx, a->hidden, a->rows * a->in);
+}
+
 /* Of each head `squares` products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
  * out what the causal mask hides. */
 static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples,
@@ -362,6 +371,7 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .layer_norm_gradient = cost_layer_norm_gradient,
     .linear = cost_linear,
     .linear_input_gradient = cost_linear_input_gradient,
+    .linear_gelu_input_gradient = cost_linear_gelu_input_gradient,
     .linear_weight_gradient = cost_linear_weight_gradient,
     .gelu = cost_gelu,
     .gelu_gradient = cost_gelu_gradient,

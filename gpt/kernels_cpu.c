@@ -104,6 +104,14 @@ static dt_status cpu_linear_input_gradient(struct gpt_kernels *k, struct dt_stre
     return dt_cpu_submit(stream, "linear input gradient", run_linear, &t, sizeof t);
 }
 
+static dt_status cpu_linear_gelu_input_gradient(struct gpt_kernels *k, struct dt_stream *stream,
+                                                const struct gpt_linear_gelu_input_gradient *a)
+{
+    struct gpt_linear_input_gradient product = {.dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out};
+    DT_TRY(cpu_linear_input_gradient(k, stream, &product));
+    return gpt_cpu_gelu_gradient(k, stream, a->dx, a->hidden, a->rows * a->in);
+}
+
 struct bias_gradient {
     const struct linear_task *task;
     float *sums; /* [out] */
@@ -207,6 +215,7 @@ const struct gpt_kernel_table gpt_kernels_cpu = {
     .layer_norm_gradient = gpt_cpu_layer_norm_gradient,
     .linear = cpu_linear,
     .linear_input_gradient = cpu_linear_input_gradient,
+    .linear_gelu_input_gradient = cpu_linear_gelu_input_gradient,
     .linear_weight_gradient = cpu_linear_weight_gradient,
     .gelu = gpt_cpu_gelu,
     .gelu_gradient = gpt_cpu_gelu_gradient,

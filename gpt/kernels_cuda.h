@@ -12,8 +12,8 @@ extern "C" {
 #include "gpt/kernels.h"
 #include "lib/device_cuda.h"
 
-/* What changes from step to step, in device memory: a step that is replayed as a graph carries its arguments by value, so kernels read these
- * here. Written by begin_step alone. */
+/* What changes from step to step, in device memory: a step that is replayed as a graph carries its arguments by value, so kernels read
+ * these here. Written by begin_step alone. */
 struct gpt_cuda_step {
     uint32_t first_sample; /* added to every first_sample that a call carries */
     int32_t number;        /* Adam's step, from 1 */
@@ -71,6 +71,8 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k);
 void gpt_cuda_linear_destroy(struct gpt_kernels *k);
 dt_status gpt_cuda_linear_forward(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a);
 dt_status gpt_cuda_linear_input_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a);
+dt_status gpt_cuda_linear_gelu_input_gradient(struct gpt_kernels *k, struct dt_stream *stream,
+                                              const struct gpt_linear_gelu_input_gradient *a);
 dt_status gpt_cuda_linear_weight_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a);
 
 /* kernels_cuda_sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate adds to what is there. */

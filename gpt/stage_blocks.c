@@ -177,10 +177,18 @@ dt_status turn_mlp_down_backward(const struct turn *t)
     DT_TRY(turn_allocate(t, DT_WORKSPACE, 4 * t->d, &t->stash->dh));
     DT_TRY(t->k->gelu(t->stage->kernels, t->stream, t->stash->dh.data, up->hidden.data, t->rows * 4 * t->d));
     DT_TRY(turn_linear_gradients(t, dbranch.data, t->stash->dh.data, "weight", "bias", t->d, 4 * t->d));
-    /* gelu(hidden) is used up: its place takes its gradient */
-    DT_TRY(turn_linear_input_gradient(t, t->stash->dh.data, dbranch.data, "weight", t->d, 4 * t->d));
+    /* gelu(hidden) is used up: its place takes the gradient of hidden */
+    struct gpt_linear_gelu_input_gradient a = {
+        .dy = dbranch.data,
+        .w = turn_param(t, "weight"),
+        .hidden = up->hidden.data,
+        .dx = t->stash->dh.data,
+        .rows = t->rows,
+        .in = 4 * t->d,
+        .out = t->d,
+    };
+    DT_TRY(t->k->linear_gelu_input_gradient(t->stage->kernels, t->stream, &a));
     dt_free(t->stream, &dbranch);
-    DT_TRY(t->k->gelu_gradient(t->stage->kernels, t->stream, t->stash->dh.data, up->hidden.data, t->rows * 4 * t->d));
     dt_free(t->stream, &up->hidden);
     dt_free(t->stream, &up->framework);
     return DT_OK;

@@ -80,6 +80,30 @@ static void linear_gradient(void)
     for_every_setup(linear_gradient_body);
 }
 
+/* Back through a linear and the GELU in front of it. */
+static void linear_gelu_gradient_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < shapes_for(s); i++) {
+        struct shape z = shapes[i];
+        struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
+        struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
+        double *product = test_alloc(dx.count * sizeof *product), *dw = test_alloc(w.count * sizeof *dw);
+        double *db = test_alloc(z.out * sizeof *db);
+        struct gpt_linear_gelu_input_gradient a = {dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out};
+        CHECK_OK(s->table->linear_gelu_input_gradient(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_linear_gradient(dy.values, hidden.values, w.values, product, dw, db, z.rows, z.in, z.out);
+        ref_gelu_gradient(product, hidden.values, dx.values, dx.count);
+        CHECK_ARRAY(s, dx, "dx");
+    }
+}
+
+static void linear_gelu_gradient(void)
+{
+    for_every_setup(linear_gelu_gradient_body);
+}
+
 static void layer_norm_body(struct setup *s)
 {
     static const struct shape norms[] = {{1, 9, 0}, {7, 64, 0}, {40, 86, 0}, {19, 2064, 0}};
@@ -405,6 +429,7 @@ static void tokens(void)
 static const struct test_case cases[] = {
     {"linear", linear},
     {"linear's gradients", linear_gradient},
+    {"linear's input gradient through GELU", linear_gelu_gradient},
     {"layer norm and its gradients", layer_norm},
     {"GELU and its gradient", gelu},
     {"dropout, with the residual and alone", dropout},
