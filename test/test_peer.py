@@ -131,7 +131,7 @@ def peer_losses(case):
     for step in range(WARMUP + TIMED):
         Dropout.first_sample = step * BATCH
         samples = torch.tensor([tokens(step * BATCH + i) for i in range(BATCH)])
-        losses.append(pytorch_gpt.train_step(model, optimizer, samples[:, :-1], samples[:, 1:].contiguous()))
+        losses.append(pytorch_gpt.train_step(model, optimizer, samples[:, :-1], samples[:, 1:].contiguous()).item())
     return losses
 
 

@@ -1,13 +1,16 @@
 #!/usr/bin/python3 -s
-"""The study's GPT in PyTorch, eager, on the CPU: what dtbench's speed and numbers are held against.
+"""The study's GPT in PyTorch, on the CPU or a GPU, eager or compiled: what dtbench's speed and numbers are held against.
 
 minGPT's decoder: pre-norm blocks, q, k, v and output projections apart and with bias, exact GELU, dropout on the embedding, the attention
 weights and both residual branches, learned positions, an untied head without bias, cross-entropy, SGD without momentum.
 
-As a program it trains on random tokens and prints one JSON line: the time of each step, tokens/s, peak resident memory.
+Attention is written out, as minGPT and the study have it, or PyTorch's own fused one (--attention sdpa).
+
+As a program it trains on random tokens and prints one JSON line: the time of each step, tokens/s, peak memory.
 test/test_peer.py imports the model and gives it dtbench's own weights and tokens.
 """
 import argparse
+import contextlib
 import json
 import math
 import resource
@@ -22,13 +25,23 @@ try:
 except ImportError:
     sys.exit("pytorch_gpt: PyTorch is missing: install python3-torch (scripts/setup --with-torch)")
 
-PRESETS = {"GPTSmall": (12, 12, 768), "GPTMedium": (24, 16, 1024), "GPTLarge": (24, 16, 1536)}
+PRESETS = {
+    "GPTSmall": (12, 12, 768),
+    "GPTMedium": (24, 16, 1024),
+    "GPTLarge": (24, 16, 1536),
+    "GPTXL": (24, 24, 2064),
+    "GPT2.7B": (32, 32, 2560),
+    "GPT6.7B": (32, 32, 4096),
+}
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+FP16_LOSS_SCALING = 65536.0  # dtbench's
 
 
 class Attention(nn.Module):
-    def __init__(self, hidden, heads, block_size, dropout):
+    def __init__(self, hidden, heads, block_size, dropout, fused=False):
         super().__init__()
         self.heads = heads
+        self.fused = fused
         self.q = nn.Linear(hidden, hidden)
         self.k = nn.Linear(hidden, hidden)
         self.v = nn.Linear(hidden, hidden)
@@ -45,6 +58,10 @@ class Attention(nn.Module):
             return y.view(samples, positions, self.heads, hidden // self.heads).transpose(1, 2)
 
         q, k, v = split(self.q(x)), split(self.k(x)), split(self.v(x))
+        if self.fused:
+            dropout = self.weights_dropout.p if self.training else 0.0
+            y = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+            return self.branch_dropout(self.projection(y.transpose(1, 2).contiguous().view(samples, positions, hidden)))
         scores = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(hidden // self.heads))
         scores = scores.masked_fill(self.future[:positions, :positions], float("-inf"))
         y = self.weights_dropout(torch.softmax(scores, dim=-1)) @ v
@@ -52,10 +69,10 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, hidden, heads, block_size, dropout):
+    def __init__(self, hidden, heads, block_size, dropout, fused=False):
         super().__init__()
         self.norm1 = nn.LayerNorm(hidden)
-        self.attention = Attention(hidden, heads, block_size, dropout)
+        self.attention = Attention(hidden, heads, block_size, dropout, fused)
         self.norm2 = nn.LayerNorm(hidden)
         self.up = nn.Linear(hidden, 4 * hidden)
         self.down = nn.Linear(4 * hidden, hidden)
@@ -68,12 +85,12 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers, heads, hidden, vocab_size, block_size, dropout):
+    def __init__(self, layers, heads, hidden, vocab_size, block_size, dropout, fused=False):
         super().__init__()
         self.tokens = nn.Embedding(vocab_size, hidden)
         self.positions = nn.Parameter(torch.zeros(block_size, hidden))
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(hidden, heads, block_size, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(hidden, heads, block_size, dropout, fused) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden)
         self.head = nn.Linear(hidden, vocab_size, bias=False)
 
@@ -97,47 +114,85 @@ def initialise(model):
                 parameter.fill_(1.0)
 
 
-def train_step(model, optimizer, inputs, targets):
+def train_step(model, optimizer, inputs, targets, loss_scaling=1.0):
+    """One step; the loss stays where it was computed. With loss scaling the optimizer's learning rate is divided by it."""
     optimizer.zero_grad(set_to_none=True)
     loss = model(inputs, targets)
-    loss.backward()
+    (loss * loss_scaling if loss_scaling != 1.0 else loss).backward()
     optimizer.step()
-    return loss.item()
+    return loss.detach()
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Train the study's GPT with PyTorch on the CPU; print one JSON line.")
-    parser.add_argument("--model", choices=sorted(PRESETS), default="GPTSmall")
-    parser.add_argument("--dtype", choices=["bf16", "fp32"], default="bf16")
+def build(options):
+    """(model, optimizer, loss scaling), on the device and in the dtype of the options."""
+    layers, heads, hidden = PRESETS[options.model]
+    scaling = FP16_LOSS_SCALING if options.dtype == "fp16" else 1.0
+    # Where there is a GPU there is a PyTorch that can make parameters on it at once; Debian's cannot.
+    with torch.device("cuda") if options.device == "cuda" else contextlib.nullcontext():
+        model = GPT(layers, heads, hidden, options.vocab, options.block, options.dropout, options.attention == "sdpa")
+    model.to(DTYPES[options.dtype])
+    initialise(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01 / scaling)
+    return model, optimizer, scaling
+
+
+def wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Train the study's GPT with PyTorch; print one JSON line.")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--model", choices=list(PRESETS), default="GPTSmall")
+    parser.add_argument("--dtype", choices=list(DTYPES), default="bf16")
+    parser.add_argument("--attention", choices=["written", "sdpa"], default="written")
+    parser.add_argument("--compile", metavar="MODE", nargs="?", const="default", help="torch.compile, with this mode")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--block", type=int, default=256, help="sequence length")
     parser.add_argument("--vocab", type=int, default=50000)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="of the CPU")
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--steps", type=int, default=3)
     options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("pytorch_gpt: PyTorch sees no GPU")
+    if options.attention == "sdpa" and not hasattr(nn.functional, "scaled_dot_product_attention"):
+        sys.exit(f"pytorch_gpt: --attention sdpa needs PyTorch 2, and this is {torch.__version__}")
+    if options.compile and not hasattr(torch, "compile"):
+        sys.exit(f"pytorch_gpt: --compile needs PyTorch 2, and this is {torch.__version__}")
+    return options
 
+
+def main():
+    options = arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    layers, heads, hidden = PRESETS[options.model]
-    model = GPT(layers, heads, hidden, options.vocab, options.block, options.dropout)
-    initialise(model)
-    model.to({"bf16": torch.bfloat16, "fp32": torch.float32}[options.dtype])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    model, optimizer, scaling = build(options)
+    step_model = torch.compile(model, mode=options.compile) if options.compile else model
     startup_s = time.monotonic() - STARTED
 
     losses, step_s = [], []
     for _ in range(options.warmup + options.steps):
-        tokens = torch.randint(options.vocab, (options.batch, options.block + 1))
+        tokens = torch.randint(options.vocab, (options.batch, options.block + 1), device=options.device)
+        inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+        wait(options.device)
         start = time.monotonic()
-        losses.append(train_step(model, optimizer, tokens[:, :-1], tokens[:, 1:].contiguous()))
+        loss = train_step(step_model, optimizer, inputs, targets, scaling)
+        wait(options.device)
         step_s.append(time.monotonic() - start)
+        losses.append(loss.item())
     step_s = step_s[options.warmup :]
+    on_gpu = options.device == "cuda"
     record = {
         "peer": "pytorch",
         "version": "PyTorch " + torch.__version__,
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
         "dtype": options.dtype,
+        "attention": options.attention,
+        "compiled": options.compile,
+        "model": options.model,
         "batch": options.batch,
         "block": options.block,
         "threads": options.threads,
@@ -147,6 +202,8 @@ def main():
         "tokens_per_s": options.batch * options.block * len(step_s) / sum(step_s),
         "losses": losses,
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
+        "peak_device_reserved_bytes": torch.cuda.max_memory_reserved() if on_gpu else None,
     }
     print(json.dumps(record))
 
