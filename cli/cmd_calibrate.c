@@ -144,6 +144,7 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
     struct dt_launch launch = {
         .argv = argv,
         .world_size = run->ranks,
+        .mpirun = true,
         .input = input,
         .init_timeout_s = 120,
         .step_timeout_s = 120,

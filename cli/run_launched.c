@@ -1,5 +1,6 @@
 #include "cli/run_launched.h"
 
+#include "cli/execute.h"
 #include "cli/signals.h"
 #include "lib/json.h"
 #include "lib/launch.h"
@@ -55,13 +56,18 @@ void run_launched(const struct experiment *experiment, struct progress *progress
     struct run run = {experiment, progress, draft, report, 0};
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];
-    if (experiment_to_json(experiment, DT_JSON_COMPACT, &input) < 0) {
-        report_end(report, DT_ERR_HOST_MEMORY, dt_error_message());
+    const char *kind;
+    dt_status status = execute_device_kind(experiment, &kind);
+    if (status == DT_OK)
+        status = experiment_to_json(experiment, DT_JSON_COMPACT, &input);
+    if (status < 0) {
+        report_end(report, status, dt_error_message());
         return;
     }
     struct dt_launch launch = {
         .argv = argv,
         .world_size = experiment->world_size,
+        .mpirun = strcmp(dt_comm_backend_for(kind, experiment->world_size), "mpi") == 0,
         .input = input,
         .init_timeout_s = experiment->timeout.init_s,
         .step_timeout_s = experiment->timeout.step_s,
@@ -72,7 +78,7 @@ void run_launched(const struct experiment *experiment, struct progress *progress
     };
     snprintf(phase, sizeof phase, "starting %d rank%s", experiment->world_size, experiment->world_size > 1 ? "s" : "");
     progress_phase(progress, phase);
-    dt_status status = dt_launch_run(&launch, &outcome);
+    status = dt_launch_run(&launch, &outcome);
     snprintf(error, sizeof error, "%s", without_echo(dt_error_message()));
     if (outcome.result && report_read(report, outcome.result) < 0 && status == DT_OK) {
         status = DT_ERR_COMM;

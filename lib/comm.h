@@ -23,9 +23,9 @@ enum dt_reduction { DT_SUM, DT_AVG };
 struct dt_comm_options {
     double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: never */
     double init_timeout_s; /* the same for creation and split; 0: never */
-    /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then tells NCCL that it is on a host of its own (NCCL_HOSTID), so
-     * that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same uuid, before NCCL would
-     * fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
+    /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then tells NCCL that it is on a host of its own
+     * (NCCL_HOSTID), so that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same
+     * uuid, before NCCL would fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
     bool share_devices;
 };
 

@@ -1,5 +1,6 @@
 #include "lib/launch.h"
 
+#include "lib/launch_environment.h"
 #include "lib/launch_supervisor.h"
 
 #include <errno.h>
@@ -111,33 +112,50 @@ static void excerpt(const char *noise, char *out, size_t out_bytes)
     out[used] = 0;
 }
 
-/* The child is gone though not every rank is done: the ranks never came up, or mpirun itself was killed. */
-static void check_child(struct supervisor *s)
+/* A child is gone before its rank was done, or announced: the ranks never came up, or mpirun itself was killed. */
+static void check_child(struct supervisor *s, int number)
 {
-    if (!s->child.gone || all_done(s) || s->status != DT_OK || dt_supervisor_connected(s) > 0)
+    const struct dt_child *child = &s->children[number];
+    bool mpirun = dt_launch_uses_mpirun(s->launch);
+    if (!child->gone || s->status != DT_OK || (mpirun ? all_done(s) || dt_supervisor_connected(s) > 0 : s->by_rank[number] != NULL))
         return;
-    char text[1024], said[600];
-    excerpt(s->noise, said, sizeof said);
-    const char *who = s->launch->world_size > 1 ? "mpirun" : "the rank's process";
-    int status = s->child.wait_status;
+    for (int i = 0; i < s->peer_count; i++) /* what it said is still to be read */
+        if (s->peers[i].fd >= 0 && s->peers[i].pid == child->pid)
+            return;
+    char text[1024], who[64], said[600];
+    excerpt(child->noise, said, sizeof said);
+    snprintf(who, sizeof who, mpirun ? "mpirun" : "the process of rank %d", number);
+    const char *before = mpirun ? "before the ranks reported" : "before it reported";
+    int status = child->wait_status;
     if (WIFSIGNALED(status))
         snprintf(text, sizeof text, "%s was killed by signal %d (%s)%s%s", who, WTERMSIG(status), strsignal(WTERMSIG(status)),
                  said[0] ? ": " : "", said);
     else
-        snprintf(text, sizeof text, "%s ended with code %d before the ranks reported%s%s", who, WEXITSTATUS(status), said[0] ? ": " : "",
-                 said);
-    dt_supervisor_fail(s, DT_ERR_COMM, -1, 0, text);
+        snprintf(text, sizeof text, "%s ended with code %d %s%s%s", who, WEXITSTATUS(status), before, said[0] ? ": " : "", said);
+    dt_supervisor_fail(s, DT_ERR_COMM, mpirun ? -1 : number, 0, text);
+}
+
+/* Nobody is left to add to a failure: all are gone and what they wrote is read; or it is known how the rank that vanished ended, and the
+ * others would only wait for it. */
+static bool is_complete(const struct supervisor *s)
+{
+    bool silent = true;
+    for (int c = 0; c < s->child_count; c++)
+        silent &= s->children[c].noise_fd < 0;
+    if (s->vanished >= 0 && !dt_launch_uses_mpirun(s->launch) && s->children[s->vanished].gone)
+        return true;
+    return silent && dt_supervisor_children_gone(s) && dt_supervisor_connected(s) == 0;
 }
 
 static void supervise(struct supervisor *s)
 {
     while (!all_done(s) && (s->end_ns == 0 || dt_supervisor_now_ns() < s->end_ns)) {
-        /* A failure is complete once nobody is left to add to it. */
-        if (s->status != DT_OK && s->child.gone && s->child.noise_fd < 0 && dt_supervisor_connected(s) == 0)
+        if (s->status != DT_OK && is_complete(s))
             break;
-        dt_supervisor_handle_events(s, s->end_ns || s->child.gone ? 10 : 100);
+        dt_supervisor_handle_events(s, s->end_ns || dt_supervisor_children_gone(s) ? 10 : 100);
         check_stop(s);
-        check_child(s);
+        for (int c = 0; c < s->child_count; c++)
+            check_child(s, c);
         if (s->status == DT_OK)
             check_timeouts(s);
     }
@@ -146,21 +164,24 @@ static void supervise(struct supervisor *s)
 static void wait_for_end(struct supervisor *s, double seconds)
 {
     int64_t until = dt_supervisor_after(seconds);
-    while (dt_supervisor_now_ns() < until && (!s->child.gone || dt_supervisor_connected(s) > 0))
+    while (dt_supervisor_now_ns() < until && (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0))
         dt_supervisor_handle_events(s, 10);
 }
 
-/* Leave nobody behind: in order first, so that mpirun removes its files, then by force. */
+/* Leave nobody behind: mpirun in order first, so that it removes its files, then all by force. */
 static void end_processes(struct supervisor *s)
 {
     if (all_done(s))
         wait_for_end(s, linger_exit_s);
     dt_status status = s->status; /* what dies from here on dies of us */
     s->status = status == DT_OK ? DT_ERR_INTERRUPTED : status;
-    if (!s->child.gone || dt_supervisor_connected(s) > 0) {
-        dt_child_signal(&s->child, SIGTERM, false);
-        wait_for_end(s, 1.5);
-        dt_child_signal(&s->child, SIGKILL, true);
+    if (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0) {
+        if (dt_launch_uses_mpirun(s->launch)) {
+            dt_child_signal(&s->children[0], SIGTERM, false);
+            wait_for_end(s, 1.5);
+        }
+        for (int c = 0; c < s->child_count; c++)
+            dt_child_signal(&s->children[c], SIGKILL, true);
         for (int i = 0; i < s->peer_count; i++) {
             if (s->peers[i].fd >= 0) /* still connected, so the pid is still its own */
                 kill(s->peers[i].pid, SIGKILL);
@@ -170,22 +191,23 @@ static void end_processes(struct supervisor *s)
     s->status = status;
 }
 
-/* Now that the child is gone: the signal or code that ended the rank that vanished, and what MPI had to say when it came up. */
+/* Now that it is gone: the signal or code that ended the rank that vanished, and what it, or MPI, had to say when it came up. */
 static void explain_vanished(struct supervisor *s)
 {
     int rank = s->vanished, signal_number = 0, code = 0;
     if (rank < 0)
         return;
-    if (s->launch->world_size == 1) {
-        signal_number = s->child.gone && WIFSIGNALED(s->child.wait_status) ? WTERMSIG(s->child.wait_status) : 0;
-        code = s->child.gone && WIFEXITED(s->child.wait_status) ? WEXITSTATUS(s->child.wait_status) : 0;
-    } else if (dt_mpirun_names_rank(s->noise, &rank, &signal_number, &code) &&
+    const struct dt_child *child = &s->children[dt_launch_uses_mpirun(s->launch) ? 0 : rank];
+    if (!dt_launch_uses_mpirun(s->launch)) {
+        signal_number = child->gone && WIFSIGNALED(child->wait_status) ? WTERMSIG(child->wait_status) : 0;
+        code = child->gone && WIFEXITED(child->wait_status) ? WEXITSTATUS(child->wait_status) : 0;
+    } else if (dt_mpirun_names_rank(child->noise, &rank, &signal_number, &code) &&
                (rank < 0 || rank >= s->launch->world_size || !s->by_rank[rank])) {
         return;
     }
     const struct peer *p = s->by_rank[rank];
     char how[640] = "", said[500];
-    excerpt(s->noise, said, sizeof said);
+    excerpt(child->noise, said, sizeof said);
     if (signal_number > 0)
         snprintf(how, sizeof how, ": signal %d (%s)%s", signal_number, strsignal(signal_number),
                  signal_number == SIGKILL ? "; if nobody sent it, the machine ran out of memory" : "");
@@ -204,15 +226,30 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
     s->peer_count = s->launch->world_size + 8; /* some room for strangers */
     s->peers = calloc((size_t)s->peer_count, sizeof *s->peers);
     s->by_rank = calloc(ranks, sizeof *s->by_rank);
-    s->polls = calloc((size_t)s->peer_count + 2, sizeof *s->polls);
-    if (!s->peers || !s->by_rank || !s->polls)
+    s->child_count = dt_launch_uses_mpirun(s->launch) ? 1 : s->launch->world_size;
+    s->children = calloc((size_t)s->child_count, sizeof *s->children);
+    s->polls = calloc((size_t)(s->peer_count + 1 + s->child_count), sizeof *s->polls);
+    if (!s->peers || !s->by_rank || !s->children || !s->polls)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory to supervise %zu ranks", ranks);
     for (int i = 0; i < s->peer_count; i++)
         s->peers[i] = (struct peer){.fd = -1, .rank = -1, .reader = {.passed_fd = -1}};
+    for (int c = 0; c < s->child_count; c++)
+        s->children[c] = (struct dt_child){.noise_fd = -1, .gone = true};
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return dt_fail(DT_ERR_IO, "no random number for a socket's name: %s", strerror(errno));
     snprintf(socket_name, socket_name_bytes, "dtbench-%d-%016llx", (int)getpid(), (unsigned long long)random);
     return dt_wire_listen(socket_name, &s->listen_fd);
+}
+
+/* Each rank, or mpirun. Ranks of their own meet at a port of this machine, and one that is alone meets nobody. */
+static dt_status start_children(struct supervisor *s, const char *socket_name)
+{
+    int port = 0;
+    if (s->child_count > 1)
+        DT_TRY(dt_launch_reserve_port(&s->port_fd, &port));
+    for (int c = 0; c < s->child_count; c++)
+        DT_TRY(dt_child_start(s->launch, c, port, socket_name, &s->children[c]));
+    return DT_OK;
 }
 
 static void finish(struct supervisor *s)
@@ -224,7 +261,11 @@ static void finish(struct supervisor *s)
     }
     if (s->listen_fd >= 0)
         close(s->listen_fd);
-    dt_child_finish(&s->child);
+    if (s->port_fd >= 0)
+        close(s->port_fd);
+    for (int c = 0; s->children && c < s->child_count; c++)
+        dt_child_finish(&s->children[c]);
+    free(s->children);
     free(s->peers);
     free(s->by_rank);
     free(s->polls);
@@ -237,12 +278,14 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
     if (launch->world_size < 1 || !launch->argv || !launch->argv[0] || !launch->input)
         return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
     struct supervisor s = {
-        .launch = launch, .outcome = out, .child = {.noise_fd = -1}, .listen_fd = -1, .vanished = -1, .start_ns = dt_supervisor_now_ns()};
+        .launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_supervisor_now_ns()};
     dt_status status = prepare(&s, socket_name, sizeof socket_name);
-    if (status == DT_OK)
-        status = dt_child_start(launch, socket_name, &s.child);
     if (status == DT_OK) {
-        supervise(&s);
+        dt_status started = start_children(&s, socket_name);
+        if (started == DT_OK)
+            supervise(&s);
+        else
+            dt_supervisor_fail(&s, started, -1, 0, dt_error_message());
         end_processes(&s);
         explain_vanished(&s);
         if (s.status == DT_OK && !out->result)

@@ -1,7 +1,7 @@
 /* The supervisor: one experiment in processes of its own, so that a crash or the end of the memory is a record and not the end of a sweep.
  *
- * For one rank it starts the program directly; for more it starts mpirun, which starts the program on every rank of this machine. Each rank
- * process connects to the supervisor over a Unix-domain socket (lib/launch_rank.h), fetches the experiment, reports progress and, on rank
+ * It starts the program once for each rank, all on this machine, or mpirun, which does the same; only ranks that talk over MPI need that. Each
+ * rank process connects to the supervisor over a Unix-domain socket (lib/launch_rank.h), fetches the experiment, reports progress and, on rank
  * 0, the result. The socket is also how a death is seen, from both ends: a rank that vanishes without a last word ends the run, and
  * ranks whose supervisor vanishes end themselves. Whatever happens, when dt_launch_run returns no process is left.
  *
@@ -18,13 +18,17 @@ struct dt_launch {
      * this program. */
     const char *const *argv;
     int world_size;
+    /* More than one rank: mpirun starts them. Else dt_launch_run does, and tells each its place by the variables of torchrun (lib/world.h): RANK,
+     * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and as MASTER_ADDR and MASTER_PORT a port of 127.0.0.1 that nobody else is given meanwhile;
+     * who listens there sets SO_REUSEADDR. */
+    bool mpirun;
     const char *input; /* what dt_launch_rank_input gives to every rank */
 
     /* From the start to every rank's first progress, and from each progress to the next, `grace_s` longer than the ranks' own limits: a
      * communicator that times out knows more than the supervisor. 0: no limit. */
     double init_timeout_s, step_timeout_s, grace_s;
 
-    bool verbose; /* mpirun's own messages go to stderr as well */
+    bool verbose; /* what the processes write before they are connected, and mpirun's own messages, go to stderr as well */
 
     /* Callbacks, in the thread of dt_launch_run; each may be NULL. */
     void (*progress)(void *context, int rank, const char *text);

@@ -1,5 +1,7 @@
 #include "lib/launch_child.h"
 
+#include "lib/launch_environment.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,9 +36,6 @@ static const char *const mpirun_options[] = {
 };
 enum { MPIRUN_OPTIONS = sizeof mpirun_options / sizeof mpirun_options[0] };
 
-/* Of an outer launcher, and lies for the ranks that are started here. */
-static const char *const foreign_prefixes[] = {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "PMIX_", "PMI_"};
-
 static bool on_path(const char *program)
 {
     const char *path = getenv("PATH");
@@ -69,7 +68,7 @@ static dt_status make_arguments(const struct dt_launch *launch, const char *sock
     const char **arguments = calloc((size_t)count + MPIRUN_OPTIONS + 8, sizeof *arguments);
     if (!arguments)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' arguments");
-    if (launch->world_size > 1) {
+    if (dt_launch_uses_mpirun(launch)) {
         sprintf(size_text, "%d", launch->world_size);
         arguments[n++] = "mpirun";
         arguments[n++] = "-n";
@@ -82,25 +81,6 @@ static dt_status make_arguments(const struct dt_launch *launch, const char *sock
         arguments[n++] = launch->argv[i];
     arguments[n++] = socket_name;
     *out = (char **)arguments;
-    return DT_OK;
-}
-
-static dt_status make_environment(char ***out)
-{
-    size_t count = 0, kept = 0;
-    while (environ[count])
-        count++;
-    char **environment = calloc(count + 1, sizeof *environment);
-    if (!environment)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' environment");
-    for (size_t i = 0; i < count; i++) {
-        bool foreign = false;
-        for (size_t p = 0; p < sizeof foreign_prefixes / sizeof foreign_prefixes[0]; p++)
-            foreign |= strncmp(environ[i], foreign_prefixes[p], strlen(foreign_prefixes[p])) == 0;
-        if (!foreign)
-            environment[kept++] = environ[i];
-    }
-    *out = environment;
     return DT_OK;
 }
 
@@ -142,7 +122,7 @@ static dt_status start(const struct dt_launch *launch, char **arguments, char **
     }
     pid_t supervisor = getpid(), pid = fork();
     if (pid == 0) /* mpirun must end its ranks in order; a rank has nobody to end */
-        become(arguments, environment, supervisor, noise[1], report[1], launch->world_size > 1 ? SIGTERM : SIGKILL);
+        become(arguments, environment, supervisor, noise[1], report[1], dt_launch_uses_mpirun(launch) ? SIGTERM : SIGKILL);
     int fork_error = errno;
     close(noise[1]);
     close(report[1]);
@@ -161,24 +141,31 @@ static dt_status start(const struct dt_launch *launch, char **arguments, char **
         return dt_fail(DT_ERR_UNAVAILABLE, "cannot execute %s: %s", arguments[0], strerror(error));
     }
     fcntl(noise[0], F_SETFL, O_NONBLOCK);
-    *out = (struct dt_child){.pid = pid, .noise_fd = noise[0]};
+    out->pid = pid;
+    out->noise_fd = noise[0];
+    out->gone = false;
     return DT_OK;
 }
 
-dt_status dt_child_start(const struct dt_launch *launch, const char *socket_name, struct dt_child *out)
+bool dt_launch_uses_mpirun(const struct dt_launch *launch)
 {
-    char program[4096], size_text[16], **arguments = NULL, **environment = NULL;
-    *out = (struct dt_child){.noise_fd = -1};
-    if (launch->world_size > 1 && !on_path("mpirun"))
+    return launch->mpirun && launch->world_size > 1;
+}
+
+dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *socket_name, struct dt_child *out)
+{
+    char program[4096], size_text[16], **arguments = NULL;
+    struct dt_launch_environment environment = {.variables = NULL};
+    if (dt_launch_uses_mpirun(launch) && !on_path("mpirun"))
         return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks need mpirun, which is not on the PATH: install Debian's openmpi-bin",
                        launch->world_size);
     dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
     if (status == DT_OK)
-        status = make_environment(&environment);
+        status = dt_launch_environment_make(rank, launch->world_size, port, &environment);
     if (status == DT_OK)
-        status = start(launch, arguments, environment, out);
+        status = start(launch, arguments, environment.variables, out);
     free(arguments);
-    free(environment);
+    dt_launch_environment_finish(&environment);
     return status;
 }
 
@@ -186,6 +173,30 @@ void dt_child_check(struct dt_child *child)
 {
     if (child->pid > 0 && !child->gone)
         child->gone = waitpid(child->pid, &child->wait_status, WNOHANG) == child->pid;
+}
+
+void dt_child_read_noise(struct dt_child *child, bool echo)
+{
+    char piece[1024];
+    ssize_t got = read(child->noise_fd, piece, sizeof piece);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        close(child->noise_fd);
+        child->noise_fd = -1;
+        return;
+    }
+    if (echo)
+        fwrite(piece, 1, (size_t)got, stderr);
+    size_t room = sizeof child->noise - 1;
+    if (child->noise_bytes + (size_t)got > room) {
+        size_t drop = child->noise_bytes + (size_t)got - room;
+        memmove(child->noise, child->noise + drop, child->noise_bytes - drop);
+        child->noise_bytes -= drop;
+    }
+    memcpy(child->noise + child->noise_bytes, piece, (size_t)got);
+    child->noise_bytes += (size_t)got;
+    child->noise[child->noise_bytes] = 0;
 }
 
 void dt_child_signal(const struct dt_child *child, int signal_number, bool group)
@@ -198,7 +209,7 @@ void dt_child_finish(struct dt_child *child)
 {
     if (child->noise_fd >= 0)
         close(child->noise_fd);
-    *child = (struct dt_child){.noise_fd = -1};
+    child->noise_fd = -1;
 }
 
 bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int *out_exit_code)

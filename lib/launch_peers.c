@@ -1,4 +1,4 @@
-/* What arrives at the supervisor: connections, messages, ends, and mpirun's own words. */
+/* What arrives at the supervisor: connections, messages, ends, and its children's own words. */
 #include "lib/launch_supervisor.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long the others may take to report and end after a rank failed, and how long mpirun may take to say which signal killed a rank. */
+/* How long the others may take to report and end after a rank failed, and how long it may take to learn which signal killed a rank. */
 static const double linger_failed_s = 2.0, linger_vanished_s = 2.0;
 
 int64_t dt_supervisor_now_ns(void)
@@ -156,48 +156,36 @@ static void accept_peers(struct supervisor *s)
     }
 }
 
-static void read_noise(struct supervisor *s)
-{
-    char piece[1024];
-    ssize_t got = read(s->child.noise_fd, piece, sizeof piece);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got <= 0) {
-        close(s->child.noise_fd);
-        s->child.noise_fd = -1;
-        return;
-    }
-    if (s->launch->verbose)
-        fwrite(piece, 1, (size_t)got, stderr);
-    size_t room = sizeof s->noise - 1;
-    if (s->noise_bytes + (size_t)got > room) {
-        size_t drop = s->noise_bytes + (size_t)got - room;
-        memmove(s->noise, s->noise + drop, s->noise_bytes - drop);
-        s->noise_bytes -= drop;
-    }
-    memcpy(s->noise + s->noise_bytes, piece, (size_t)got);
-    s->noise_bytes += (size_t)got;
-    s->noise[s->noise_bytes] = 0;
-}
-
 void dt_supervisor_handle_events(struct supervisor *s, int milliseconds)
 {
     int n = s->peer_count;
     for (int i = 0; i < n; i++)
         s->polls[i] = (struct pollfd){.fd = s->peers[i].fd, .events = POLLIN};
     s->polls[n] = (struct pollfd){.fd = s->listen_fd, .events = POLLIN};
-    s->polls[n + 1] = (struct pollfd){.fd = s->child.noise_fd, .events = POLLIN};
-    if (poll(s->polls, (nfds_t)n + 2, milliseconds) > 0) {
+    for (int c = 0; c < s->child_count; c++)
+        s->polls[n + 1 + c] = (struct pollfd){.fd = s->children[c].noise_fd, .events = POLLIN};
+    if (poll(s->polls, (nfds_t)(n + 1 + s->child_count), milliseconds) > 0) {
         for (int i = 0; i < n; i++) {
             if (s->polls[i].revents)
                 read_peer(s, &s->peers[i]);
         }
         if (s->polls[n].revents)
             accept_peers(s);
-        if (s->polls[n + 1].revents)
-            read_noise(s);
+        for (int c = 0; c < s->child_count; c++) {
+            if (s->polls[n + 1 + c].revents)
+                dt_child_read_noise(&s->children[c], s->launch->verbose);
+        }
     }
-    dt_child_check(&s->child);
+    for (int c = 0; c < s->child_count; c++)
+        dt_child_check(&s->children[c]);
+}
+
+bool dt_supervisor_children_gone(const struct supervisor *s)
+{
+    bool gone = true;
+    for (int c = 0; c < s->child_count; c++)
+        gone &= s->children[c].gone;
+    return gone;
 }
 
 int dt_supervisor_connected(const struct supervisor *s)

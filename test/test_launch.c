@@ -1,13 +1,17 @@
-/* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this, only mpirun. */
+/* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this. `test_launch mpirun`
+ * has mpirun start them, and without that word the supervisor does. */
 #include "lib/launch.h"
 #include "lib/launch_rank.h"
 #include "lib/world.h"
 #include "test/check.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +39,24 @@ static void dump(void *context)
 static bool is(const char *mode, const char *name)
 {
     return strcmp(mode, name) == 0;
+}
+
+/* Where this rank is, and whether it can listen at the port that all of them were told. */
+static void tell_place(struct dt_launch_rank *rank, const struct dt_world *world)
+{
+    char address[DT_ADDRESS_BYTES], text[128] = "";
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int port = 0, yes = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_OK(dt_world_meeting_point(world, address, &port));
+    here.sin_port = htons((uint16_t)port);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    bool listens = world->rank == 0 && bind(fd, (struct sockaddr *)&here, sizeof here) == 0 && listen(fd, 1) == 0;
+    snprintf(text, sizeof text, "%d of %d, %d of %d, %.20s %d%s", world->rank, world->size, world->local_rank, world->local_size, address,
+             port, listens ? " listening" : "");
+    dt_launch_rank_progress(rank, text);
+    if (world->rank == 0)
+        dt_launch_rank_result(rank, "");
+    close(fd);
 }
 
 /* Work until told otherwise, or until it is time to fail in the way that `mode` asks for. */
@@ -85,6 +107,8 @@ static int rank_main(const char *mode, const char *socket_name)
             dt_launch_rank_progress(rank, "step");
         if (world.rank == 0)
             dt_launch_rank_result(rank, dt_launch_rank_input(rank));
+    } else if (is(mode, "place")) {
+        tell_place(rank, &world);
     } else {
         rank_loop(rank, &world, mode);
     }
@@ -95,6 +119,8 @@ static int rank_main(const char *mode, const char *socket_name)
 /* ---- the supervisor ---- */
 
 enum { MOST_RANKS = 4 };
+
+static bool with_mpirun;
 
 /* What the callbacks see and do. */
 struct watch {
@@ -132,6 +158,7 @@ static dt_status launch(const char *mode, int ranks, const char *input, struct w
     const char *const argv[] = {"/proc/self/exe", "rank", mode, NULL};
     struct dt_launch l = {.argv = argv,
                           .world_size = ranks,
+                          .mpirun = with_mpirun,
                           .input = input,
                           .init_timeout_s = 5,
                           .step_timeout_s = 2,
@@ -170,17 +197,6 @@ static void check_nobody_left(const struct watch *w)
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD, "a child is left");
 }
 
-static bool have_mpirun(void)
-{
-    return system("command -v mpirun >/dev/null 2>&1") == 0;
-}
-
-/* Ranks to try: 1 anywhere, more where there is an mpirun. */
-static int most_ranks(void)
-{
-    return have_mpirun() ? MOST_RANKS : 1;
-}
-
 static void normal_end(void)
 {
     size_t length = 1 << 20; /* more than a socket holds */
@@ -189,7 +205,7 @@ static void normal_end(void)
         return;
     memset(input, 'x', length);
     input[length] = 0;
-    for (int ranks = 1; ranks <= most_ranks(); ranks *= 2) {
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
         struct watch w = {0};
         struct dt_launch_outcome out;
         CHECK_OK(launch("normal", ranks, input, &w, &out));
@@ -206,7 +222,7 @@ static void normal_end(void)
 
 static void crash(void)
 {
-    for (int ranks = 1; ranks <= most_ranks(); ranks *= 2) {
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
         struct watch w = {0};
         struct dt_launch_outcome out;
         char want[64];
@@ -219,7 +235,7 @@ static void crash(void)
     }
     struct watch w = {0};
     struct dt_launch_outcome out;
-    CHECK(launch("exit", most_ranks() > 1 ? 2 : 1, "", &w, &out) == DT_ERR_COMM);
+    CHECK(launch("exit", 2, "", &w, &out) == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), "ended with code 7"), "%s", dt_error_message());
     check_nobody_left(&w);
     dt_launch_outcome_finish(&out);
@@ -228,7 +244,7 @@ static void crash(void)
 static void killed_at_any_moment(void)
 {
     srand((unsigned)time(NULL));
-    for (int ranks = 1; ranks <= most_ranks(); ranks *= 2) {
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
         struct watch w = {.kill_rank = rand() % ranks, .kill_after = 1 + rand() % 30};
         struct dt_launch_outcome out;
         char want[64];
@@ -236,7 +252,7 @@ static void killed_at_any_moment(void)
         CHECK(seconds() - w.killed_s < 10, "%g s after the kill", seconds() - w.killed_s);
         snprintf(want, sizeof want, "rank %d (pid %d) was killed", w.kill_rank, (int)w.pids[w.kill_rank]);
         CHECK(strstr(dt_error_message(), want), "after report %d: %s", w.kill_after, dt_error_message());
-        if (ranks == 1) /* mpirun does not always say */
+        if (!with_mpirun || ranks == 1) /* mpirun does not always say */
             CHECK(strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
         CHECK(out.failed_rank == w.kill_rank);
         check_nobody_left(&w);
@@ -263,7 +279,7 @@ static char *launch_and_read_stderr(const char *mode, int ranks, struct watch *w
 
 static void stderr_of_ranks(void)
 {
-    int ranks = most_ranks() > 1 ? 2 : 1;
+    int ranks = 2;
     struct watch w = {0};
     struct dt_launch_outcome out;
     dt_status status;
@@ -287,7 +303,7 @@ static void stderr_of_ranks(void)
 
 static void hang(void)
 {
-    int ranks = most_ranks() > 1 ? 2 : 1;
+    int ranks = 2;
     struct watch w = {0};
     struct dt_launch_outcome out;
     dt_status status;
@@ -313,7 +329,7 @@ static void hang(void)
 
 static void out_of_memory(void)
 {
-    int ranks = most_ranks() > 1 ? 2 : 1;
+    int ranks = 2;
     struct watch w = {0};
     struct dt_launch_outcome out;
     CHECK(launch("oom", ranks, "", &w, &out) == DT_ERR_OOM);
@@ -325,7 +341,7 @@ static void out_of_memory(void)
 
 static void stop(void)
 {
-    for (int ranks = 1; ranks <= (most_ranks() > 1 ? 2 : 1); ranks++) {
+    for (int ranks = 1; ranks <= 2; ranks++) {
         struct watch w = {.stop_after = 5, .stops = 1};
         struct dt_launch_outcome out;
         CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_INTERRUPTED);
@@ -344,7 +360,7 @@ static void stop(void)
 
 static void supervisor_killed(void)
 {
-    int ranks = most_ranks() > 1 ? 2 : 1, pids_pipe[2];
+    int ranks = 2, pids_pipe[2];
     CHECK(pipe(pids_pipe) == 0);
     fflush(stdout);
     pid_t supervisor = fork();
@@ -380,20 +396,23 @@ static void cannot_start(void)
     struct watch w = {0};
     struct dt_launch_outcome out;
     CHECK(launch("mute", 1, "", &w, &out) == DT_ERR_COMM);
-    CHECK(strstr(dt_error_message(), "ended with code 3 before the ranks reported"), "%s", dt_error_message());
+    CHECK(strstr(dt_error_message(), "rank 0 ended with code 3 before it reported"), "%s", dt_error_message());
+    CHECK(out.failed_rank == 0);
+    dt_launch_outcome_finish(&out);
+    CHECK(launch("mute", 2, "", &w, &out) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "ended with code 3 before"), "%s", dt_error_message());
     dt_launch_outcome_finish(&out);
 
     const char *const argv[] = {"/nonexistent/program", NULL};
-    struct dt_launch l = {.argv = argv, .world_size = 1, .input = ""};
-    CHECK(dt_launch_run(&l, &out) == DT_ERR_UNAVAILABLE);
-    CHECK(strstr(dt_error_message(), "/nonexistent/program"), "%s", dt_error_message());
-    dt_launch_outcome_finish(&out);
-    if (have_mpirun()) {
-        l.world_size = 2;
-        CHECK(dt_launch_run(&l, &out) == DT_ERR_COMM);
+    struct dt_launch l = {.argv = argv, .world_size = 1, .mpirun = with_mpirun, .input = ""};
+    for (; l.world_size <= 2; l.world_size++) {
+        CHECK(dt_launch_run(&l, &out) == (with_mpirun && l.world_size == 2 ? DT_ERR_COMM : DT_ERR_UNAVAILABLE));
         CHECK(strstr(dt_error_message(), "/nonexistent/program"), "%s", dt_error_message());
+        check_nobody_left(&w);
         dt_launch_outcome_finish(&out);
     }
+    if (!with_mpirun)
+        return;
     char *path = strdup(getenv("PATH"));
     setenv("PATH", "/nonexistent", 1);
     CHECK(launch("normal", 2, "", &w, &out) == DT_ERR_UNAVAILABLE);
@@ -401,6 +420,35 @@ static void cannot_start(void)
     dt_launch_outcome_finish(&out);
     setenv("PATH", path, 1);
     free(path);
+}
+
+static void on_place(void *context, int rank, const char *text)
+{
+    snprintf((char *)context + 64 * rank, 64, "%s", text);
+}
+
+/* What an outer launcher left in the environment is not handed on, and all ranks get the same port, at which rank 0 can listen. */
+static void places(void)
+{
+    const char *const argv[] = {"/proc/self/exe", "rank", "place", NULL};
+    char told[MOST_RANKS][64] = {{0}};
+    struct dt_launch l = {.argv = argv, .world_size = MOST_RANKS, .input = "", .progress = on_place, .context = told};
+    struct dt_launch_outcome out;
+    if (with_mpirun)
+        SKIP("mpirun has its own");
+    setenv("WORLD_SIZE", "17", 1);
+    setenv("OMPI_COMM_WORLD_RANK", "5", 1);
+    CHECK_OK(dt_launch_run(&l, &out));
+    unsetenv("WORLD_SIZE");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    int port = 0;
+    CHECK(sscanf(told[0], "0 of 4, 0 of 4, 127.0.0.1 %d listening", &port) == 1 && strstr(told[0], "listening"), "%s", told[0]);
+    for (int r = 1; r < MOST_RANKS; r++) {
+        char want[64];
+        snprintf(want, sizeof want, "%d of 4, %d of 4, 127.0.0.1 %d", r, r, port);
+        CHECK(strcmp(told[r], want) == 0, "%s, not %s", told[r], want);
+    }
+    dt_launch_outcome_finish(&out);
 }
 
 static const struct test_case cases[] = {
@@ -413,11 +461,13 @@ static const struct test_case cases[] = {
     {"stop requests", stop},
     {"nobody outlives the supervisor", supervisor_killed},
     {"what cannot start says why", cannot_start},
+    {"places and a port to meet", places},
 };
 
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "rank") == 0)
         return rank_main(argv[2], argv[3]);
+    with_mpirun = argc == 2 && strcmp(argv[1], "mpirun") == 0;
     return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
 }
