@@ -18,7 +18,7 @@
 struct gpt_dropout {
     uint64_t seed;
     uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */
-    uint32_t first_sample; /* global number of the first of the call's samples */
+    uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (begin_step) */
     float probability;
 };
 
@@ -140,7 +140,8 @@ struct gpt_loss {
     bool sum;
 };
 
-/* params -= learning_rate * gradient_scale * grads */
+/* params -= learning_rate * gradient_scale * grads. In this and in Adam's an element whose gradient is not finite is left out: its
+ * parameter, moments and master stay as they are, and the step counts it (step_overflows). */
 struct gpt_sgd {
     void *params;
     const void *grads;
@@ -148,14 +149,13 @@ struct gpt_sgd {
     float learning_rate, gradient_scale;
 };
 
-/* Adam (Kingma and Ba, ICLR 2015, algorithm 1) on fp32 master weights; params gets their rounded copy. step counts from 1. moments and
- * master [count] fp32. At step 1 the master is taken from params and the moments from zero, whatever the three arrays hold. */
+/* Adam (Kingma and Ba, ICLR 2015, algorithm 1) on fp32 master weights; params gets their rounded copy. moments and master [count] fp32. At
+ * step 1 (begin_step) the master is taken from params and the moments from zero, whatever the three arrays hold. */
 struct gpt_adam {
     void *params;
     const void *grads;
     float *first_moment, *second_moment, *master;
     size_t count;
-    int step;
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
 };
 
@@ -165,6 +165,13 @@ struct gpt_kernel_table {
     const char *name; /* "cpu", "cost" */
     dt_status (*create)(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
+
+    /* What changes from step to step, so that all other calls can be the same in each: from here on `first_sample` is added to every
+     * first_sample that a call carries, Adam is at its step `number`, from 1 (both as after create: 0 and 1), and no overflow is counted.
+     * Queues on `stream`, which the step's other streams wait for; none of an earlier step's host kernels may be left in a queue. */
+    dt_status (*begin_step)(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number);
+    /* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */
+    dt_status (*step_overflows)(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to);
 
     dt_status (*init_normal)(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed, uint32_t tensor_id,
                              uint64_t first_element, float standard_deviation); /* elements first_element.. of the tensor */

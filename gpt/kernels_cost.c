@@ -112,6 +112,17 @@ static int parts_of(const struct gpt_kernels *k, size_t out, size_t in)
 
 /* ---- the kernels ---- */
 
+static dt_status cost_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
+{
+    return DT_OK;
+}
+
+static dt_status cost_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
+{
+    *to = 0;
+    return DT_OK;
+}
+
 static dt_status cost_init_normal(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed,
                                   uint32_t tensor_id, uint64_t first_element, float standard_deviation)
 {
@@ -362,6 +373,8 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .name = "cost",
     .create = cost_create,
     .destroy = cost_destroy,
+    .begin_step = cost_begin_step,
+    .step_overflows = cost_step_overflows,
     .init_normal = cost_init_normal,
     .fill = cost_fill,
     .tokens = cost_tokens,

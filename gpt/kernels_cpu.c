@@ -31,6 +31,7 @@ dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_mode
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
     k->model = *model;
     k->threads = dt_cpu_threads(device);
+    k->step = 1;
     k->simd = gpt_simd_for(isa, model->dtype);
     k->simd_fp32 = gpt_simd_for(isa, DT_FP32);
     pthread_mutex_init(&k->mutex, NULL);
@@ -55,6 +56,13 @@ size_t gpt_cpu_element_bytes(const struct gpt_kernels *k)
     return dt_dtype_bytes(k->model.dtype);
 }
 
+struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt_dropout *dropout)
+{
+    struct gpt_dropout queued = *dropout;
+    queued.first_sample += k->first_sample;
+    return queued;
+}
+
 struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row)
 {
     size_t T = (size_t)k->model.block_size;
@@ -66,6 +74,37 @@ struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const st
         .threshold = dt_dropout_threshold(dropout->probability),
         .scale = dt_dropout_scale(dropout->probability),
     };
+}
+
+/* ---- steps ---- */
+
+struct step_task {
+    struct gpt_kernels *k;
+    uint64_t *to; /* or NULL: a new step begins */
+};
+
+static dt_status run_step(void *arguments)
+{
+    const struct step_task *t = arguments;
+    if (t->to)
+        *t->to = __atomic_load_n(&t->k->overflows, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n(&t->k->overflows, 0, __ATOMIC_RELAXED);
+    return DT_OK;
+}
+
+static dt_status cpu_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
+{
+    struct step_task t = {.k = k};
+    k->first_sample = first_sample;
+    k->step = number;
+    return dt_cpu_submit(stream, "begin step", run_step, &t, sizeof t);
+}
+
+static dt_status cpu_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
+{
+    struct step_task t = {k, to};
+    return dt_cpu_submit(stream, "step's overflows", run_step, &t, sizeof t);
 }
 
 /* ---- linear ---- */
@@ -179,6 +218,7 @@ static dt_status run_attention(void *arguments)
 static dt_status cpu_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a)
 {
     struct attention_task t = {k, *a};
+    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
     return dt_cpu_submit(stream, "attention", run_attention, &t, sizeof t);
 }
 
@@ -199,6 +239,7 @@ static dt_status run_attention_gradient(void *arguments)
 static dt_status cpu_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a)
 {
     struct attention_gradient_task t = {k, *a};
+    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
     return dt_cpu_submit(stream, "attention gradient", run_attention_gradient, &t, sizeof t);
 }
 
@@ -206,6 +247,8 @@ const struct gpt_kernel_table gpt_kernels_cpu = {
     .name = "cpu",
     .create = cpu_create,
     .destroy = cpu_destroy,
+    .begin_step = cpu_begin_step,
+    .step_overflows = cpu_step_overflows,
     .init_normal = gpt_cpu_init_normal,
     .fill = gpt_cpu_fill,
     .tokens = gpt_cpu_tokens,

@@ -10,6 +10,10 @@ struct gpt_kernels {
     struct gpt_model model;
     int threads;
     const struct gpt_simd *simd, *simd_fp32; /* loops for the model's dtype, and for sums kept in fp32 */
+    /* The step that calls are queued for: they take these with them. */
+    uint32_t first_sample;
+    int step;
+    uint64_t overflows; /* of the step that runs; counted up atomically, as updates may run on two streams */
     /* Products and attention keep scratch memory: one at a time, whatever streams they are queued on. */
     pthread_mutex_t mutex;
     struct gpt_cpu_linear *linear;
@@ -43,7 +47,10 @@ dt_status gpt_cpu_loss(struct gpt_kernels *k, struct dt_stream *stream, const st
 dt_status gpt_cpu_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a);
 dt_status gpt_cpu_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a);
 
-/* Row `row` of a call's M rows in the dropout's masks. */
+/* The dropout with its samples' global numbers: for queueing. */
+struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt_dropout *dropout);
+
+/* Row `row` of a call's M rows in the masks of a dropout as it was queued. */
 struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row);
 
 /* Bytes of one element. */

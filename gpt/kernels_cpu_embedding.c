@@ -39,6 +39,7 @@ static dt_status run_embedding(void *arguments)
 dt_status gpt_cpu_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
 {
     struct embedding_task t = {k, *a};
+    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
     return dt_cpu_submit(stream, "embedding", run_embedding, &t, sizeof t);
 }
 
@@ -134,5 +135,6 @@ static dt_status run_embedding_gradient(void *arguments)
 dt_status gpt_cpu_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
 {
     struct embedding_gradient_task t = {.k = k, .a = *a};
+    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
     return dt_cpu_submit(stream, "embedding gradient", run_embedding_gradient, &t, sizeof t);
 }

@@ -63,11 +63,17 @@ static void gelu_gradient_part(void *argument, int thread, int threads)
     t->k->simd->gelu_gradient(p.to, p.from, p.count);
 }
 
+static void count_overflows(struct gpt_kernels *k, size_t left_out)
+{
+    if (left_out)
+        __atomic_fetch_add(&k->overflows, left_out, __ATOMIC_RELAXED);
+}
+
 static void sgd_part(void *argument, int thread, int threads)
 {
     const struct flat_task *t = argument;
     struct piece p = piece_of(t, thread, threads);
-    t->k->simd->sgd(p.to, p.from, p.count, t->value);
+    count_overflows(t->k, t->k->simd->sgd(p.to, p.from, p.count, t->value));
 }
 
 static dt_status run_flat(struct flat_task *t, gpt_cpu_part part)
@@ -145,8 +151,9 @@ static void adam_part(void *argument, int thread, int threads)
     const struct gpt_adam *a = &t->a;
     struct gpt_cpu_share share = gpt_cpu_share(a->count, GRANULE, thread, threads);
     size_t offset_bytes = share.first * gpt_cpu_element_bytes(t->k);
-    t->k->simd->adam((char *)a->params + offset_bytes, (const char *)a->grads + offset_bytes, a->first_moment + share.first,
-                     a->second_moment + share.first, a->master + share.first, share.end - share.first, &t->step);
+    count_overflows(t->k,
+                    t->k->simd->adam((char *)a->params + offset_bytes, (const char *)a->grads + offset_bytes, a->first_moment + share.first,
+                                     a->second_moment + share.first, a->master + share.first, share.end - share.first, &t->step));
 }
 
 static dt_status run_adam(void *arguments)
@@ -161,14 +168,14 @@ dt_status gpt_cpu_adam(struct gpt_kernels *k, struct dt_stream *stream, const st
     struct adam_task t = {
         .k = k,
         .a = *a,
-        .step = {.first = a->step == 1,
+        .step = {.first = k->step == 1,
                  .learning_rate = a->learning_rate,
                  .beta1 = a->beta1,
                  .beta2 = a->beta2,
                  .epsilon = a->epsilon,
                  .gradient_scale = a->gradient_scale,
-                 .correction1 = (float)(1 / (1 - pow(a->beta1, a->step))),
-                 .correction2 = (float)(1 / (1 - pow(a->beta2, a->step)))},
+                 .correction1 = (float)(1 / (1 - pow(a->beta1, k->step))),
+                 .correction2 = (float)(1 / (1 - pow(a->beta2, k->step)))},
     };
     return dt_cpu_submit(stream, "adam", run_adam, &t, sizeof t);
 }
@@ -232,6 +239,6 @@ static dt_status run_tokens(void *arguments)
 dt_status gpt_cpu_tokens(struct gpt_kernels *k, struct dt_stream *stream, int32_t *inputs, int32_t *targets, size_t samples, uint64_t seed,
                          uint32_t first_sample)
 {
-    struct tokens_task t = {k, inputs, targets, samples, seed, first_sample};
+    struct tokens_task t = {k, inputs, targets, samples, seed, k->first_sample + first_sample};
     return dt_cpu_submit(stream, "tokens", run_tokens, &t, sizeof t);
 }

@@ -137,13 +137,13 @@ static dt_status run_dropout(void *arguments)
 
 dt_status gpt_cpu_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
 {
-    struct dropout_task t = {k, a->out, a->residual, a->branch, a->samples, a->dropout};
+    struct dropout_task t = {k, a->out, a->residual, a->branch, a->samples, gpt_cpu_dropout(k, &a->dropout)};
     return dt_cpu_submit(stream, "dropout and residual", run_dropout, &t, sizeof t);
 }
 
 dt_status gpt_cpu_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
 {
-    struct dropout_task t = {k, a->dbranch, NULL, a->dout, a->samples, a->dropout};
+    struct dropout_task t = {k, a->dbranch, NULL, a->dout, a->samples, gpt_cpu_dropout(k, &a->dropout)};
     return dt_cpu_submit(stream, "dropout gradient", run_dropout, &t, sizeof t);
 }
 

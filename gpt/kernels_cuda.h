@@ -24,7 +24,7 @@ struct gpt_kernels {
     struct gpt_model model;
     struct dt_device *device;
     int multiprocessors;
-    struct gpt_cuda_step *step;     /* device memory */
+    struct gpt_cuda_step *step;     /* device memory; create zeroes it and makes number 1, in both */
     struct gpt_cuda_step host_step; /* the same for kernels on the host */
     void *scratch;                  /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
     size_t scratch_bytes;
@@ -55,7 +55,8 @@ dt_status gpt_cuda_embedding_gradient(struct gpt_kernels *k, struct dt_stream *s
 dt_status gpt_cuda_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a);
 
 /* kernels_cuda_optimizer.cu: on the device; kernels_cuda_host.c: on the host's processor, in the stream's order */
-dt_status gpt_cuda_set_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number);
+dt_status gpt_cuda_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number);
+dt_status gpt_cuda_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to);
 dt_status gpt_cuda_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);
 dt_status gpt_cuda_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
 dt_status gpt_cuda_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);

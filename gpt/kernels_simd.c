@@ -63,30 +63,56 @@ static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)
     }
 }
 
-static void sgd(void *params, const void *grads, size_t count, float rate)
+/* -1 where a number is finite, in its lane. */
+V_INLINE vint is_finite(vfloat x)
 {
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(params, i, count, load(params, i, count) - load(grads, i, count) * rate);
+    return ((vint)x & 0x7F800000) != 0x7F800000;
 }
 
-static void adam(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
-                 const struct gpt_adam_step *step)
+/* Of `whole` lanes those that `sums`, sums of is_finite()'s results, do not count. Lanes past an array's end have been zero. */
+V_INLINE size_t left_out(vint sums, size_t whole)
+{
+    for (size_t lane = 0; lane < V_LANES; lane++)
+        whole -= (size_t)-sums[lane];
+    return whole;
+}
+
+static size_t sgd(void *params, const void *grads, size_t count, float rate)
+{
+    vint counted = {0};
+    size_t i = 0;
+    for (; i < count; i += V_LANES) {
+        vfloat g = load(grads, i, count);
+        vint taken = is_finite(g);
+        counted += taken;
+        store(params, i, count, load(params, i, count) - (vfloat)((vint)g & taken) * rate);
+    }
+    return left_out(counted, i);
+}
+
+static size_t adam(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
+                   const struct gpt_adam_step *step)
 {
     struct gpt_adam_step s = *step;
-    for (size_t i = 0; i < count; i += V_LANES) {
+    vint counted = {0};
+    size_t i = 0;
+    for (; i < count; i += V_LANES) {
         size_t left = count - i;
-        vfloat g = load(grads, i, count) * s.gradient_scale;
+        vfloat gradient = load(grads, i, count), g = gradient * s.gradient_scale;
+        vint taken = is_finite(gradient);
+        counted += taken;
         vfloat m = s.first ? (vfloat){0} : v_load(DT_FP32, first_moment, i, left);
         vfloat v = s.first ? (vfloat){0} : v_load(DT_FP32, second_moment, i, left);
         vfloat p = s.first ? load(params, i, count) : v_load(DT_FP32, master, i, left);
-        m = m + (g - m) * (1 - s.beta1);
-        v = v + (g * g - v) * (1 - s.beta2);
-        p = p - m * (s.learning_rate * s.correction1) / (v_sqrt(v * s.correction2) + s.epsilon);
+        m = v_select(taken, m + (g - m) * (1 - s.beta1), m);
+        v = v_select(taken, v + (g * g - v) * (1 - s.beta2), v);
+        p = v_select(taken, p - m * (s.learning_rate * s.correction1) / (v_sqrt(v * s.correction2) + s.epsilon), p);
         v_store(DT_FP32, first_moment, i, left, m);
         v_store(DT_FP32, second_moment, i, left, v);
         v_store(DT_FP32, master, i, left, p);
         store(params, i, count, p);
     }
+    return left_out(counted, i);
 }
 
 /* Four words of each block become its four elements. In between, the blocks' first half has the even lanes of a vector. */

@@ -33,9 +33,10 @@ struct gpt_simd {
     void (*add)(void *to, const void *from, size_t count);
     void (*gelu)(void *y, const void *x, size_t count);
     void (*gelu_gradient)(void *dy_to_dx, const void *x, size_t count);
-    void (*sgd)(void *params, const void *grads, size_t count, float rate);
-    void (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
-                 const struct gpt_adam_step *step);
+    /* These return how many elements they have left out for a gradient that is not finite. */
+    size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
+    size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
+                   const struct gpt_adam_step *step);
     void (*normal)(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation);
 
     /* One row of d columns. */

@@ -229,7 +229,7 @@ static dt_status run_update(struct gpt_probe *p)
     float *state[3];
     for (int i = 0; i < 3; i++)
         state[i] = take(&p->outputs, count * sizeof(float));
-    struct gpt_adam a = {params, grads, state[0], state[1], state[2], (size_t)count, 2, 1e-6f, 0.9f, 0.999f, 1e-8f, 1};
+    struct gpt_adam a = {params, grads, state[0], state[1], state[2], (size_t)count, 1e-6f, 0.9f, 0.999f, 1e-8f, 1};
     return p->table->adam(p->kernels, p->stream, &a);
 }
 
@@ -329,6 +329,7 @@ dt_status gpt_probe_set(struct gpt_probe *p, const struct gpt_measured *what)
     p->kernels = NULL;
     p->model = model_for(what);
     DT_TRY(p->table->create(p->device, &p->model, &p->kernels));
+    DT_TRY(p->table->begin_step(p->kernels, p->stream, 0, 2)); /* the first one does not read Adam's state */
     if (refill)
         DT_TRY(fill(p));
     DT_TRY(place_tokens(p));

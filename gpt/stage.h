@@ -36,7 +36,7 @@ struct gpt_stage {
 /* What forward keeps for backward of one micro-batch, and what travels between stages. */
 struct gpt_stash {
     size_t samples;
-    uint32_t first_sample;            /* global number */
+    uint32_t first_sample;            /* from the step's first one (begin_step) */
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
     struct dt_buffer x;  /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
     struct dt_buffer dx; /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
@@ -61,7 +61,7 @@ dt_status gpt_init_params(const struct gpt_stage *stage, const struct gpt_group 
 dt_status gpt_stash_create(const struct gpt_stage *stage, struct gpt_stash *out);
 void gpt_stash_destroy(const struct gpt_stage *stage, struct gpt_stash *stash, struct dt_stream *stream); /* frees what is left in it */
 
-/* Begin a micro-batch of `samples` samples from global number `first_sample`: draws tokens where this stage needs them. */
+/* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws tokens where this stage needs them. */
 dt_status gpt_stash_begin(const struct gpt_stage *stage, struct gpt_stash *stash, size_t samples, uint32_t first_sample,
                           struct dt_stream *stream);
 

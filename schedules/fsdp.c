@@ -179,7 +179,7 @@ static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, co
     const struct dp_setup *s = &dp->setup;
     const void *share = (const char *)f->grads.whole.data + dp_bytes(s, f->grads.shard.first_elem);
     DT_TRY(offload_gradients(&f->home, s, f->reduced, share, &f->grads.whole));
-    return moment->last_micro_batch ? offload_update(&f->home, s, f->optimizer, f->params.data, 0, moment->step) : DT_OK;
+    return moment->last_micro_batch ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
 }
 
 /* Some frameworks bring a unit's gradients into one piece only now. */
@@ -215,10 +215,10 @@ dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group,
     return s->offload ? fsdp_offload(dp, f, moment) : DT_OK;
 }
 
-static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f, int step)
+static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
 {
     DT_TRY(timeline_wait(s->timeline, f->reduced));
-    DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, 0, f->grads.shard.share_elems, step, s->compute));
+    DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, 0, f->grads.shard.share_elems, s->compute));
     /* the next step's gathers read what has just been written */
     DT_TRY(dt_event_record(f->computed, s->compute));
     return dt_stream_wait(s->network, f->computed);
@@ -230,7 +230,7 @@ dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment
     DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
         struct fsdp_group *f = &fsdp_of(dp)->groups[g];
-        DT_TRY(s->offload ? offload_await(&f->home, s) : fsdp_update(s, f, moment->step));
+        DT_TRY(s->offload ? offload_await(&f->home, s) : fsdp_update(s, f));
     }
     return DT_OK;
 }

@@ -114,12 +114,12 @@ static dt_status none_before_backward(struct data_parallel *dp, struct gpt_group
     return DT_OK;
 }
 
-static dt_status none_update(struct none *none, const struct gpt_group *group, int step)
+static dt_status none_update(struct none *none, const struct gpt_group *group)
 {
     const struct dp_setup *s = &none->base.setup;
     size_t first = none->replica.offset_elems[group->index];
     DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
-    DT_TRY(replica_update(&none->replica, s, first, group->param_elems, first, group->grads, step));
+    DT_TRY(replica_update(&none->replica, s, first, group->param_elems, first, group->grads));
     dt_free(s->compute, &none->groups[group->index].grads);
     return timeline_enter(s->timeline, TIMELINE_BACKWARD);
 }
@@ -133,7 +133,7 @@ static dt_status none_offload(struct none *none, const struct gpt_group *group, 
     DT_TRY(offload_gradients(&n->home, s, n->computed, group->grads, &n->grads));
     if (!moment->last_micro_batch)
         return DT_OK;
-    return offload_update(&n->home, s, none->replica.optimizer, replica_params(&none->replica, s, first), first, moment->step);
+    return offload_update(&n->home, s, none->replica.optimizer, replica_params(&none->replica, s, first), first);
 }
 
 static dt_status none_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
@@ -142,7 +142,7 @@ static dt_status none_after_backward(struct data_parallel *dp, struct gpt_group 
     residency_after(&none->residency, dp, group, moment);
     if (dp->setup.offload)
         return none_offload(none, group, moment);
-    return moment->last_micro_batch ? none_update(none, group, moment->step) : DT_OK;
+    return moment->last_micro_batch ? none_update(none, group) : DT_OK;
 }
 
 /* Every group has been updated, or its update is queued. */

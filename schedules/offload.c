@@ -123,10 +123,10 @@ dt_status offload_gradients(struct offload_home *home, const struct dp_setup *se
 }
 
 dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params,
-                         size_t state_first, int step)
+                         size_t state_first)
 {
     home->has_sum = false;
-    DT_TRY(optimizer_apply(optimizer, params, home->grads.data, state_first, home->elems, step, setup->offload->update));
+    DT_TRY(optimizer_apply(optimizer, params, home->grads.data, state_first, home->elems, setup->offload->update));
     return dt_event_record(home->current, setup->offload->update);
 }
 

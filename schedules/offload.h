@@ -50,7 +50,7 @@ dt_status offload_gradients(struct offload_home *home, const struct dp_setup *se
 
 /* Update params [elems], in host memory, with the home's gradients; their optimizer state begins at its element `state_first`. */
 dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params,
-                         size_t state_first, int step);
+                         size_t state_first);
 
 /* compute goes on once the home's parameters are the step's result: what is waited for is the update, no communication. */
 dt_status offload_await(const struct offload_home *home, const struct dp_setup *setup);

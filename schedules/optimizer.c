@@ -44,7 +44,7 @@ void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream)
     free(optimizer);
 }
 
-dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count, int step,
+dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
                           struct dt_stream *stream)
 {
     const struct experiment *e = optimizer->experiment;
@@ -65,7 +65,6 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
         .second_moment = (float *)optimizer->second_moment.data + first,
         .master = (float *)optimizer->master.data + first,
         .count = count,
-        .step = step,
         .learning_rate = learning_rate,
         .beta1 = (float)e->optimizer.beta1,
         .beta2 = (float)e->optimizer.beta2,

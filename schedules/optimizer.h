@@ -15,9 +15,9 @@ dt_status optimizer_create(const struct experiment *experiment, const struct gpt
                            struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */
 
-/* Update parameters [first, first + count) of the run; params and grads point to element `first` already. step counts from 1. Gradients
+/* Update parameters [first, first + count) of the run; params and grads point to element `first` already. Gradients
  * are divided by the experiment's loss scaling and by summed_ranks. Queues on `stream`. */
-dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count, int step,
+dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
                           struct dt_stream *stream);
 
 #endif

@@ -313,7 +313,7 @@ static dt_status backward(struct pipeline *p, struct pass *pass)
 /* ---- a step ---- */
 
 /* Each round runs the whole order: the pipeline drains between them, and gradients accumulate. */
-dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
+dt_status pipeline_step(struct pipeline *p, int step)
 {
     const struct pipeline_setup *s = &p->setup;
     int micro_batches = s->rounds * s->chunks, forwards_done = 0, backwards_done = 0;
@@ -332,7 +332,7 @@ dt_status pipeline_step(struct pipeline *p, int step, uint32_t first_sample)
         moment.reduce = moment.last_micro_batch || (s->reduce_each_round && *done % s->chunks == 0);
         struct pass pass = {
             .chunk = action->micro_batch,
-            .first_sample = first_sample + (uint32_t)(number * even + (number < larger ? number : larger)),
+            .first_sample = (uint32_t)(number * even + (number < larger ? number : larger)),
             .samples = even + (number < larger),
             .next = i + 1 < s->rounds * p->order.count ? &p->order.actions[(i + 1) % p->order.count] : NULL,
             .moment = moment,

@@ -35,9 +35,10 @@ struct pipeline;
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out);
 void pipeline_destroy(struct pipeline *pipeline); /* streams must be synchronized; takes NULL */
 
-/* Queue one whole step on the streams. `step` counts from 1 over the run; `first_sample` is the global number of the replica's first
- * sample in it. After pipeline_synchronize, the stage's loss buffer holds this replica's mean loss on its last stage. */
-dt_status pipeline_step(struct pipeline *pipeline, int step, uint32_t first_sample);
+/* Queue one whole step on the streams. `step` counts from 1 over the run; samples are numbered from the replica's first one in it, which
+ * the kernels have been told (begin_step). After pipeline_synchronize, the stage's loss buffer holds this replica's mean loss on its last
+ * stage. */
+dt_status pipeline_step(struct pipeline *pipeline, int step);
 
 /* Wait for everything that is queued on the compute and neighbour streams; the first failure wins. */
 dt_status pipeline_synchronize(struct pipeline *pipeline);

@@ -71,9 +71,9 @@ void replica_finish(struct replica *replica, const struct dp_setup *setup)
 }
 
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
-                         const void *grads, int step)
+                         const void *grads)
 {
-    return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, state_first, count, step, setup->compute);
+    return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, state_first, count, setup->compute);
 }
 
 dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,

@@ -37,7 +37,7 @@ void *replica_grads(const struct replica *replica, const struct dp_setup *setup,
 
 /* Update parameters [first, first + count) with grads [count]; their optimizer state begins at its element `state_first`. */
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
-                         const void *grads, int step);
+                         const void *grads);
 
 /* With offload: copy group `g` to the device, behind what its home waits for. A residency's fetch. */
 dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,

@@ -269,7 +269,7 @@ static dt_status offload_bucket(struct replicated *r, struct bucket *bucket, con
     if (!moment->last_micro_batch || bucket->own_elems == 0)
         return DT_OK;
     return offload_update(&bucket->home, s, r->replica.optimizer, replica_params(&r->replica, s, bucket->own_first_elem),
-                          bucket->own_state_elem, moment->step);
+                          bucket->own_state_elem);
 }
 
 /* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on. */
@@ -291,11 +291,11 @@ dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *
     return dp->setup.offload ? offload_bucket(r, bucket, moment) : DT_OK;
 }
 
-static dt_status update(struct replicated *r, struct bucket *bucket, int step)
+static dt_status update(struct replicated *r, struct bucket *bucket)
 {
     const struct dp_setup *s = &r->base.setup;
     DT_TRY(timeline_wait(s->timeline, bucket->reduced));
-    return replica_update(&r->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads, step);
+    return replica_update(&r->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads);
 }
 
 dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *moment)
@@ -307,7 +307,7 @@ dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *
     for (int i = 0; i < r->bucket_count; i++) {
         struct bucket *bucket = &r->buckets[i];
         if (!s->offload) /* otherwise its update is queued */
-            DT_TRY(update(r, bucket, moment->step));
+            DT_TRY(update(r, bucket));
         if (r->scheme->publish)
             DT_TRY(replicated_publish(r, bucket, r->scheme->publish));
     }

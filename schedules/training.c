@@ -175,7 +175,8 @@ dt_status training_step(struct training *t, int step)
     const struct experiment *e = t->experiment;
     uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
     uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
-    DT_TRY(pipeline_step(t->pipeline, step + 1, (uint32_t)first_sample));
+    DT_TRY(t->table->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
+    DT_TRY(pipeline_step(t->pipeline, step + 1));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
