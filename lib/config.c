@@ -118,11 +118,11 @@ static dt_status read_member(const struct dt_table *table, const char *prefix, c
     char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES];
     const char *key = member->string;
     dt_config_join(prefix, key, path);
-    snprintf(inner, sizeof inner, "%s%s%s", label, *prefix ? "." : ": ", key);
+    snprintf(inner, sizeof inner, "%s%s%s", label, *prefix ? "." : ": ", *key ? key : "\"\"");
     dt_config_clean(inner);
     if (strchr(key, '.') && (dt_config_find(table, path) >= 0 || dt_config_is_object(table, path)))
         return dt_fail(DT_ERR_INVALID, "%s: a path of two keys; write an object inside an object", inner);
-    if (strchr(key, '.') || (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path)))
+    if (!*key || strchr(key, '.') || (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path)))
         return dt_config_fail_unknown(table, prefix, key, inner);
     return dt_config_read_at(table, path, member, inner, target, given);
 }

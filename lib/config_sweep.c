@@ -13,9 +13,9 @@ static dt_status collect_axes(const struct dt_table *table, const struct cJSON *
     for (const struct cJSON *child = node->child; child; child = child->next) {
         char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES], quote[64];
         dt_config_join(prefix, child->string, path);
-        snprintf(inner, sizeof inner, "%s.%s", label, child->string);
+        snprintf(inner, sizeof inner, "%s.%s", label, *child->string ? child->string : "\"\"");
         dt_config_clean(inner);
-        if (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path))
+        if (!*child->string || (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path)))
             return dt_config_fail_unknown(table, prefix, child->string, inner);
         if (cJSON_IsObject(child) && dt_config_is_object(table, path)) {
             DT_TRY(collect_axes(table, child, path, inner, sweep));
