@@ -74,7 +74,8 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     }
     note_device(e, out);
     note_memory(e, out);
-    if (system && !simulated_system_fits(system, out->usage.device.peak_total_bytes))
+    bool within_limit = e->memory_limit_bytes == 0 || out->usage.device.peak_total_bytes <= e->memory_limit_bytes; /* else it was said */
+    if (system && within_limit && !simulated_system_fits(system, out->usage.device.peak_total_bytes))
         note(out, "will run out of memory on the cluster's GPUs");
     return DT_OK;
 }
