@@ -123,6 +123,9 @@ static dt_status write_file(const struct record_set *set, const int *chosen, int
     }
     if (exists && !force)
         return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);
+    if (exists && set->newer > 0) /* it may be theirs */
+        return dt_fail(DT_ERR_IO, "%s is not replaced: %d record%s of a newer dtbench would be lost", path, set->newer,
+                       set->newer > 1 ? "s" : "");
     char *temporary = malloc(strlen(path) + sizeof ".XXXXXX");
     if (!temporary)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");

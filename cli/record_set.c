@@ -66,6 +66,22 @@ static bool is_record(const cJSON *json)
     return cJSON_IsObject(at(json, "config")) && *text_at(json, "config_hash") && *text_at(json, "status");
 }
 
+/* Written by a later version, whose records may mean something else. */
+static bool is_newer(const cJSON *json)
+{
+    return number_at(json, "schema_version") > DT_RECORD_SCHEMA_VERSION;
+}
+
+/* A line for each kind of line that is left out. */
+static void tell_left_out(const char *command, const char *file, int torn, int newer, double version)
+{
+    if (torn > 0)
+        fprintf(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record\n", command, file, torn, torn > 1 ? "s" : "");
+    if (newer > 0)
+        fprintf(stderr, "dtbench %s: %s: %d record%s left out: schema_version %.17g, and this dtbench knows up to %d: use a newer one\n",
+                command, file, newer, newer > 1 ? "s" : "", version, DT_RECORD_SCHEMA_VERSION);
+}
+
 static dt_status read_record(cJSON *json, const char *file, struct record_facts *r)
 {
     const cJSON *metrics = at(json, "metrics"), *step = at(metrics, "step_s"), *sweep = at(json, "sweep");
@@ -110,7 +126,8 @@ static dt_status read_file(struct record_set *set, const char *command, const ch
         free(name);
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", path);
     }
-    int torn = 0;
+    int torn = 0, newer = 0;
+    double version = 0;
     dt_status status = access(opened, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     if (status == DT_OK)
         status = dt_records_read(opened, &set->files[set->file_count], &torn);
@@ -126,13 +143,17 @@ static dt_status read_file(struct record_set *set, const char *command, const ch
     set->records = grown;
     cJSON_ArrayForEach(json, records)
     {
-        if (!is_record(json))
+        if (is_newer(json)) {
+            newer++;
+            version = fmax(version, number_at(json, "schema_version"));
+        } else if (!is_record(json)) {
             torn++;
-        else
+        } else {
             DT_TRY(read_record(json, name, &set->records[set->count++]));
+        }
     }
-    if (torn > 0)
-        fprintf(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record\n", command, name, torn, torn > 1 ? "s" : "");
+    set->newer += newer;
+    tell_left_out(command, name, torn, newer, version);
     return DT_OK;
 }
 

@@ -28,11 +28,12 @@ struct record_set {
     struct cJSON **files; /* [file_count] */
     char **names;         /* [file_count] */
     int file_count;
+    int newer; /* records left out, because only a later version of dtbench understands them */
 };
 
 /* Read all records of `arguments`: files, folders (all *.jsonl in them, by name), patterns that the shell left alone, and "-" for standard
- * input. Lines that are no records, such as a writer's half-written last one, are left out, with a line to stderr that begins with
- * "dtbench COMMAND: ". Owner of the set, also after a failure: the caller, record_set_finish.
+ * input. Lines that are no records, such as a writer's half-written last one, and records of a schema_version that is newer than this
+ * program's are left out, with a line to stderr that begins with "dtbench COMMAND: ". Owner of the set, also after a failure: the caller, record_set_finish.
  * Errors: DT_ERR_IO for what cannot be read or is not there, DT_ERR_HOST_MEMORY. */
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count);
 void record_set_finish(struct record_set *set);

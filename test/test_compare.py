@@ -401,6 +401,17 @@ def test_merge_replaces_nothing_unasked():
     check(os.stat(os.path.join(WORK, "fresh.jsonl")).st_mode & 0o777 == 0o666 & ~mask, "permissions as of any file")
 
 
+def test_records_of_a_newer_version():
+    """What a later schema_version means nobody knows here: left out everywhere, and said."""
+    records = real_records()
+    mixed = write("mixed.jsonl", [records[0], {**records[1], "schema_version": 99}, {**records[2], "schema_version": 2}])
+    for command in (["merge", mixed], ["status", mixed], ["compare", mixed, mixed], ["run", "tiny.json", "--resume", "--dry-run", "-o", mixed]):
+        said = run(*command).stderr
+        check("mixed.jsonl: 2 records left out: schema_version 99, and this dtbench knows up to 1" in said, command, said)
+    check([json.loads(line) for line in run("merge", mixed).stdout.splitlines()] == records[:1], "one is understood")
+    check("newer dtbench would be lost" in run("merge", mixed, "--output", mixed, "--force", code=OUTPUT).stderr, "they stay")
+
+
 # ---- status ----
 
 
