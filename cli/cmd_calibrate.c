@@ -42,18 +42,16 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (!o->help)
-        return DT_OK;
-    printf(
-        "Usage: dtbench calibrate [OPTION]...\n\n"
-        "Measures this machine's processors: every kernel of a training step by shape, copies, and the collectives by size, with so many\n"
-        "ranks as experiments will have, one rank at a time and all of them at once. Then\n\n"
-        "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n\n"
-        "predicts what CONFIG takes here. A minute on an idle machine; what else runs meanwhile is measured too.\n\nOptions\n");
-    options_print(rows, stdout);
-    return DT_OK;
+    const struct option_spec spec = {
+        .rows = rows,
+        .help = &o->help,
+        .usage = "Usage: dtbench calibrate [OPTION]...\n\n"
+                 "Measures this machine's processors: every kernel of a training step by shape, copies, and the collectives by size, with "
+                 "so many\n"
+                 "ranks as experiments will have, one rank at a time and all of them at once. Then\n\n"
+                 "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n\n"
+                 "predicts what CONFIG takes here. A minute on an idle machine; what else runs meanwhile is measured too.\n"};
+    return options_parse(&spec, argc, argv);
 }
 
 /* Whole numbers with commas between them. */

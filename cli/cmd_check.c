@@ -18,18 +18,22 @@ static dt_status parse_options(int argc, char **argv, struct config_arguments *c
         {"help", 'h', OPTION_FLAG, help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows, .argument = "config file", .argument_target = &config->file};
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "config file",
+        .argument_target = &config->file,
+        .help = help,
+        .usage =
+            "Usage: dtbench check [OPTION]... FILE\n\n"
+            "Reads a config as 'dtbench run' does and prints its experiments, completed with defaults: the model's parameters, the tokens\n"
+            "and floating-point operations of a step over all ranks, and the memory that the rank with the most will need at its peak,\n"
+            "by category. Categories have their peaks at different times, so 'total' is less than their sum. 'host' is host memory, where "
+            "an\n"
+            "experiment offloads to it. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line "
+            "and\n"
+            "exit code 3.\n"};
     DT_TRY(options_parse(&spec, argc, argv));
-    if (!*help)
-        return config_arguments_check(config);
-    printf("Usage: dtbench check [OPTION]... FILE\n\n"
-           "Reads a config as 'dtbench run' does and prints its experiments, completed with defaults: the model's parameters, the tokens\n"
-           "and floating-point operations of a step over all ranks, and the memory that the rank with the most will need at its peak,\n"
-           "by category. Categories have their peaks at different times, so 'total' is less than their sum. 'host' is host memory, where an\n"
-           "experiment offloads to it. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line and\n"
-           "exit code 3.\n\nOptions\n");
-    options_print(rows, stdout);
-    return DT_OK;
+    return *help ? DT_OK : config_arguments_check(config);
 }
 
 static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes, bool host)

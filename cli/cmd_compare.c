@@ -29,27 +29,28 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows, .argument = "records", .arguments = &o->records};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help) {
-        printf(
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "records",
+        .arguments = &o->records,
+        .help = &o->help,
+        .usage =
             "Usage: dtbench compare [OPTION]... BASE NEW\n\n"
             "Pairs the records of the same experiment in BASE and NEW and tells of each whether it has become faster or slower, whether "
             "it\n"
             "needs more memory, and whether its losses are still the same. BASE and NEW are files of records, folders of them, or quoted\n"
             "patterns; of several records of an experiment the newest ok one counts. The ratio of throughput is the median over all pairs\n"
-            "of a base and a new step (Hodges-Lehmann), its %.0f %% interval that of the Mann-Whitney statistic. The verdicts:\n\n"
+            "of a base and a new step (Hodges-Lehmann), its 90 % interval that of the Mann-Whitney statistic. The verdicts:\n\n"
             "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
             "  faster   the same in the other direction\n"
             "  same     the whole interval is within the threshold\n"
             "  unclear  the interval spans the threshold: no regression; more timed steps tell more\n"
             "  failed   was ok, and is not; fixed: the other way round\n"
             "  missing  only in BASE; new: only in NEW\n\n"
-            "On the same device and libraries losses must be equal bit by bit. The exit code is 8 for a regression, else 0.\n\nOptions\n",
-            DT_RATIO_CONFIDENCE * 100);
-        options_print(rows, stdout);
+            "On the same device and libraries losses must be equal bit by bit. The exit code is 8 for a regression, else 0.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    if (o->help)
         return DT_OK;
-    }
     if (o->records.count != 2)
         return dt_fail(DT_ERR_INVALID, "needs two files of records, BASE and NEW, and there %s %d%s", o->records.count == 1 ? "is" : "are",
                        o->records.count, o->records.count > 2 ? "; put a pattern in quotes" : "");

@@ -119,16 +119,16 @@ int cmd_list(int argc, char **argv)
 {
     bool help = false;
     const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
-    const struct option_spec spec = {.rows = rows};
+    const struct option_spec spec = {
+        .rows = rows,
+        .help = &help,
+        .usage = "Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the "
+                 "paradigms,\n"
+                 "and the devices and communicators with what is missing where one is not available.\n"};
     if (options_parse(&spec, argc, argv) < 0)
         return report_failure("list", EXIT_CODE_USAGE);
-    if (help) {
-        printf("Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the "
-               "paradigms,\n"
-               "and the devices and communicators with what is missing where one is not available.\n\nOptions\n");
-        options_print(rows, stdout);
+    if (help)
         return EXIT_CODE_OK;
-    }
     dt_status status = print_models();
     putchar('\n');
     if (status == DT_OK)

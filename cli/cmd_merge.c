@@ -26,20 +26,22 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows, .argument = "records", .arguments = &o->records};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help) {
-        printf(
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "records",
+        .arguments = &o->records,
+        .help = &o->help,
+        .usage =
             "Usage: dtbench merge [OPTION]... RECORDS...\n\n"
             "Merges records that several jobs wrote, each into a file of its own. Of several records of one experiment (config_hash) the\n"
             "newest ok one is kept, the newest of all where none is ok. They are written in the order of their sweep, those of no sweep "
             "and\n"
             "sweeps among each other in the order in which they are read. RECORDS are files, folders (all *.jsonl in them, by name), "
             "quoted\n"
-            "patterns, and '-' for standard input; half-written lines are left out with a warning.\n\nOptions\n");
-        options_print(rows, stdout);
+            "patterns, and '-' for standard input; half-written lines are left out with a warning.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    if (o->help)
         return DT_OK;
-    }
     return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "needs files of records");
 }
 

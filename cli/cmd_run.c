@@ -58,15 +58,19 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows, .argument = "config file", .argument_target = &o->config.file};
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "config file",
+        .argument_target = &o->config.file,
+        .help = &o->help,
+        .usage =
+            "Usage: dtbench run [OPTION]... FILE\n"
+            "       dtbench --config FILE [OPTION]...\n\n"
+            "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun or torchrun on the\n"
+            "ranks that are there. Prints a table of results; each experiment leaves a record, one line of JSON. Progress and\n"
+            "diagnostics go to standard error. When the records go to standard output, so does the table.\n"};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help) {
-        printf("Usage: dtbench run [OPTION]... FILE\n"
-               "       dtbench --config FILE [OPTION]...\n\n"
-               "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun or torchrun on the\n"
-               "ranks that are there. Prints a table of results; each experiment leaves a record, one line of JSON. Progress and\n"
-               "diagnostics go to standard error. When the records go to standard output, so does the table.\n\nOptions\n");
-        options_print(rows, stdout);
         printf("\nExit codes\n");
         print_exit_codes(stdout);
         return DT_OK;

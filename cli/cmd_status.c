@@ -29,17 +29,19 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows, .argument = "records", .arguments = &o->records};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help) {
-        printf(
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "records",
+        .arguments = &o->records,
+        .help = &o->help,
+        .usage =
             "Usage: dtbench status [OPTION]... RECORDS...\n\n"
             "Tells of each sweep in RECORDS (files, folders, quoted patterns) what is done, what failed and why, what is missing, and how\n"
             "long the rest will take, one experiment after another. Records name their sweep and their place in it, so that files of all\n"
-            "jobs together are enough. Of several records of an experiment the newest ok one counts, else the newest.\n\nOptions\n");
-        options_print(rows, stdout);
+            "jobs together are enough. Of several records of an experiment the newest ok one counts, else the newest.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    if (o->help)
         return DT_OK;
-    }
     if (o->records.count == 0)
         return dt_fail(DT_ERR_INVALID, "needs files of records");
     if (!o->config.config && (o->config.sets.count > 0 || o->config.device))

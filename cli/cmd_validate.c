@@ -23,18 +23,19 @@ static dt_status parse_options(int argc, char **argv, struct arguments *a)
         {"help", 'h', OPTION_FLAG, &a->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows};
+    const struct option_spec spec = {
+        .rows = rows,
+        .help = &a->help,
+        .usage =
+            "Usage: dtbench validate --data FILE.csv [OPTION]...\n\n"
+            "Predicts step time and peak memory of runs that were measured, on the simulated cluster, and prints how far off it is: by\n"
+            "paradigm, model, GPUs, nodes and activation policy, and in all; and how often the fastest paradigm is named right, among\n"
+            "runs of the same model, GPUs and batch per GPU. FILE has the columns of results/study/measured.csv: paradigm, model, gpus,\n"
+            "batch_per_replica, and where they matter gpus_per_node, stages, chunks, activation, fsdp_wrap, parameter_offload, step_s,\n"
+            "peak_mb (1e6 bytes). Needs no device, MPI or GPU.\n"};
     DT_TRY(options_parse(&spec, argc, argv));
-    if (a->help) {
-        printf("Usage: dtbench validate --data FILE.csv [OPTION]...\n\n"
-               "Predicts step time and peak memory of runs that were measured, on the simulated cluster, and prints how far off it is: by\n"
-               "paradigm, model, GPUs, nodes and activation policy, and in all; and how often the fastest paradigm is named right, among\n"
-               "runs of the same model, GPUs and batch per GPU. FILE has the columns of results/study/measured.csv: paradigm, model, gpus,\n"
-               "batch_per_replica, and where they matter gpus_per_node, stages, chunks, activation, fsdp_wrap, parameter_offload, step_s,\n"
-               "peak_mb (1e6 bytes). Needs no device, MPI or GPU.\n\nOptions\n");
-        options_print(rows, stdout);
+    if (a->help)
         return DT_OK;
-    }
     return a->data ? DT_OK : dt_fail(DT_ERR_INVALID, "--data FILE is missing");
 }
 

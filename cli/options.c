@@ -88,6 +88,27 @@ static dt_status parse_option(const struct option_row *rows, int argc, char **ar
     return take(row, as_typed, value);
 }
 
+static void print_options(const struct option_row *rows, FILE *to)
+{
+    enum { INDENT = 24 };
+    for (; rows->name; rows++) {
+        char left[64];
+        int used = rows->letter ? snprintf(left, sizeof left, "-%c, ", rows->letter) : snprintf(left, sizeof left, "    ");
+        snprintf(left + used, sizeof left - (size_t)used, "--%s%s%s", rows->name, rows->argument ? " " : "",
+                 rows->argument ? rows->argument : "");
+        fprintf(to, "  %-*s", INDENT, left);
+        if (strlen(left) >= INDENT)
+            fprintf(to, "\n  %*s", INDENT, "");
+        for (const char *line = rows->help; *line;) {
+            size_t length = strcspn(line, "\n");
+            fprintf(to, "  %.*s\n", (int)length, line);
+            line += length + (line[length] == '\n');
+            if (*line)
+                fprintf(to, "  %*s", INDENT, "");
+        }
+    }
+}
+
 dt_status options_parse(const struct option_spec *spec, int argc, char **argv)
 {
     bool options = true;
@@ -109,26 +130,9 @@ dt_status options_parse(const struct option_spec *spec, int argc, char **argv)
             *spec->argument_target = word;
         }
     }
-    return DT_OK;
-}
-
-void options_print(const struct option_row *rows, FILE *to)
-{
-    enum { INDENT = 24 };
-    for (; rows->name; rows++) {
-        char left[64];
-        int used = rows->letter ? snprintf(left, sizeof left, "-%c, ", rows->letter) : snprintf(left, sizeof left, "    ");
-        snprintf(left + used, sizeof left - (size_t)used, "--%s%s%s", rows->name, rows->argument ? " " : "",
-                 rows->argument ? rows->argument : "");
-        fprintf(to, "  %-*s", INDENT, left);
-        if (strlen(left) >= INDENT)
-            fprintf(to, "\n  %*s", INDENT, "");
-        for (const char *line = rows->help; *line;) {
-            size_t length = strcspn(line, "\n");
-            fprintf(to, "  %.*s\n", (int)length, line);
-            line += length + (line[length] == '\n');
-            if (*line)
-                fprintf(to, "  %*s", INDENT, "");
-        }
+    if (spec->help && *spec->help) {
+        printf("%s\nOptions\n", spec->usage);
+        print_options(spec->rows, stdout);
     }
+    return DT_OK;
 }

@@ -37,11 +37,12 @@ struct option_spec {
     const char *argument;          /* the one positional argument's name; NULL: none is taken */
     const char **argument_target;
     struct option_list *arguments; /* instead of argument_target: takes any number */
+    const char *usage;             /* what --help prints above the options, and the target of its row */
+    const bool *help;
 };
 
-/* Read argv[1..argc). Strings stay argv's. Errors: DT_ERR_INVALID, one line. */
+/* Read argv[1..argc). Strings stay argv's. With --help among them the help is printed, and the caller has nothing else to do.
+ * Errors: DT_ERR_INVALID, one line. */
 dt_status options_parse(const struct option_spec *spec, int argc, char **argv);
-
-void options_print(const struct option_row *rows, FILE *to);
 
 #endif

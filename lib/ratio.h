@@ -18,7 +18,7 @@
 #include "lib/status.h"
 
 /* Of the interval. Both its ends are wrong with 5 % each, so a verdict in one direction is a one-sided test at 5 %. */
-#define DT_RATIO_CONFIDENCE 0.90
+#define DT_RATIO_CONFIDENCE 0.90 /* the help of dtbench compare says so too */
 
 struct dt_ratio {
     double ratio;     /* throughput, new over base; NaN where there is nothing to compare */
