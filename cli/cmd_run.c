@@ -10,6 +10,7 @@
 #include "cli/signals.h"
 #include "cli/sweep.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -175,16 +176,35 @@ static dt_status open_records(struct sweep *s, const char *path)
     return DT_OK;
 }
 
+static const char *const slurm_helper[] = {"/proc/self/exe", "slurm", NULL};
+
+/* The job, once more: its limit may have been moved. Records tell of it as it is now; what is not answered stays as it was. */
+static double ask_job(void *context)
+{
+    struct sweep *s = context;
+    struct dt_slurm_facts now;
+    if (dt_slurm_facts_collect(slurm_helper, SLURM_ANSWERS_S, &now) < 0)
+        return NAN;
+    double left_s = now.values[DT_SLURM_TIME_LIMIT] ? dt_slurm_seconds_left(&now) : NAN;
+    if (!isnan(left_s)) {
+        struct dt_slurm_facts before = s->slurm;
+        s->slurm = now;
+        now = before;
+    }
+    dt_slurm_facts_finish(&now);
+    return left_s;
+}
+
 /* What rank 0 does for all: look at the records and at the job. A controller that does not answer must not hold up the run for long. */
 static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
 {
-    static const char *const helper[] = {"/proc/self/exe", "slurm", NULL};
     if (s->world.rank != 0)
         return EXIT_CODE_OK;
-    if (dt_slurm_facts_collect(helper, SLURM_ANSWERS_S, &s->slurm) < 0)
+    if (dt_slurm_facts_collect(slurm_helper, SLURM_ANSWERS_S, &s->slurm) < 0)
         return EXIT_CODE_OTHER;
     if (sweep_time_init(&s->time, o->time_limit, dt_slurm_seconds_left(&s->slurm)) < 0)
         return EXIT_CODE_USAGE;
+    sweep_time_follow(&s->time, ask_job, s);
     s->limited = sweep_time_is_limited(&s->time);
     if (o->resume && resume_find_finished(s, path, &o->skip) < 0)
         return EXIT_CODE_OUTPUT;

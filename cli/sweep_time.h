@@ -6,14 +6,22 @@
 
 struct sweep_time {
     struct forecaster *forecaster;
-    double end_s; /* on the clock that only goes forward; infinite: no limit */
-    bool begun;   /* an experiment was let in */
+    double end_s;                        /* on the clock that only goes forward; infinite: no limit */
+    bool begun;                          /* an experiment was let in */
+    bool is_job;                         /* the limit is the job's */
+    double (*job_left_s)(void *context); /* asks the job again; NULL: the limit stands */
+    void *context;
+    double asked_s; /* when that was last known */
 };
 
 /* `limit`: seconds from now as the command line has them; NULL: `job_left_s`, what is left of a job (NaN: unknown or without limit), less
  * two minutes, or a tenth of it where that is less: for the last record, and for a step that takes longer than the others.
  * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. The caller calls sweep_time_finish in any case. */
 dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job_left_s);
+/* A job's limit may be moved while it runs (scontrol update TimeLimit). `job_left_s` asks what is left of it now, NaN: unknown, and then
+ * what was known before stands. It is asked when an experiment would not be let in, and when it was not for a minute. Does nothing where
+ * the limit is the command line's, or where there is none. */
+void sweep_time_follow(struct sweep_time *time, double (*job_left_s)(void *context), void *context);
 void sweep_time_finish(struct sweep_time *time);
 bool sweep_time_is_limited(const struct sweep_time *time);
 

@@ -295,6 +295,24 @@ def test_an_array_with_a_killed_and_requeued_job():
     check(finished_of(read_records("merged.jsonl")) == expected, "merged records")
 
 
+def test_a_time_limit_that_is_extended():
+    """The second experiment would not end within the minute that there is at first."""
+    sweep = config("extended.json", world_size=1, sweep={"steps.timed": [2000, 400000]})
+    job = sbatch("--ntasks=1", "--time=1", "--output=extended.log", f"--wrap={DTBENCH} run {sweep} -o extended.jsonl")
+    wait_for(lambda: drafts_of("extended.jsonl"), 40, "the first experiment")
+    run("scontrol", "update", f"JobId={job}", "TimeLimit=60", code=OK)
+    wait_for(lambda: re.search('"timed": ?400000', drafts_of("extended.jsonl")) or is_over(job), 40, "the second experiment")
+    check(not is_over(job), read_text("extended.log"))
+    run("scancel", "--signal=TERM", "--batch", job)
+    run("scancel", job)
+    first = read_records("extended.jsonl")[0]
+    check(first["status"] == "ok" and first["provenance"]["slurm"]["time_limit_min"] == "1", first["provenance"]["slurm"])
+
+
+def drafts_of(output):
+    return "".join(read_text(name) for name in os.listdir(WORK) if name.startswith(output + ".") and name.endswith(".draft"))
+
+
 # Started first, because Slurm looks for jobs near their end every half minute, and looked at last.
 LIMITED = {}
 
@@ -339,7 +357,7 @@ def outside():
 # Most of a case is waiting for Slurm. These look for no processes and stop none, so they can wait beside each other.
 LANES = [
     ["srun_on_two_nodes", "ranks_that_mpi_knows_nothing_of", "libslurm_may_be_absent_or_without_configuration", "node_lists_are_slurms"],
-    ["mpirun_and_no_launcher_in_a_batch_script", "placement"],
+    ["mpirun_and_no_launcher_in_a_batch_script", "placement", "a_time_limit_that_is_extended"],
     ["an_array_with_a_killed_and_requeued_job"],
 ]
 

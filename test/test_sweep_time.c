@@ -82,9 +82,42 @@ static void limits(void)
     free(e);
 }
 
+static double next_answer(void *context)
+{
+    double **answers = context;
+    return *(*answers)++;
+}
+
+/* Asked when an experiment would not fit; without an answer the last one stands. */
+static void a_jobs_limit_moves(void)
+{
+    double answers[] = {NAN, 40, 4000, 4000}, *at = answers;
+    char why[128] = "";
+    int count;
+    struct sweep_time time;
+    struct experiment *e = parse("[96]", &count);
+    CHECK_OK(sweep_time_init(&time, NULL, 50));
+    sweep_time_follow(&time, next_answer, &at);
+    CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
+    CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && at == answers, "the first, unasked");
+    CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && strstr(why, "44 s are left") && at == answers + 1, "%s", why);
+    CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && strstr(why, "35 s are left") && at == answers + 2, "%s", why);
+    CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && at == answers + 3, "%s", why);
+    CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && at == answers + 3, "asked though there is time");
+    time.asked_s -= 61;
+    CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && at == answers + 4, "not asked for a minute");
+    sweep_time_finish(&time);
+    CHECK_OK(sweep_time_init(&time, "0", 50));
+    sweep_time_follow(&time, next_answer, &at);
+    CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && at == answers + 4, "the command line's limit is the user's");
+    sweep_time_finish(&time);
+    free(e);
+}
+
 static const struct test_case cases[] = {
     {"forecasts decide", forecasts_decide},
     {"the first of a run starts", the_first_starts},
     {"limits of the command line and of jobs", limits},
+    {"a job's limit moves", a_jobs_limit_moves},
 };
 TEST_MAIN(cases)
