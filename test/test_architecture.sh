@@ -61,7 +61,8 @@ verdict "no file longer than 500 lines" "$(
         FNR == 501 { print FILENAME ": more than 500 lines" }' {} +
 )"
 
-# A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The wrappers of a library may include that library's header, so its flags are given where pkg-config has them.
+# A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The wrappers of a library may include that
+# library's header, so its flags are given where pkg-config has them.
 compiler=${CC:-cc}
 name="each header compiles alone"
 if ! command -v "${compiler%% *}" >/dev/null; then
