@@ -93,6 +93,20 @@ static void tell(struct sweep *s, int index)
                       o->metrics.last_loss);
 }
 
+/* A loss that falls although updates were left out would hide that the scaling is wrong. */
+static void tell_overflows(struct sweep *s, int index)
+{
+    const struct experiment *e = &s->experiments[index];
+    const struct report_metrics *m = &s->outcomes[index].metrics;
+    char count[FORMAT_BYTES];
+    if (m->overflow_steps > 0)
+        progress_note(&s->progress,
+                      "%d/%d %s: in %g of its steps some gradients were not finite, and %s parameters were left out of the updates; "
+                      "loss_scaling is %g%s",
+                      index + 1, s->count, s->progress.label, m->overflow_steps, format_count((uint64_t)m->overflow_elements, count),
+                      e->loss_scaling, e->loss_scaling > 1 ? ", try a smaller one" : "");
+}
+
 /* FILE, or FILE with the experiment's number before its ending where there are several. */
 static const char *trace_path(const struct sweep *s, int index, char text[4096])
 {
@@ -151,6 +165,7 @@ static void run_one(struct sweep *s, int index)
     write_record(s, e, &report);
     draft_end(&draft);
     tell(s, index);
+    tell_overflows(s, index);
     report_finish(&report);
 }
 

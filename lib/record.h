@@ -34,6 +34,7 @@ struct dt_record {
     const char *flops_formula; /* what a step's floating-point operations were taken to be */
     double forward_s, backward_s, optimizer_s, exposed_comm_s; /* per step, medians */
     double aco_ms_per_sample;
+    double overflow_steps, overflow_elements; /* steps that left out updates whose gradients were not finite, and of how many parameters */
     double startup_s, wall_s;  /* until the first step; all of it, with starting and ending the ranks, and --verify's reference */
     const struct dt_memory_usage *ranks; /* [rank_count] peaks by rank; "peak_bytes" and "host_peak_bytes" hold the highest rank's of each
                                           * category */

@@ -12,7 +12,8 @@ void dt_record_init(struct dt_record *record)
     *record = (struct dt_record){.status = "failed"};
     double *const unknown[] = {&record->tokens_per_s,      &record->samples_per_s, &record->tflops_per_gpu,    &record->mfu,
                                &record->forward_s,         &record->backward_s,    &record->optimizer_s,       &record->exposed_comm_s,
-                               &record->aco_ms_per_sample, &record->startup_s,     &record->wall_s,            &record->verification_error};
+                               &record->aco_ms_per_sample, &record->startup_s,     &record->wall_s,            &record->verification_error,
+                               &record->overflow_steps, &record->overflow_elements};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         *unknown[i] = NAN;
 }
@@ -100,6 +101,7 @@ static bool add_metrics(cJSON *root, const struct dt_record *record)
            add_text(m, "flops_formula", record->flops_formula) && add_number(m, "forward_s", record->forward_s) &&
            add_number(m, "backward_s", record->backward_s) && add_number(m, "optimizer_s", record->optimizer_s) &&
            add_number(m, "exposed_comm_s", record->exposed_comm_s) && add_number(m, "aco_ms_per_sample", record->aco_ms_per_sample) &&
+           add_number(m, "overflow_steps", record->overflow_steps) && add_number(m, "overflow_elements", record->overflow_elements) &&
            add_number(m, "startup_s", record->startup_s) && add_number(m, "wall_s", record->wall_s) &&
            add_peaks(m, "peak_bytes", record, false) && add_peaks(m, "host_peak_bytes", record, true);
 }

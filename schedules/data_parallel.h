@@ -34,6 +34,7 @@ static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
 struct data_parallel {
     const struct dp_mode *mode;
     struct dp_setup setup;
+    bool repeats_updates; /* another rank of setup.comm makes the same updates and counts their overflows; otherwise no one else does */
     /* the mode's own state follows */
 };
 

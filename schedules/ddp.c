@@ -39,7 +39,9 @@ static const struct replicated_scheme ddp_scheme = {
 
 static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return replicated_create(setup, &dp_ddp, &ddp_scheme, out);
+    DT_TRY(replicated_create(setup, &dp_ddp, &ddp_scheme, out));
+    (*out)->repeats_updates = dt_comm_rank(setup->comm) > 0;
+    return DT_OK;
 }
 
 const struct dp_mode dp_ddp = {

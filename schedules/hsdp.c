@@ -45,9 +45,12 @@ static dt_status hsdp_create(const struct dp_setup *setup, struct data_parallel 
     *out = NULL;
     DT_TRY(create_ranks(setup->comm, experiment_shard_size(setup->experiment), &ranks));
     dt_status status = fsdp_create_over(setup, &dp_hsdp, &ranks, out);
-    if (status < 0)
+    if (status < 0) {
         destroy_ranks(&ranks);
-    return status;
+        return status;
+    }
+    (*out)->repeats_updates = ranks.across && dt_comm_rank(ranks.across) > 0;
+    return DT_OK;
 }
 
 static void hsdp_destroy(struct data_parallel *dp)

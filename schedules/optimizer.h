@@ -1,5 +1,10 @@
 /* The optimizer's state for a flat run of parameters: a whole replica's, what a rank updates of it, or a shard of a group. With the
- * experiment's parameter_offload all of it is in host memory, as params and grads are, and the host makes the update. */
+ * experiment's parameter_offload all of it is in host memory, as params and grads are, and the host makes the update.
+ *
+ * Gradients may overflow, as loss_scaling is static. A parameter whose gradient is not finite is left out of the update and counted; the
+ * others of the step are updated. Leaving out the whole step, as torch.cuda.amp.GradScaler does, takes a word between all ranks before the
+ * first update wherever gradients or stages are divided, and with it the overlap of updates with backward. This takes none, and what is left
+ * out is the same however the work is divided, because every rank that updates a parameter sees the same reduced gradient. */
 #ifndef SCHEDULES_OPTIMIZER_H
 #define SCHEDULES_OPTIMIZER_H
 

@@ -25,7 +25,7 @@ void report_init(struct report *report)
     clock_gettime(CLOCK_REALTIME, &now);
     *report = (struct report){.started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9, .verification_error = NAN};
     report->began_s = steady_s();
-    report->result.startup_s = NAN;
+    report->result.startup_s = report->result.overflow_steps = report->result.overflow_elements = NAN;
     for (int p = 0; p < TIMELINE_PHASES; p++)
         report->result.phase_s[p] = NAN;
 }
@@ -135,6 +135,8 @@ dt_status report_measure(const struct report *report, const struct experiment *e
         /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it
          * did nothing but wait for communication, so no second run is needed. */
         .aco_ms_per_sample = result->phase_s[TIMELINE_EXPOSED] * 1000 / e->batch_size,
+        .overflow_steps = result->overflow_steps,
+        .overflow_elements = result->overflow_elements,
         .peak_bytes = NAN,
         .host_peak_bytes = NAN,
         .first_loss = result->losses_done > 0 ? result->losses[0] : NAN,
@@ -227,6 +229,8 @@ static void fill_record(struct dt_record *record, const struct report *report, c
     record->optimizer_s = result->phase_s[TIMELINE_OPTIMIZER];
     record->exposed_comm_s = m->exposed_comm_s;
     record->aco_ms_per_sample = m->aco_ms_per_sample;
+    record->overflow_steps = m->overflow_steps;
+    record->overflow_elements = m->overflow_elements;
     record->startup_s = result->startup_s;
     record->wall_s = steady_s() - report->began_s;
     record->verification = report->verification;

@@ -67,6 +67,7 @@ struct report_metrics {
     double mfu;                         /* of the device's peak, which nobody knows of a cpu */
     double exposed_comm_s;              /* mean of the ranks */
     double aco_ms_per_sample;           /* see report.c */
+    double overflow_steps, overflow_elements; /* trainer_result's */
     double peak_bytes, host_peak_bytes; /* the highest rank's */
     double first_loss, last_loss;
 };

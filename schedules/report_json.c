@@ -44,7 +44,9 @@ static cJSON *make_object(const struct report *report)
         object && add_numbers(object, "step_s", result->step_s, result->steps_done) &&
         add_numbers(object, "losses", result->losses, result->losses_done) &&
         add_numbers(object, "phase_s", result->phase_s, TIMELINE_PHASES) &&
-        cJSON_AddNumberToObject(object, "startup_s", result->startup_s) && (ranks = cJSON_AddArrayToObject(object, "ranks")) &&
+        cJSON_AddNumberToObject(object, "startup_s", result->startup_s) &&
+        cJSON_AddNumberToObject(object, "overflow_steps", result->overflow_steps) &&
+        cJSON_AddNumberToObject(object, "overflow_elements", result->overflow_elements) && (ranks = cJSON_AddArrayToObject(object, "ranks")) &&
         cJSON_AddStringToObject(object, "device", report->device) && cJSON_AddStringToObject(object, "device_name", report->device_name) &&
         cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
         cJSON_AddNumberToObject(object, "threads", report->threads) &&
@@ -127,6 +129,8 @@ static bool read_result(const cJSON *object, struct trainer_result *out)
         memcpy(out->phase_s, phase_s, sizeof out->phase_s);
     free(phase_s);
     out->startup_s = number_of(cJSON_GetObjectItemCaseSensitive(object, "startup_s"));
+    out->overflow_steps = number_of(cJSON_GetObjectItemCaseSensitive(object, "overflow_steps"));
+    out->overflow_elements = number_of(cJSON_GetObjectItemCaseSensitive(object, "overflow_elements"));
     out->step_s = read_numbers(object, "step_s", &out->steps_done);
     out->losses = read_numbers(object, "losses", &out->losses_done);
     out->rank_count = complete ? cJSON_GetArraySize(ranks) : 0;

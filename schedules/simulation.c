@@ -161,6 +161,8 @@ static dt_status allocate_result(const struct experiment *e, struct trainer_resu
         .step_s = calloc((size_t)e->steps.timed + 1, sizeof(double)),
         .losses = calloc((size_t)e->steps.warmup + (size_t)e->steps.timed + 1, sizeof(double)),
         .startup_s = NAN,
+        .overflow_steps = NAN,
+        .overflow_elements = NAN,
         .rank_count = e->world_size,
         .ranks = calloc((size_t)e->world_size, sizeof *result->ranks),
     };

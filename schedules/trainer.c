@@ -126,6 +126,7 @@ static dt_status agree_on_memory(const struct experiment *e, const struct dt_dev
 struct step_report {
     double seconds, loss; /* loss NaN on ranks without the last stage */
     double phase_s[TIMELINE_PHASES];
+    uint64_t overflows;
     int stop, has_loss;
 };
 
@@ -151,6 +152,7 @@ static dt_status run_step(struct run *r, int index)
     DT_TRY(training_synchronize(r->training));
     mine.seconds = now_s() - start;
     mine.loss = training_loss(r->training);
+    mine.overflows = training_overflows(r->training);
     mine.has_loss = training_place_of(r->experiment, dt_comm_rank(r->world)).stage == training_place_of(r->experiment, 0).stages - 1;
     mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
     DT_TRY(training_phases(r->training, phase_ns));
@@ -158,11 +160,12 @@ static dt_status run_step(struct run *r, int index)
         mine.phase_s[p] = (double)phase_ns[p] * 1e-9;
     DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));
 
-    double slowest = 0, loss = 0, losses = 0, phase_s[TIMELINE_PHASES] = {0};
+    double slowest = 0, loss = 0, losses = 0, overflows = 0, phase_s[TIMELINE_PHASES] = {0};
     for (int i = 0; i < size; i++) {
         const struct step_report *report = &r->reports[i];
         slowest = fmax(slowest, report->seconds);
         r->stop |= report->stop;
+        overflows += (double)report->overflows;
         if (report->has_loss) {
             loss += report->loss;
             losses++;
@@ -172,6 +175,8 @@ static dt_status run_step(struct run *r, int index)
     }
     struct trainer_result *result = r->result;
     result->losses[result->losses_done++] = loss / losses;
+    result->overflow_steps += overflows > 0;
+    result->overflow_elements += overflows;
     if (index >= warmup) {
         for (int p = 0; p < TIMELINE_PHASES; p++)
             r->phase_s[p][result->steps_done] = phase_s[p];

@@ -28,6 +28,9 @@ struct trainer_result {
     double *step_s; /* [timed] the slowest rank's time of each step */
     double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
     int losses_done;
+    /* Over all steps done: those in which some parameters were left out of the update because their gradients were not finite, and how many
+     * parameters in all, each counted once however many ranks hold it. NaN where unknown. */
+    double overflow_steps, overflow_elements;
     double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
     double startup_s;                /* from trainer_run's start to the end of initialisation */
     int rank_count;

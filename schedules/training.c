@@ -17,7 +17,8 @@ struct training {
     struct gpt_stage *stage;
     struct data_parallel *dp;
     struct pipeline *pipeline;
-    double loss; /* the host's copy */
+    double loss; /* the host's copies */
+    uint64_t overflows;
 };
 
 /* What a paradigm is made of. */
@@ -177,6 +178,7 @@ dt_status training_step(struct training *t, int step)
     uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
     DT_TRY(t->table->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(pipeline_step(t->pipeline, step + 1));
+    DT_TRY(t->table->step_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
@@ -193,6 +195,11 @@ dt_status training_synchronize(struct training *t)
 double training_loss(const struct training *t)
 {
     return t->loss;
+}
+
+uint64_t training_overflows(const struct training *t)
+{
+    return t->dp->repeats_updates ? 0 : t->overflows;
 }
 
 dt_status training_phases(const struct training *t, int64_t phase_ns[TIMELINE_PHASES])

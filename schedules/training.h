@@ -30,8 +30,10 @@ dt_status training_step(struct training *training, int step);
 dt_status training_synchronize(struct training *training);
 
 /* After a step and training_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
- * sim), and the compute stream's time by phase. */
+ * sim), the parameters that its updates have left out for a gradient that was not finite, each on one rank alone, and the compute stream's
+ * time by phase. */
 double training_loss(const struct training *training);
+uint64_t training_overflows(const struct training *training);
 dt_status training_phases(const struct training *training, int64_t phase_ns[TIMELINE_PHASES]);
 
 #endif

@@ -380,7 +380,7 @@ def test_predicted_out_of_memory():
 # ---- results ----
 
 METRICS = {"tokens_per_s", "samples_per_s", "step_s", "tflops_per_gpu", "mfu", "forward_s", "backward_s", "optimizer_s", "exposed_comm_s",
-           "aco_ms_per_sample", "peak_bytes", "host_peak_bytes", "startup_s", "wall_s"}
+           "aco_ms_per_sample", "peak_bytes", "host_peak_bytes", "startup_s", "wall_s", "overflow_steps", "overflow_elements"}
 
 
 def test_a_sweep_and_its_records():

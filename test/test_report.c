@@ -25,7 +25,8 @@ static void fill(struct report *report)
 {
     struct trainer_result *r = &report->result;
     report_init(report);
-    *r = (struct trainer_result){.steps_done = 3, .losses_done = 4, .startup_s = 0.25, .rank_count = 2};
+    *r = (struct trainer_result){
+        .steps_done = 3, .losses_done = 4, .startup_s = 0.25, .rank_count = 2, .overflow_steps = 2, .overflow_elements = 1e10};
     r->step_s = calloc(3, sizeof(double));
     r->losses = calloc(4, sizeof(double));
     r->ranks = calloc(2, sizeof *r->ranks);
@@ -81,6 +82,7 @@ static void test_through_json(void)
     CHECK(report_read(&after, text) == DT_OK, "%s", dt_error_message());
     CHECK(after.result.losses_done == 4 && after.result.losses[2] == 1.0 / 3 && isnan(after.result.losses[3]), "losses");
     CHECK(after.result.steps_done == 3 && after.result.step_s[1] == 3 && after.result.startup_s == 0.25, "steps");
+    CHECK(after.result.overflow_steps == 2 && after.result.overflow_elements == 1e10, "overflows");
     CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
     CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
@@ -119,6 +121,7 @@ static void test_record(void)
     CHECK(line && strstr(line, "\"status\":\"oom\",\"error\":\"two lines\""), "status: %s", line);
     CHECK(line && strstr(line, "\"hosts\":[\"one\",\"two\"]"), "hosts: %s", line);
     CHECK(line && strstr(line, e->hash), "hash: %s", line);
+    CHECK(line && strstr(line, "\"overflow_steps\":2,\"overflow_elements\":10000000000,"), "overflows: %s", line);
     free(line);
     report_finish(&report);
     free(e);

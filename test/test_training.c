@@ -1,5 +1,6 @@
 /* Every paradigm against one device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
  * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
+#include "lib/random.h"
 #include "schedules/experiment_parse.h"
 #include "schedules/trainer.h"
 #include "test/ranks.h"
@@ -56,7 +57,7 @@ static void train_alone(const struct experiment *e, struct trainer_result *resul
 static struct {
     char key[256];
     double losses[10];
-} kept[64];
+} kept[80];
 
 static const double *losses_alone(const struct experiment *e)
 {
@@ -64,8 +65,8 @@ static const double *losses_alone(const struct experiment *e)
     struct trainer_result result;
     char key[sizeof kept[0].key];
     size_t i = 0;
-    snprintf(key, sizeof key, "%d/%d %d %d %d %g %d", alone.batch_size, alone.micro_batches, alone.model.dtype, alone.model.attention,
-             alone.optimizer.name, alone.optimizer.learning_rate, alone.model.vocab_size * 2 + alone.loss);
+    snprintf(key, sizeof key, "%d/%d %d %d %d %g %d %g", alone.batch_size, alone.micro_batches, alone.model.dtype, alone.model.attention,
+             alone.optimizer.name, alone.optimizer.learning_rate, alone.model.vocab_size * 2 + alone.loss, alone.loss_scaling);
     while (i < sizeof kept / sizeof *kept - 1 && kept[i].key[0] && strcmp(kept[i].key, key) != 0)
         i++;
     if (strcmp(kept[i].key, key) == 0)
@@ -85,8 +86,36 @@ static void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_me
     CHECK(seen->peak_total_bytes == predicted->peak_total_bytes, "%s: %s: %zu bytes, predicted %zu", paradigm, memory,
           (size_t)seen->peak_total_bytes, (size_t)predicted->peak_total_bytes);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s %s: %zu bytes, predicted %zu", paradigm, memory,
-              dt_category_name(c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
+        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s %s: %zu bytes, predicted %zu", paradigm, memory, dt_category_name(c),
+              (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
+}
+
+/* With a loss scaling from here on the logits' gradients at the targets are infinite, and all others finite. */
+static double large_scaling(void)
+{
+    return 0x1p21 * world.size;
+}
+
+/* What the updates of all steps must leave out then: all parameters but the rows of the token table and of the head whose tokens do not
+ * occur as an input, or as a target. */
+static double count_overflows(const struct experiment *e)
+{
+    double count = 0, width = e->model.hidden;
+    int V = e->model.vocab_size, T = e->model.block_size;
+    uint32_t samples = (uint32_t)experiment_global_batch(e);
+    for (uint32_t step = 0; e->loss_scaling >= large_scaling() && step < 10; step++) {
+        char *is_input = calloc(2, (size_t)V), *is_target = is_input + V;
+        for (uint32_t i = 0; i < samples * (uint32_t)(T + 1); i++) {
+            uint32_t t = i % (uint32_t)(T + 1), token = dt_random_token(e->seed, step * samples + i / (uint32_t)(T + 1), t, (uint32_t)V);
+            is_input[token] |= (int)t < T;
+            is_target[token] |= t > 0;
+        }
+        count += (double)gpt_parameter_count(&e->model);
+        for (int row = 0; row < 2 * V; row++)
+            count -= is_input[row] ? 0 : width;
+        free(is_input);
+    }
+    return count;
 }
 
 static void train_and_compare(const char *const *sets, int count, double tolerance)
@@ -109,8 +138,12 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     CHECK(together.losses_done == 10 && together.steps_done == 8);
     const double *alone = losses_alone(&e);
     for (int i = 0; i < together.losses_done; i++)
-        CHECK(fabs(together.losses[i] / alone[i] - 1) <= tolerance, "%s step %d: loss %.9g, one device has %.9g",
-              paradigm_name(e.paradigm), i, together.losses[i], alone[i]);
+        CHECK(fabs(together.losses[i] / alone[i] - 1) <= tolerance, "%s step %d: loss %.9g, one device has %.9g", paradigm_name(e.paradigm),
+              i, together.losses[i], alone[i]);
+    double overflows = count_overflows(&e);
+    CHECK(together.overflow_elements == overflows && together.overflow_steps == (overflows > 0 ? 10 : 0),
+          "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm), together.overflow_elements,
+          together.overflow_steps, overflows);
     CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
     compare_bytes(&together.ranks[world.rank].memory.device, &predicted.device, paradigm_name(e.paradigm), "device");
     compare_bytes(&together.ranks[world.rank].memory.host, &predicted.host, paradigm_name(e.paradigm), "host");
@@ -253,8 +286,8 @@ static void pdp(void)
 /* Optimizer state on the host, gradients that are added up there, and recomputation that needs parameters twice in backward. */
 static void offloaded(void)
 {
-    static const char *const paradigms[] = {"paradigm=none",  "paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",
-                                            "paradigm=fsdp",  "paradigm=hsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
+    static const char *const paradigms[] = {"paradigm=none", "paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",
+                                            "paradigm=fsdp", "paradigm=hsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
     char stages[48];
     snprintf(stages, sizeof stages, "pipeline.stages=%d", world.size);
     for (size_t i = world.size > 1; i < sizeof paradigms / sizeof *paradigms; i++) {
@@ -282,6 +315,29 @@ static void half_precision(void)
     if (world.size > 1) {
         COMPARE(2e-2, "paradigm=pdp", stages, "model.dtype=bf16");
         COMPARE(4e-3, "paradigm=pdp", stages, "model.dtype=fp16");
+    }
+}
+
+/* Gradients that are too large for fp16: every paradigm leaves out the same updates, counts each of them once and learns with the others.
+ */
+static void overflow(void)
+{
+    static const char *const all[] = {"paradigm=none", "paradigm=ddp",           "paradigm=zero1",           "paradigm=zero2",
+                                      "paradigm=fsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
+    char stages[48], scaling[48], copies[48];
+    snprintf(scaling, sizeof scaling, "loss_scaling=%.0f", large_scaling());
+    for (size_t i = world.size > 1; i < sizeof all / sizeof *all; i++) {
+        COMPARE(4e-3, all[i], "model.dtype=fp16", "model.vocab_size=2001", scaling);
+        COMPARE(4e-3, all[i], "model.dtype=fp16", "model.vocab_size=2001", scaling, "optimizer.name=adam", "optimizer.learning_rate=0.01",
+                "parameter_offload=true");
+    }
+    for (int ranks = 1; ranks <= world.size; ranks++) {
+        snprintf(copies, sizeof copies, "hsdp.shard_size=%d", ranks);
+        snprintf(stages, sizeof stages, "pipeline.stages=%d", ranks);
+        if (world.size % ranks == 0)
+            COMPARE(4e-3, "paradigm=hsdp", copies, "model.dtype=fp16", "model.vocab_size=2001", scaling);
+        if (world.size % ranks == 0 && ranks > 1)
+            COMPARE(4e-3, "paradigm=pdp", stages, "model.dtype=fp16", "model.vocab_size=2001", scaling);
     }
 }
 
@@ -343,6 +399,7 @@ static const struct test_case cases[] = {
     {"PDP equals one device", pdp},
     {"parameters in host memory equal one device", offloaded},
     {"bf16 and fp16 stay close", half_precision},
+    {"gradients that are not finite are left out alike", overflow},
     {"a memory limit is refused by all ranks", out_of_memory},
     {"all ranks stop together", interrupted},
 };
