@@ -111,10 +111,17 @@ uint64_t dt_device_reserved_bytes(const struct dt_device *device)
     return device->backend->reserved_bytes(device);
 }
 
+/* For what blocks, or changes which streams there are. */
+static dt_status not_capturing(const struct dt_device *device, const char *what)
+{
+    return device->capturing ? dt_fail(DT_ERR_INVALID, "%s: not while a graph is captured", what) : DT_OK;
+}
+
 dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt_stream **out)
 {
     *out = NULL;
     struct dt_stream *stream;
+    DT_TRY(not_capturing(device, "stream create"));
     DT_TRY(device->backend->stream_create(device, name, &stream));
     stream->device = device;
     snprintf(stream->name, sizeof stream->name, "%s", name);
@@ -130,6 +137,7 @@ void dt_stream_destroy(struct dt_stream *stream)
 
 dt_status dt_stream_synchronize(struct dt_stream *stream)
 {
+    DT_TRY(not_capturing(stream->device, "stream synchronize"));
     return stream->device->backend->stream_synchronize(stream);
 }
 
@@ -143,14 +151,25 @@ const char *dt_stream_name(const struct dt_stream *stream)
     return stream->name;
 }
 
-dt_status dt_event_create(struct dt_device *device, struct dt_event **out)
+static dt_status create_event(struct dt_device *device, bool timed, struct dt_event **out)
 {
     *out = NULL;
     struct dt_event *event;
-    DT_TRY(device->backend->event_create(device, &event));
+    DT_TRY(device->backend->event_create(device, timed, &event));
     event->device = device;
+    event->timed = timed;
     *out = event;
     return DT_OK;
+}
+
+dt_status dt_event_create(struct dt_device *device, struct dt_event **out)
+{
+    return create_event(device, false, out);
+}
+
+dt_status dt_event_create_timed(struct dt_device *device, struct dt_event **out)
+{
+    return create_event(device, true, out);
 }
 
 void dt_event_destroy(struct dt_event *event)
@@ -182,12 +201,25 @@ dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_even
 {
     *out_ns = 0;
     DT_TRY(same_device(end, start->device, "elapsed time"));
+    DT_TRY(not_capturing(start->device, "elapsed time"));
+    if (!start->timed || !end->timed)
+        return dt_fail(DT_ERR_INVALID, "elapsed time: an event is not a timed one");
     return start->device->backend->event_elapsed_ns(start, end, out_ns);
 }
 
 static struct dt_ledger *ledger_of(struct dt_device *device, bool on_host)
 {
     return on_host ? &device->host_ledger : &device->ledger;
+}
+
+/* Of one allocation; those of all that is allocated add up to dt_device.live. The mixing is splitmix64's. */
+static uint64_t allocation_number(const struct dt_buffer *buffer)
+{
+    uint64_t what = (uint64_t)buffer->bytes << 4 | (uint64_t)buffer->category << 1 | buffer->on_host;
+    uint64_t x = (uintptr_t)buffer->data + what * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
 }
 
 static dt_status allocate(struct dt_stream *stream, bool on_host, enum dt_category category, size_t bytes, struct dt_buffer *out)
@@ -206,6 +238,7 @@ static dt_status allocate(struct dt_stream *stream, bool on_host, enum dt_catego
         dt_ledger_remove(ledger, category, bytes);
         return status;
     }
+    stream->device->live += allocation_number(&buffer);
     *out = buffer;
     return DT_OK;
 }
@@ -226,6 +259,7 @@ void dt_free(struct dt_stream *stream, struct dt_buffer *buffer)
     if (!buffer->data)
         return;
     dt_ledger_remove(ledger_of(stream->device, buffer->on_host), buffer->category, buffer->bytes);
+    stream->device->live -= allocation_number(buffer);
     if (buffer->on_host)
         backend->free_host(stream, buffer);
     else
@@ -268,4 +302,76 @@ dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes)
         return DT_OK;
     DT_TRY(check_pointers("zero", to, to));
     return stream->device->backend->zero(stream, to, bytes);
+}
+
+bool dt_device_captures(const struct dt_device *device)
+{
+    return device->backend->captures;
+}
+
+dt_status dt_graph_begin(struct dt_stream *origin)
+{
+    struct dt_device *device = origin->device;
+    DT_TRY(not_capturing(device, "graph begin"));
+    if (!device->backend->captures)
+        return dt_fail(DT_ERR_INVALID, "graph begin: the %s device has no graphs", device->backend->kind);
+    DT_TRY(device->backend->graph_begin(origin));
+    device->capturing = origin;
+    device->live_at_begin = device->live;
+    dt_memory_usage(device, &device->usage_at_begin);
+    dt_memory_reset_peak(device);
+    return DT_OK;
+}
+
+static void raise_peaks(struct dt_device *device, const struct dt_memory_usage *usage)
+{
+    dt_ledger_raise_peak(&device->ledger, &usage->device);
+    dt_ledger_raise_peak(&device->host_ledger, &usage->host);
+}
+
+dt_status dt_graph_end(struct dt_stream *origin, struct dt_graph **out)
+{
+    struct dt_device *device = origin->device;
+    struct dt_graph *graph;
+    struct dt_memory_usage usage;
+    if (out)
+        *out = NULL;
+    if (device->capturing != origin)
+        return dt_fail(DT_ERR_INVALID, "graph end: no capture began on stream %s", origin->name);
+    device->capturing = NULL;
+    dt_memory_usage(device, &usage);
+    raise_peaks(device, &device->usage_at_begin);
+    if (!out)
+        return device->backend->graph_end(origin, NULL);
+    DT_TRY(device->backend->graph_end(origin, &graph));
+    graph->device = device;
+    graph->live = device->live_at_begin;
+    graph->usage = usage;
+    dt_status status = device->backend->graph_launch(graph, origin);
+    if (status == DT_OK && device->live == graph->live) {
+        *out = graph;
+        return DT_OK;
+    }
+    device->backend->graph_destroy(graph);
+    DT_TRY(status);
+    return dt_fail(DT_ERR_INVALID, "graph end: other memory is allocated than at its begin, so it cannot be repeated");
+}
+
+dt_status dt_graph_launch(struct dt_graph *graph, struct dt_stream *stream)
+{
+    struct dt_device *device = graph->device;
+    if (stream->device != device)
+        return dt_fail(DT_ERR_INVALID, "graph launch: stream %s is on another device", stream->name);
+    DT_TRY(not_capturing(device, "graph launch"));
+    if (device->live != graph->live)
+        return dt_fail(DT_ERR_INVALID, "graph launch: other memory is allocated than when the graph was captured");
+    DT_TRY(device->backend->graph_launch(graph, stream));
+    raise_peaks(device, &graph->usage);
+    return DT_OK;
+}
+
+void dt_graph_destroy(struct dt_graph *graph)
+{
+    if (graph)
+        graph->device->backend->graph_destroy(graph);
 }

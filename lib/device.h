@@ -20,6 +20,7 @@ struct dt_device;
 struct dt_sim_device;
 struct dt_stream;
 struct dt_event;
+struct dt_graph;
 
 /* A piece of a device's memory, or of the host memory it keeps (below). `data` may be used on any stream that is ordered after the
  * allocating call's stream position. On sim `data` is an address that nobody may touch; arithmetic on it is fine. A zeroed buffer is
@@ -88,9 +89,10 @@ struct dt_device *dt_stream_device(const struct dt_stream *stream);
 const char *dt_stream_name(const struct dt_stream *stream);
 
 /* Events. record: queues a mark on `stream`, replacing an earlier one. wait: queues, `stream` goes on once the mark recorded last (at the
- * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed
- * (DT_ERR_INVALID otherwise); on sim 0. */
+ * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed and both of
+ * timed events (DT_ERR_INVALID otherwise); on sim 0. Plain events only order, which costs a GPU less. */
 dt_status dt_event_create(struct dt_device *device, struct dt_event **out);
+dt_status dt_event_create_timed(struct dt_device *device, struct dt_event **out);
 void dt_event_destroy(struct dt_event *event); /* takes NULL; waits while the last mark is still ahead; earlier ones must be passed */
 dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event);
@@ -118,5 +120,30 @@ dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t b
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);                           /* device memory */
+
+/* Graphs: what is queued on all of a device's streams, kept, and launched again as a whole without the host's work in between.
+ *
+ * Between begin and end nothing runs: all that is queued on any stream of the device is captured, with the order between the streams.
+ * `origin` is where the graph begins and ends: every other stream is ordered after the begin, and the end after every stream. What was
+ * queued before comes before the graph, so a wait for an event recorded before the capture is passed already. No stream is made, destroyed
+ * or synchronized meanwhile.
+ *
+ * end queues what was captured once, as if it had been queued without a capture, and gives the graph for the times after that. It refuses
+ * (DT_ERR_INVALID, *out NULL, the work is queued nevertheless: go on without a graph) where repeating it would not be sound: what is
+ * allocated then must be what was allocated at the begin, by address, size and category, since the graph's temporaries lie in what was
+ * free. On any other failure nothing was queued. With out NULL what was captured is thrown away: the way out when queueing failed half-way.
+ * Whatever end returns, the capture is over.
+ *
+ * launch queues the graph: it runs after everything that is queued on any of the device's streams, and what is queued later on any of them
+ * runs after it; so events recorded in the capture count as recorded where the graph ends. Timed events tell the times of the last launch.
+ * Errors: DT_ERR_INVALID when other memory is allocated than at the capture's begin. Peaks of memory count as if the work were queued anew.
+ *
+ * A graph keeps its kernels' arguments as they were; what changes from launch to launch is read from memory. Timed events, communicators
+ * and the callers' own memory outlive its last launch. Owner of *out: the caller, who destroys it before the device. */
+bool dt_device_captures(const struct dt_device *device); /* cpu, sim: no; begin is then DT_ERR_INVALID */
+dt_status dt_graph_begin(struct dt_stream *origin);
+dt_status dt_graph_end(struct dt_stream *origin, struct dt_graph **out);
+dt_status dt_graph_launch(struct dt_graph *graph, struct dt_stream *stream);
+void dt_graph_destroy(struct dt_graph *graph); /* waits for its last launch; takes NULL */
 
 #endif

@@ -237,7 +237,7 @@ dt_status dt_cpu_stream_wait(struct dt_stream *stream, const struct dt_event *ev
     return DT_OK;
 }
 
-dt_status dt_cpu_event_create(struct dt_device *device, struct dt_event **out)
+dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_event **out)
 {
     struct cpu_event *event = calloc(1, sizeof *event);
     if (!event)

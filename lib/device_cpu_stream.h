@@ -79,7 +79,7 @@ void dt_cpu_stream_drain(struct cpu_stream *stream); /* blocks until the ring is
 /* The rows of the backend's table that concern streams and events. */
 dt_status dt_cpu_stream_synchronize(struct dt_stream *stream);
 dt_status dt_cpu_stream_wait(struct dt_stream *stream, const struct dt_event *event);
-dt_status dt_cpu_event_create(struct dt_device *device, struct dt_event **out);
+dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_event **out);
 void dt_cpu_event_destroy(struct dt_event *event);
 dt_status dt_cpu_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);

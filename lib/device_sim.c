@@ -269,7 +269,7 @@ static dt_status sim_stream_wait(struct dt_stream *stream, const struct dt_event
     return ahead ? dt_sim_program_wait(program, number, event->number) : DT_OK;
 }
 
-static dt_status sim_event_create(struct dt_device *device, struct dt_event **out)
+static dt_status sim_event_create(struct dt_device *device, bool timed, struct dt_event **out)
 {
     struct sim_event *event = calloc(1, sizeof *event);
     if (!event)

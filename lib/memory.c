@@ -49,6 +49,17 @@ void dt_ledger_reset_peak(struct dt_ledger *ledger)
     usage->peak_total_bytes = usage->current_total_bytes;
 }
 
+void dt_ledger_raise_peak(struct dt_ledger *ledger, const struct dt_memory_bytes *usage)
+{
+    struct dt_memory_bytes *mine = &ledger->usage;
+    for (int i = 0; i < DT_CATEGORY_COUNT; i++) {
+        if (mine->peak_bytes[i] < usage->peak_bytes[i])
+            mine->peak_bytes[i] = usage->peak_bytes[i];
+    }
+    if (mine->peak_total_bytes < usage->peak_total_bytes)
+        mine->peak_total_bytes = usage->peak_total_bytes;
+}
+
 const char *dt_memory_text(uint64_t bytes, char text[DT_MEMORY_TEXT])
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};

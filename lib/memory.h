@@ -57,5 +57,7 @@ const char *dt_memory_text(uint64_t bytes, char text[DT_MEMORY_TEXT]);
 
 /* Peaks start again from what is held now. */
 void dt_ledger_reset_peak(struct dt_ledger *ledger);
+/* Peaks are at least those of `usage`. */
+void dt_ledger_raise_peak(struct dt_ledger *ledger, const struct dt_memory_bytes *usage);
 
 #endif

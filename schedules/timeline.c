@@ -46,7 +46,7 @@ static dt_status grow(struct timeline *timeline)
     while (timeline->capacity < capacity) {
         struct mark *mark = &marks[timeline->capacity];
         *mark = (struct mark){0};
-        DT_TRY(dt_event_create(timeline->device, &mark->event));
+        DT_TRY(dt_event_create_timed(timeline->device, &mark->event));
         timeline->capacity++;
     }
     return DT_OK;

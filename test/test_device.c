@@ -80,8 +80,8 @@ static void events_order_and_measure(const char *kind)
         return;
     struct dt_event *start, *stop;
     int64_t ns = -1;
-    CHECK_OK(dt_event_create(device, &start));
-    CHECK_OK(dt_event_create(device, &stop));
+    CHECK_OK(dt_event_create_timed(device, &start));
+    CHECK_OK(dt_event_create_timed(device, &stop));
     CHECK_OK(dt_stream_wait(compute, start)); /* never recorded: passed already */
     CHECK(dt_event_elapsed_ns(start, stop, &ns) == DT_ERR_INVALID);
     for (int step = 0; step < 3; step++) { /* recorded anew every step */
@@ -93,6 +93,12 @@ static void events_order_and_measure(const char *kind)
         CHECK_OK(dt_event_elapsed_ns(start, stop, &ns));
         CHECK(strcmp(kind, "sim") == 0 ? ns == 0 : ns >= 0 && ns < 10000000000, "%lld ns", (long long)ns);
     }
+    struct dt_event *plain;
+    CHECK_OK(dt_event_create(device, &plain));
+    CHECK_OK(dt_event_record(plain, compute));
+    CHECK_OK(dt_stream_synchronize(compute));
+    CHECK(dt_event_elapsed_ns(plain, stop, &ns) == DT_ERR_INVALID && dt_event_elapsed_ns(start, plain, &ns) == DT_ERR_INVALID);
+    dt_event_destroy(plain);
     dt_event_destroy(start);
     dt_event_destroy(stop);
     end();
@@ -252,6 +258,19 @@ static void ledgers_agree(const char *kind)
         CHECK(both[i]->peak_total_bytes > both[i]->current_total_bytes && both[i]->current_total_bytes > 0);
 }
 
+static void graphs_are_refused(const char *kind)
+{
+    if (!begin(kind, 0))
+        return;
+    struct dt_graph *graph = (struct dt_graph *)device;
+    CHECK(!dt_device_captures(device) && dt_graph_begin(compute) == DT_ERR_INVALID);
+    CHECK(strstr(dt_error_message(), kind), "%s", dt_error_message());
+    CHECK(dt_graph_end(compute, &graph) == DT_ERR_INVALID && !graph);
+    dt_graph_destroy(NULL);
+    CHECK_OK(dt_stream_synchronize(compute));
+    end();
+}
+
 static void kinds_and_reasons(void)
 {
     char reason[256];
@@ -288,6 +307,7 @@ FOR_EACH_KIND(host_memory_counts_by_itself)
 FOR_EACH_KIND(host_memory_keeps_data)
 FOR_EACH_KIND(wrong_arguments_are_refused)
 FOR_EACH_KIND(ledgers_agree)
+FOR_EACH_KIND(graphs_are_refused)
 
 static const struct test_case cases[] = {
     {"kinds, and why one is not available", kinds_and_reasons},
@@ -307,5 +327,7 @@ static const struct test_case cases[] = {
     {"sim: wrong arguments are refused", wrong_arguments_are_refused_sim},
     {"cpu: the ledger is the same as sim's", ledgers_agree_cpu},
     {"sim: the ledger repeats", ledgers_agree_sim},
+    {"cpu: has no graphs", graphs_are_refused_cpu},
+    {"sim: has no graphs", graphs_are_refused_sim},
 };
 TEST_MAIN(cases)

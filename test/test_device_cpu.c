@@ -85,7 +85,7 @@ static void a_wait_means_the_record_before_it(void)
     struct dt_event *event;
     int64_t ns;
     begin();
-    CHECK_OK(dt_event_create(device, &event));
+    CHECK_OK(dt_event_create_timed(device, &event));
     CHECK_OK(dt_event_record(event, streams[0]));
     CHECK_OK(dt_stream_wait(streams[1], event));
     submit_gate(streams[0], &gate);
@@ -105,8 +105,8 @@ static void elapsed_is_the_streams_time(void)
     int log[1], length = 0;
     int64_t ns, back_ns;
     begin();
-    CHECK_OK(dt_event_create(device, &start));
-    CHECK_OK(dt_event_create(device, &stop));
+    CHECK_OK(dt_event_create_timed(device, &start));
+    CHECK_OK(dt_event_create_timed(device, &stop));
     CHECK_OK(dt_event_record(start, streams[0]));
     submit_step(streams[0], log, &length, 0, 20000);
     CHECK_OK(dt_event_record(stop, streams[0]));
@@ -127,7 +127,7 @@ static void a_failure_skips_what_follows(void)
     int log[8], length = 0;
     struct dt_event *event;
     begin();
-    CHECK_OK(dt_event_create(device, &event));
+    CHECK_OK(dt_event_create_timed(device, &event));
     submit_step(streams[0], log, &length, 1, 0);
     submit_failure(streams[0], 3);
     submit_step(streams[0], log, &length, 2, 0);
@@ -199,7 +199,7 @@ static void only_the_first_failure_counts_and_only_what_follows_it(void)
     struct dt_event *before, *after;
     begin();
     CHECK_OK(dt_event_create(device, &before));
-    CHECK_OK(dt_event_create(device, &after));
+    CHECK_OK(dt_event_create_timed(device, &after));
     CHECK_OK(dt_event_record(before, streams[0]));
     submit_failure(streams[0], 1);
     CHECK_OK(dt_event_record(after, streams[0]));
@@ -227,7 +227,7 @@ static void destroying_waits_for_the_queue(void)
     int log[64], length = 0;
     struct dt_event *event;
     begin();
-    CHECK_OK(dt_event_create(device, &event));
+    CHECK_OK(dt_event_create_timed(device, &event));
     for (int i = 0; i < 64; i++)
         submit_step(streams[2], log, &length, i, 100);
     CHECK_OK(dt_event_record(event, streams[2]));

@@ -22,8 +22,8 @@ static void only_between_start_and_finish(void)
     int64_t ns;
     CHECK_OK(dt_device_create("sim", &options, &device));
     CHECK_OK(dt_stream_create(device, "a", &a));
-    CHECK_OK(dt_event_create(device, &early));
-    CHECK_OK(dt_event_create(device, &late));
+    CHECK_OK(dt_event_create_timed(device, &early));
+    CHECK_OK(dt_event_create_timed(device, &late));
     CHECK_OK(dt_sim_work(a, 1, 1, 1, "before"));
     CHECK_OK(dt_event_record(early, a));
     CHECK_OK(dt_sim_record_start(device, false));

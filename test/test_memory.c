@@ -21,6 +21,9 @@ static void peaks_by_category_and_total(void)
     CHECK(usage->peak_total_bytes == 1024 + 5120, "the highest sum is not the sum of the highest");
     dt_ledger_reset_peak(&ledger);
     CHECK(usage->peak_bytes[DT_ACTIVATIONS] == 0 && usage->peak_bytes[DT_PARAMETERS] == 1024 && usage->peak_total_bytes == 3072);
+    struct dt_memory_bytes higher = {.peak_bytes = {[DT_WORKSPACE] = 512, [DT_PARAMETERS] = 256}, .peak_total_bytes = 4096};
+    dt_ledger_raise_peak(&ledger, &higher);
+    CHECK(usage->peak_bytes[DT_WORKSPACE] == 512 && usage->peak_bytes[DT_PARAMETERS] == 1024 && usage->peak_total_bytes == 4096);
 }
 
 static void limit_refuses(void)
