@@ -5,18 +5,34 @@
 #include "lib/comm.h"
 #include "lib/world.h"
 #include "test/check.h"
+#include "test/device_kind.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 static struct dt_world world;
 static struct dt_comm *everyone; /* of `device`, which lives as long */
 static struct dt_device *device;
 
+/* "device=cpu": what an experiment of these tests is set to. */
+static inline const char *ranks_device_setting(void)
+{
+    static char setting[32];
+    snprintf(setting, sizeof setting, "device=%s", test_device_kind());
+    return setting;
+}
+
+/* How far losses may be from those of one cpu device, when another kind of device sums in other orders. */
+static inline double ranks_tolerance(double on_cpu)
+{
+    return strcmp(test_device_kind(), "cpu") == 0 || on_cpu > 1e-4 ? on_cpu : 1e-4;
+}
+
 static inline int ranks_main(const struct test_case *cases, int count)
 {
     char reason[256];
     struct dt_comm_options options = {.step_timeout_s = 60, .init_timeout_s = 60};
-    if (!dt_device_available("cpu", reason, sizeof reason)) {
+    if (!dt_device_available(test_device_kind(), reason, sizeof reason)) {
         printf("1..0 # SKIP %s\n", reason);
         return 0;
     }
@@ -25,7 +41,7 @@ static inline int ranks_main(const struct test_case *cases, int count)
         return 1;
     }
     struct dt_device_options device_options = {.threads = 1, .local_rank = world.local_rank, .local_size = world.local_size};
-    if (dt_device_create("cpu", &device_options, &device) < 0 || dt_comm_create(device, &world, &options, &everyone) < 0) {
+    if (dt_device_create(test_device_kind(), &device_options, &device) < 0 || dt_comm_create(device, &world, &options, &everyone) < 0) {
         printf("Bail out! %s\n", dt_error_message());
         return 1;
     }

@@ -1,4 +1,4 @@
-/* Every paradigm against one device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
+/* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
  * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
 #include "lib/random.h"
 #include "schedules/experiment_parse.h"
@@ -124,11 +124,11 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     struct trainer_result together;
     struct dt_memory_usage predicted, before;
     char world_size[32];
-    const char *all[16] = {world_size};
+    const char *all[16] = {world_size, ranks_device_setting()};
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
     for (int i = 0; i < count; i++)
-        all[i + 1] = sets[i];
-    if (!parse(all, count + 1, &e))
+        all[i + 2] = sets[i];
+    if (!parse(all, count + 2, &e))
         return;
 
     dt_memory_reset_peak(device);
@@ -138,8 +138,8 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     CHECK(together.losses_done == 10 && together.steps_done == 8);
     const double *alone = losses_alone(&e);
     for (int i = 0; i < together.losses_done; i++)
-        CHECK(fabs(together.losses[i] / alone[i] - 1) <= tolerance, "%s step %d: loss %.9g, one device has %.9g", paradigm_name(e.paradigm),
-              i, together.losses[i], alone[i]);
+        CHECK(fabs(together.losses[i] / alone[i] - 1) <= ranks_tolerance(tolerance), "%s step %d: loss %.9g, one device has %.9g",
+              paradigm_name(e.paradigm), i, together.losses[i], alone[i]);
     double overflows = count_overflows(&e);
     CHECK(together.overflow_elements == overflows && together.overflow_steps == (overflows > 0 ? 10 : 0),
           "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm), together.overflow_elements,
@@ -348,9 +348,9 @@ static void out_of_memory(void)
     struct trainer_result result;
     struct dt_memory_usage left;
     char world_size[32];
-    const char *sets[] = {world_size, "paradigm=ddp"};
+    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (!parse(sets, 2, &e))
+    if (!parse(sets, 3, &e))
         return;
     e.memory_limit_bytes = 100000;
     CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
@@ -379,9 +379,9 @@ static void interrupted(void)
     int asked = 0;
     struct trainer_hooks hooks = {.context = &asked, .stop_requested = stop_after_three};
     char world_size[32];
-    const char *sets[] = {world_size, "paradigm=ddp"};
+    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (!parse(sets, 2, &e))
+    if (!parse(sets, 3, &e))
         return;
     CHECK(trainer_run(&e, device, everyone, &hooks, &result) == DT_ERR_INTERRUPTED, "%s", dt_error_message());
     CHECK(result.losses_done == 3 && result.steps_done == 1, "%d losses, %d timed steps", result.losses_done, result.steps_done);

@@ -1,11 +1,9 @@
 /* Capture of streams' work as a graph, and its replay. */
 #include "runtime.h"
 
-namespace emulator
-{
+namespace emulator {
 
-namespace
-{
+namespace {
 
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 

@@ -9,11 +9,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-namespace emulator
-{
+namespace emulator {
 
-namespace
-{
+namespace {
 
 struct error_text {
     cudaError_t error;

@@ -3,11 +3,9 @@
 
 #include <map>
 
-namespace emulator
-{
+namespace emulator {
 
-namespace
-{
+namespace {
 
 /* Handles are kept apart from the events, which queues and captures share. */
 std::map<cudaEvent_t, std::shared_ptr<event>> &handles()

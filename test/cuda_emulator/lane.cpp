@@ -7,11 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace emulator
-{
+namespace emulator {
 
-namespace
-{
+namespace {
 
 /* Of the thread that runs a task; NULL outside of one. */
 thread_local const task *running;

@@ -16,11 +16,9 @@
 #define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
-namespace emulator
-{
+namespace emulator {
 
-namespace
-{
+namespace {
 
 enum : size_t { ARENA_BYTES = (size_t)1 << 42, ALIGNMENT = 256 };
 

@@ -17,8 +17,7 @@
 #include <thread>
 #include <vector>
 
-namespace emulator
-{
+namespace emulator {
 
 /* A piece of work. Marks and waits run even when the device has failed, so that nobody waits for ever. */
 struct task {
@@ -28,8 +27,7 @@ struct task {
 };
 
 /* A thread that works off a queue (lane.cpp). */
-class lane : public std::enable_shared_from_this<lane>
-{
+class lane : public std::enable_shared_from_this<lane> {
   public:
     static std::shared_ptr<lane> start();
     uint64_t push(task t);      /* its number, from 1 */

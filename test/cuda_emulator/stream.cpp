@@ -4,11 +4,9 @@
 #include <cstring>
 #include <map>
 
-namespace emulator
-{
+namespace emulator {
 
-namespace
-{
+namespace {
 
 cudaStream_t handle_of(stream *s)
 {
@@ -306,8 +304,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void 
 
 } // extern "C"
 
-namespace
-{
+namespace {
 
 struct kernel_limits {
     std::mutex lock;
