@@ -224,6 +224,9 @@ dt_status dt_world_meeting_point(const struct dt_world *world, char address[DT_A
         DT_TRY(read_number("MASTER_PORT", port));
         if (*port < 1 || *port > 65535)
             return dt_fail(DT_ERR_WORLD, "MASTER_PORT is %d: ports are 1 to 65535", *port);
+        const char *taken = value_of("TORCHELASTIC_USE_AGENT_STORE");
+        if (strcmp(world->launcher, "torchrun") == 0 && taken && strcmp(taken, "True") == 0)
+            *port = *port < 65535 ? *port + 1 : *port - 1;
     }
     if (master && strlen(master) >= DT_ADDRESS_BYTES)
         return dt_fail(DT_ERR_WORLD, "MASTER_ADDR is no host: it has %zu characters", strlen(master));

@@ -34,6 +34,7 @@ static const char *const known[] = {
     "SLURM_NODELIST",
     "MASTER_ADDR",
     "MASTER_PORT",
+    "TORCHELASTIC_USE_AGENT_STORE",
 };
 
 /* One environment ("NAME=value NAME=value ...") and what must be read from it; launcher NULL: refused, with `text` in the message. */
@@ -195,6 +196,8 @@ static void meeting_points(void)
         int port;                                 /* 0: any */
     } examples[] = {
         {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a.example MASTER_PORT=29500", "a.example", NULL, 29500},
+        {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True", "a", NULL,
+         29501},
         {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=29500", NULL, "MASTER_ADDR", 0},
         {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=http", NULL, "MASTER_PORT", 0},
         {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=70000", NULL, "MASTER_PORT", 0},
