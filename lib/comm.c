@@ -1,5 +1,6 @@
 /* The communicators' interface: checks arguments once, notes the operation in the ring, and hands it to the backend. */
 #include "lib/comm_backend.h"
+#include "lib/span.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +143,16 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     atomic_store(&entry->state, DT_COMM_QUEUED);
     atomic_store(&entry->sequence, operation.sequence);
     atomic_store(&comm->sequence, operation.sequence);
-    return comm->backend->queue(comm, &operation);
+
+    /* A group goes together when it ends: it is one span, from its first operation on. */
+    bool spans = !comm->in_group || comm->group_stream == NULL;
+    if (comm->in_group)
+        comm->group_stream = operation.stream;
+    if (spans)
+        DT_TRY(dt_span_begin(operation.stream, comm->in_group ? "group" : dt_comm_kind_name(operation.kind), DT_SPAN_COMMUNICATION,
+                             entry->bytes, comm->name));
+    DT_TRY(comm->backend->queue(comm, &operation));
+    return comm->in_group ? DT_OK : dt_span_end(operation.stream);
 }
 
 dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,
@@ -220,12 +230,16 @@ dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum d
 
 dt_status dt_group_start(struct dt_comm *comm)
 {
+    comm->in_group = true;
+    comm->group_stream = NULL;
     return comm->backend->group_start(comm);
 }
 
 dt_status dt_group_end(struct dt_comm *comm)
 {
-    return comm->backend->group_end(comm);
+    comm->in_group = false;
+    DT_TRY(comm->backend->group_end(comm));
+    return comm->group_stream ? dt_span_end(comm->group_stream) : DT_OK;
 }
 
 dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all)

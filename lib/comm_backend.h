@@ -68,6 +68,8 @@ struct dt_comm {
     struct dt_comm_options options;
     _Atomic uint64_t sequence; /* of the last operation; the host thread counts, any thread may dump */
     struct dt_comm_entry ring[DT_COMM_RING];
+    bool in_group;                  /* between group_start and group_end */
+    struct dt_stream *group_stream; /* of the group's first operation; NULL before it */
 };
 
 /* Fill the common part. */

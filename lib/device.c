@@ -1,6 +1,7 @@
 /* The interface's side of devices: check once, count memory, hand on to the backend. */
 #include "lib/device.h"
 #include "lib/device_backend.h"
+#include "lib/span.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,8 +85,10 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
 
 void dt_device_destroy(struct dt_device *device)
 {
-    if (device)
-        device->backend->destroy(device);
+    if (!device)
+        return;
+    dt_spans_forget(device);
+    device->backend->destroy(device);
 }
 
 void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
@@ -277,7 +280,9 @@ dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t b
     if (bytes == 0)
         return DT_OK;
     DT_TRY(check_pointers("copy", to, from));
-    return stream->device->backend->copy(stream, to, from, bytes);
+    DT_TRY(dt_span_begin(stream, "copy", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->copy(stream, to, from, bytes));
+    return dt_span_end(stream);
 }
 
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
@@ -285,7 +290,9 @@ dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from
     if (bytes == 0)
         return DT_OK;
     DT_TRY(check_pointers("copy from host", to, from));
-    return stream->device->backend->copy_from_host(stream, to, from, bytes);
+    DT_TRY(dt_span_begin(stream, "copy_from_host", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->copy_from_host(stream, to, from, bytes));
+    return dt_span_end(stream);
 }
 
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
@@ -293,7 +300,9 @@ dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, 
     if (bytes == 0)
         return DT_OK;
     DT_TRY(check_pointers("copy to host", to, from));
-    return stream->device->backend->copy_to_host(stream, to, from, bytes);
+    DT_TRY(dt_span_begin(stream, "copy_to_host", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->copy_to_host(stream, to, from, bytes));
+    return dt_span_end(stream);
 }
 
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes)
@@ -301,7 +310,9 @@ dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes)
     if (bytes == 0)
         return DT_OK;
     DT_TRY(check_pointers("zero", to, to));
-    return stream->device->backend->zero(stream, to, bytes);
+    DT_TRY(dt_span_begin(stream, "zero", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->zero(stream, to, bytes));
+    return dt_span_end(stream);
 }
 
 bool dt_device_captures(const struct dt_device *device)

@@ -15,6 +15,7 @@ struct dt_device {
     struct dt_stream *capturing;             /* the origin of the capture that is open; NULL */
     uint64_t live_at_begin;                  /* of that capture; and the peaks before it */
     struct dt_memory_usage usage_at_begin;
+    struct dt_spans *spans; /* lib/span.c; NULL: nothing is traced */
 };
 
 struct dt_stream {
