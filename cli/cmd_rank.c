@@ -1,4 +1,5 @@
-/* `dtbench rank SOCKET`: what the supervisor starts, once per rank. The experiment comes that way, and everything goes back there. */
+/* `dtbench rank [TRACE] SOCKET`: what the supervisor starts, once per rank. The experiment comes over the socket, and everything goes back
+ * there; TRACE is a file for the trace of one more step. */
 #include "cli/cli.h"
 #include "cli/execute.h"
 #include "cli/signals.h"
@@ -63,12 +64,12 @@ static bool all_agree(dt_status status)
 }
 
 /* Run the experiment and tell how it ended, before anything is torn down that might wait for a rank that is gone. */
-static dt_status work(struct rank *rank, const struct dt_world *place)
+static dt_status work(struct rank *rank, const struct dt_world *place, const char *trace)
 {
     struct experiment *experiments;
     struct execution execution = {0};
     struct report report;
-    struct trainer_hooks hooks = {rank, tell_ready, tell_step, stop_requested};
+    struct trainer_hooks hooks = {rank, tell_ready, tell_step, stop_requested, trace};
     const char *input = dt_launch_rank_input(rank->link);
     int count;
     dt_status status = experiments_parse(input, strlen(input), "experiment", NULL, 0, &experiments, &count);
@@ -102,15 +103,15 @@ int cmd_rank(int argc, char **argv)
 {
     struct dt_world place;
     struct rank rank = {0};
-    if (argc != 2) {
+    if (argc != 2 && argc != 3) {
         fprintf(stderr, "dtbench rank: for dtbench itself; use 'dtbench run'\n");
         return EXIT_CODE_USAGE;
     }
     signals_install();
-    if (dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[1], place.rank, &rank.link) < 0)
+    if (dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[argc - 1], place.rank, &rank.link) < 0)
         return report_failure("rank", EXIT_CODE_OTHER);
     rank.number = place.rank;
-    dt_status status = work(&rank, &place);
+    dt_status status = work(&rank, &place, argc == 3 ? argv[1] : NULL);
     dt_launch_rank_finish(rank.link);
     fflush(NULL);
     if (!all_agree(status))

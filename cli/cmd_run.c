@@ -51,9 +51,9 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
          "minutes or a tenth"},
         {"verify", 'v', OPTION_FLAG, &o->verify, NULL, "run each experiment's work on one device too, and compare the losses step by step"},
         {"trace", 0, OPTION_TEXT, &o->trace, "FILE",
-         "device sim: write one step of every rank, in virtual time, for ui.perfetto.dev,\n"
-         "or two where the profile's host runs ahead; of several experiments each its own,\n"
-         "with its number before the ending of FILE"},
+         "write one step of every rank for ui.perfetto.dev: one more, behind the timed ones;\n"
+         "on device sim in virtual time, and two where the profile's host runs ahead; of\n"
+         "several experiments each its own, with its number before the ending of FILE"},
         {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
         {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
@@ -89,9 +89,6 @@ static dt_status check_experiments(const struct sweep *s)
         const char *kind;
         if (s->verify && is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, and device \"sim\" computes none");
-        if (s->trace && !is_simulated(e))
-            return dt_fail(DT_ERR_INVALID, "--trace is for device \"sim\", and experiment %d of %d runs on \"%s\"", i + 1, s->count,
-                           e->device);
         if (is_simulated(e)) {
             DT_TRY(check_simulated(e));
             continue;

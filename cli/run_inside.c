@@ -22,12 +22,12 @@ static bool stop_requested(void *context)
     return signals_count() > 0;
 }
 
-bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct draft *draft,
-                struct report *report)
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
+                struct draft *draft, struct report *report)
 {
     struct run run = {progress, draft};
     struct execution execution;
-    struct trainer_hooks hooks = {&run, NULL, show_step, stop_requested};
+    struct trainer_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
     progress_phase(progress, "starting");
     dt_status status = execution_open(experiment, place, report, &execution);
     if (status == DT_OK)

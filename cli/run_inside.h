@@ -7,9 +7,10 @@
 #include "lib/world.h"
 #include "schedules/report.h"
 
-/* Collective over the ranks of `place`. Fills `report`, initialised. False: the ranks have lost each other, and nothing more can run. */
-bool run_inside(const struct experiment *experiment, const struct dt_world *place, struct progress *progress, struct draft *draft,
-                struct report *report);
+/* Collective over the ranks of `place`. trace: file for the trace of one more step; NULL: none. Fills `report`, initialised. False: the
+ * ranks have lost each other, and nothing more can run. */
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
+                struct draft *draft, struct report *report);
 
 /* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one; within its timeouts, or, patient, however
  * long it takes. After a failure the ranks have lost each other. Errors: as dt_comm_create. */

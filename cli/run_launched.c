@@ -50,9 +50,10 @@ static const char *without_echo(const char *text)
     return text;
 }
 
-void run_launched(const struct experiment *experiment, struct progress *progress, struct draft *draft, struct report *report)
+void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
+                  struct report *report)
 {
-    static const char *const argv[] = {"/proc/self/exe", "rank", NULL};
+    const char *const argv[] = {"/proc/self/exe", "rank", trace, NULL}; /* without a trace it ends earlier */
     struct run run = {experiment, progress, draft, report, 0};
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];

@@ -6,7 +6,9 @@
 #include "cli/progress.h"
 #include "schedules/report.h"
 
-/* Fills `report`, initialised, with whatever was measured and how it ended: a crash, a kill and the end of the memory are results too. */
-void run_launched(const struct experiment *experiment, struct progress *progress, struct draft *draft, struct report *report);
+/* trace: file for the trace of one more step; NULL: none. Fills `report`, initialised, with whatever was measured and how it ended: a
+ * crash, a kill and the end of the memory are results too. */
+void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
+                  struct report *report);
 
 #endif

@@ -64,13 +64,13 @@ static void describe(const struct experiment *e, const struct simulated_system *
 
 void run_simulated(const struct experiment *e, const char *trace, struct progress *progress, struct report *report)
 {
-    struct trainer_hooks hooks = {progress, NULL, show_step, stop_requested};
+    struct trainer_hooks hooks = {progress, NULL, show_step, stop_requested, trace};
     struct simulated_system *system;
     progress_phase(progress, "simulating");
     dt_status status = load(e, &system);
     if (status == DT_OK) {
         describe(e, system, report);
-        status = simulation_run(e, system, trace, &hooks, &report->result);
+        status = simulation_run(e, system, &hooks, &report->result);
     }
     report_end(report, status, dt_error_message());
     free(system);

@@ -42,9 +42,9 @@ static void run_verification(struct sweep *s, int index, struct report *report)
         begin(s, index, &reference, ", verifying");
         if (s->inside) {
             struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
-            run_inside(&reference, &alone, &s->progress, NULL, &its);
+            run_inside(&reference, &alone, NULL, &s->progress, NULL, &its);
         } else {
-            run_launched(&reference, &s->progress, NULL, &its);
+            run_launched(&reference, NULL, &s->progress, NULL, &its);
         }
         if (its.status == DT_ERR_INTERRUPTED) {
             report_end(report, DT_ERR_INTERRUPTED, "stopped before the reference of --verify had run");
@@ -132,6 +132,7 @@ static void run_one(struct sweep *s, int index)
     struct outcome *o = &s->outcomes[index];
     struct report report;
     struct draft draft;
+    char path[4096];
     report_init(&report);
     sweep_identity_report(&s->identity, index, &report);
     report.slurm = &s->slurm;
@@ -140,9 +141,9 @@ static void run_one(struct sweep *s, int index)
     if (is_simulated(e))
         simulate(s, index, &report);
     else if (s->inside)
-        s->lost = !run_inside(e, &s->world, &s->progress, &draft, &report);
+        s->lost = !run_inside(e, &s->world, trace_path(s, index, path), &s->progress, &draft, &report);
     else
-        run_launched(e, &s->progress, &draft, &report);
+        run_launched(e, trace_path(s, index, path), &s->progress, &draft, &report);
 
     bool verify = s->verify && report.status == DT_OK;
     if (verify && s->world.rank == 0)

@@ -30,7 +30,7 @@ static dt_status predict(struct validate_row *row, struct simulated_system *syst
 {
     struct trainer_result result = {0};
     DT_TRY(simulated_system_load(&row->experiment, system));
-    dt_status status = simulation_run(&row->experiment, system, NULL, NULL, &result);
+    dt_status status = simulation_run(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : VALIDATE_PREDICTED;
     if (status == DT_OK)
         row->predicted_s = result.step_s[result.steps_done - 1];

@@ -53,9 +53,8 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
 }
 
 /* fsdp's units are freed while other streams still use them, and their memory cannot be used again until those are done: a host that runs
- * ahead keeps many of them waiting. Where the device is full of them the allocator gives memory back to the driver and asks for it again, for
- * each unit, which waits for the device.
- * Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
+ * ahead keeps many of them waiting. Where the device is full of them the allocator gives memory back to the driver and asks for it again,
+ * for each unit, which waits for the device. Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
 static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct trainer_result *result)
 {
     const struct gpt_cost_profile *p = &s->costs.profile;
@@ -187,13 +186,13 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
 }
 
 static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r,
-                              const char *trace, const struct trainer_hooks *hooks, struct trainer_result *result)
+                              const struct trainer_hooks *hooks, struct trainer_result *result)
 {
     double seconds[RECORDED_STEPS];
     bool alike = true;
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
-    DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, trace, &seconds[RECORDED_STEPS - 1], result->phase_s));
+    DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, hooks->trace, &seconds[RECORDED_STEPS - 1], result->phase_s));
     if (s->costs.profile.host.runs_ahead) { /* two steps were recorded together, the second beginning before the first is over */
         DT_TRY(replay_step(s, r, 0, NULL, &seconds[0], NULL));
         seconds[1] -= seconds[0];
@@ -209,7 +208,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     return DT_OK;
 }
 
-dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const char *trace, const struct trainer_hooks *hooks,
+dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct trainer_hooks *hooks,
                          struct trainer_result *result)
 {
     static const struct trainer_hooks no_hooks = {0};
@@ -220,17 +219,17 @@ dt_status simulation_run(const struct experiment *e, const struct simulated_syst
     hooks = hooks ? hooks : &no_hooks;
     dt_status status = allocate_result(e, result);
     if (status == DT_OK)
-        status = simulated_ranks_record(e, s, trace != NULL, hooks->stop_requested, hooks->context, &ranks);
+        status = simulated_ranks_record(e, s, hooks->trace != NULL, hooks->stop_requested, hooks->context, &ranks);
     for (int i = 0; status == DT_OK && i < e->world_size; i++)
         result->ranks[i].memory = ranks.roles[ranks.ranks[i].role].memory;
     if (status == DT_OK)
         status = check_memory(e, s, result);
     if (status == DT_OK && short_of_memory(e, s, result))
-        status = record_short_of_memory(e, s, trace != NULL, hooks, &ranks);
+        status = record_short_of_memory(e, s, hooks->trace != NULL, hooks, &ranks);
     if (status == DT_OK && hooks->ready)
         hooks->ready(hooks->context, 0);
     if (status == DT_OK)
-        status = replay_steps(e, s, &ranks, trace, hooks, result);
+        status = replay_steps(e, s, &ranks, hooks, result);
     simulated_ranks_finish(&ranks);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "schedules/timeline.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,5 +89,31 @@ dt_status timeline_collect(const struct timeline *timeline, int64_t phase_ns[TIM
         DT_TRY(dt_event_elapsed_ns(timeline->marks[i].event, timeline->marks[i + 1].event, &ns));
         phase_ns[timeline->marks[i].phase] += ns;
     }
+    return DT_OK;
+}
+
+dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, int *count)
+{
+    static const char *const names[TIMELINE_PHASES] = {
+        [TIMELINE_OTHER] = "other",         [TIMELINE_FORWARD] = "forward", [TIMELINE_BACKWARD] = "backward",
+        [TIMELINE_OPTIMIZER] = "optimizer", [TIMELINE_EXPOSED] = "exposed",
+    };
+    struct dt_span *spans = calloc((size_t)timeline->count + 1, sizeof *spans);
+    dt_status status = spans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d phases", timeline->count);
+    *out = NULL;
+    *count = 0;
+    for (int i = 0; status == DT_OK && i + 1 < timeline->count; i++) {
+        spans[i].category = DT_SPAN_PHASE;
+        snprintf(spans[i].name, sizeof spans[i].name, "%s", names[timeline->marks[i].phase]);
+        status = dt_spans_time_of(timeline->device, timeline->marks[i].event, &spans[i].start_ns);
+        if (status == DT_OK)
+            status = dt_spans_time_of(timeline->device, timeline->marks[i + 1].event, &spans[i].end_ns);
+    }
+    if (status < 0) {
+        free(spans);
+        return status;
+    }
+    *out = spans;
+    *count = timeline->count > 0 ? timeline->count - 1 : 0;
     return DT_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef SCHEDULES_TIMELINE_H
 #define SCHEDULES_TIMELINE_H
 
-#include "lib/device.h"
+#include "lib/span.h"
 
 enum timeline_phase { TIMELINE_OTHER, TIMELINE_FORWARD, TIMELINE_BACKWARD, TIMELINE_OPTIMIZER, TIMELINE_EXPOSED, TIMELINE_PHASES };
 
@@ -22,5 +22,7 @@ dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event)
 /* Close the step. After the compute stream is synchronized, timeline_collect gives the time of each phase. */
 dt_status timeline_stop(struct timeline *timeline);
 dt_status timeline_collect(const struct timeline *timeline, int64_t phase_ns[TIMELINE_PHASES]);
+/* The same one by one while lib/span.h records: *out [*count], the caller's to free, in order. */
+dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, int *count);
 
 #endif

@@ -1,5 +1,6 @@
 #include "schedules/trainer.h"
 #include "lib/statistics.h"
+#include "schedules/step_trace.h"
 #include "schedules/training.h"
 
 #include <math.h>
@@ -248,6 +249,10 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK && r.hooks->ready)
         r.hooks->ready(r.hooks->context, result->startup_s);
 
+    struct step_trace *trace = NULL;
+    if (status == DT_OK && r.hooks->trace)
+        status = step_trace_open(r.hooks->trace, world, &trace);
+
     int steps = experiment->steps.warmup + experiment->steps.timed;
     for (int i = 0; status == DT_OK && i < steps && !r.stop; i++)
         status = run_step(&r, i);
@@ -260,6 +265,10 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
         status = gather_memory(&r, device);
     if (status == DT_OK && r.stop && result->losses_done < steps)
         status = dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", result->losses_done, steps);
+    if (status == DT_OK && trace)
+        status = step_trace_run(trace, r.training, steps);
+    dt_status closed = step_trace_close(trace);
+    status = status < 0 ? status : closed;
 
     training_destroy(r.training);
     for (int p = 0; p < TIMELINE_PHASES; p++)

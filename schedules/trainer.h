@@ -16,6 +16,8 @@ struct trainer_hooks {
     void (*step_done)(void *context, int step, double seconds, double loss);
     /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */
     bool (*stop_requested)(void *context);
+    /* File for a trace of one more step, which is run behind the timed ones and counts nowhere (schedules/step_trace.h). */
+    const char *trace;
 };
 
 struct trainer_rank {

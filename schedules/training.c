@@ -1,9 +1,11 @@
 #include "schedules/training.h"
+#include "gpt/kernels_traced.h"
 #include "schedules/offload.h"
 #include "schedules/parameter_server.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct training {
     const struct experiment *experiment;
@@ -180,6 +182,49 @@ dt_status training_step(struct training *t, int step)
     DT_TRY(pipeline_step(t->pipeline, step + 1));
     DT_TRY(t->table->step_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
+}
+
+/* Let every kernel of the step go through `table`. */
+static void use_kernels(struct training *t, const struct gpt_kernel_table *table, struct gpt_kernels *kernels)
+{
+    t->table = t->stage->table = table;
+    t->kernels = t->stage->kernels = kernels;
+}
+
+dt_status training_traced_step(struct training *t, int step, struct dt_span **out, int *count)
+{
+    const struct gpt_kernel_table *table = t->table;
+    struct gpt_kernels *kernels = t->kernels, *traced;
+    struct dt_device *device = dt_stream_device(t->compute);
+    struct dt_span *phases = NULL, *work = NULL;
+    int phase_count = 0, work_count = 0;
+    *out = NULL;
+    *count = 0;
+    DT_TRY(training_synchronize(t));
+    DT_TRY(gpt_kernels_traced_create(table, kernels, &traced));
+    use_kernels(t, &gpt_kernels_traced, traced);
+    dt_status status = dt_spans_start(t->compute);
+    if (status == DT_OK)
+        status = training_step(t, step);
+    dt_status finished = training_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
+    status = status < 0 ? status : finished;
+    if (status == DT_OK)
+        status = timeline_spans(t->timeline, &phases, &phase_count);
+    if (status == DT_OK)
+        status = dt_spans_collect(device, &work, &work_count);
+    if (status == DT_OK && !(*out = realloc(phases, (size_t)(phase_count + work_count + 1) * sizeof **out)))
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", phase_count + work_count);
+    if (*out) {
+        memcpy(*out + phase_count, work, (size_t)work_count * sizeof **out);
+        *count = phase_count + work_count;
+    } else {
+        free(phases);
+    }
+    free(work);
+    dt_spans_forget(device);
+    use_kernels(t, table, kernels);
+    gpt_kernels_traced.destroy(traced);
+    return status;
 }
 
 dt_status training_synchronize(struct training *t)

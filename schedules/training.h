@@ -26,6 +26,9 @@ void training_destroy(struct training *training); /* collective; takes NULL */
 
 /* Queue step `step` (from 0 over warm-up and timed steps). */
 dt_status training_step(struct training *training, int step);
+/* The same, piece by piece and traced: *out [*count] is what ran when, phases first; the caller's to free. Waits before and after.
+ * Errors: as training_step and training_synchronize. */
+dt_status training_traced_step(struct training *training, int step, struct dt_span **out, int *count);
 /* Wait for all that is queued; the first failure wins. */
 dt_status training_synchronize(struct training *training);
 

@@ -374,7 +374,6 @@ def test_predicted_out_of_memory():
     for arguments, text in ((["--verify"], "--verify needs losses"), ([], "")):
         result = run("run", config("sim.json", device="sim"), "-o", output, *arguments, code=CONFIG if arguments else OK)
         check(text in result.stderr, text, result.stderr)
-    check("device \"sim\"" in run("run", config(), "--trace", "t.json", "-o", output, code=CONFIG).stderr, "--trace elsewhere")
 
 
 # ---- results ----

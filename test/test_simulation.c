@@ -27,7 +27,7 @@ static struct experiment *experiment_of(const char *keys)
 static double run(const struct experiment *e, const struct simulated_system *system, struct trainer_result *result)
 {
     struct trainer_result own = {0}, *at = result ? result : &own;
-    CHECK_OK(simulation_run(e, system, NULL, NULL, at));
+    CHECK_OK(simulation_run(e, system, NULL, at));
     double seconds = at->steps_done > 0 ? at->step_s[0] : NAN;
     trainer_result_finish(&own);
     return seconds;
@@ -93,7 +93,8 @@ static void bytes_are_those_of_check(void)
             CHECK_OK(simulation_predict_memory(e, &system, rank, &usage));
             CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
             CHECK_OK(trainer_predict_memory(e, rank, &own));
-            CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes || e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
+            CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes ||
+                      e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
                   "the framework keeps more: %s", divisions[d]);
         }
         trainer_result_finish(&result);
@@ -247,7 +248,7 @@ static void what_does_not_fit(void)
         experiment_of("\"world_size\": 8, \"paradigm\": \"ddp\", \"batch_size\": 1, \"model\": {\"preset\": \"GPT13B\"}");
     struct trainer_result result;
     CHECK_OK(simulated_system_load(e, &system));
-    CHECK(simulation_run(e, &system, NULL, NULL, &result) == DT_ERR_OOM);
+    CHECK(simulation_run(e, &system, NULL, &result) == DT_ERR_OOM);
     CHECK(strstr(dt_error_message(), "rank 0 needs ") && result.steps_done == 0, "%s", dt_error_message());
     CHECK(result.rank_count == 8 && result.ranks[7].memory.device.peak_total_bytes > (uint64_t)60 << 30, "bytes are told all the same");
     trainer_result_finish(&result);
@@ -318,7 +319,7 @@ static void it_can_be_stopped(void)
     struct trainer_hooks hooks = {.stop_requested = stop_at_once};
     struct trainer_result result;
     CHECK_OK(simulated_system_load(e, &system));
-    CHECK(simulation_run(e, &system, NULL, &hooks, &result) == DT_ERR_INTERRUPTED && result.steps_done == 0);
+    CHECK(simulation_run(e, &system, &hooks, &result) == DT_ERR_INTERRUPTED && result.steps_done == 0);
     trainer_result_finish(&result);
     free(e);
 }
@@ -336,7 +337,7 @@ static void traces(void)
     close(file);
     CHECK_OK(simulated_system_load(e, &system));
     double without = run(e, &system, NULL);
-    CHECK_OK(simulation_run(e, &system, path, NULL, &result));
+    CHECK_OK(simulation_run(e, &system, &(struct trainer_hooks){.trace = path}, &result));
     CHECK(fabs(result.step_s[0] - without) < 1e-9 * without, "looking on changes nothing");
     CHECK_OK(dt_read_file(path, &text, &length));
     CHECK_OK(dt_json_parse(text, length, path, &json));
@@ -344,7 +345,7 @@ static void traces(void)
     dt_json_destroy(json);
     free(text);
     trainer_result_finish(&result);
-    CHECK(simulation_run(e, &system, "/nowhere/trace.json", NULL, &result) == DT_ERR_IO);
+    CHECK(simulation_run(e, &system, &(struct trainer_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
     trainer_result_finish(&result);
     unlink(path);
     free(e);
