@@ -39,6 +39,8 @@ dt_status dt_spans_start(struct dt_stream *stream)
     dt_status status = dt_event_create_timed(stream->device, &spans->base);
     if (status == DT_OK)
         status = dt_event_record(spans->base, stream);
+    if (status == DT_OK) /* other streams' work shall not be before it */
+        status = dt_stream_synchronize(stream);
     if (status < 0) {
         dt_event_destroy(spans->base);
         free(spans);

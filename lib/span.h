@@ -20,8 +20,8 @@ struct dt_span {
     int64_t start_ns, end_ns;       /* from dt_spans_start on */
 };
 
-/* From now on; times count from where `stream` is now, so synchronize all streams first. Not inside a graph's capture. One at a time.
- * Errors: DT_ERR_INVALID when it has started already, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+/* From now on; times count from where `stream` is now, which is waited for: synchronize the others first. Not inside a graph's capture. One
+ * at a time. Errors: DT_ERR_INVALID when it has started already, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 dt_status dt_spans_start(struct dt_stream *stream);
 
 /* Whether dt_spans_start has been and dt_spans_collect is still to come. */
