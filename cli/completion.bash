@@ -41,8 +41,8 @@ _dtbench() {
         return
         ;;
     --set | -s)
-        words="name= device= world_size= paradigm= gpus_per_node= straddle_nodes= batch_size= micro_batches=
-            gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size=
+        words="name= device= world_size= paradigm= gpus_per_node= share_gpus= straddle_nodes= batch_size=
+            micro_batches= gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size=
             model.block_size= model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks=
             pipeline.order= fsdp.unit= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size=
             activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate=

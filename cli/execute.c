@@ -38,8 +38,10 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
                                        .threads = e->threads,
                                        .local_rank = place->local_rank,
                                        .local_size = place->local_size,
+                                       .share = e->share_gpus,
                                        .host_memory_limit_bytes = e->host_memory_limit_bytes};
-    struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s};
+    struct dt_comm_options comm = {
+        .step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s, .share_devices = e->share_gpus};
     *out = (struct execution){0};
     DT_TRY(execute_device_kind(e, &kind));
     DT_TRY(dt_device_create(kind, &device, &out->device));

@@ -46,6 +46,7 @@ struct experiment {
     int world_size;     /* all ranks, pipeline stages included; 1 with paradigm none */
     enum paradigm_kind paradigm;
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
+    bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
     bool straddle_nodes; /* a pipeline, or an hsdp shard group, may be spread over nodes */
     int batch_size;     /* samples per rank ("per GPU") and step */
     int micro_batches;  /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */

@@ -102,7 +102,7 @@ static void refuses_combinations(void)
          "or "
          "another paradigm"},
         {"[]",
-         "t: an object with name, device, world_size, paradigm, gpus_per_node, straddle_nodes, batch_size, micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
+         "t: an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
          "parameter_server, tensor, activation, "
          "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, "
          "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
