@@ -1,5 +1,7 @@
 #include "schedules/pipeline.h"
 
+#include "lib/range.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -142,9 +144,11 @@ static dt_status forward_groups(struct pipeline *p, struct pass *pass, const str
     for (int g = segment->first_group; g < segment->end_group; g++) {
         struct gpt_group *group = &s->stage->groups[g];
         pass->moment.next_group = g + 1 < end ? g + 1 : first_group_of(p, pass->next);
+        dt_range_push("group", g);
         DT_TRY(s->dp->mode->before_forward(s->dp, group, &pass->moment));
         DT_TRY(gpt_forward(s->stage, g, stash, p->loss_scale, p->gradient_scale, s->compute));
         DT_TRY(s->dp->mode->after_forward(s->dp, group, &pass->moment));
+        dt_range_pop();
     }
     return DT_OK;
 }
@@ -255,9 +259,11 @@ static dt_status recompute_groups(struct pipeline *p, struct pass *pass, const s
         struct gpt_group *group = &s->stage->groups[g];
         bool last = g == segment->end_group - 1;
         pass->moment.next_group = last ? g : g + 1;
+        dt_range_push("recompute group", g);
         DT_TRY(s->dp->mode->before_forward(s->dp, group, &pass->moment));
         DT_TRY(gpt_recompute(s->stage, g, stash, last, s->compute));
         DT_TRY(s->dp->mode->after_forward(s->dp, group, &pass->moment));
+        dt_range_pop();
     }
     pass->moment.recompute = false;
     dt_free(s->compute, &stash->x); /* a final norm's output, where a stage ends with it */
@@ -274,6 +280,7 @@ static dt_status backward_groups(struct pipeline *p, struct pass *pass, const st
     for (int g = segment->end_group - 1; g >= segment->first_group; g--) {
         struct gpt_group *group = &s->stage->groups[g];
         pass->moment.next_group = g > segment->first_group ? g - 1 : next_segment_group;
+        dt_range_push("group", g);
         DT_TRY(s->dp->mode->before_backward(s->dp, group, &pass->moment));
         if (segment->late)
             DT_TRY(gpt_forward_backward(s->stage, g, stash, activation_logit_rows(p->activation, rows), p->loss_scale, p->gradient_scale,
@@ -281,6 +288,7 @@ static dt_status backward_groups(struct pipeline *p, struct pass *pass, const st
         else
             DT_TRY(gpt_backward(s->stage, g, stash, s->compute));
         DT_TRY(s->dp->mode->after_backward(s->dp, group, &pass->moment));
+        dt_range_pop();
     }
     return DT_OK;
 }
@@ -337,9 +345,13 @@ dt_status pipeline_step(struct pipeline *p, int step)
             .next = i + 1 < s->rounds * p->order.count ? &p->order.actions[(i + 1) % p->order.count] : NULL,
             .moment = moment,
         };
+        dt_range_push(action->kind == PIPELINE_FORWARD ? "forward" : "backward", (int)number);
         DT_TRY(action->kind == PIPELINE_FORWARD ? forward(p, &pass) : backward(p, &pass));
+        dt_range_pop();
     }
+    dt_range_push("end of step", -1);
     DT_TRY(s->dp->mode->end_step(s->dp, &moment));
+    dt_range_pop();
     return timeline_stop(s->timeline);
 }
 

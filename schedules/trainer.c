@@ -1,4 +1,5 @@
 #include "schedules/trainer.h"
+#include "lib/range.h"
 #include "lib/statistics.h"
 #include "schedules/step_trace.h"
 #include "schedules/training.h"
@@ -149,8 +150,10 @@ static dt_status run_step(struct run *r, int index)
     struct step_report mine = {0};
 
     double start = now_s();
+    dt_range_push("step", index + 1);
     DT_TRY(training_step(r->training, index));
     DT_TRY(training_synchronize(r->training));
+    dt_range_pop();
     mine.seconds = now_s() - start;
     mine.loss = training_loss(r->training);
     mine.overflows = training_overflows(r->training);

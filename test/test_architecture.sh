@@ -43,6 +43,7 @@ verdict "schedules includes nothing of cli" "$(includes_of schedules cli)"
 verdict "mpi.h only in lib/comm_mpi*" "$(foreign 'mpi\.h' 'lib/comm_mpi')"
 verdict "dnnl.h only in the cpu device and its kernels" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' '(lib|gpt)/[a-z_]*cpu')"
 verdict "CUDA's headers only in the cuda files" "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib|gpt)/[a-z_]*cuda')"
+verdict "NVTX only in lib/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/range')"
 verdict "nccl.h only in lib/comm_nccl*" "$(foreign 'nccl\.h' 'lib/comm_nccl')"
 verdict "slurm.h only in lib/*slurm*" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/[a-z_]*slurm')"
 verdict "cJSON.h only where configs and records are read and written" \
