@@ -1,5 +1,6 @@
 #include "gpt/kernels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
@@ -10,6 +11,21 @@ const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
         return &gpt_kernels_cost;
     dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": this build has no kernels for it; use \"cpu\" or \"sim\"", device_kind);
     return NULL;
+}
+
+bool gpt_kernels_available(const char *device_kind, char *text, size_t text_bytes)
+{
+    const struct gpt_kernel_table *table = gpt_kernels_for(device_kind);
+    if (table)
+        return table->available(text, text_bytes);
+    snprintf(text, text_bytes, "%s", dt_error_message());
+    return false;
+}
+
+bool gpt_kernels_need_nothing(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", "");
+    return true;
 }
 
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)

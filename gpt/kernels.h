@@ -162,7 +162,8 @@ struct gpt_adam {
 struct gpt_kernels;
 
 struct gpt_kernel_table {
-    const char *name; /* "cpu", "cost" */
+    const char *name; /* "cpu", "cost", "cuda" */
+    bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available */
     dt_status (*create)(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
 
@@ -211,8 +212,12 @@ struct gpt_kernel_table {
     dt_status (*add_host)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
 };
 
-/* The table for a device of this kind ("cpu", "sim"); NULL, with dt_fail's text, when this build has none. */
+/* The table for a device of this kind ("cpu", "sim", "cuda"); NULL, with dt_fail's text, when this build has none. */
 const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind);
+
+/* Whether the kernels find what they need beside a device of this kind. `text` gets the libraries that they bring with them
+ * ("cuBLASLt 13.1.0"; "" for none), or where there are none what is missing and what brings it. */
+bool gpt_kernels_available(const char *device_kind, char *text, size_t text_bytes);
 
 /* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
  * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
@@ -221,8 +226,10 @@ bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes
 /* kept_bytes of the kernels that are dtbench's own. */
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
 size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples); /* output_bytes likewise */
+bool gpt_kernels_need_nothing(char *text, size_t text_bytes);                 /* `available` of those without libraries of their own */
 
 extern const struct gpt_kernel_table gpt_kernels_cpu;  /* kernels_cpu.c, or kernels_cpu_none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;
+extern const struct gpt_kernel_table gpt_kernels_cuda; /* kernels_cuda.c, or kernels_cuda_none.c */
 
 #endif

@@ -371,6 +371,7 @@ static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples)
 
 const struct gpt_kernel_table gpt_kernels_cost = {
     .name = "cost",
+    .available = gpt_kernels_need_nothing,
     .create = cost_create,
     .destroy = cost_destroy,
     .begin_step = cost_begin_step,

@@ -245,6 +245,7 @@ static dt_status cpu_attention_gradient(struct gpt_kernels *k, struct dt_stream 
 
 const struct gpt_kernel_table gpt_kernels_cpu = {
     .name = "cpu",
+    .available = gpt_kernels_need_nothing,
     .create = cpu_create,
     .destroy = cpu_destroy,
     .begin_step = cpu_begin_step,

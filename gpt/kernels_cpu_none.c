@@ -1,10 +1,20 @@
 /* Stands in for kernels_cpu.c in a build without oneDNN. */
 #include "gpt/kernels.h"
 
+#include <stdio.h>
+
+static const char missing[] = "this build has no oneDNN; install libdnnl-dev and configure with -Dcpu=enabled";
+
+static bool none_available(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", missing);
+    return false;
+}
+
 static dt_status none_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
-    return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this build has no oneDNN; install libdnnl-dev and configure with -Dcpu=enabled");
+    return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: %s", missing);
 }
 
 static void none_destroy(struct gpt_kernels *kernels)
@@ -12,4 +22,5 @@ static void none_destroy(struct gpt_kernels *kernels)
 }
 
 /* The rest is never reached: there is no object to call it with. */
-const struct gpt_kernel_table gpt_kernels_cpu = {.name = "cpu", .create = none_create, .destroy = none_destroy};
+const struct gpt_kernel_table gpt_kernels_cpu = {
+    .name = "cpu", .available = none_available, .create = none_create, .destroy = none_destroy};
