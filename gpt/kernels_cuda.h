@@ -76,6 +76,9 @@ dt_status gpt_cuda_linear_gelu_input_gradient(struct gpt_kernels *k, struct dt_s
                                               const struct gpt_linear_gelu_input_gradient *a);
 dt_status gpt_cuda_linear_weight_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a);
 
+/* kernels_cuda_bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
+dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);
+
 /* kernels_cuda_sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate adds to what is there. */
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,
                                bool accumulate);

@@ -69,7 +69,8 @@ name="each header compiles alone"
 if ! command -v "${compiler%% *}" >/dev/null; then
     skip "$name" "no C compiler"
 else
-    flags=$(pkg-config --cflags ompi-c 2>/dev/null || true)
+    # of CUDA's libraries there are the tests' own headers
+    flags="$(pkg-config --cflags ompi-c 2>/dev/null || true) -Itest/cuda_emulator/include"
     # $flags and $compiler may hold several words.
     # shellcheck disable=SC2086
     verdict "$name" "$(

@@ -1,0 +1,27 @@
+/* Stands in for kernels_cuda.c in a build without CUDA. */
+#include "gpt/kernels.h"
+
+#include <stdio.h>
+
+static const char missing[] =
+    "this build has no CUDA: it needs nvcc and cublasLt.h of CUDA 12 or 13 (-Dcuda=enabled says what it looked for)";
+
+static bool none_available(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", missing);
+    return false;
+}
+
+static dt_status none_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
+{
+    *out = NULL;
+    return dt_fail(DT_ERR_UNAVAILABLE, "cuda kernels: %s", missing);
+}
+
+static void none_destroy(struct gpt_kernels *kernels)
+{
+}
+
+/* The rest is never reached: there is no object to call it with. */
+const struct gpt_kernel_table gpt_kernels_cuda = {
+    .name = "cuda", .available = none_available, .create = none_create, .destroy = none_destroy};
