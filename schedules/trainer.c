@@ -29,6 +29,7 @@ dt_status trainer_predict_memory(const struct experiment *experiment, int rank, 
     struct dt_comm *world = NULL;
     struct training *training = NULL;
 
+    dt_range_push("predict memory", -1);
     dt_status status = dt_device_create("sim", &no_limit, &device);
     if (status == DT_OK)
         status = dt_comm_create(device, &place, &no_timeouts, &world);
@@ -43,6 +44,7 @@ dt_status trainer_predict_memory(const struct experiment *experiment, int rank, 
     training_destroy(training);
     dt_comm_destroy(world);
     dt_device_destroy(device);
+    dt_range_pop();
     return status;
 }
 

@@ -1,6 +1,6 @@
 """dtbench run --trace on real ranks: a step of every rank, whose rows hold together and account for the step. Prints TAP.
 
-Usage: test_trace.py DTBENCH [CASE...]
+Usage: test_trace.py DTBENCH [CASE...]; NVTX_LISTENER names the built test/nvtx_listener.c, where there is NVTX.
 """
 import collections
 import json
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import check, chosen, run_all
+from tap_cases import Skip, check, chosen, run_all
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -90,6 +90,32 @@ def test_a_path_that_cannot_be_written_fails_before_anything_is_measured():
     run({"paradigm": "ddp", "world_size": 2}, "--trace", "nowhere/trace.json", "-o", "failed.jsonl", code=4)
     record, = records("failed.jsonl")
     check(record["status"] == "failed" and "nowhere/trace.json" in record["error"] and record["losses"] == [], record)
+
+
+def test_a_profiler_hears_the_steps_by_their_names():
+    if not os.environ.get("NVTX_LISTENER"):
+        raise Skip("this build has no NVTX")
+    heard = os.path.join(WORK, "ranges")
+    os.environ.update(NVTX_INJECTION64_PATH=os.environ["NVTX_LISTENER"], NVTX_LISTENER_OUTPUT=heard)
+    try:
+        run({"paradigm": "none", "micro_batches": 2}, "-o", "heard.jsonl")
+    finally:
+        del os.environ["NVTX_INJECTION64_PATH"]
+    with open(heard, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    depth, steps = 0, []
+    for line in lines:
+        if line.startswith("> "):
+            if depth < 2:
+                steps.append("  " * depth + line[2:])
+            depth += 1
+        else:
+            depth -= 1
+    check(depth == 0, "every range ends:", depth)
+    while steps and not steps[0].startswith("step"):  # memory is predicted before the first
+        del steps[0]
+    step = ["  forward 0", "  backward 0", "  forward 1", "  backward 1", "  end of step"]
+    check(steps == ["step 1", *step, "step 2", *step, "step 3", *step], steps)
 
 
 if __name__ == "__main__":
