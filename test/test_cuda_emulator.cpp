@@ -60,7 +60,7 @@ static void devices_are_described()
     CHECK_CUDA(cudaGetDeviceProperties(&p, 1));
     CHECK(strcmp(p.name, "emulated GPU") == 0 && p.major == 9 && p.multiProcessorCount == 4);
     CHECK_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
-    CHECK(value == 227 * 1024);
+    CHECK(value == 163 * 1024);
     CHECK_ERROR(cudaSetDevice(2), cudaErrorInvalidDevice);
     CHECK(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
 }
