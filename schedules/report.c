@@ -1,5 +1,6 @@
 #include "schedules/report.h"
 
+#include "gpt/kernels.h"
 #include "lib/json.h"
 #include "lib/provenance.h"
 #include "lib/record.h"
@@ -55,20 +56,31 @@ static char *distinct_names(const struct host_name *names, int count)
     return lines;
 }
 
+/* One more library among those that a number depends on, if it is there. */
+static void add_version(struct report *report, const char *version, bool there)
+{
+    size_t used = strlen(report->versions);
+    if (there && *version)
+        snprintf(report->versions + used, sizeof report->versions - used, "%s%.200s", used ? ", " : "", version);
+}
+
 dt_status report_describe(struct report *report, const struct dt_device *device, struct dt_comm *world, const struct dt_world *place)
 {
     struct dt_device_info info;
     struct host_name mine = {0}, *all;
     int size = dt_comm_size(world);
     const char *library = dt_comm_library(world);
+    char kernels[128];
 
     dt_device_info(device, &info);
     memcpy(report->device, info.kind, sizeof report->device);
     memcpy(report->device_name, info.name, sizeof report->device_name);
     memcpy(report->launcher, place->launcher, sizeof report->launcher);
     report->threads = info.threads;
-    bool has_library = strcmp(library, "none") != 0;
-    snprintf(report->versions, sizeof report->versions, "%s%s%.100s", info.versions, has_library ? ", " : "", has_library ? library : "");
+    report->versions[0] = '\0';
+    add_version(report, info.versions, true);
+    add_version(report, kernels, gpt_kernels_available(info.kind, kernels, sizeof kernels));
+    add_version(report, library, strcmp(library, "none") != 0);
 
     gethostname(mine.text, sizeof mine.text - 1);
     if (!(all = calloc((size_t)size, sizeof *all)))
