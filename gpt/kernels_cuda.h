@@ -29,8 +29,7 @@ struct gpt_kernels {
     void *scratch;                  /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
     size_t scratch_bytes;
     struct gpt_cuda_linear *linear; /* kernels_cuda_linear.c */
-    int host_threads;               /* kernels_cuda_host.c: of the host's kernels; 0 before the first one */
-    struct gpt_cuda_host_task *host_tasks; /* what captured graphs have the host do */
+    int host_threads;               /* kernels_cuda_host.c: of a kernel on the host; 0 before the first one */
 };
 
 /* kernels_cuda_flat.cu: arrays without rows */
@@ -63,7 +62,6 @@ dt_status gpt_cuda_sgd(struct gpt_kernels *k, struct dt_stream *stream, const st
 dt_status gpt_cuda_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
 dt_status gpt_cuda_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);
 dt_status gpt_cuda_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
-void gpt_cuda_host_destroy(struct gpt_kernels *k);
 dt_status gpt_cuda_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
 
 /* attention_cuda.cu and its neighbours */

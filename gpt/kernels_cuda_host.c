@@ -1,20 +1,15 @@
-/* The entries that run on the host's processor, and what is read of a step.
- *
- * A host function of cuda's runs the cpu kernels' loops in the stream's order. What it is to do is in memory of its own: freed behind it,
- * or kept until the kernels are destroyed where it is captured, since the graph runs it again and again. */
+/* The entries that run on the host's processor: the cpu kernels' loops, in the stream's order. And what is read of a step. */
 #include "gpt/kernels_cuda.h"
 
 #include "gpt/kernels_cpu_team.h"
 #include "gpt/kernels_simd.h"
 #include "lib/machine.h"
 
-#include <cuda_runtime.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements, as on the cpu */
 
-struct gpt_cuda_host_task {
+struct host_task {
     struct gpt_kernels *k;
     gpt_cpu_part part;
     size_t count;
@@ -28,20 +23,9 @@ struct gpt_cuda_host_task {
         uint64_t *overflows;
     };
     struct gpt_adam_step numbers;
-    struct gpt_cuda_host_task *next; /* of those that are kept */
-    bool kept;
 };
 
-void gpt_cuda_host_destroy(struct gpt_kernels *k)
-{
-    while (k->host_tasks) {
-        struct gpt_cuda_host_task *task = k->host_tasks;
-        k->host_tasks = task->next;
-        free(task);
-    }
-}
-
-/* ---- on cuda's thread ---- */
+/* ---- on a thread of the driver's ---- */
 
 static const struct gpt_simd *loops(const struct gpt_kernels *k)
 {
@@ -49,7 +33,7 @@ static const struct gpt_simd *loops(const struct gpt_kernels *k)
 }
 
 /* Where a thread's share of the task's elements begins, in memory of the model's dtype. */
-static size_t offset_bytes(const struct gpt_cuda_host_task *t, struct gpt_cpu_share share)
+static size_t offset_bytes(const struct host_task *t, struct gpt_cpu_share share)
 {
     return share.first * dt_dtype_bytes(t->k->model.dtype);
 }
@@ -62,7 +46,7 @@ static void count_overflows(struct gpt_kernels *k, size_t left_out)
 
 static void sgd_part(void *argument, int thread, int threads)
 {
-    const struct gpt_cuda_host_task *t = argument;
+    const struct host_task *t = argument;
     struct gpt_cpu_share share = gpt_cpu_share(t->count, GRANULE, thread, threads);
     size_t offset = offset_bytes(t, share);
     count_overflows(t->k, loops(t->k)->sgd((char *)t->sgd.params + offset, (const char *)t->sgd.grads + offset, share.end - share.first,
@@ -71,7 +55,7 @@ static void sgd_part(void *argument, int thread, int threads)
 
 static void adam_part(void *argument, int thread, int threads)
 {
-    const struct gpt_cuda_host_task *t = argument;
+    const struct host_task *t = argument;
     const struct gpt_adam *a = &t->adam;
     struct gpt_cpu_share share = gpt_cpu_share(t->count, GRANULE, thread, threads);
     size_t offset = offset_bytes(t, share);
@@ -81,7 +65,7 @@ static void adam_part(void *argument, int thread, int threads)
 
 static void add_part(void *argument, int thread, int threads)
 {
-    const struct gpt_cuda_host_task *t = argument;
+    const struct host_task *t = argument;
     struct gpt_cpu_share share = gpt_cpu_share(t->count, GRANULE, thread, threads);
     size_t offset = offset_bytes(t, share);
     loops(t->k)->add((char *)t->add.to + offset, (const char *)t->add.from + offset, share.end - share.first);
@@ -89,14 +73,14 @@ static void add_part(void *argument, int thread, int threads)
 
 static void overflows_part(void *argument, int thread, int threads)
 {
-    const struct gpt_cuda_host_task *t = argument;
+    const struct host_task *t = argument;
     *t->overflows += __atomic_load_n(&t->k->host_step.overflows, __ATOMIC_RELAXED);
 }
 
-/* The step's numbers are read here, not where the task is queued: it may be run again in another step. */
-static void run(void *argument)
+/* The step's number is read here, not where the task is queued: a graph runs it again in other steps. */
+static dt_status run(void *arguments)
 {
-    struct gpt_cuda_host_task *t = argument;
+    struct host_task *t = arguments;
     int number = t->k->host_step.number;
     if (t->part == adam_part)
         t->numbers = (struct gpt_adam_step){.first = number == 1,
@@ -108,58 +92,41 @@ static void run(void *argument)
                                             .correction1 = (float)(1 / (1 - pow(t->adam.beta1, number))),
                                             .correction2 = (float)(1 / (1 - pow(t->adam.beta2, number)))};
     gpt_cpu_parallel(t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host_threads, t->part, t);
-    if (!t->kept)
-        free(t);
+    return DT_OK;
 }
 
 /* ---- queueing ---- */
 
-static int team_size(const struct gpt_kernels *k)
+static dt_status submit(struct gpt_kernels *k, struct dt_stream *stream, const char *label, struct host_task task)
 {
     struct dt_device_info info;
-    dt_device_info(k->device, &info);
-    return info.threads > 0 ? info.threads : dt_machine_processors();
-}
-
-/* Queue a copy of `task`. */
-static dt_status submit(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_host_task *task)
-{
-    struct gpt_cuda_host_task *own = malloc(sizeof *own);
-    if (!own)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
-    if (k->host_threads == 0)
-        k->host_threads = team_size(k);
-    *own = *task;
-    own->k = k;
-    own->kept = dt_cuda_capturing(k->device);
-    dt_status status = dt_cuda_status(cudaLaunchHostFunc(dt_cuda_stream(stream), run, own), "host kernel");
-    if (status < 0) {
-        free(own);
-    } else if (own->kept) {
-        own->next = k->host_tasks;
-        k->host_tasks = own;
+    if (k->host_threads == 0) {
+        dt_device_info(k->device, &info);
+        k->host_threads = info.threads > 0 ? info.threads : dt_machine_processors();
     }
-    return status;
+    task.k = k;
+    return dt_cuda_submit_host(stream, label, run, &task, sizeof task);
 }
 
 dt_status gpt_cuda_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
 {
-    return submit(k, stream, &(struct gpt_cuda_host_task){.part = sgd_part, .count = a->count, .sgd = *a});
+    return submit(k, stream, "sgd on the host", (struct host_task){.part = sgd_part, .count = a->count, .sgd = *a});
 }
 
 dt_status gpt_cuda_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
 {
-    return submit(k, stream, &(struct gpt_cuda_host_task){.part = adam_part, .count = a->count, .adam = *a});
+    return submit(k, stream, "adam on the host", (struct host_task){.part = adam_part, .count = a->count, .adam = *a});
 }
 
 dt_status gpt_cuda_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
 {
-    return submit(k, stream, &(struct gpt_cuda_host_task){.part = add_part, .count = count, .add = {to, from}});
+    return submit(k, stream, "add on the host", (struct host_task){.part = add_part, .count = count, .add = {to, from}});
 }
 
 /* Those of the device, and where the host has made updates its own. */
 dt_status gpt_cuda_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
 {
     DT_TRY(dt_copy_to_host(stream, to, &k->step->overflows, sizeof *to));
-    return k->host_threads ? submit(k, stream, &(struct gpt_cuda_host_task){.part = overflows_part, .count = 1, .overflows = to}) : DT_OK;
+    return k->host_threads ? submit(k, stream, "overflows", (struct host_task){.part = overflows_part, .count = 1, .overflows = to})
+                           : DT_OK;
 }
