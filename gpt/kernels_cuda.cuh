@@ -10,6 +10,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 #include "gpt/cuda_launch.cuh"
 
 #define DT_HOST_DEVICE __host__ __device__
@@ -51,6 +53,14 @@ template <typename E, int N> inline bool packs_fit(size_t stride, const void *a,
 {
     uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
     return stride % N == 0 && all % (sizeof(E) * N) == 0;
+}
+
+/* Calls f(std::integral_constant<int, N>()) with the widest N that packs_fit allows: 16 bytes' elements, or 1. */
+template <typename E, typename F> inline dt_status for_pack(size_t stride, F f, const void *a, const void *b = nullptr, const void *c = nullptr)
+{
+    if (packs_fit<E, pack_elems<E>>(stride, a, b, c))
+        return f(std::integral_constant<int, pack_elems<E>>());
+    return f(std::integral_constant<int, 1>());
 }
 
 /* ---- sums ---- */
