@@ -42,9 +42,11 @@ dt_status gpt_cuda_gelu(struct gpt_kernels *k, struct dt_stream *stream, void *y
 dt_status gpt_cuda_gelu_gradient(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count);
 dt_status gpt_cuda_add(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
 
-/* kernels_cuda_rows.cu: norms and dropout */
+/* kernels_cuda_norm.cu */
 dt_status gpt_cuda_layer_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a);
 dt_status gpt_cuda_layer_norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a);
+
+/* kernels_cuda_rows.cu: dropout */
 dt_status gpt_cuda_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a);
 dt_status gpt_cuda_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a);
 
