@@ -56,15 +56,9 @@ static dt_status send_result(struct rank *rank, const struct report *report)
     return status;
 }
 
-/* Endings that all ranks came to together, so that they can take leave of each other. Where one of them ran out of memory alone the leave
- * never ends, and the supervisor ends it. */
-static bool all_agree(dt_status status)
-{
-    return status == DT_OK || status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID;
-}
-
-/* Run the experiment and tell how it ended, before anything is torn down that might wait for a rank that is gone. */
-static dt_status work(struct rank *rank, const struct dt_world *place, const char *trace)
+/* Run the experiment and tell how it ended, before anything is torn down that might wait for a rank that is gone. False: the ranks did not all
+ * come to this end together, and cannot take leave of each other. */
+static bool work(struct rank *rank, const struct dt_world *place, const char *trace)
 {
     struct experiment *experiments;
     struct execution execution = {0};
@@ -75,7 +69,7 @@ static dt_status work(struct rank *rank, const struct dt_world *place, const cha
     dt_status status = experiments_parse(input, strlen(input), "experiment", NULL, 0, &experiments, &count);
     if (status < 0) {
         dt_launch_rank_failed(rank->link, status, dt_error_message());
-        return status;
+        return true;
     }
     report_init(&report);
     status = execution_open(experiments, place, &report, &execution);
@@ -92,11 +86,12 @@ static dt_status work(struct rank *rank, const struct dt_world *place, const cha
     }
     if (status < 0)
         dt_launch_rank_failed(rank->link, status, report.error);
-    if (all_agree(status))
+    bool together = execution_ended_together(status, &report);
+    if (together)
         execution_close(&execution);
     report_finish(&report);
     free(experiments);
-    return status;
+    return together;
 }
 
 int cmd_rank(int argc, char **argv)
@@ -111,10 +106,10 @@ int cmd_rank(int argc, char **argv)
     if (dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[argc - 1], place.rank, &rank.link) < 0)
         return report_failure("rank", EXIT_CODE_OTHER);
     rank.number = place.rank;
-    dt_status status = work(&rank, &place, argc == 3 ? argv[1] : NULL);
+    bool together = work(&rank, &place, argc == 3 ? argv[1] : NULL);
     dt_launch_rank_finish(rank.link);
     fflush(NULL);
-    if (!all_agree(status))
+    if (!together)
         _exit(EXIT_CODE_FAILED); /* MPI would wait for ranks that may be gone */
     dt_comm_library_finish();
     return EXIT_CODE_OK; /* the message told the rest; mpirun would take another code for a crash */

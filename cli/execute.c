@@ -49,6 +49,12 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
     return report_describe(report, out->device, out->world, place);
 }
 
+bool execution_ended_together(dt_status status, const struct report *report)
+{
+    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID ||
+           (status == DT_ERR_OOM && report->result.together);
+}
+
 void execution_close(struct execution *execution)
 {
     dt_comm_destroy(execution->world);

@@ -22,6 +22,8 @@ dt_status execute_check(const struct experiment *experiment);
 /* Create device and world, and describe them in `report`. Collective over the ranks of `place`. After a failure too the caller calls
  * execution_close. Errors: as dt_device_create and dt_comm_create. */
 dt_status execution_open(const struct experiment *experiment, const struct dt_world *place, struct report *report, struct execution *out);
+/* Did all ranks come to the same end, so that they can take leave of each other, or go on? */
+bool execution_ended_together(dt_status status, const struct report *report);
 void execution_close(struct execution *execution);
 
 #endif

@@ -34,7 +34,7 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
         status = trainer_run(experiment, execution.device, execution.world, &hooks, &report->result);
     report_end(report, status, dt_error_message());
     /* The others may be gone: to take leave of them would be to wait for ever. The process ends soon, and the launcher ends the rest. */
-    if (status < 0 && status != DT_ERR_OOM && status != DT_ERR_INTERRUPTED && status != DT_ERR_INVALID)
+    if (!execution_ended_together(status, report))
         return false;
     execution_close(&execution);
     return true;

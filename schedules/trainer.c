@@ -1,6 +1,7 @@
 #include "schedules/trainer.h"
 #include "lib/range.h"
 #include "lib/statistics.h"
+#include "schedules/demand.h"
 #include "schedules/step_trace.h"
 #include "schedules/training.h"
 
@@ -69,58 +70,6 @@ static dt_status find_ranks_per_node(struct dt_comm *world, int *out)
         even = i == 0 || (strcmp(all[i].text, all[i - 1].text) != 0) == (i % first == 0);
     free(all);
     *out = even ? first : 0;
-    return status;
-}
-
-struct demand {
-    char host[64];
-    uint64_t bytes, offloaded_bytes; /* on the device, and in host memory */
-    int status;
-};
-
-static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, const char *memory, const char *limit)
-{
-    char need[DT_MEMORY_TEXT], most[DT_MEMORY_TEXT];
-    if (limit_bytes == 0 || bytes <= limit_bytes)
-        return DT_OK;
-    return dt_fail(DT_ERR_OOM, "rank %d needs %s%s and the %smemory limit is %s", rank, dt_memory_text(bytes, need), memory, limit,
-                   dt_memory_text(limit_bytes, most));
-}
-
-/* All ranks learn together whether every one of them fits, before anything large is allocated: a rank that ran out in the middle of a step
- * would leave the others waiting in a collective. Without a limit in the config, the ranks of a machine share its memory. */
-static dt_status agree_on_memory(const struct experiment *e, const struct dt_device *device, struct dt_comm *world)
-{
-    struct dt_device_info info;
-    struct dt_memory_usage usage;
-    char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
-    dt_device_info(device, &info);
-    if (strcmp(info.kind, "cpu") != 0)
-        return DT_OK;
-
-    int size = dt_comm_size(world), rank = dt_comm_rank(world);
-    struct demand mine = {0}, *all = calloc((size_t)size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
-    gethostname(mine.host, sizeof mine.host - 1);
-    mine.status = trainer_predict_memory(e, rank, &usage);
-    mine.bytes = usage.device.peak_total_bytes;
-    mine.offloaded_bytes = usage.host.peak_total_bytes;
-
-    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    uint64_t host_bytes = 0;
-    for (int i = 0; status == DT_OK && i < size; i++) {
-        if (strcmp(all[i].host, mine.host) == 0)
-            host_bytes += all[i].bytes + all[i].offloaded_bytes;
-        if (all[i].status < 0)
-            status = i == rank ? mine.status : dt_fail(all[i].status, "rank %d could not be laid out", i);
-        else if ((status = check_limit(i, all[i].bytes, e->memory_limit_bytes, "", "")) == DT_OK)
-            status = check_limit(i, all[i].offloaded_bytes, e->host_memory_limit_bytes, " of host memory", "host ");
-    }
-    free(all);
-    if (status == DT_OK && info.memory_bytes && host_bytes > info.memory_bytes)
-        status = dt_fail(DT_ERR_OOM, "this machine's ranks need %s and it has %s", dt_memory_text(host_bytes, need),
-                         dt_memory_text(info.memory_bytes, has));
     return status;
 }
 
@@ -245,7 +194,7 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK && placed.ranks_per_node == 0)
         status = find_ranks_per_node(world, &placed.ranks_per_node);
     if (status == DT_OK)
-        status = agree_on_memory(&placed, device, world);
+        result->together = (status = demand_agree(&placed, device, world)) == DT_ERR_OOM;
     if (status == DT_OK)
         status = training_create(&placed, device, world, &r.training);
     if (status == DT_OK)
