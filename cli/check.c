@@ -20,20 +20,34 @@ static void note_device(const struct experiment *e, struct check *check)
 {
     const char *kind;
     char text[512], advice[256];
-    if (is_simulated(e) ? check_simulated(e) < 0 : execute_check(e) < 0) {
+    if (is_simulated(e) ? check_simulated(e) < 0 : execute_device_kind(e, &kind) < 0) {
         snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
         note(check, text);
-    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 &&
-               !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (execute_passes_over_gpu(e, advice, sizeof advice)) {
+        snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
+        note(check, text);
+    } else if (!is_simulated(e) && strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
         snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
         note(check, text);
     }
+}
+
+/* The smallest of the GPUs that the ranks would take here, and its memory; 0: there is none. */
+static uint64_t smallest_gpu(const struct experiment *e, struct dt_device_info *out)
+{
+    struct dt_device_info info;
+    *out = (struct dt_device_info){.memory_bytes = 0};
+    for (int i = 0; i < e->world_size && dt_device_look("cuda", i, &info); i++)
+        if (i == 0 || info.memory_bytes < out->memory_bytes)
+            *out = info;
+    return out->memory_bytes;
 }
 
 static void note_memory(const struct experiment *e, struct check *check)
 {
     char text[512], need[DT_MEMORY_TEXT], memory[DT_MEMORY_TEXT];
     const char *kind;
+    struct dt_device_info gpu;
     const struct dt_memory_usage *usage = &check->usage;
     uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has = dt_machine_memory_bytes();
     if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
@@ -45,7 +59,13 @@ static void note_memory(const struct experiment *e, struct check *check)
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
                  dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
         note(check, text);
-    } else if (execute_device_kind(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)has) {
+    } else if (execute_device_kind(e, &kind) < 0) {
+        return;
+    } else if (strcmp(kind, "cuda") == 0 && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
+        snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included",
+                 check->rank, dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
+        note(check, text);
+    } else if (strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)has) {
         snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size,
                  dt_memory_text(both, need), dt_memory_text(has, memory));
         note(check, text);

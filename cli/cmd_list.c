@@ -66,6 +66,28 @@ static void describe_dtypes(char *text, size_t text_bytes)
     }
 }
 
+/* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0": GPUs of one name and size together. They are looked at, not opened,
+ * which would take memory from whoever is at work on them. */
+static void describe_gpus(char *text, size_t text_bytes)
+{
+    struct dt_device_info first, next;
+    char memory[DT_MEMORY_TEXT];
+    size_t used = 0;
+    bool more = dt_device_look("cuda", 0, &first);
+    for (int i = 0, count; more && used < text_bytes; i += count) {
+        count = 1;
+        while ((more = dt_device_look("cuda", i + count, &next)) && strcmp(next.name, first.name) == 0 &&
+               next.memory_bytes == first.memory_bytes)
+            count++;
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d x %s, %s", i ? "; " : "", count, first.name,
+                                 dt_memory_text(first.memory_bytes, memory));
+        if (!more && used < text_bytes)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", *first.driver ? "; driver " : "", first.driver,
+                                     *first.versions ? "; " : "", first.versions);
+        first = next;
+    }
+}
+
 static dt_status print_devices(void)
 {
     struct table *t = table_create();
@@ -79,6 +101,8 @@ static dt_status print_devices(void)
         struct dt_device *device = NULL;
         if (strcmp(kind, "sim") == 0)
             snprintf(reason, sizeof reason, "predicts on a described cluster; needs the files \"cluster\" and \"profile\", and has some");
+        else if (available && dt_device_count(kind) > 0)
+            describe_gpus(reason, sizeof reason);
         else if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
             struct dt_device_info info;
             dt_device_info(device, &info);

@@ -98,7 +98,6 @@ static dt_status check_experiments(const struct sweep *s)
                            "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
-        DT_TRY(execute_check(e));
         DT_TRY(execute_device_kind(e, &kind));
         if (s->inside)
             DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
@@ -161,6 +160,18 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
             nodes);
 }
 
+/* "auto" takes the cpu where a GPU is there but something else is missing: not what most would expect. */
+static void note_passed_gpu(const struct sweep *s, bool quiet)
+{
+    char why[512];
+    for (int i = 0; i < s->count && !quiet; i++) {
+        if (!execute_passes_over_gpu(&s->experiments[i], why, sizeof why))
+            continue;
+        fprintf(stderr, "dtbench: note: there is a GPU, and device \"auto\" takes the cpu: %s\n", why);
+        return;
+    }
+}
+
 /* An earlier run that was killed has left what it knew of its last experiment. */
 static dt_status open_records(struct sweep *s, const char *path)
 {
@@ -208,6 +219,7 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     if (!o->dry_run && open_records(s, path) < 0)
         return EXIT_CODE_OUTPUT;
     note_unused_nodes(s, o->quiet);
+    note_passed_gpu(s, o->quiet);
     return EXIT_CODE_OK;
 }
 

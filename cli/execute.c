@@ -1,34 +1,48 @@
 #include "cli/execute.h"
 
+#include "gpt/kernels.h"
+
 #include <string.h>
+
+/* Device, kernels and communicator of a kind, for so many ranks. */
+static dt_status check_kind(const char *kind, int world_size)
+{
+    char reason[512] = "";
+    if (!dt_device_available(kind, reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind, reason);
+    if (!gpt_kernels_for(kind))
+        return DT_ERR_UNAVAILABLE;
+    const char *backend = dt_comm_backend_for(kind, world_size);
+    if (dt_comm_available(backend, reason, sizeof reason))
+        return DT_OK;
+    return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks on device \"%s\" need the communicator \"%s\": %s", world_size, kind, backend, reason);
+}
 
 dt_status execute_device_kind(const struct experiment *experiment, const char **out)
 {
-    char reason[256] = "";
-    const char *kind;
-    bool automatic = strcmp(experiment->device, "auto") == 0;
-    for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
-        if (automatic ? strcmp(kind, "sim") == 0 : strcmp(kind, experiment->device) != 0) /* a prediction is to be asked for */
-            continue;
-        if (dt_device_available(kind, reason, sizeof reason)) {
-            *out = kind;
-            return DT_OK;
-        }
-        if (!automatic)
-            return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind, reason);
+    const char *kind, *last = NULL;
+    if (strcmp(experiment->device, "auto") != 0) {
+        for (int i = 0; (kind = dt_device_kind_name(i)); i++)
+            if (strcmp(kind, experiment->device) == 0)
+                *out = kind;
+        return check_kind(experiment->device, experiment->world_size);
     }
-    return dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
+    for (int i = 0; (kind = dt_device_kind_name(i)) && strcmp(kind, "sim") != 0; i++) { /* a prediction is to be asked for */
+        *out = last = kind;
+        if (check_kind(kind, experiment->world_size) == DT_OK)
+            return DT_OK;
+    }
+    return last ? DT_ERR_UNAVAILABLE : dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
 }
 
-dt_status execute_check(const struct experiment *e)
+bool execute_passes_over_gpu(const struct experiment *experiment, char *why, size_t why_bytes)
 {
-    char reason[256];
     const char *kind;
-    DT_TRY(execute_device_kind(e, &kind));
-    const char *backend = dt_comm_backend_for(kind, e->world_size);
-    if (dt_comm_available(backend, reason, sizeof reason))
-        return DT_OK;
-    return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks on device \"%s\" need the communicator \"%s\": %s", e->world_size, kind, backend, reason);
+    bool passed = strcmp(experiment->device, "auto") == 0 && dt_device_count("cuda") > 0 &&
+                  execute_device_kind(experiment, &kind) == DT_OK && strcmp(kind, "cuda") != 0;
+    if (passed && check_kind("cuda", experiment->world_size) < 0)
+        snprintf(why, why_bytes, "%s", dt_error_message());
+    return passed;
 }
 
 dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
@@ -51,8 +65,7 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
 
 bool execution_ended_together(dt_status status, const struct report *report)
 {
-    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID ||
-           (status == DT_ERR_OOM && report->result.together);
+    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || (status == DT_ERR_OOM && report->result.together);
 }
 
 void execution_close(struct execution *execution)

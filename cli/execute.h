@@ -11,13 +11,13 @@ struct execution {
     struct dt_comm *world;
 };
 
-/* The kind of device that an experiment runs on: its own, or for "auto" the first that is available.
- * Errors: DT_ERR_UNAVAILABLE, saying why. */
+/* The kind of device that an experiment runs on: its own, or for "auto" the first of cuda and cpu that has all it needs. Checks that this
+ * machine has that, as far as can be known without starting anything: device, kernels, and for several ranks the communicator.
+ * Errors: DT_ERR_UNAVAILABLE, saying what is missing; DT_ERR_INVALID. */
 dt_status execute_device_kind(const struct experiment *experiment, const char **out);
 
-/* Can the experiment run on this machine, as far as can be known without starting anything: device and communicator.
- * Errors: DT_ERR_UNAVAILABLE, saying why. */
-dt_status execute_check(const struct experiment *experiment);
+/* Is there a GPU, and "auto" takes the cpu all the same? `why` gets the reason. */
+bool execute_passes_over_gpu(const struct experiment *experiment, char *why, size_t why_bytes);
 
 /* Create device and world, and describe them in `report`. Collective over the ranks of `place`. After a failure too the caller calls
  * execution_close. Errors: as dt_device_create and dt_comm_create. */

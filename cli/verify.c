@@ -1,5 +1,6 @@
 #include "cli/verify.h"
 
+#include "cli/execute.h"
 #include "schedules/experiment_parse.h"
 
 #include <math.h>
@@ -15,12 +16,16 @@ struct verify_reference {
 
 dt_status verify_reference_of(const struct experiment *e, struct experiment *out)
 {
+    const char *kind;
     *out = *e;
     snprintf(out->name, sizeof out->name, "reference");
     out->paradigm = PARADIGM_NONE;
     out->world_size = 1;
     out->batch_size = e->world_size * e->batch_size;
     out->micro_batches = e->world_size;
+    if (execute_device_kind(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
+        snprintf(out->device, sizeof out->device, "%s", kind);
+    out->share_gpus = false;
     out->parameter_offload = false;
     out->activation = ACTIVATION_KEEP;
     out->activation_blocks = 1;
@@ -117,6 +122,7 @@ void verify_compare(struct report *report, const struct experiment *e, const str
         return;
     snprintf(error, sizeof error, "verification: the loss of step %d is %.9g, and one device's is %.9g; %s may differ by %g of it%s",
              wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(e->model.dtype), tolerance,
-             e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or cancel to almost 0: verify with cross_entropy, or a learning rate near 0" : "");
+             e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or cancel to almost 0: verify with cross_entropy, or a learning rate near 0"
+                                 : "");
     fail(report, error);
 }
