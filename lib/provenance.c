@@ -59,6 +59,17 @@ static bool add_hosts(cJSON *provenance, const struct dt_provenance_facts *facts
     return hosts;
 }
 
+static bool add_gpus(cJSON *provenance, const struct dt_provenance_facts *facts)
+{
+    if (!facts->gpus)
+        return cJSON_AddNullToObject(provenance, "gpus");
+    cJSON *gpus = cJSON_CreateStringArray(facts->gpus, facts->gpu_count);
+    if (gpus && cJSON_AddItemToObject(provenance, "gpus", gpus))
+        return true;
+    cJSON_Delete(gpus);
+    return false;
+}
+
 /* {"name": ..., "hash": "0123456789abcdef"}, as configs are hashed. */
 static bool add_file(cJSON *object, const char *key, const struct dt_provenance_file *file)
 {
@@ -84,8 +95,9 @@ static bool begins_with(const char *text, const char *prefix)
 /* Does the variable NAME=VALUE change results, and is it nobody's secret? */
 static bool is_recorded(const char *variable)
 {
-    static const char *const prefixes[] = {
-        "OMP_", "GOMP_", "KMP_", "OMPI_MCA_", "UCX_", "NCCL_", "DNNL_", "ONEDNN_", "DTBENCH_", "CUDA_VISIBLE_DEVICES=", "SLURM_"};
+    static const char *const prefixes[] = {"OMP_",  "GOMP_",   "KMP_",     "OMPI_MCA_", "UCX_",   "NCCL_",
+                                           "DNNL_", "ONEDNN_", "DTBENCH_", "CUDA_",     "CUBLAS", "NVIDIA_TF32_OVERRIDE=",
+                                           "SLURM_"};
     static const char *const secrets[] = {"TOKEN", "SECRET", "PASSW", "JWT", "CREDENTIAL", "_KEY"};
     char name[128];
     bool known = false;
@@ -177,10 +189,11 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
     bool done = p && add_text(p, "device", facts->device) && add_text(p, "device_name", facts->device_name);
     done = done && (facts->threads_per_rank > 0 ? cJSON_AddNumberToObject(p, "threads_per_rank", facts->threads_per_rank)
                                                 : cJSON_AddNullToObject(p, "threads_per_rank"));
-    done = done && add_text(p, "driver", facts->driver) && add_hosts(p, facts) && add_text(p, "dtbench", dt_version()) &&
-           add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) && add_text(p, "kernel", known ? kernel : NULL) &&
-           add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_simulated(p, facts) &&
-           add_slurm(p, facts->slurm) && add_environment(p) && add_text(p, "started", format_time(facts->started_s, started));
+    done = done && add_text(p, "driver", facts->driver) && add_hosts(p, facts) && add_gpus(p, facts) &&
+           add_text(p, "dtbench", dt_version()) && add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) &&
+           add_text(p, "kernel", known ? kernel : NULL) && add_text(p, "processor", processor) &&
+           add_text(p, "launcher", facts->launcher) && add_simulated(p, facts) && add_slurm(p, facts->slurm) && add_environment(p) &&
+           add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while collecting provenance");

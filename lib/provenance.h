@@ -22,6 +22,8 @@ struct dt_provenance_facts {
     int threads_per_rank;     /* 0: unknown */
     const char *const *hosts; /* [host_count] one per machine; NULL: this machine alone */
     int host_count;
+    const char *const *gpus; /* [gpu_count] each rank's GPU, by its own number; NULL: they have none */
+    int gpu_count;
     const char *launcher;               /* "none", "torchrun", "mpirun", "srun" */
     const char *versions;               /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last word of each part is its version */
     const char *driver;                 /* the GPU driver's version */
@@ -31,8 +33,8 @@ struct dt_provenance_facts {
 };
 
 /* The "provenance" object of a record: the facts, dtbench's version and git commit, host names, kernel, processor, the Slurm job (null
- * outside one), and the environment variables that change results: OMP_*, GOMP_*, KMP_*, OMPI_MCA_*, UCX_*, NCCL_*, CUDA_VISIBLE_DEVICES,
- * DNNL_*, ONEDNN_*, DTBENCH_*, and Slurm's. Nothing else of the environment is recorded. Owner: the caller, dt_json_destroy.
+ * outside one), and the environment variables that change results: OMP_*, GOMP_*, KMP_*, OMPI_MCA_*, UCX_*, NCCL_*, CUDA_*, CUBLAS*,
+ * NVIDIA_TF32_OVERRIDE, DNNL_*, ONEDNN_*, DTBENCH_*, and Slurm's. Nothing else of the environment is recorded. Owner: the caller, dt_json_destroy.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct cJSON **out);
 

@@ -32,6 +32,10 @@ static const struct dt_slurm_fact facts_table[DT_SLURM_KEYS] = {
     [DT_SLURM_ACCOUNT] = {"account", "SLURM_JOB_ACCOUNT"},
     [DT_SLURM_QOS] = {"qos", "SLURM_JOB_QOS"},
     [DT_SLURM_RESERVATION] = {"reservation", "SLURM_JOB_RESERVATION"},
+    [DT_SLURM_GPUS_ON_NODE] = {"gpus_on_node", "SLURM_GPUS_ON_NODE"},
+    [DT_SLURM_GPUS_PER_NODE] = {"gpus_per_node", "SLURM_GPUS_PER_NODE"},
+    [DT_SLURM_STEP_GPUS] = {"step_gpus", "SLURM_STEP_GPUS"},
+    [DT_SLURM_JOB_GPUS] = {"job_gpus", "SLURM_JOB_GPUS"},
     [DT_SLURM_RESOURCES] = {"resources", NULL},
     [DT_SLURM_EXCLUSIVE] = {"exclusive", NULL},
     [DT_SLURM_TIME_LIMIT] = {"time_limit_min", NULL},
@@ -53,6 +57,14 @@ bool dt_slurm_in_job(void)
 {
     const char *job = getenv("SLURM_JOB_ID");
     return job && *job;
+}
+
+int dt_slurm_gpus_on_node(void)
+{
+    const char *value = dt_slurm_in_job() ? getenv("SLURM_GPUS_ON_NODE") : NULL;
+    char *end;
+    long gpus = value ? strtol(value, &end, 10) : 0;
+    return value && end != value && *end == 0 && gpus > 0 && gpus <= 4096 ? (int)gpus : 0;
 }
 
 static double now_s(void)

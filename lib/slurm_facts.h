@@ -32,6 +32,10 @@ enum dt_slurm_key {
     DT_SLURM_ACCOUNT,
     DT_SLURM_QOS,
     DT_SLURM_RESERVATION,
+    DT_SLURM_GPUS_ON_NODE,  /* on this process's node, the step's; the rest as asked for, and by their numbers on the node */
+    DT_SLURM_GPUS_PER_NODE,
+    DT_SLURM_STEP_GPUS,
+    DT_SLURM_JOB_GPUS,
     DT_SLURM_RESOURCES,  /* "cpu=4,mem=2000M,node=2,gres/gpu=4" */
     DT_SLURM_EXCLUSIVE,  /* "yes" or "no": may other jobs share the nodes */
     DT_SLURM_TIME_LIMIT, /* minutes, or "unlimited" */
@@ -50,6 +54,9 @@ struct dt_slurm_facts {
 
 /* Is this process part of a job? SLURM_JOB_ID tells. */
 bool dt_slurm_in_job(void);
+
+/* GPUs that Slurm gave the job, or this step of it, on this node (SLURM_GPUS_ON_NODE); 0: it does not tell. */
+int dt_slurm_gpus_on_node(void);
 
 /* Collect, with `helper` (an argument vector, NULL-terminated, as for posix_spawnp; NULL: variables only), which is given `deadline_s`
  * seconds. Nothing that the helper does or suffers is an error. Outside a job everything is unknown and nothing is started. The caller

@@ -35,24 +35,34 @@ void report_finish(struct report *report)
 {
     trainer_result_finish(&report->result);
     free(report->hosts);
-    report->hosts = NULL;
+    free(report->gpus);
+    report->hosts = report->gpus = NULL;
 }
 
-struct host_name {
-    char text[256];
+/* Where a rank is. */
+struct whereabouts {
+    char host[256], gpu[48];
 };
 
 /* Each machine once, in the order of its first rank. */
-static char *distinct_names(const struct host_name *names, int count)
+static char *distinct_hosts(const struct whereabouts *ranks, int count)
 {
-    char *lines = calloc((size_t)count, sizeof names[0] + 1), *end = lines;
+    char *lines = calloc((size_t)count, sizeof ranks[0].host + 1), *end = lines;
     for (int i = 0; lines && i < count; i++) {
         bool known = false;
         for (int j = 0; j < i && !known; j++)
-            known = strcmp(names[i].text, names[j].text) == 0;
+            known = strcmp(ranks[i].host, ranks[j].host) == 0;
         if (!known)
-            end = stpcpy(stpcpy(end, end == lines ? "" : "\n"), names[i].text);
+            end = stpcpy(stpcpy(end, end == lines ? "" : "\n"), ranks[i].host);
     }
+    return lines;
+}
+
+static char *all_gpus(const struct whereabouts *ranks, int count)
+{
+    char *lines = calloc((size_t)count, sizeof ranks[0].gpu + 1), *end = lines;
+    for (int i = 0; lines && i < count; i++)
+        end = stpcpy(stpcpy(end, i ? "\n" : ""), ranks[i].gpu);
     return lines;
 }
 
@@ -67,29 +77,34 @@ static void add_version(struct report *report, const char *version, bool there)
 dt_status report_describe(struct report *report, const struct dt_device *device, struct dt_comm *world, const struct dt_world *place)
 {
     struct dt_device_info info;
-    struct host_name mine = {0}, *all;
+    struct whereabouts mine = {0}, *all;
+    char kernels[128];
     int size = dt_comm_size(world);
     const char *library = dt_comm_library(world);
-    char kernels[128];
 
     dt_device_info(device, &info);
     memcpy(report->device, info.kind, sizeof report->device);
     memcpy(report->device_name, info.name, sizeof report->device_name);
     memcpy(report->launcher, place->launcher, sizeof report->launcher);
+    memcpy(report->driver, info.driver, sizeof report->driver);
     report->threads = info.threads;
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
     add_version(report, kernels, gpt_kernels_available(info.kind, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
-    gethostname(mine.text, sizeof mine.text - 1);
+    gethostname(mine.host, sizeof mine.host - 1);
+    memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
     if (!(all = calloc((size_t)size, sizeof *all)))
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the names of %d ranks", size);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of %d ranks", size);
     dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
     if (status == DT_OK) {
         free(report->hosts);
-        if (!(report->hosts = distinct_names(all, size)))
-            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the names of %d ranks", size);
+        free(report->gpus);
+        report->hosts = distinct_hosts(all, size);
+        report->gpus = *mine.gpu ? all_gpus(all, size) : NULL;
+        if (!report->hosts || (*mine.gpu && !report->gpus))
+            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of %d ranks", size);
     }
     free(all);
     return status;
@@ -195,15 +210,18 @@ static const char **split_lines(char *lines, int *count)
 
 static dt_status collect_provenance(const struct report *report, struct cJSON **out)
 {
-    int host_count = 0;
-    char *lines = report->hosts ? strdup(report->hosts) : NULL;
-    const char **hosts = lines ? split_lines(lines, &host_count) : NULL;
+    int host_count = 0, gpu_count = 0;
+    char *lines = report->hosts ? strdup(report->hosts) : NULL, *gpu_lines = report->gpus ? strdup(report->gpus) : NULL;
+    const char **hosts = lines ? split_lines(lines, &host_count) : NULL, **gpus = gpu_lines ? split_lines(gpu_lines, &gpu_count) : NULL;
     struct dt_provenance_facts facts = {
         .device = known(report->device),
         .device_name = known(report->device_name),
         .threads_per_rank = report->threads,
         .hosts = hosts,
         .host_count = host_count,
+        .gpus = gpus,
+        .gpu_count = gpu_count,
+        .driver = known(report->driver),
         .launcher = known(report->launcher),
         .versions = known(report->versions),
         .cluster = {known(report->cluster.name), report->cluster.hash},
@@ -214,6 +232,8 @@ static dt_status collect_provenance(const struct report *report, struct cJSON **
     dt_status status = dt_provenance_collect(&facts, out);
     free(hosts);
     free(lines);
+    free(gpus);
+    free(gpu_lines);
     return status;
 }
 

@@ -17,8 +17,10 @@ struct report {
     /* Where it ran; empty or zero where unknown. */
     char device[8], device_name[128], launcher[16];
     char versions[384]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
+    char driver[32];    /* the GPUs' */
     int threads;
     const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
+    char *gpus;       /* each rank's uuid on a line of its own; owned, NULL when they have none */
     char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
     struct {
         char name[128]; /* "": not simulated */
@@ -42,7 +44,7 @@ struct report {
 void report_init(struct report *report); /* everything unknown, started now */
 void report_finish(struct report *report);
 
-/* Device, library versions, launcher and the names of all machines. Collective over `world`. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
+/* Device, library versions, launcher, each rank's GPU and the names of all machines. Collective over `world`. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
 dt_status report_describe(struct report *report, const struct dt_device *device, struct dt_comm *world, const struct dt_world *place);
 
 /* End the report: status, and the failure's text (dt_error_message) made one line. */

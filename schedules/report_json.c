@@ -40,17 +40,19 @@ static cJSON *make_object(const struct report *report)
 {
     const struct trainer_result *result = &report->result;
     cJSON *object = cJSON_CreateObject(), *ranks = NULL;
-    bool kept =
-        object && add_numbers(object, "step_s", result->step_s, result->steps_done) &&
-        add_numbers(object, "losses", result->losses, result->losses_done) &&
-        add_numbers(object, "phase_s", result->phase_s, TIMELINE_PHASES) &&
-        cJSON_AddNumberToObject(object, "startup_s", result->startup_s) &&
-        cJSON_AddNumberToObject(object, "overflow_steps", result->overflow_steps) &&
-        cJSON_AddNumberToObject(object, "overflow_elements", result->overflow_elements) && (ranks = cJSON_AddArrayToObject(object, "ranks")) &&
-        cJSON_AddStringToObject(object, "device", report->device) && cJSON_AddStringToObject(object, "device_name", report->device_name) &&
-        cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
-        cJSON_AddNumberToObject(object, "threads", report->threads) &&
-        cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
+    bool kept = object && add_numbers(object, "step_s", result->step_s, result->steps_done) &&
+                add_numbers(object, "losses", result->losses, result->losses_done) &&
+                add_numbers(object, "phase_s", result->phase_s, TIMELINE_PHASES) &&
+                cJSON_AddNumberToObject(object, "startup_s", result->startup_s) &&
+                cJSON_AddNumberToObject(object, "overflow_steps", result->overflow_steps) &&
+                cJSON_AddNumberToObject(object, "overflow_elements", result->overflow_elements) &&
+                (ranks = cJSON_AddArrayToObject(object, "ranks")) && cJSON_AddStringToObject(object, "device", report->device) &&
+                cJSON_AddStringToObject(object, "device_name", report->device_name) &&
+                cJSON_AddStringToObject(object, "launcher", report->launcher) &&
+                cJSON_AddStringToObject(object, "versions", report->versions) &&
+                cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "driver", report->driver) &&
+                cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
+                cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
     for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
         kept = add_rank(ranks, &result->ranks[i]);
     if (kept)
@@ -99,6 +101,14 @@ static void read_text(const cJSON *object, const char *key, char *out, size_t ou
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     snprintf(out, out_bytes, "%s", text ? text : "");
+}
+
+/* NULL where there are none. */
+static void read_lines(const cJSON *object, const char *key, char **out)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    free(*out);
+    *out = text && *text ? strdup(text) : NULL;
 }
 
 static bool read_memory(const cJSON *object, const char *total, const char *peaks, struct dt_memory_bytes *out)
@@ -161,9 +171,9 @@ dt_status report_read(struct report *report, const char *text)
     read_text(object, "versions", report->versions, sizeof report->versions);
     const cJSON *threads = cJSON_GetObjectItemCaseSensitive(object, "threads");
     report->threads = cJSON_IsNumber(threads) ? threads->valueint : 0;
-    const char *hosts = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "hosts"));
-    free(report->hosts);
-    report->hosts = hosts && *hosts ? strdup(hosts) : NULL;
+    read_text(object, "driver", report->driver, sizeof report->driver);
+    read_lines(object, "hosts", &report->hosts);
+    read_lines(object, "gpus", &report->gpus);
     dt_json_destroy(object);
     return DT_OK;
 }

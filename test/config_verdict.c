@@ -88,7 +88,10 @@ static int print_records(void)
     const double losses[] = {10.9, 10.8, NAN}, steps[] = {1.5, 1.6};
     const struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 7}, {.device.peak_total_bytes = 9}};
     const uint64_t rss[] = {123, 0};
+    const char *const gpus[] = {"GPU-1", "GPU-2"};
     const struct dt_provenance_facts facts = {.device = "cpu",
+                                              .gpus = gpus,
+                                              .gpu_count = 2,
                                               .device_name = "x",
                                               .threads_per_rank = 1,
                                               .launcher = "none",

@@ -46,7 +46,9 @@ static void fill(struct report *report)
     strcpy(report->device_name, "A \"processor\"");
     strcpy(report->versions, "oneDNN 2.6.3, Open MPI 4.1.4");
     report->threads = 3;
+    strcpy(report->driver, "580.65");
     report->hosts = strdup("one\ntwo");
+    report->gpus = strdup("GPU-1\nGPU-1");
 }
 
 static void test_metrics(void)
@@ -86,6 +88,7 @@ static void test_through_json(void)
     CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
     CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
+    CHECK(after.gpus && strcmp(after.gpus, "GPU-1\nGPU-1") == 0 && strcmp(after.driver, "580.65") == 0, "GPUs");
     CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
     CHECK(report_read(&after, "{\"losses\": []}") == DT_ERR_INVALID, "half a result is none");
     CHECK(after.result.losses_done == 4, "and leaves the old one alone");
@@ -120,6 +123,7 @@ static void test_record(void)
     CHECK(line && !strchr(line, '\n'), "one line");
     CHECK(line && strstr(line, "\"status\":\"oom\",\"error\":\"two lines\""), "status: %s", line);
     CHECK(line && strstr(line, "\"hosts\":[\"one\",\"two\"]"), "hosts: %s", line);
+    CHECK(line && strstr(line, "\"gpus\":[\"GPU-1\",\"GPU-1\"]") && strstr(line, "\"driver\":\"580.65\""), "GPUs: %s", line);
     CHECK(line && strstr(line, e->hash), "hash: %s", line);
     CHECK(line && strstr(line, "\"overflow_steps\":2,\"overflow_elements\":10000000000,"), "overflows: %s", line);
     free(line);

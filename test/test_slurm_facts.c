@@ -14,6 +14,7 @@ static void set_job(bool inside)
     static const char *const variables[][2] = {
         {"SLURM_JOB_ID", "77"},           {"SLURM_JOB_PARTITION", "gpu"}, {"SLURM_JOB_NODELIST", "n[09-11],m"},
         {"SLURM_JOB_ACCOUNT", "project"}, {"SLURM_RESTART_COUNT", "2"},   {"SLURM_JOB_END_TIME", ""},
+        {"SLURM_GPUS_ON_NODE", "4"},      {"SLURM_STEP_GPUS", "0,2,5,7"}, {"SLURM_GPUS_PER_NODE", "h100:4"},
     };
     for (int key = 0; key < DT_SLURM_KEYS; key++)
         if (dt_slurm_fact(key)->variable)
@@ -40,6 +41,14 @@ static void variables(void)
     set_job(true);
     collect(NULL, 0, &facts);
     CHECK(is(&facts, DT_SLURM_JOB_ID, "77") && is(&facts, DT_SLURM_PARTITION, "gpu") && is(&facts, DT_SLURM_RESTARTS, "2"));
+    CHECK(is(&facts, DT_SLURM_GPUS_ON_NODE, "4") && is(&facts, DT_SLURM_STEP_GPUS, "0,2,5,7") &&
+          is(&facts, DT_SLURM_GPUS_PER_NODE, "h100:4"));
+    CHECK(dt_slurm_gpus_on_node() == 4);
+    static const char *const wrong[] = {"", "x", "4x", "0", "-1", "99999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        setenv("SLURM_GPUS_ON_NODE", wrong[i], 1);
+        CHECK(dt_slurm_gpus_on_node() == 0, "'%s'", wrong[i]);
+    }
     CHECK(is(&facts, DT_SLURM_NODE_NAMES, "n09 n10 n11 m"), "%s", facts.values[DT_SLURM_NODE_NAMES]);
     CHECK(is(&facts, DT_SLURM_LIBRARY, NULL) && is(&facts, DT_SLURM_RESOURCES, NULL) && is(&facts, DT_SLURM_END_TIME, NULL));
     CHECK(isnan(dt_slurm_seconds_left(&facts)));
