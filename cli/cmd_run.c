@@ -102,7 +102,7 @@ static dt_status check_experiments(const struct sweep *s)
         if (s->inside)
             DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
         else
-            DT_TRY(placement_check_alone(e, i + 1, s->count));
+            DT_TRY(placement_check_alone(e, i + 1, s->count, strcmp(kind, "cuda") == 0 ? dt_device_count(kind) : -1));
     }
     return DT_OK;
 }

@@ -10,8 +10,8 @@ static dt_status check_kind(const char *kind, int world_size)
     char reason[512] = "";
     if (!dt_device_available(kind, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind, reason);
-    if (!gpt_kernels_for(kind))
-        return DT_ERR_UNAVAILABLE;
+    if (!gpt_kernels_available(kind, reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind, reason);
     const char *backend = dt_comm_backend_for(kind, world_size);
     if (dt_comm_available(backend, reason, sizeof reason))
         return DT_OK;

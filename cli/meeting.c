@@ -1,8 +1,9 @@
 #include "cli/meeting.h"
 
+#include "cli/execute.h"
 #include "cli/placement.h"
-#include "cli/run_simulated.h"
 #include "cli/run_inside.h"
+#include "cli/run_simulated.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 /* What a rank brings, followed by a byte for each experiment: is it skipped? */
 struct greeting {
-    char node[NODE_NAME_BYTES];
+    struct placement_rank place;
     int code;
     int limited;
 };
@@ -27,12 +28,34 @@ static dt_status check_placement(const struct sweep *s, const char *all, size_t 
     if (!ranks)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
     for (int rank = 0; rank < s->world.size; rank++)
-        memcpy(ranks[rank].node, greeting_of(all, bytes, rank)->node, sizeof ranks[rank].node);
+        ranks[rank] = greeting_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->count; i++)
         if (!s->outcomes[i].elsewhere && !is_simulated(&s->experiments[i])) /* its ranks are not these */
             status = placement_check(&s->experiments[i], i + 1, s->count, ranks);
     free(ranks);
     return status;
+}
+
+/* Does any of the experiments run on GPUs? */
+static bool needs_gpus(const struct sweep *s)
+{
+    const char *kind;
+    for (int i = 0; i < s->count; i++)
+        if (!is_simulated(&s->experiments[i]) && execute_device_kind(&s->experiments[i], &kind) == DT_OK && strcmp(kind, "cuda") == 0)
+            return true;
+    return false;
+}
+
+/* Where this rank is, and which GPU it would take: of those it sees the one of its number, and the only one in any case. */
+static void find_place(const struct sweep *s, struct placement_rank *out)
+{
+    struct dt_device_info gpu;
+    gethostname(out->node, sizeof out->node - 1);
+    if (!needs_gpus(s) || (out->gpus = dt_device_count("cuda")) == 0)
+        return;
+    out->slurm_gpus = dt_slurm_gpus_on_node();
+    if (dt_device_look("cuda", s->world.local_rank % out->gpus, &gpu))
+        memcpy(out->gpu, gpu.uuid, sizeof out->gpu);
 }
 
 dt_status sweep_meet(struct sweep *s, enum exit_code *code)
@@ -46,7 +69,7 @@ dt_status sweep_meet(struct sweep *s, enum exit_code *code)
     }
     struct greeting *greeting = (struct greeting *)(void *)mine;
     char *skipped = mine + sizeof *greeting;
-    gethostname(greeting->node, sizeof greeting->node - 1);
+    find_place(s, &greeting->place);
     greeting->code = (int)*code;
     greeting->limited = s->limited;
     for (int i = 0; i < s->count; i++)

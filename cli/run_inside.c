@@ -2,8 +2,10 @@
 
 #include "cli/execute.h"
 #include "cli/signals.h"
+#include "lib/rendezvous.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct run {
     struct progress *progress;
@@ -40,14 +42,47 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
     return true;
 }
 
+/* Ranks that need no MPI meet without their GPUs: these are opened where there is work for them, and once it is known that each has its
+ * own. */
+static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s, const void *mine, size_t bytes, void *all)
+{
+    char address[DT_ADDRESS_BYTES];
+    struct dt_rendezvous *meeting;
+    struct dt_rendezvous_place where = {.address = address,
+                                        .local = place->local_size == place->size,
+                                        .rank = place->rank,
+                                        .size = place->size,
+                                        .job = dt_rendezvous_job(place),
+                                        .timeout_s = timeout_s};
+    int *ranks = calloc((size_t)place->size, sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
+    for (int i = 0; i < place->size; i++)
+        ranks[i] = i;
+    struct dt_rendezvous_group world = {.ranks = ranks, .size = place->size, .rank = place->rank};
+    dt_status status = dt_world_meeting_point(place, address, &where.port);
+    if (status == DT_OK)
+        status = dt_rendezvous_create(&where, &meeting);
+    if (status == DT_OK) {
+        status = dt_rendezvous_all_gather(meeting, &world, "the ranks' meeting", mine, bytes, all, timeout_s);
+        dt_rendezvous_destroy(meeting, status == DT_OK);
+    }
+    free(ranks);
+    return status;
+}
+
 dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, bool patient, const void *mine, size_t bytes,
                             void *all)
 {
     struct experiment quick = *experiment;
     struct execution execution;
     struct report report;
+    const char *kind;
     if (patient)
         quick.timeout.init_s = quick.timeout.step_s = 0;
+    DT_TRY(execute_device_kind(experiment, &kind));
+    if (strcmp(dt_comm_backend_for(kind, place->size), "nccl") == 0)
+        return gather_over_tcp(place, quick.timeout.init_s, mine, bytes, all);
     report_init(&report);
     dt_status status = execution_open(&quick, place, &report, &execution);
     if (status == DT_OK)

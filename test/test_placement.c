@@ -25,7 +25,7 @@ static void try_examples(const struct example *examples, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct example *x = &examples[i];
-        struct placement_rank ranks[16];
+        struct placement_rank ranks[16] = {0};
         struct experiment e = {.paradigm = x->paradigm, .gpus_per_node = x->gpus_per_node, .straddle_nodes = x->straddle};
         e.world_size = read_nodes(x->nodes, ranks);
         e.pipeline.stages = x->stages;
@@ -76,12 +76,69 @@ static void nodes(void)
     };
     try_examples(examples, sizeof examples / sizeof examples[0]);
     struct experiment e = {.world_size = 4, .gpus_per_node = 2};
-    CHECK(placement_check_alone(&e, 1, 1) == DT_ERR_INVALID && strstr(dt_error_message(), "on 2 nodes"), "%s", dt_error_message());
+    CHECK(placement_check_alone(&e, 1, 1, -1) == DT_ERR_INVALID && strstr(dt_error_message(), "on 2 nodes"), "%s", dt_error_message());
     e.gpus_per_node = 4;
-    CHECK_OK(placement_check_alone(&e, 1, 1));
+    CHECK_OK(placement_check_alone(&e, 1, 1, -1));
     e.gpus_per_node = 0;
-    CHECK_OK(placement_check_alone(&e, 1, 1));
+    CHECK_OK(placement_check_alone(&e, 1, 1, -1));
 }
 
-static const struct test_case cases[] = {{"groups that straddle nodes", groups}, {"ranks on each node", nodes}};
+/* "a:G a:H b:G": node and GPU of each rank; none where the name is missing. */
+static int read_gpus(const char *places, int gpus, int slurm_gpus, struct placement_rank *ranks)
+{
+    int count = 0;
+    for (const char *c = places; *c; c += strcspn(c, " "), c += *c == ' ') {
+        ranks[count] = (struct placement_rank){.gpus = gpus, .slurm_gpus = slurm_gpus};
+        snprintf(ranks[count].node, sizeof ranks->node, "%c", c[0]);
+        if (c[1] == ':')
+            snprintf(ranks[count].gpu, sizeof ranks->gpu, "GPU-%c", c[2]);
+        count++;
+    }
+    return count;
+}
+
+static void gpus(void)
+{
+    static const struct {
+        const char *places;
+        int gpus, slurm_gpus, gpus_per_node;
+        bool share;
+        const char *refusal;
+    } examples[] = {
+        {"a:G a:H b:G b:H", 2, 0, 0, false, NULL}, /* the same number elsewhere is another board all the same */
+        {"a:G a:H b:G b:H", 1, 0, 0, false, NULL},
+        {"a:G a:H a:G", 2, 0, 0, false, "node a has 3 ranks and 2 GPUs: start 2 ranks there"},
+        {"a:G a:H a:G", 2, 0, 0, true, NULL},
+        {"a:G a:G", 1, 0, 0, false, "ranks 0 and 1 are both on GPU-G of node a"},
+        {"a:G a:G", 1, 0, 0, true, NULL},
+        {"a:G a:H b:I b:H b:I", 3, 0, 0, false, "ranks 2 and 4 are both on GPU-I of node b"},
+        {"a:G a:H b:G", 2, 2, 0, false, NULL},
+        {"a:G a:H b:G", 2, 1, 0, false,
+         "node a has 2 ranks, and Slurm gave the job 1 GPU there (SLURM_GPUS_ON_NODE): pass --gpus-per-node=2"},
+        {"a:G a:H", 2, 1, 0, true, NULL},
+        {"a:G a:H", 2, 4, 2, false, NULL},
+        {"a:G a:H", 2, 1, 2, false, "gpus_per_node: 2 are asked for, and Slurm gave the job 1 on node a"},
+        {"a a a", 0, 1, 0, false, NULL}, /* cpu ranks may be as many as they like */
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        struct placement_rank ranks[8] = {0};
+        struct experiment e = {.paradigm = PARADIGM_DDP, .gpus_per_node = examples[i].gpus_per_node, .share_gpus = examples[i].share};
+        e.world_size = read_gpus(examples[i].places, examples[i].gpus, examples[i].slurm_gpus, ranks);
+        dt_status status = placement_check(&e, 1, 1, ranks);
+        if (!examples[i].refusal)
+            CHECK(status == DT_OK, "%s: %s", examples[i].places, dt_error_message());
+        else
+            CHECK(status == DT_ERR_INVALID && strstr(dt_error_message(), examples[i].refusal), "%s: not \"%s\" but %s", examples[i].places,
+                  examples[i].refusal, dt_error_message());
+    }
+    struct experiment e = {.world_size = 4};
+    CHECK_OK(placement_check_alone(&e, 1, 1, 4));
+    CHECK(placement_check_alone(&e, 1, 1, 1) == DT_ERR_INVALID &&
+              strstr(dt_error_message(), "4 ranks, and this machine has 1 GPU for them"),
+          "%s", dt_error_message());
+    e.share_gpus = true;
+    CHECK_OK(placement_check_alone(&e, 1, 1, 1));
+}
+
+static const struct test_case cases[] = {{"groups that straddle nodes", groups}, {"ranks on each node", nodes}, {"GPUs", gpus}};
 TEST_MAIN(cases)
