@@ -107,6 +107,14 @@ static void tell_overflows(struct sweep *s, int index)
                       e->loss_scaling, e->loss_scaling > 1 ? ", try a smaller one" : "");
 }
 
+/* Steps that were wanted as a graph and were not replayed as one are slower than they need be. */
+static void tell_graph(struct sweep *s, int index, const struct trainer_result *result)
+{
+    if (*result->graph && s->experiments[index].graph && strcmp(result->graph, "replayed") != 0)
+        progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", index + 1, s->count, s->progress.label,
+                      result->graph);
+}
+
 /* FILE, or FILE with the experiment's number before its ending where there are several. */
 static const char *trace_path(const struct sweep *s, int index, char text[4096])
 {
@@ -167,6 +175,7 @@ static void run_one(struct sweep *s, int index)
     draft_end(&draft);
     tell(s, index);
     tell_overflows(s, index);
+    tell_graph(s, index, &report.result);
     report_finish(&report);
 }
 

@@ -27,6 +27,7 @@ struct dt_provenance_facts {
     const char *launcher;               /* "none", "torchrun", "mpirun", "srun" */
     const char *versions;               /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last word of each part is its version */
     const char *driver;                 /* the GPU driver's version */
+    const char *graph;                  /* how a GPU's steps were queued: "replayed", "off", or why not */
     struct dt_provenance_file cluster, profile; /* sim's */
     double started_s;                   /* Unix time of the run's start */
     const struct dt_slurm_facts *slurm; /* NULL: what the variables tell */

@@ -159,6 +159,8 @@ static const struct dt_field fields[] = {
      .description = "cross_entropy of the next token, or the study's plain sum of the logits."},
     {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
      .description = "The loss gradient's factor, divided out again by the optimizer; 65536 for fp16 cross_entropy, else 1 when not given."},
+    {"graph", DT_FIELD_BOOL, AT(graph), .max = 1, .initial = "true",
+     .description = "cuda: the third step is captured as a CUDA graph, which later steps replay."},
     {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1",
      .description = "Weights, tokens and dropout masks follow from it."},
     {"steps.warmup", DT_FIELD_INT, AT(steps.warmup), .min = 0, .max = 1000000, .initial = "4",

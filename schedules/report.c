@@ -224,6 +224,7 @@ static dt_status collect_provenance(const struct report *report, struct cJSON **
         .driver = known(report->driver),
         .launcher = known(report->launcher),
         .versions = known(report->versions),
+        .graph = known(report->result.graph),
         .cluster = {known(report->cluster.name), report->cluster.hash},
         .profile = {known(report->profile.name), report->profile.hash},
         .started_s = report->started_s,

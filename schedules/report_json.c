@@ -44,6 +44,7 @@ static cJSON *make_object(const struct report *report)
                 add_numbers(object, "losses", result->losses, result->losses_done) &&
                 add_numbers(object, "phase_s", result->phase_s, TIMELINE_PHASES) &&
                 cJSON_AddNumberToObject(object, "startup_s", result->startup_s) &&
+                cJSON_AddStringToObject(object, "graph", result->graph) &&
                 cJSON_AddNumberToObject(object, "overflow_steps", result->overflow_steps) &&
                 cJSON_AddNumberToObject(object, "overflow_elements", result->overflow_elements) &&
                 (ranks = cJSON_AddArrayToObject(object, "ranks")) && cJSON_AddStringToObject(object, "device", report->device) &&
@@ -139,6 +140,7 @@ static bool read_result(const cJSON *object, struct trainer_result *out)
         memcpy(out->phase_s, phase_s, sizeof out->phase_s);
     free(phase_s);
     out->startup_s = number_of(cJSON_GetObjectItemCaseSensitive(object, "startup_s"));
+    read_text(object, "graph", out->graph, sizeof out->graph);
     out->overflow_steps = number_of(cJSON_GetObjectItemCaseSensitive(object, "overflow_steps"));
     out->overflow_elements = number_of(cJSON_GetObjectItemCaseSensitive(object, "overflow_elements"));
     out->step_s = read_numbers(object, "step_s", &out->steps_done);

@@ -224,6 +224,8 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
     dt_status closed = step_trace_close(trace);
     status = status < 0 ? status : closed;
 
+    if (r.training)
+        snprintf(result->graph, sizeof result->graph, "%s", training_graph(r.training));
     training_destroy(r.training);
     for (int p = 0; p < TIMELINE_PHASES; p++)
         free(r.phase_s[p]);

@@ -4,6 +4,7 @@
 #include "schedules/parameter_server.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,15 @@ struct training {
     struct gpt_stage *stage;
     struct data_parallel *dp;
     struct pipeline *pipeline;
-    double loss; /* the host's copies */
+    struct dt_graph *graph; /* a step, once it is captured */
+    bool refused;           /* it could not be */
+    char graph_text[256];   /* training_graph's */
+    double loss;            /* the host's copies */
     uint64_t overflows;
 };
+
+/* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
+enum { STEPS_BEFORE_GRAPH = 2 };
 
 /* What a paradigm is made of. */
 static const struct {
@@ -92,6 +99,8 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
     t->experiment = experiment;
     t->place = training_place_of(experiment, dt_comm_rank(world));
     t->loss = NAN;
+    if (dt_device_captures(device))
+        snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
 
     /* A pipeline without a second copy has nothing to average. */
     const struct dp_mode *mode = paradigms[experiment->paradigm].mode;
@@ -159,6 +168,7 @@ void training_destroy(struct training *t)
     if (t->network)
         dt_stream_synchronize(t->network);
     offload_synchronize(&t->offload);
+    dt_graph_destroy(t->graph);
     pipeline_destroy(t->pipeline);
     if (t->dp)
         t->dp->mode->destroy(t->dp);
@@ -173,15 +183,63 @@ void training_destroy(struct training *t)
     free(t);
 }
 
-dt_status training_step(struct training *t, int step)
+const char *training_graph(const struct training *t)
+{
+    return t->graph_text;
+}
+
+/* Go on without a graph: the record tells why. */
+static void refuse_graph(struct training *t)
+{
+    t->refused = true;
+    snprintf(t->graph_text, sizeof t->graph_text, "%s", dt_error_message());
+}
+
+/* Queue a step, and keep it as a graph if it can be repeated. Where it cannot, the step is queued all the same. */
+static dt_status capture_step(struct training *t, int step)
+{
+    char error[1024];
+    if (dt_graph_begin(t->compute) < 0) {
+        refuse_graph(t);
+        return pipeline_step(t->pipeline, step + 1);
+    }
+    dt_status status = pipeline_step(t->pipeline, step + 1);
+    if (status < 0) { /* between two actions of a step there is no way back */
+        snprintf(error, sizeof error, "%s", dt_error_message());
+        dt_graph_end(t->compute, NULL);
+        return dt_fail(status, "%.900s (while the step was captured as a graph; with \"graph\": false it is not)", error);
+    }
+    status = dt_graph_end(t->compute, &t->graph);
+    if (status == DT_OK) {
+        snprintf(t->graph_text, sizeof t->graph_text, "replayed");
+        return DT_OK;
+    }
+    refuse_graph(t);
+    return status == DT_ERR_INVALID ? DT_OK : pipeline_step(t->pipeline, step + 1);
+}
+
+/* All of a step that is alike in each. */
+static dt_status queue_step(struct training *t, int step, bool by_graph)
+{
+    if (!by_graph || !t->experiment->graph || t->refused || step < STEPS_BEFORE_GRAPH || !dt_device_captures(dt_stream_device(t->compute)))
+        return pipeline_step(t->pipeline, step + 1);
+    return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);
+}
+
+static dt_status run_step(struct training *t, int step, bool by_graph)
 {
     const struct experiment *e = t->experiment;
     uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
     uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
     DT_TRY(t->table->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
-    DT_TRY(pipeline_step(t->pipeline, step + 1));
+    DT_TRY(queue_step(t, step, by_graph));
     DT_TRY(t->table->step_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
+}
+
+dt_status training_step(struct training *t, int step)
+{
+    return run_step(t, step, true);
 }
 
 /* Let every kernel of the step go through `table`. */
@@ -205,7 +263,7 @@ dt_status training_traced_step(struct training *t, int step, struct dt_span **ou
     use_kernels(t, &gpt_kernels_traced, traced);
     dt_status status = dt_spans_start(t->compute);
     if (status == DT_OK)
-        status = training_step(t, step);
+        status = run_step(t, step, false);
     dt_status finished = training_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
     status = status < 0 ? status : finished;
     if (status == DT_OK)

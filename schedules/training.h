@@ -24,8 +24,11 @@ struct training;
 dt_status training_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct training **out);
 void training_destroy(struct training *training); /* collective; takes NULL */
 
-/* Queue step `step` (from 0 over warm-up and timed steps). */
+/* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step is
+ * captured and replayed from then on: a step is then one small kernel, the graph, and the copies of what the host wants to know. */
 dt_status training_step(struct training *training, int step);
+/* How steps are queued: "replayed" as a graph, "off" by the experiment's word, or else why not; "" where the device has no graphs. */
+const char *training_graph(const struct training *training);
 /* The same, piece by piece and traced: *out [*count] is what ran when, phases first; the caller's to free. Waits before and after.
  * Errors: as training_step and training_synchronize. */
 dt_status training_traced_step(struct training *training, int step, struct dt_span **out, int *count);

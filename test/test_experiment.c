@@ -30,7 +30,7 @@ static void defaults(void)
           !e->parameter_offload);
     CHECK(e->optimizer.name == OPTIMIZER_SGD && e->optimizer.learning_rate == 0.01 && e->optimizer.beta1 == 0.9);
     CHECK(e->optimizer.beta2 == 0.999 && e->optimizer.epsilon == 1e-8 && e->loss == LOSS_CROSS_ENTROPY && e->loss_scaling == 65536);
-    CHECK(e->seed == 1 && e->steps.warmup == 4 && e->steps.timed == 4 && e->timeout.init_s == 120 && e->timeout.step_s == 600);
+    CHECK(e->graph && e->seed == 1 && e->steps.warmup == 4 && e->steps.timed == 4 && e->timeout.init_s == 120 && e->timeout.step_s == 600);
     CHECK(e->memory_limit_bytes == 0 && e->threads == 0 && e->cluster[0] == 0 && e->profile[0] == 0 && strlen(e->hash) == 16);
     free(e);
 }
@@ -104,7 +104,7 @@ static void refuses_combinations(void)
         {"[]",
          "t: an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
          "parameter_server, tensor, activation, "
-         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, seed, steps, timeout, memory_limit_gib, "
+         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, memory_limit_gib, "
          "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };

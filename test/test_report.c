@@ -42,6 +42,7 @@ static void fill(struct report *report)
         r->ranks[i].memory.host.peak_bytes[DT_OPTIMIZER] = 512;
         r->ranks[i].rss_peak_bytes = 5000;
     }
+    strcpy(r->graph, "replayed");
     strcpy(report->device, "cpu");
     strcpy(report->device_name, "A \"processor\"");
     strcpy(report->versions, "oneDNN 2.6.3, Open MPI 4.1.4");
@@ -87,6 +88,7 @@ static void test_through_json(void)
     CHECK(after.result.overflow_steps == 2 && after.result.overflow_elements == 1e10, "overflows");
     CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
     CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
+    CHECK(strcmp(after.result.graph, "replayed") == 0, "graph");
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
     CHECK(after.gpus && strcmp(after.gpus, "GPU-1\nGPU-1") == 0 && strcmp(after.driver, "580.65") == 0, "GPUs");
     CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
@@ -125,6 +127,7 @@ static void test_record(void)
     CHECK(line && strstr(line, "\"hosts\":[\"one\",\"two\"]"), "hosts: %s", line);
     CHECK(line && strstr(line, "\"gpus\":[\"GPU-1\",\"GPU-1\"]") && strstr(line, "\"driver\":\"580.65\""), "GPUs: %s", line);
     CHECK(line && strstr(line, e->hash), "hash: %s", line);
+    CHECK(line && strstr(line, "\"graph\":\"replayed\""), "graph: %s", line);
     CHECK(line && strstr(line, "\"overflow_steps\":2,\"overflow_elements\":10000000000,"), "overflows: %s", line);
     free(line);
     report_finish(&report);
