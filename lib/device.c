@@ -83,10 +83,18 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
     return DT_OK;
 }
 
+/* A step that failed in a capture may leave it open. */
+static void abandon_capture(struct dt_device *device)
+{
+    if (device->capturing)
+        dt_graph_end(device->capturing, NULL);
+}
+
 void dt_device_destroy(struct dt_device *device)
 {
     if (!device)
         return;
+    abandon_capture(device);
     dt_spans_forget(device);
     device->backend->destroy(device);
 }
@@ -134,8 +142,10 @@ dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt
 
 void dt_stream_destroy(struct dt_stream *stream)
 {
-    if (stream)
-        stream->device->backend->stream_destroy(stream);
+    if (!stream)
+        return;
+    abandon_capture(stream->device);
+    stream->device->backend->stream_destroy(stream);
 }
 
 dt_status dt_stream_synchronize(struct dt_stream *stream)

@@ -125,8 +125,8 @@ dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);            
  *
  * Between begin and end nothing runs: all that is queued on any stream of the device is captured, with the order between the streams.
  * `origin` is where the graph begins and ends: every other stream is ordered after the begin, and the end after every stream. What was
- * queued before comes before the graph, so a wait for an event recorded before the capture is passed already. No stream is made, destroyed
- * or synchronized meanwhile.
+ * queued before comes before the graph, so a wait for an event recorded before the capture is passed already. No stream is made or
+ * synchronized meanwhile; where one is destroyed, what was captured is thrown away.
  *
  * end queues what was captured once, as if it had been queued without a capture, and gives the graph for the times after that. It refuses
  * (DT_ERR_INVALID, *out NULL, the work is queued nevertheless: go on without a graph) where repeating it would not be sound: what is

@@ -24,13 +24,14 @@ int dt_cuda_multiprocessors(const struct dt_device *device);
 /* "GPU-5c2f...": the board's own number; ranks compare them to see whether they share one. */
 const char *dt_cuda_uuid(const struct dt_device *device);
 
-/* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device_cpu.h): other streams get memory that was freed
- * on it only once they are ordered behind that, and are never made to wait for it. Told before the first such message; may be told again. */
+/* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device_cpu.h): other streams get memory that was
+ * freed on it only once they are ordered behind that, and are never made to wait for it. Told before the first such message; may be told
+ * again. */
 void dt_cuda_stream_exchanges(struct dt_stream *stream);
 
-/* Queue `task` to run on a thread of the driver's, in the stream's order, on a copy of `arguments`; in a graph it runs at every launch, on the
- * same copy. It calls nothing of CUDA. A failure is what the next dt_stream_synchronize on this device returns, with `label`.
- * Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+/* Queue `task` to run on a thread of the driver's, in the stream's order, on a copy of `arguments`; in a graph it runs at every launch, on
+ * the same copy. It calls nothing of CUDA. A failure is what the next dt_stream_synchronize on this device returns, with `label`. Errors:
+ * DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 typedef dt_status (*dt_cuda_host_task)(void *arguments);
 dt_status dt_cuda_submit_host(struct dt_stream *stream, const char *label, dt_cuda_host_task task, const void *arguments,
                               size_t arguments_bytes);
@@ -40,9 +41,9 @@ dt_status dt_cuda_submit_host(struct dt_stream *stream, const char *label, dt_cu
 dt_status dt_cuda_own_alloc(struct dt_device *device, size_t bytes, void **out);
 void dt_cuda_own_free(struct dt_device *device, void *memory); /* waits for the device; takes NULL */
 
-/* Asked while dt_stream_synchronize waits: once at its beginning, whether or not there is anything to wait for, then again and again until the
- * stream has passed; a failure ends the wait and is what it returns. waited_ns: how long this wait has lasted. Owner: the caller, who takes
- * it off before freeing it. */
+/* Asked while dt_stream_synchronize waits: once at its beginning, whether or not there is anything to wait for, then again and again until
+ * the stream has passed; a failure ends the wait and is what it returns. waited_ns: how long this wait has lasted. Owner: the caller, who
+ * takes it off before freeing it. */
 struct dt_cuda_watch {
     dt_status (*poll)(void *context, int64_t waited_ns);
     void *context;

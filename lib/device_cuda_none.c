@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static const char missing[] = "this version of dtbench has no cuda device (build option -Dcuda is reserved for it); use cpu";
+static const char missing[] = "this build has no cuda device: " DTBENCH_CUDA_MISSING; /* see meson.build */
 
 static bool none_available(char *reason, size_t reason_bytes)
 {

@@ -2,6 +2,10 @@
 #ifndef DT_LIB_DTYPE_H
 #define DT_LIB_DTYPE_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include <stddef.h>
 
 enum dt_dtype { DT_FP32, DT_FP16, DT_BF16, DT_DTYPE_COUNT };
@@ -14,5 +18,9 @@ float dt_fp16_to_fp32(unsigned short bits);
 unsigned short dt_fp32_to_fp16(float value);
 float dt_bf16_to_fp32(unsigned short bits);
 unsigned short dt_fp32_to_bf16(float value);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

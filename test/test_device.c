@@ -298,6 +298,10 @@ static void kinds_and_reasons(void)
     static void body##_sim(void)                                                                                                           \
     {                                                                                                                                      \
         body("sim");                                                                                                                       \
+    }                                                                                                                                      \
+    static void body##_cuda(void)                                                                                                          \
+    {                                                                                                                                      \
+        body("cuda");                                                                                                                      \
     }
 FOR_EACH_KIND(names_itself)
 FOR_EACH_KIND(data_goes_there_and_back)
@@ -307,26 +311,42 @@ FOR_EACH_KIND(host_memory_counts_by_itself)
 FOR_EACH_KIND(host_memory_keeps_data)
 FOR_EACH_KIND(wrong_arguments_are_refused)
 FOR_EACH_KIND(ledgers_agree)
-FOR_EACH_KIND(graphs_are_refused)
+
+static void graphs_are_refused_cpu(void)
+{
+    graphs_are_refused("cpu");
+}
+static void graphs_are_refused_sim(void)
+{
+    graphs_are_refused("sim");
+}
 
 static const struct test_case cases[] = {
     {"kinds, and why one is not available", kinds_and_reasons},
     {"cpu: names itself", names_itself_cpu},
     {"sim: names itself", names_itself_sim},
+    {"cuda: names itself", names_itself_cuda},
     {"cpu: data goes there and back", data_goes_there_and_back_cpu},
     {"sim: data goes there and back as zeros", data_goes_there_and_back_sim},
+    {"cuda: data goes there and back", data_goes_there_and_back_cuda},
     {"cpu: events order and measure", events_order_and_measure_cpu},
     {"sim: events order and measure", events_order_and_measure_sim},
+    {"cuda: events order and measure", events_order_and_measure_cuda},
     {"cpu: the limit is out of memory", limit_is_out_of_memory_cpu},
     {"sim: the limit is out of memory", limit_is_out_of_memory_sim},
+    {"cuda: the limit is out of memory", limit_is_out_of_memory_cuda},
     {"cpu: host memory counts by itself", host_memory_counts_by_itself_cpu},
     {"sim: host memory counts by itself", host_memory_counts_by_itself_sim},
+    {"cuda: host memory counts by itself", host_memory_counts_by_itself_cuda},
     {"cpu: host memory keeps data", host_memory_keeps_data_cpu},
     {"sim: host memory is never touched", host_memory_keeps_data_sim},
+    {"cuda: host memory keeps data", host_memory_keeps_data_cuda},
     {"cpu: wrong arguments are refused", wrong_arguments_are_refused_cpu},
     {"sim: wrong arguments are refused", wrong_arguments_are_refused_sim},
+    {"cuda: wrong arguments are refused", wrong_arguments_are_refused_cuda},
     {"cpu: the ledger is the same as sim's", ledgers_agree_cpu},
     {"sim: the ledger repeats", ledgers_agree_sim},
+    {"cuda: the ledger is the same as sim's", ledgers_agree_cuda},
     {"cpu: has no graphs", graphs_are_refused_cpu},
     {"sim: has no graphs", graphs_are_refused_sim},
 };

@@ -1,0 +1,42 @@
+#include "lib/device_cuda_order.h"
+
+void dt_cuda_places_merge(struct cuda_places *into, const struct cuda_places *from)
+{
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        if (into->at[i] < from->at[i])
+            into->at[i] = from->at[i];
+    }
+}
+
+uint64_t dt_cuda_order_mark(struct cuda_order *order, int stream)
+{
+    return ++order->behind[stream].at[stream];
+}
+
+enum cuda_order_cost dt_cuda_order_cost(const struct cuda_order *order, int stream, const struct cuda_places *places)
+{
+    enum cuda_order_cost cost = CUDA_ORDERED;
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        if (places->at[i] <= order->behind[stream].at[i])
+            continue;
+        if (order->exchanges[i])
+            return CUDA_REFUSED;
+        cost = CUDA_WAITS;
+    }
+    return cost;
+}
+
+void dt_cuda_order_after(struct cuda_order *order, int stream)
+{
+    for (int i = 0; i < CUDA_STREAMS; i++)
+        dt_cuda_places_merge(&order->behind[i], &order->behind[stream]);
+}
+
+void dt_cuda_order_after_all(struct cuda_order *order)
+{
+    struct cuda_places all = {{0}};
+    for (int i = 0; i < CUDA_STREAMS; i++)
+        dt_cuda_places_merge(&all, &order->behind[i]);
+    for (int i = 0; i < CUDA_STREAMS; i++)
+        order->behind[i] = all;
+}
