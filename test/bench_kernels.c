@@ -1,17 +1,18 @@
-/* How fast each cpu kernel is: its time, and how far that is from the machine's own limits, measured in the same run.
+/* How fast each kernel is: its time, and how far that is from the device's own limits, measured in the same run.
  *
- * Usage: bench_kernels [BATCH [THREADS [DTYPE]]]: GPTSmall's shapes at T = 256, by default batch 8, 2 threads, bf16. Not a test.
- * For each kernel: milliseconds (the best of several), then either GFLOP/s, or GB/s of the memory it must read and write and that as a
- * share of what copying memory reaches. Small arrays may stay in a cache and so pass 100 %. */
-#include "gpt/kernels_cpu.h"
+ * Usage: bench_kernels [DEVICE [MODEL [BATCH [DTYPE [THREADS]]]]]: the shapes of a preset at T = 256 and V = 50,000; by default cpu,
+ * GPTSmall, batch 8, bf16, 2 threads (of the cpu). Not a test. For each kernel: microseconds (the best of several), then the floating-point
+ * rate of its products as a share of what one large product reaches, or the rate of the memory that it must read and write as a share of
+ * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
+ * these takes. */
+#include "gpt/kernels.h"
 #include "gpt/kernels_cpu_team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { HIDDEN = 768, HEADS = 12, VOCAB = 50000, BLOCK = 256, REPEATS = 7 };
+enum { VOCAB = 50000, BLOCK = 256, REPEATS = 7, MOST_ARRAYS = 16 };
 
 struct bench {
     struct dt_device *device;
@@ -21,16 +22,14 @@ struct bench {
     struct gpt_model model;
     size_t samples, rows, element_bytes;
     int threads;
-    double copy_bytes_per_s;
-    double step_s; /* of everything shown, as often as a training step of 12 blocks does it */
+    bool on_cpu;
+    int launches; /* timed together: a GPU's clock is too coarse for one short kernel */
+    struct dt_event *start, *end;
+    struct dt_buffer arrays[MOST_ARRAYS]; /* of the group of kernels that is measured */
+    int array_count;
+    double copy_bytes_per_s, product_flops_per_s;
+    double step_s; /* of everything shown, as often as a training step does it */
 };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void must(dt_status status)
 {
@@ -40,17 +39,37 @@ static void must(dt_status status)
     }
 }
 
-/* Small numbers of all signs, in any dtype near enough. */
-static void *array(const struct bench *b, size_t count)
+static void *room(struct bench *b, size_t bytes)
 {
-    void *memory = aligned_alloc(4096, (count * 4 + 4095) / 4096 * 4096);
-    if (!memory) {
-        fprintf(stderr, "bench_kernels: no memory\n");
+    if (b->array_count == MOST_ARRAYS) {
+        fprintf(stderr, "bench_kernels: more than %d arrays\n", MOST_ARRAYS);
         exit(1);
     }
+    must(dt_alloc(b->stream, DT_WORKSPACE, bytes, &b->arrays[b->array_count]));
+    return b->arrays[b->array_count++].data;
+}
+
+/* Small numbers of all signs, in the model's dtype. */
+static void *array(struct bench *b, size_t count)
+{
+    void *memory = room(b, count * b->element_bytes);
     must(b->table->init_normal(b->k, b->stream, memory, count, 1, 1, 0, 0.5f));
-    must(dt_stream_synchronize(b->stream));
     return memory;
+}
+
+/* fp32 numbers: zeros; what is read of them is Adam's state and a norm's, whose values change no time. */
+static float *floats(struct bench *b, size_t count)
+{
+    float *memory = room(b, count * sizeof *memory);
+    must(dt_zero(b->stream, memory, count * sizeof *memory));
+    return memory;
+}
+
+static void free_arrays(struct bench *b)
+{
+    must(dt_stream_synchronize(b->stream));
+    while (b->array_count > 0)
+        dt_free(b->stream, &b->arrays[--b->array_count]);
 }
 
 /* One kernel with all its arguments. */
@@ -60,29 +79,36 @@ static double best_of(struct bench *b, launch run, const void *arguments)
 {
     double best = 1e9;
     for (int i = 0; i < REPEATS; i++) {
-        double start = now_s();
-        must(run(b, arguments));
+        int64_t ns;
+        must(dt_event_record(b->start, b->stream));
+        for (int j = 0; j < b->launches; j++)
+            must(run(b, arguments));
+        must(dt_event_record(b->end, b->stream));
         must(dt_stream_synchronize(b->stream));
-        double took = now_s() - start;
-        if (i > 0 && took < best) /* the first makes primitives and touches memory */
+        must(dt_event_elapsed_ns(b->start, b->end, &ns));
+        double took = (double)ns * 1e-9 / b->launches;
+        if (i > 0 && took < best) /* the first makes primitives, tries algorithms and touches memory */
             best = took;
     }
     return best;
 }
 
+static void show(struct bench *b, const char *name, int per_step, double s, double rate, const char *unit, double most)
+{
+    b->step_s += per_step * s;
+    printf("%-34s %12.1f us %10.1f %-8s %5.0f %%   x %3d\n", name, s * 1e6, rate * 1e-9, unit, 100 * rate / most, per_step);
+}
+
 static void show_memory(struct bench *b, const char *name, int per_step, double bytes, launch run, const void *arguments)
 {
     double s = best_of(b, run, arguments);
-    b->step_s += per_step * s;
-    printf("%-34s %9.3f ms %9.1f GB/s    %5.0f %% of copying   x %3d\n", name, s * 1e3, bytes / s * 1e-9,
-           100 * bytes / s / b->copy_bytes_per_s, per_step);
+    show(b, name, per_step, s, bytes / s, "GB/s", b->copy_bytes_per_s);
 }
 
 static void show_products(struct bench *b, const char *name, int per_step, double flops, launch run, const void *arguments)
 {
     double s = best_of(b, run, arguments);
-    b->step_s += per_step * s;
-    printf("%-34s %9.3f ms %9.1f GFLOP/s                     x %3d\n", name, s * 1e3, flops / s * 1e-9, per_step);
+    show(b, name, per_step, s, flops / s, "GFLOP/s", b->product_flops_per_s);
 }
 
 struct copy {
@@ -98,20 +124,34 @@ static void copy_part(void *argument, int thread, int threads)
     memcpy(c->to + share.first, c->from + share.first, share.end - share.first);
 }
 
-static void measure_copying(struct bench *b)
+static dt_status launch_copy(struct bench *b, const void *arguments)
 {
-    struct copy c = {array(b, 64 << 20), array(b, 64 << 20), 256u << 20};
-    double best = 1e9;
-    for (int i = 0; i < REPEATS; i++) {
-        double start = now_s();
-        gpt_cpu_parallel(b->threads, copy_part, &c);
-        double took = now_s() - start;
-        best = took < best ? took : best;
-    }
-    b->copy_bytes_per_s = 2.0 * (double)c.bytes / best;
-    printf("%-34s %9.3f ms %9.1f GB/s\n", "copying 256 MiB (read and write)", best * 1e3, b->copy_bytes_per_s * 1e-9);
-    free(c.to);
-    free((void *)c.from);
+    const struct copy *c = arguments;
+    if (!b->on_cpu)
+        return dt_copy(b->stream, c->to, c->from, c->bytes);
+    struct copy own = *c; /* a copy of the device's is one thread's */
+    gpt_cpu_parallel(b->threads, copy_part, &own);
+    return DT_OK;
+}
+
+static dt_status launch_linear(struct bench *b, const void *arguments);
+
+/* One large copy and one large product. */
+static void measure_limits(struct bench *b)
+{
+    size_t bytes = b->on_cpu ? (size_t)256 << 20 : (size_t)1 << 30, side = b->on_cpu ? 2048 : 8192;
+    struct copy c = {room(b, bytes), room(b, bytes), bytes};
+    must(dt_zero(b->stream, (void *)c.from, bytes));
+    must(dt_stream_synchronize(b->stream));
+    double copying_s = best_of(b, launch_copy, &c);
+    b->copy_bytes_per_s = 2.0 * (double)bytes / copying_s;
+    free_arrays(b);
+    struct gpt_linear product = {array(b, side * side), array(b, side * side), NULL, array(b, side * side), side, side, side};
+    double flops = 2.0 * (double)side * (double)side * (double)side, product_s = best_of(b, launch_linear, &product);
+    b->product_flops_per_s = flops / product_s;
+    free_arrays(b);
+    printf("limits: a copy of %zu MiB %.1f GB/s (read and written), a product of %zu^3 %.1f TFLOP/s\n", bytes >> 20,
+           b->copy_bytes_per_s * 1e-9, side, b->product_flops_per_s * 1e-12);
 }
 
 /* ---- one launch per entry ---- */
@@ -127,6 +167,7 @@ LAUNCH(layer_norm, gpt_layer_norm)
 LAUNCH(layer_norm_gradient, gpt_layer_norm_gradient)
 LAUNCH(linear, gpt_linear)
 LAUNCH(linear_input_gradient, gpt_linear_input_gradient)
+LAUNCH(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 LAUNCH(linear_weight_gradient, gpt_linear_weight_gradient)
 LAUNCH(attention, gpt_attention_forward)
 LAUNCH(attention_gradient, gpt_attention_backward)
@@ -174,81 +215,80 @@ static dt_status launch_normal(struct bench *b, const void *arguments)
 
 /* ---- groups of kernels ---- */
 
-static void bench_linear(struct bench *b, const char *name, int per_step, size_t in, size_t out, bool bias)
+/* with_gelu: a step has the input gradient together with that of the GELU before it. */
+static void bench_linear(struct bench *b, const char *name, int per_step, size_t in, size_t out, bool bias, bool with_gelu)
 {
     char label[64];
     double flops = 2.0 * (double)b->rows * (double)in * (double)out;
     void *x = array(b, b->rows * in), *w = array(b, in * out), *v = array(b, out), *y = array(b, b->rows * out);
-    void *dw = array(b, in * out), *dv = array(b, out);
+    void *dw = array(b, in * out), *dv = array(b, out), *hidden = with_gelu ? array(b, b->rows * in) : NULL;
     struct gpt_linear forward = {x, w, bias ? v : NULL, y, b->rows, in, out};
     struct gpt_linear_input_gradient for_x = {y, w, x, b->rows, in, out};
+    struct gpt_linear_gelu_input_gradient for_hidden = {.dy = y, .w = w, .hidden = hidden, .dx = x, .rows = b->rows, .in = in, .out = out};
     struct gpt_linear_weight_gradient for_w = {y, x, dw, bias ? dv : NULL, b->rows, in, out, false};
     snprintf(label, sizeof label, "%s %zu -> %zu", name, in, out);
     show_products(b, label, per_step, flops, launch_linear, &forward);
     snprintf(label, sizeof label, "%s input gradient", name);
-    show_products(b, label, per_step, flops, launch_linear_input_gradient, &for_x);
+    show_products(b, label, with_gelu ? 0 : per_step, flops, launch_linear_input_gradient, &for_x);
+    if (with_gelu) {
+        snprintf(label, sizeof label, "%s input gradient + GELU", name);
+        show_products(b, label, per_step, flops, launch_linear_gelu_input_gradient, &for_hidden);
+    }
     snprintf(label, sizeof label, "%s weight gradient%s", name, bias ? " + bias" : "");
     show_products(b, label, per_step, flops, launch_linear_weight_gradient, &for_w);
-    void *const all[] = {x, w, v, y, dw, dv};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
+    free_arrays(b);
 }
 
 static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
 {
-    size_t d = HIDDEN;
-    double flops = 4.0 * (double)b->rows * BLOCK * HIDDEN; /* the whole square, as model.h counts */
+    size_t d = (size_t)b->model.hidden;
+    double flops = 4.0 * (double)b->rows * BLOCK * (double)d; /* the whole square, as model.h counts */
     void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
-    float *lse = array(b, b->rows * HEADS);
+    float *lse = floats(b, b->rows * (size_t)b->model.heads);
     struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, *dropout};
     struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, *dropout};
-    show_products(b, "attention", 12, flops, launch_attention, &forward);
-    show_products(b, "attention gradient", 12, 2 * flops, launch_attention_gradient, &backward);
-    free(qkv);
-    free(out);
-    free(dqkv);
-    free(lse);
+    show_products(b, "attention", b->model.layers, flops, launch_attention, &forward);
+    show_products(b, "attention gradient", b->model.layers, 2 * flops, launch_attention_gradient, &backward);
+    free_arrays(b);
 }
 
 static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
 {
-    size_t d = HIDDEN, count = b->rows * d, wide = 4 * count;
+    int L = b->model.layers;
+    size_t d = (size_t)b->model.hidden, count = b->rows * d, wide = 4 * count;
     double narrow_bytes = (double)(count * b->element_bytes), wide_bytes = (double)(wide * b->element_bytes);
     void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *bias = array(b, d);
     void *dgain = array(b, d), *dbias = array(b, d), *up = array(b, wide), *down = array(b, wide);
-    float *mean = array(b, b->rows), *rstd = array(b, b->rows);
+    float *mean = floats(b, b->rows), *rstd = floats(b, b->rows);
     struct gpt_layer_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d};
     struct gpt_layer_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
     struct gpt_dropout_residual residual = {x, y, z, b->samples, *dropout};
     struct gpt_dropout_gradient gradient = {x, y, b->samples, *dropout};
     struct pair gelu = {up, down, wide};
-    show_memory(b, "layer norm (forward, and again)", 49, 2 * narrow_bytes, launch_layer_norm, &norm);
-    show_memory(b, "layer norm gradient", 25, 4 * narrow_bytes, launch_layer_norm_gradient, &dnorm);
-    show_memory(b, "dropout and residual", 24, 3 * narrow_bytes, launch_dropout_residual, &residual);
-    show_memory(b, "dropout gradient", 24, 2 * narrow_bytes, launch_dropout_gradient, &gradient);
-    show_memory(b, "gelu (forward, and again)", 24, 2 * wide_bytes, launch_gelu, &gelu);
-    show_memory(b, "gelu gradient", 12, 3 * wide_bytes, launch_gelu_gradient, &gelu);
-    void *const all[] = {x, y, z, gain, bias, dgain, dbias, up, down, mean, rstd};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
+    show_memory(b, "layer norm (forward, and again)", 4 * L + 1, 2 * narrow_bytes, launch_layer_norm, &norm);
+    show_memory(b, "layer norm gradient", 2 * L + 1, 4 * narrow_bytes, launch_layer_norm_gradient, &dnorm);
+    show_memory(b, "dropout and residual", 2 * L, 3 * narrow_bytes, launch_dropout_residual, &residual);
+    show_memory(b, "dropout gradient", 2 * L, 2 * narrow_bytes, launch_dropout_gradient, &gradient);
+    show_memory(b, "gelu (forward, and again)", 2 * L, 2 * wide_bytes, launch_gelu, &gelu);
+    show_memory(b, "gelu gradient", 0, 3 * wide_bytes, launch_gelu_gradient, &gelu);
+    free_arrays(b);
 }
 
 static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
 {
-    size_t d = HIDDEN;
+    size_t d = (size_t)b->model.hidden;
     void *table = array(b, VOCAB * d), *positions = array(b, BLOCK * d), *out = array(b, b->rows * d), *logits = array(b, b->rows * VOCAB);
-    int32_t *inputs = array(b, b->rows), *targets = array(b, b->rows);
-    double loss = 0, row_bytes = (double)(b->rows * d * b->element_bytes), table_bytes = (double)(VOCAB * d * b->element_bytes);
+    int32_t *inputs = room(b, b->rows * sizeof *inputs), *targets = room(b, b->rows * sizeof *targets);
+    double *loss = (double *)(void *)floats(b, 2), row_bytes = (double)(b->rows * d * b->element_bytes),
+           table_bytes = (double)(VOCAB * d * b->element_bytes);
     must(b->table->tokens(b->k, b->stream, inputs, targets, b->samples, 1, 0));
     struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, *dropout};
     struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, false, *dropout};
-    struct gpt_loss cross_entropy = {logits, targets, &loss, b->rows, 1e-3f, 1, false};
+    struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
     show_memory(b, "embedding", 1, 2 * row_bytes, launch_embedding, &embedding);
     show_memory(b, "embedding gradient", 1, table_bytes + 2 * row_bytes, launch_embedding_gradient, &gradient);
     show_memory(b, "loss", 1, 2.0 * (double)(b->rows * VOCAB * b->element_bytes), launch_loss, &cross_entropy);
-    void *const all[] = {table, positions, out, logits, inputs, targets};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
+    free_arrays(b);
 }
 
 static void bench_parameters(struct bench *b)
@@ -256,52 +296,83 @@ static void bench_parameters(struct bench *b)
     size_t count = gpt_parameter_count(&b->model), few = count / 4; /* Adam's state of a quarter of the model is large enough */
     double bytes = (double)(count * b->element_bytes);
     void *params = array(b, count), *grads = array(b, count);
-    float *state[3] = {array(b, few), array(b, few), array(b, few)};
+    float *state[3] = {floats(b, few), floats(b, few), floats(b, few)};
     struct gpt_sgd sgd = {params, grads, count, 0.01f, 1};
     struct gpt_adam adam = {params, grads, state[0], state[1], state[2], few, 1e-4f, 0.9f, 0.999f, 1e-8f, 1};
     struct pair both = {params, grads, count};
-    show_memory(b, "sgd, 162M weights", 1, 3 * bytes, launch_sgd, &sgd);
+    show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_sgd, &sgd);
     show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_adam, &adam);
-    show_memory(b, "add, 162M", 0, 3 * bytes, launch_add, &both);
-    show_memory(b, "fill, 162M", 0, bytes, launch_fill, &both);
-    show_memory(b, "initial weights, 162M", 0, bytes, launch_normal, &both);
-    void *const all[] = {params, grads, state[0], state[1], state[2]};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
+    show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &both);
+    show_memory(b, "fill, all weights", 0, bytes, launch_fill, &both);
+    show_memory(b, "initial weights", 0, bytes, launch_normal, &both);
+    free_arrays(b);
+}
+
+static dt_status arguments(struct bench *b, int argc, char **argv)
+{
+    const char *model = argc > 2 ? argv[2] : "GPTSmall", *dtype = argc > 4 ? argv[4] : "bf16";
+    const struct gpt_preset *preset = gpt_find_preset(model);
+    if (!preset)
+        return dt_fail(DT_ERR_INVALID, "there is no model %s", model);
+    b->samples = argc > 3 ? (size_t)atoi(argv[3]) : 8;
+    b->threads = argc > 5 ? atoi(argv[5]) : 2;
+    b->model = (struct gpt_model){.layers = preset->layers,
+                                  .heads = preset->heads,
+                                  .hidden = preset->hidden,
+                                  .vocab_size = VOCAB,
+                                  .block_size = BLOCK,
+                                  .dtype = DT_DTYPE_COUNT};
+    for (int i = 0; i < DT_DTYPE_COUNT; i++)
+        if (strcmp(dtype, dt_dtype_name((enum dt_dtype)i)) == 0)
+            b->model.dtype = (enum dt_dtype)i;
+    if (b->model.dtype == DT_DTYPE_COUNT || b->samples < 1 || b->threads < 1)
+        return dt_fail(DT_ERR_INVALID, "usage: bench_kernels [DEVICE [MODEL [BATCH [DTYPE [THREADS]]]]]");
+    b->rows = b->samples * BLOCK;
+    b->element_bytes = dt_dtype_bytes(b->model.dtype);
+    return DT_OK;
 }
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.table = &gpt_kernels_cpu, .samples = argc > 1 ? (size_t)atoi(argv[1]) : 8};
-    struct dt_device_options options = {.threads = argc > 2 ? atoi(argv[2]) : 2, .local_size = 1};
-    b.model =
-        (struct gpt_model){.layers = 12, .heads = HEADS, .hidden = HIDDEN, .vocab_size = VOCAB, .block_size = BLOCK, .dtype = DT_BF16};
-    for (enum dt_dtype dtype = 0; argc > 3 && dtype < DT_DTYPE_COUNT; dtype++)
-        if (strcmp(argv[3], dt_dtype_name(dtype)) == 0)
-            b.model.dtype = dtype;
-    b.rows = b.samples * BLOCK;
-    b.threads = options.threads;
-    b.element_bytes = dt_dtype_bytes(b.model.dtype);
-    must(dt_device_create("cpu", &options, &b.device));
+    const char *kind = argc > 1 ? argv[1] : "cpu";
+    struct bench b = {.on_cpu = strcmp(kind, "cpu") == 0};
+    struct dt_device_info info;
+    must(arguments(&b, argc, argv));
+    b.launches = b.on_cpu ? 1 : 10;
+    struct dt_device_options options = {.threads = b.threads, .local_size = 1};
+    b.table = gpt_kernels_for(kind);
+    must(b.table ? DT_OK : DT_ERR_UNAVAILABLE);
+    must(dt_device_create(kind, &options, &b.device));
     must(dt_stream_create(b.device, "compute", &b.stream));
+    must(dt_event_create_timed(b.device, &b.start));
+    must(dt_event_create_timed(b.device, &b.end));
     must(b.table->create(b.device, &b.model, &b.k));
     must(b.table->begin_step(b.k, b.stream, 0, 2)); /* the first one does not read Adam's state */
-    printf("GPTSmall, %zu rows, %s, %d threads, %s\n", b.rows, dt_dtype_name(b.model.dtype), b.threads, dt_cpu_isa_name(dt_cpu_isa()));
+    dt_device_info(b.device, &info);
+    printf("%s, %zu rows, %s, on %s", argc > 2 ? argv[2] : "GPTSmall", b.rows, dt_dtype_name(b.model.dtype), info.name);
+    if (b.on_cpu)
+        printf(", %d threads", b.threads);
+    printf("\n");
 
     struct gpt_dropout dropout = {.seed = 1, .layer = 1, .probability = 0.1f};
-    measure_copying(&b);
-    bench_linear(&b, "q k v", 12, HIDDEN, 3 * HIDDEN, true);
-    bench_linear(&b, "projection", 12, HIDDEN, HIDDEN, true);
-    bench_linear(&b, "mlp up", 12, HIDDEN, 4 * HIDDEN, true);
-    bench_linear(&b, "mlp down", 12, 4 * HIDDEN, HIDDEN, true);
-    bench_linear(&b, "head", 1, HIDDEN, VOCAB, false);
+    size_t d = (size_t)b.model.hidden;
+    int L = b.model.layers;
+    measure_limits(&b);
+    bench_linear(&b, "q k v", L, d, 3 * d, true, false);
+    bench_linear(&b, "projection", L, d, d, true, false);
+    bench_linear(&b, "mlp up", L, d, 4 * d, true, false);
+    bench_linear(&b, "mlp down", L, 4 * d, d, true, true);
+    bench_linear(&b, "head", 1, d, VOCAB, false, false);
     bench_attention(&b, &dropout);
     bench_rows(&b, &dropout);
     bench_vocabulary(&b, &dropout);
     bench_parameters(&b);
-    printf("a step of these: %.1f ms, %.0f tokens/s\n", b.step_s * 1e3, (double)b.rows / b.step_s);
+    double flops = gpt_step_flops(&b.model, b.rows);
+    printf("a step of these: %.2f ms, %.0f tokens/s, %.2f TFLOP/s\n", b.step_s * 1e3, (double)b.rows / b.step_s, flops / b.step_s * 1e-12);
 
     b.table->destroy(b.k);
+    dt_event_destroy(b.start);
+    dt_event_destroy(b.end);
     dt_stream_destroy(b.stream);
     dt_device_destroy(b.device);
     return 0;
