@@ -169,6 +169,7 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
     const char *const argv[] = {"/proc/self/exe", "rank", mode, NULL};
     struct dt_launch l = {.argv = argv,
                           .world_size = ranks,
+                          .mpirun = true,
                           .input = "",
                           .init_timeout_s = 30,
                           .step_timeout_s = 60,
