@@ -232,17 +232,16 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
                              struct dt_comm **out)
 {
     DT_TRY(start_library(world));
-    /* A communicator of our own, so that another world of this process later, or other users of MPI, have theirs. */
+    /* A communicator of our own, so that another world of this process later, or other users of MPI, have theirs. To make it MPI waits for
+     * everybody, and for ever for one that is gone. */
     MPI_Comm handle;
+    struct mpi_family nobody = {.members = 0};
+    struct mpi_comm all = {.family = &nobody, .handle = MPI_COMM_WORLD};
+    dt_comm_init(&all.base, &mpi_backend, device, world->rank, world->size, "world", options);
+    DT_TRY(meet(&all, "the first meeting"));
     if (MPI_Comm_dup(MPI_COMM_WORLD, &handle) != MPI_SUCCESS)
         return dt_fail(DT_ERR_COMM, "MPI makes no communicator for the world");
-    DT_TRY(wrap(handle, NULL, device, "world", options, out));
-    dt_status status = meet(mpi_of(*out), "the first meeting");
-    if (status < 0) {
-        mpi_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    return wrap(handle, NULL, device, "world", options, out);
 }
 
 static dt_status mpi_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
