@@ -74,7 +74,7 @@ dt_status sweep_meet(struct sweep *s, enum exit_code *code)
     greeting->limited = s->limited;
     for (int i = 0; i < s->count; i++)
         skipped[i] = s->outcomes[i].skipped;
-    dt_status status = run_inside_gather(&s->experiments[0], &s->world, false, mine, bytes, all);
+    dt_status status = run_inside_gather(&s->experiments[0], &s->world, s->experiments[0].timeout.init_s, mine, bytes, all);
     if (status == DT_OK) {
         *code = (enum exit_code)greeting_of(all, bytes, 0)->code;
         s->limited = greeting_of(all, bytes, 0)->limited;

@@ -71,18 +71,17 @@ static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s,
     return status;
 }
 
-dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, bool patient, const void *mine, size_t bytes,
-                            void *all)
+dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, double patience_s, const void *mine,
+                            size_t bytes, void *all)
 {
     struct experiment quick = *experiment;
     struct execution execution;
     struct report report;
     const char *kind;
-    if (patient)
-        quick.timeout.init_s = quick.timeout.step_s = 0;
+    quick.timeout.init_s = quick.timeout.step_s = patience_s;
     DT_TRY(execute_device_kind(experiment, &kind));
     if (strcmp(dt_comm_backend_for(kind, place->size), "nccl") == 0)
-        return gather_over_tcp(place, quick.timeout.init_s, mine, bytes, all);
+        return gather_over_tcp(place, patience_s, mine, bytes, all);
     report_init(&report);
     dt_status status = execution_open(&quick, place, &report, &execution);
     if (status == DT_OK)
@@ -93,12 +92,12 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
     return status;
 }
 
-dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, int *number)
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number)
 {
     int *all = calloc((size_t)place->size, sizeof *all);
     if (!all)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
-    dt_status status = run_inside_gather(experiment, place, true, number, sizeof *number, all);
+    dt_status status = run_inside_gather(experiment, place, patience_s, number, sizeof *number, all);
     for (int i = 0; status == DT_OK && i < place->size; i++)
         *number = all[i] > *number ? all[i] : *number;
     free(all);

@@ -12,12 +12,13 @@
 bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
                 struct draft *draft, struct report *report);
 
-/* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one; within its timeouts, or, patient, however
- * long it takes. After a failure the ranks have lost each other. Errors: as dt_comm_create. */
-dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, bool patient, const void *mine, size_t bytes,
-                            void *all);
+/* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one, where it needs MPI, else over TCP. Waits
+ * patience_s for the others, 0: for ever, though a rank whose machine is gone never comes. After a failure the ranks have lost each other.
+ * Errors: as dt_comm_create. */
+dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, double patience_s, const void *mine,
+                            size_t bytes, void *all);
 
-/* Wait, however long it takes, until every rank is here. *number becomes the highest that any of them has. Errors: as above. */
-dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, int *number);
+/* Wait until every rank is here. *number becomes the highest that any of them has. Errors: as above. */
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number);
 
 #endif

@@ -134,6 +134,13 @@ static void simulate(struct sweep *s, int index, struct report *report)
         run_simulated(&s->experiments[index], trace_path(s, index, path), &s->progress, report);
 }
 
+/* What its limits let an experiment take, on as many ranks as may be; 0: there are none. */
+static double longest_run_s(const struct experiment *e)
+{
+    double steps = (double)e->steps.warmup + e->steps.timed;
+    return e->timeout.init_s > 0 && e->timeout.step_s > 0 ? e->timeout.init_s + steps * e->timeout.step_s : 0;
+}
+
 static void run_one(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
@@ -158,7 +165,7 @@ static void run_one(struct sweep *s, int index)
         run_verification(s, index, &report);
     int stop = report.status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
-        s->lost = run_inside_agree(e, &s->world, &stop) < 0;
+        s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
         if (stop && report.status == DT_OK) /* what rank 0 stopped in, the others did not take part in */
             report_end(&report, DT_ERR_INTERRUPTED, "stopped with rank 0");
     }
@@ -200,7 +207,7 @@ static bool is_in_time(struct sweep *s, int index)
         progress_note(&s->progress, "%d/%d %s: left for later: %s", index + 1, s->count, label, why);
     }
     if (s->inside && s->world.size > 1)
-        s->lost = run_inside_agree(e, &s->world, &late) < 0;
+        s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &late) < 0;
     s->outcomes[index].late = late;
     return !late;
 }
@@ -218,7 +225,7 @@ static void find_stop_signal(struct sweep *s, const struct experiment *e)
 {
     s->stop_signal = signals_first();
     if (s->inside && s->world.size > 1 && !s->lost)
-        s->lost = run_inside_agree(e, &s->world, &s->stop_signal) < 0;
+        s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &s->stop_signal) < 0;
     if (s->stop_signal == 0)
         s->stop_signal = SIGTERM;
 }

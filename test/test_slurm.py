@@ -199,20 +199,20 @@ def test_node_lists_are_slurms():
 # ---- what goes wrong ----
 
 
-def start_srun(output):
+def start_srun(output, *arguments, experiments=1):
     """srun's process and the job's number, once the ranks train."""
-    with open(path(output + ".log"), "w", encoding="utf-8") as log:
-        process = subprocess.Popen(["srun", *TWO_BY_TWO, DTBENCH, "run", config("long.json", paradigm="ddp"), "-o", output, *FOREVER, "--set",
-                                    "timeout.step_s=3"], cwd=WORK, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", "timeout.step_s=3")
+    with open(path(output + ".log"), "a", encoding="utf-8") as log:
+        process = subprocess.Popen(["srun", *TWO_BY_TWO, DTBENCH, "run", *arguments, "-o", output], cwd=WORK, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=log)
     try:
         ranks = wait_for(lambda: len(found := processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0")) == 4 and found, 40, "four ranks")
-        wait_for(lambda: os.path.exists(path(output)), 40, "the ranks' meeting")
-        time.sleep(1)
+        wait_for(lambda: len(read_records(output)) >= experiments - 1 and '"losses":[]' not in (drafts_of(output) or '"losses":[]'), 15, "steps")
         return process, facts_of(ranks[0])[0]["SLURM_JOB_ID"]
-    except Wrong:
+    except Wrong as wrong:
         process.kill()
         process.wait()
-        raise
+        raise Wrong(wrong, read_text(output + ".log"), drafts_of(output)) from None
 
 
 def test_a_warning_ends_all_ranks_after_one_step():
@@ -246,9 +246,9 @@ def test_a_sweep_goes_on_after_what_kills_it():
           [(r["status"], r["error"]) for r in records], read_text("deadly.log"))
 
 
-def test_a_dead_node_ends_the_run_with_a_record():
-    process, job = start_srun("dead.jsonl")
-    node = facts_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID="3")[0])[0]["SLURMD_NODENAME"]
+def kill_node(job, rank):
+    """The node of a rank is no more: its daemon, the step's, and the ranks. Returns its name."""
+    node = facts_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])[0]["SLURMD_NODENAME"]
     for pid in processes("slurmd") + processes("slurmstepd"):
         with open(f"/proc/{pid}/cmdline", "rb") as text:
             words = text.read().decode(errors="replace").replace("\0", " ")
@@ -256,6 +256,22 @@ def test_a_dead_node_ends_the_run_with_a_record():
             os.kill(pid, signal.SIGKILL)
     for pid in processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node):
         os.kill(pid, signal.SIGKILL)
+    return node
+
+
+def revive_node(node):
+    subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20)
+    wait_for(lambda: run("sinfo", "--noheader", "--nodes", node, "--format=%t").stdout.strip() == "idle", 40, "the node's return")
+
+
+def uts_of(job, node):
+    ranks = processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node)
+    return os.path.basename(os.readlink(f"/proc/{ranks[0]}/ns/uts")) if ranks else ""
+
+
+def test_a_dead_node_ends_the_run_with_a_record():
+    process, job = start_srun("dead.jsonl")
+    node = kill_node(job, "3")
     try:
         record = wait_for(lambda: read_records("dead.jsonl"), 40, "the record")[0]
         check(record["status"] in ("failed", "timeout") and "rank" in record["error"] and record["losses"], record["status"], record["error"])
@@ -263,13 +279,31 @@ def test_a_dead_node_ends_the_run_with_a_record():
         run("scancel", job)
         process.kill()
         process.wait()
-        subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20)
-    wait_for(lambda: run("sinfo", "--noheader", "--nodes", node, "--format=%t").stdout.strip() == "idle", 40, "the node's return")
+        revive_node(node)
 
 
-def uts_of(job, node):
-    ranks = processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node)
-    return os.path.basename(os.readlink(f"/proc/{ranks[0]}/ns/uts")) if ranks else ""
+def test_the_death_of_rank_0s_node():
+    """Nobody is left to write a record: the other ranks end by themselves, and the next run goes on where this one was."""
+    sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]}, timeout={"step_s": 1})
+    process, job = start_srun("headless.jsonl", sweep, experiments=2)
+    node = kill_node(job, "0")
+    try:
+        wait_for(lambda: not processes("dtbench", SLURM_JOB_ID=job), 20, "the end of the other ranks")
+        process.kill()
+        process.wait()
+        run("scancel", job)
+        revive_node(node)
+        process, job = start_srun("headless.jsonl", sweep, "--resume", experiments=3)
+        process.send_signal(signal.SIGUSR1)
+        check(process.wait(30) == LATER, process.returncode, read_text("headless.jsonl.log"))
+    finally:
+        process.kill()
+        process.wait()
+        run("scancel", job)
+    records = read_records("headless.jsonl")
+    check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("ok", 3), ("failed", 6000), ("interrupted", 6000)],
+          [(r["status"], r["error"]) for r in records])
+    check("ended without a word after step" in records[1]["error"] and records[1]["losses"], records[1]["error"])
 
 
 # ---- sweeps ----
