@@ -64,6 +64,7 @@ struct executor {
     fiber_stacks stacks;
     std::vector<cuda_thread> threads; /* of the block that runs */
     std::vector<int> runnable;
+    std::vector<unsigned> lanes_left, waiting_lanes; /* of each warp: those that have not returned, those that wait for their warp */
     const std::function<void()> *kernel = nullptr;
     fiber_state *scheduler = nullptr;
     int running = -1, alive = 0, at_barrier = 0;
@@ -79,6 +80,7 @@ struct executor {
     }
     void pause();
     void pass_barrier();
+    void check_warp(int t);
     void pass_warp(int t);
     void complain(int t, const std::string &what);
     void returned();
@@ -125,42 +127,39 @@ void executor::pass_barrier()
             make_runnable(t);
 }
 
-/* Thread t waits for its warp, or returned from it: does a call of that warp have all its lanes now? */
+/* Thread t waits for its warp now: does it agree with those who wait already? */
+void executor::check_warp(int t)
+{
+    const cuda_thread &own = threads[(size_t)t];
+    unsigned others = waiting_lanes[(size_t)(t / WARP)] & own.mask & ~(1u << t % WARP);
+    if (others == 0)
+        return;
+    const cuda_thread &other = threads[(size_t)(t / WARP * WARP + __builtin_ctz(others))];
+    if (other.mask != own.mask || other.call != own.call)
+        complain(t, std::string("it is at ") + name_of(own.call) + " while thread " + text_of(other.index) + " of its warp is at " +
+                        name_of(other.call) + ", or their masks differ");
+}
+
+/* Thread t waits for its warp, or returned from it: have the calls of that warp all their lanes now? */
 void executor::pass_warp(int t)
 {
+    unsigned &waits = waiting_lanes[(size_t)(t / WARP)], alive_lanes = lanes_left[(size_t)(t / WARP)];
     cuda_thread *warp = &threads[(size_t)(t / WARP * WARP)];
-    int lanes = std::min((int)threads.size() - t / WARP * WARP, (int)WARP);
-    for (int first = 0; first < lanes; first++) {
-        if (warp[first].wait != waiting::warp)
+    for (unsigned rest = waits; rest != 0;) {
+        unsigned mask = warp[__builtin_ctz(rest)].mask, present = mask & alive_lanes, votes = 0;
+        rest &= ~(mask & waits);
+        if ((present & ~waits) != 0)
             continue;
-        unsigned mask = warp[first].mask, present = 0, votes = 0;
-        bool complete = true;
-        for (int l = 0; l < lanes; l++) {
-            if (!(mask >> l & 1) || warp[l].wait == waiting::returned)
-                continue;
-            if (warp[l].wait != waiting::warp) {
-                complete = false;
-                continue;
-            }
-            if (warp[l].mask != mask || warp[l].call != warp[first].call) {
-                complain(t / WARP * WARP + l, std::string("it is at ") + name_of(warp[l].call) + " while lane " + std::to_string(first) +
-                                                  " of its warp is at " + name_of(warp[first].call) + ", or their masks differ");
-                return;
-            }
-            present |= 1u << l;
-            votes |= (unsigned)(warp[l].bits & 1) << l;
-        }
-        if (!complete)
-            continue;
-        for (int l = 0; l < lanes; l++) {
-            if (!(present >> l & 1))
-                continue;
-            int source = warp[l].source;
-            warp[l].result = {source < lanes && present >> source & 1 ? warp[source].bits : ~(uint64_t)0, votes, present};
-            for (int other = 0; other < lanes && warp[l].of_lane; other++)
-                warp[l].of_lane[other] = (const void *)warp[other].bits;
+        for (unsigned left = present; left != 0; left &= left - 1)
+            votes |= (unsigned)(warp[__builtin_ctz(left)].bits & 1) << __builtin_ctz(left);
+        for (unsigned left = present; left != 0; left &= left - 1) {
+            int l = __builtin_ctz(left), source = warp[l].source;
+            warp[l].result = {source < WARP && present >> source & 1 ? warp[source].bits : ~(uint64_t)0, votes, present};
+            for (unsigned all = warp[l].of_lane ? present : 0; all != 0; all &= all - 1)
+                warp[l].of_lane[__builtin_ctz(all)] = (const void *)warp[__builtin_ctz(all)].bits;
             make_runnable(t / WARP * WARP + l);
         }
+        waits &= ~present;
     }
 }
 
@@ -173,6 +172,7 @@ void executor::returned()
     if (under_way)
         complain(me, "returned while copies to shared memory were under way");
     threads[(size_t)me].wait = waiting::returned;
+    lanes_left[(size_t)(me / WARP)] &= ~(1u << me % WARP);
     alive--;
     pass_barrier();
     pass_warp(me);
@@ -214,12 +214,15 @@ void executor::run_block(const grid &grid)
     memset(shared.get() + grid.shared_bytes, CANARY, CANARY_BYTES);
     threads.resize((size_t)count);
     runnable.clear();
+    lanes_left.assign((size_t)(count + WARP - 1) / WARP, 0);
+    waiting_lanes.assign(lanes_left.size(), 0);
     alive = count;
     at_barrier = 0;
     for (int t = 0; t < count; t++) {
         cuda_thread &thread = threads[(size_t)t];
         unsigned u = (unsigned)t;
         thread.index = {u % grid.threads.x, u / grid.threads.x % grid.threads.y, u / grid.threads.x / grid.threads.y};
+        lanes_left[(size_t)(t / WARP)] |= 1u << t % WARP;
         thread.open.clear();
         thread.groups.clear();
         thread.state = fiber_prepare(stacks.end_of(t), fiber_main, nullptr);
@@ -312,6 +315,8 @@ static warp_result meet_warp(warp_call call, unsigned mask, uint64_t bits, int s
     thread.bits = bits;
     thread.source = source;
     thread.of_lane = of_lane;
+    e.check_warp(me);
+    e.waiting_lanes[(size_t)(me / WARP)] |= 1u << me % WARP;
     if (mask >> me % WARP & 1)
         e.pass_warp(me);
     else

@@ -122,7 +122,7 @@ void stuck_barriers_are_found()
     });
     CHECK_FOUND(1, 64, 0, "leaves itself out", [] { __shfl_sync(1, 0, 0); });
     CHECK_FOUND(1, 32, 0, "masks differ", [] { __shfl_sync(threadIdx.x < 16 ? 0xffffu : 0xffffffffu, 0, 0); });
-    CHECK_FOUND(1, 32, 0, "while lane", [] {
+    CHECK_FOUND(1, 32, 0, "of its warp is at", [] {
         if (threadIdx.x % 2)
             __syncwarp();
         else
