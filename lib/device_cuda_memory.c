@@ -61,6 +61,8 @@ static bool all_idle(const struct cuda_device *device)
 
 void dt_cuda_memory_settle(struct cuda_device *device)
 {
+    dt_cuda_pool_join(&device->pool, &device->order);
+    dt_cuda_pool_join(&device->host_pool, &device->order);
     bool unsettled = dt_cuda_pool_unsettled(&device->pool), host_unsettled = dt_cuda_pool_unsettled(&device->host_pool);
     if ((!unsettled && !host_unsettled) || pinned(device) || !all_idle(device))
         return;
@@ -109,7 +111,7 @@ dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_
     DT_TRY(status);
     status = dt_cuda_wait_for_places(stream, &waits);
     if (status < 0)
-        dt_cuda_pool_give(pool, *out, &(*out)->after);
+        dt_cuda_pool_give(pool, &device->order, *out, &waits);
     return status;
 }
 
@@ -118,7 +120,7 @@ void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cud
 {
     struct cuda_places after = {{0}};
     dt_cuda_mark(stream, &after.at[stream->index]);
-    dt_cuda_pool_give(pool, block, &after);
+    dt_cuda_pool_give(pool, &((struct cuda_device *)stream->base.device)->order, block, &after);
 }
 
 static dt_status allocate(struct cuda_pool *pool, struct dt_stream *stream, size_t bytes, struct dt_buffer *out)

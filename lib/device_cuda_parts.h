@@ -116,7 +116,7 @@ dt_status dt_cuda_wait_for_all(struct cuda_device *device, double limit_s); /* o
 /* device_cuda_memory.c. The backend's entries for memory and copies. */
 void dt_cuda_memory_init(struct cuda_device *device);
 void dt_cuda_memory_finish(struct cuda_device *device); /* own memory too; streams are past their work */
-void dt_cuda_memory_settle(struct cuda_device *device); /* a step is over: dt_cuda_pool_settle where all streams are idle */
+void dt_cuda_memory_settle(struct cuda_device *device); /* a step is over: what is free joins, and settles where all streams are idle */
 dt_status dt_cuda_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out);
 dt_status dt_cuda_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_buffer *out);
 void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer);

@@ -142,20 +142,64 @@ static void remove_segment(struct cuda_pool *pool, struct cuda_segment **place)
 
 /* ---- taking and giving ---- */
 
-/* The smallest that fits and need not be waited for; else the smallest that may be waited for. */
+/* The smallest that fits, at no more than this cost. */
 static struct cuda_block *best_free(const struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream,
-                                    size_t bytes)
+                                    size_t bytes, enum cuda_order_cost most)
 {
-    struct cuda_block *waiting = NULL;
     for (size_t i = first_free(pool, kind, bytes, NULL); i < pool->free[kind].count; i++) {
         struct cuda_block *block = pool->free[kind].blocks[i];
-        enum cuda_order_cost cost = dt_cuda_order_cost(order, stream, &block->after);
-        if (cost == CUDA_ORDERED)
+        if (dt_cuda_order_cost(order, stream, &block->after) <= most)
             return block;
-        if (cost == CUDA_WAITS && !waiting)
-            waiting = block;
     }
-    return waiting;
+    return NULL;
+}
+
+/* `block` takes in the one behind it; both are free. */
+static void join_next(struct cuda_pool *pool, struct cuda_block *block)
+{
+    struct cuda_block *next = block->next;
+    remove_free(pool, block);
+    remove_free(pool, next);
+    block->bytes += next->bytes;
+    dt_cuda_places_merge(&block->after, &next->after);
+    block->next = next->next;
+    if (block->next)
+        block->next->previous = block;
+    delete_block(pool, next);
+    add_free(pool, block);
+}
+
+/* Join all free neighbours that cost `stream` no more than this each. */
+static bool join_for(struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream,
+                     enum cuda_order_cost most)
+{
+    bool joined = false;
+    for (struct cuda_segment *segment = pool->segments; segment; segment = segment->next) {
+        for (struct cuda_block *block = segment->kind == kind ? segment->first : NULL; block; block = block->next) {
+            while (!block->taken && block->next && !block->next->taken && dt_cuda_order_cost(order, stream, &block->after) <= most &&
+                   dt_cuda_order_cost(order, stream, &block->next->after) <= most) {
+                join_next(pool, block);
+                joined = true;
+            }
+        }
+    }
+    return joined;
+}
+
+/* What need not be waited for comes first, even where it takes joining; then what may be waited for; then another segment. */
+static dt_status find_block(struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream, size_t bytes,
+                            struct cuda_block **out)
+{
+    for (int most = CUDA_ORDERED; most <= CUDA_WAITS; most++) {
+        *out = best_free(pool, kind, order, stream, bytes, (enum cuda_order_cost)most);
+        if (!*out && join_for(pool, kind, order, stream, (enum cuda_order_cost)most))
+            *out = best_free(pool, kind, order, stream, bytes, (enum cuda_order_cost)most);
+        if (*out)
+            return DT_OK;
+    }
+    DT_TRY(grow(pool, kind, bytes));
+    *out = best_free(pool, kind, order, stream, bytes, CUDA_ORDERED);
+    return DT_OK;
 }
 
 /* Cut `bytes` off the front of a block that is not among the free ones; what is left goes there. Without host memory it stays whole. */
@@ -185,11 +229,8 @@ dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *ord
         return dt_fail(DT_ERR_OOM, "out of %s memory: no machine has %zu bytes", pool->name, asked_bytes);
     size_t bytes = round_up(asked_bytes, DT_ALLOCATION_BYTES);
     enum cuda_pool_kind kind = bytes < SMALL_BYTES ? CUDA_POOL_SMALL : CUDA_POOL_LARGE;
-    struct cuda_block *block = best_free(pool, kind, order, stream, bytes);
-    if (!block) {
-        DT_TRY(grow(pool, kind, bytes));
-        block = best_free(pool, kind, order, stream, bytes);
-    }
+    struct cuda_block *block;
+    DT_TRY(find_block(pool, kind, order, stream, bytes, &block));
     remove_free(pool, block);
     split(pool, block, bytes);
     block->taken = true;
@@ -202,33 +243,36 @@ dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *ord
     return DT_OK;
 }
 
-/* `block` takes in the one behind it. Neither is among the free ones. */
-static void join_next(struct cuda_pool *pool, struct cuda_block *block)
+/* Whether both have the same places, after those that have been passed meanwhile are forgotten: most often none. */
+static bool alike(const struct cuda_order *order, struct cuda_block *block, struct cuda_block *next)
 {
-    struct cuda_block *next = block->next;
-    block->bytes += next->bytes;
-    dt_cuda_places_merge(&block->after, &next->after);
-    block->next = next->next;
-    if (block->next)
-        block->next->previous = block;
-    delete_block(pool, next);
+    if (block->taken || next->taken)
+        return false;
+    dt_cuda_order_forget_passed(order, &block->after);
+    dt_cuda_order_forget_passed(order, &next->after);
+    return memcmp(&block->after, &next->after, sizeof block->after) == 0;
 }
 
-void dt_cuda_pool_give(struct cuda_pool *pool, struct cuda_block *block, const struct cuda_places *after)
+void dt_cuda_pool_give(struct cuda_pool *pool, const struct cuda_order *order, struct cuda_block *block, const struct cuda_places *after)
 {
     pool->live_bytes[block->segment->kind] -= block->bytes;
     block->taken = false;
     block->after = *after;
-    if (block->next && !block->next->taken) {
-        remove_free(pool, block->next);
-        join_next(pool, block);
-    }
-    if (block->previous && !block->previous->taken) {
-        block = block->previous;
-        remove_free(pool, block);
-        join_next(pool, block);
-    }
     add_free(pool, block);
+    if (block->next && alike(order, block, block->next))
+        join_next(pool, block);
+    if (block->previous && alike(order, block->previous, block))
+        join_next(pool, block->previous);
+}
+
+void dt_cuda_pool_join(struct cuda_pool *pool, const struct cuda_order *order)
+{
+    for (struct cuda_segment *segment = pool->segments; segment; segment = segment->next) {
+        for (struct cuda_block *block = segment->first; block; block = block->next) {
+            while (block->next && alike(order, block, block->next))
+                join_next(pool, block);
+        }
+    }
 }
 
 /* ---- giving back to the driver ---- */
@@ -237,7 +281,10 @@ uint64_t dt_cuda_pool_release(struct cuda_pool *pool)
 {
     uint64_t before = pool->reserved_bytes;
     for (struct cuda_segment **place = &pool->segments; *place;) {
-        if (!(*place)->first->taken && !(*place)->first->next)
+        bool taken = false;
+        for (const struct cuda_block *block = (*place)->first; block; block = block->next)
+            taken = taken || block->taken;
+        if (!taken)
             remove_segment(pool, place);
         else
             place = &(*place)->next;

@@ -6,8 +6,9 @@
  * for a stream that exchanges messages nobody is made to wait (see device_cpu_pool.h: such waits could close a circle). The choice depends
  * on the program alone: a training step that repeats its allocations gets the same addresses again, which graphs build upon.
  *
- * Free neighbours join. Requests below SMALL_BYTES have segments of their own, lest a small block that lives long splits a large place.
- * Knows nothing of cuda: where memory comes from is the caller's. */
+ * Free neighbours join once nobody need be waited for, or where nothing else is large enough: joined memory comes after the places of all
+ * its parts, and one part that has just been freed would make everybody wait. Requests below SMALL_BYTES have segments of their own, lest a
+ * small block that lives long splits a large place. Knows nothing of cuda: where memory comes from is the caller's. */
 #ifndef DT_LIB_DEVICE_CUDA_POOL_H
 #define DT_LIB_DEVICE_CUDA_POOL_H
 
@@ -57,7 +58,9 @@ struct cuda_pool {
 dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *order, int stream, size_t bytes, struct cuda_block **out,
                             struct cuda_places *waits);
 /* The block is free for whoever comes after *after. */
-void dt_cuda_pool_give(struct cuda_pool *pool, struct cuda_block *block, const struct cuda_places *after);
+void dt_cuda_pool_give(struct cuda_pool *pool, const struct cuda_order *order, struct cuda_block *block, const struct cuda_places *after);
+/* Join what nobody need be waited for any more: between steps, so that the next one finds what this one found. */
+void dt_cuda_pool_join(struct cuda_pool *pool, const struct cuda_order *order);
 
 /* Give back the segments of which nothing is taken; returns their bytes. The streams are past everything that used them. */
 uint64_t dt_cuda_pool_release(struct cuda_pool *pool);

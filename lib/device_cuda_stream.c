@@ -147,12 +147,14 @@ dt_status dt_cuda_stream_create(struct dt_device *base, const char *name, struct
     stream->base.device = base;
     stream->index = index;
     dt_status status = create_handle(stream, name);
+    if (status == DT_OK)
+        status = dt_cuda_join(stream); /* it may get memory that the others have left behind themselves */
     if (status < 0) {
         free_stream(stream);
         return status;
     }
     device->streams[index] = stream;
-    device->order.exchanges[index] = false;
+    dt_cuda_order_open(&device->order, index);
     *out = &stream->base;
     return DT_OK;
 }
@@ -163,7 +165,7 @@ void dt_cuda_stream_destroy(struct dt_stream *base)
     struct cuda_stream *stream = (struct cuda_stream *)base;
     struct cuda_device *device = device_of(stream);
     dt_cuda_wait_for_stream(stream, 0); /* a failure has been told, or will be */
-    dt_cuda_order_after(&device->order, stream->index);
+    dt_cuda_order_close(&device->order, stream->index);
     device->streams[stream->index] = NULL;
     free_stream(stream);
 }
