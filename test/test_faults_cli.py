@@ -1,0 +1,129 @@
+"""Faults as a user meets them: killed ranks and supervisors, hangs, interrupts. Prints TAP.
+
+Usage: test_faults_cli.py DTBENCH [CASE...]. Runs the program on tiny models; needs the cpu device and mpirun.
+"""
+import json
+import os
+import random
+import re
+import signal
+import sys
+import time
+
+from command import (FAILED, FOREVER, LATER, OK, Started, config, left_behind,
+                     main, one, ranks_of, read_records, records_path, run, wait_for)  # beside this script
+from tap_cases import check
+
+random.seed(7)
+
+
+def test_killed_ranks_are_named():
+    for attempt in range(5):
+        output = records_path("killed.jsonl")
+        run_of = Started(one(random.choice(["ddp", "pdp", "fsdp"])), "-o", output, *FOREVER)
+        victim = random.choice([0, 1])
+        if attempt == 0:  # as early as there is one
+            wait_for(lambda: ranks_of(run_of.pid).get(victim), 20, "a rank to kill")
+        else:
+            run_of.ranks_train()
+            time.sleep(random.random() / 2)
+        os.kill(ranks_of(run_of.pid)[victim], signal.SIGKILL)
+        out, seconds = run_of.finish(FAILED)
+        check(seconds < 10, f"{seconds:.1f} s until the end")
+        record = read_records(output)[0]
+        check(record["status"] == "failed", record["status"], record["error"])
+        if attempt > 0:  # before it says hello, a process has no number
+            check(f"rank {victim}" in record["error"], f"rank {victim} was killed:", record["error"])
+            check(record["losses"], "the steps before the end are lost")
+        check("failed" in out, out)
+
+
+def test_a_crash_is_not_the_end_of_a_sweep():
+    output = records_path("sweep-killed.jsonl")
+    run_of = Started(config(), "-o", output, "--set", "steps.timed=1000", "--set", 'sweep.paradigm=["fsdp","ddp"]')
+    os.kill(run_of.ranks_train()[1], signal.SIGKILL)
+    run_of.finish(FAILED, 50)
+    check([r["status"] for r in read_records(output)] == ["failed", "ok"], read_records(output))
+
+
+def test_a_killed_run_leaves_what_it_measured():
+    output, sweep = records_path("draft.jsonl"), config("two.json", sweep={"paradigm": ["ddp", "fsdp"]})
+    run_of = Started(sweep, "-o", output, *FOREVER)
+    run_of.ranks_train()
+    wait_for(lambda: '"losses":[]' not in "".join(open(name, encoding="utf-8").read() for name in drafts_of(output)), 20, "a step in the draft")
+    check(drafts_of(output) and "no records" in run("status", output, code=OK).stdout, "a live draft is a record")
+    run_of.process.kill()
+    run_of.process.communicate()
+    told = json.loads(run("status", output, "--json", code=OK).stdout)["sweeps"][0]["items"]
+    check([i["state"] for i in told] == ["failed", "missing"] and not read_records(output), told)
+    check(re.fullmatch(r"ended without a word after step [1-9]\d* of 1000001: .*killed.*", told[0]["error"]), told[0])
+    few = ["--set", "steps.timed=2", "-o", output]
+    result = run("run", sweep, *few, code=OK)
+    check("kept what it knew, 1 record" in result.stderr and not drafts_of(output), result.stderr)
+    records = read_records(output)
+    check([r["status"] for r in records] == ["failed", "ok", "ok"] and records[0]["losses"], [r["error"] for r in records])
+    check(records[0]["sweep"]["count"] == 2, records[0]["sweep"])
+    # The one that takes the run down is not tried for ever.
+    result = run("run", sweep, "-o", output, *FOREVER, "--resume", "--skip-failed", "--dry-run", code=OK)
+    check(result.stdout.count("skipped") == 1, result.stdout)
+
+
+def drafts_of(output):
+    folder, name = os.path.split(output)
+    return [os.path.join(folder, file) for file in os.listdir(folder) if file.startswith(name + ".") and file.endswith(".draft")]
+
+
+def test_a_stopped_rank_is_a_timeout():
+    output = records_path("stopped.jsonl")
+    run_of = Started(one(), "-o", output, "--set", "timeout.step_s=1", *FOREVER)
+    os.kill(run_of.ranks_train()[1], signal.SIGSTOP)
+    run_of.finish(FAILED)
+    record = read_records(output)[0]
+    check(record["status"] == "timeout" and "rank 1" in record["error"], record["status"], record["error"])
+
+
+def test_interrupts_keep_finished_work():
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
+        output = records_path("interrupted.jsonl")
+        run_of = Started(config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]")
+        run_of.ranks_train(2)
+        run_of.process.send_signal(number)
+        out, seconds = run_of.finish(code)
+        check(seconds < 10, f"{seconds:.1f} s until the end")
+        records = read_records(output)
+        check([r["status"] for r in records] == ["ok", "interrupted"], [r["status"] for r in records])
+        check(len(records[1]["losses"]) > 1 and records[1]["metrics"]["tokens_per_s"] > 0, "what was measured is lost")
+        check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
+        check("not run" in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
+
+
+def test_a_second_interrupt_kills():
+    output = records_path("twice.jsonl")
+    run_of = Started(one(), "-o", output, *FOREVER)
+    os.kill(run_of.ranks_train()[1], signal.SIGSTOP)  # so that no step ends
+    run_of.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    run_of.process.send_signal(signal.SIGINT)
+    _, seconds = run_of.finish(130)
+    check(seconds < 10 and read_records(output)[0]["status"] == "interrupted", f"{seconds:.1f} s")
+
+
+def test_an_interrupt_before_the_first_step():
+    output = records_path("early.jsonl")
+    run_of = Started(one(), "-o", output, *FOREVER)
+    wait_for(lambda: "starting" in run_of.text, 20, "the start")
+    run_of.process.send_signal(signal.SIGINT)
+    _, seconds = run_of.finish(130)
+    check(seconds < 10 and read_records(output)[0]["status"] == "interrupted", f"{seconds:.1f} s")
+
+
+def test_ranks_without_supervisor_end():
+    run_of = Started(one(), "-o", records_path("alone.jsonl"), *FOREVER)
+    run_of.ranks_train()
+    run_of.process.kill()
+    run_of.process.communicate()
+    wait_for(lambda: not left_behind(run_of.pid), 10, "the ranks' end")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))

@@ -1,0 +1,257 @@
+"""Runs as a user meets them: records, tables, launchers, the terminal. Prints TAP.
+
+Usage: test_runs_cli.py DTBENCH [CASE...]. Runs the program on tiny models; needs the cpu device and mpirun.
+"""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, OK, OOM, OUTPUT,
+                     VERIFY, WORK, config, main, one, read_records, records_path, run, wait_for)  # beside this script
+from tap_cases import check
+
+# ---- results ----
+
+METRICS = {"tokens_per_s", "samples_per_s", "step_s", "tflops_per_gpu", "mfu", "forward_s", "backward_s", "optimizer_s", "exposed_comm_s",
+           "aco_ms_per_sample", "peak_bytes", "host_peak_bytes", "startup_s", "wall_s", "overflow_steps", "overflow_elements"}
+
+
+def test_a_sweep_and_its_records():
+    output = records_path("sweep.jsonl")
+    result = run("--config=" + config(), "--output=" + output, "--verify", code=OK)
+    records = read_records(output)
+    check([r["config"]["paradigm"] for r in records] == ["ddp", "pdp", "fsdp"], "order of the sweep")
+    predicted = json.loads(run("check", "--json", config(), code=OK).stdout)
+    check([r["sweep"]["index"] for r in records] == [0, 1, 2] and {r["sweep"]["count"] for r in records} == {3} and
+          len({r["sweep"]["id"] for r in records}) == 1, "the records name their sweep", records[0]["sweep"])
+    for r, p in zip(records, predicted):
+        check(r["status"] == "ok" and r["error"] is None and r["schema_version"] == 1, r["status"], r["error"])
+        check(METRICS <= set(r["metrics"]), METRICS - set(r["metrics"]))
+        check(len(r["losses"]) == 4 and all(5 < loss < 8 for loss in r["losses"]), r["losses"])
+        steps = r["metrics"]["step_s"]
+        check(len(steps["all"]) == 3 and min(steps["all"]) <= steps["median"] <= steps["p95"] <= max(steps["all"]), steps)
+        check(abs(r["metrics"]["tokens_per_s"] * steps["median"] - 2 * 2 * 32) < 1e-6, "tokens per second")
+        check(abs(r["metrics"]["aco_ms_per_sample"] - r["metrics"]["exposed_comm_s"] * 1000 / 2) < 1e-9, "ACO")
+        check(r["metrics"]["mfu"] is None, "nobody knows a cpu's peak")
+        ranks = r["metrics"]["peak_bytes"]["per_rank"]
+        check(len(ranks) == 2 and all(rank["total"] > 0 and rank["process_rss"] > rank["total"] for rank in ranks), ranks)
+        for category, value in p["predicted_peak_bytes"].items():
+            if category != "rank":
+                check(ranks[p["predicted_peak_bytes"]["rank"]][category] == value, category, value, ranks)
+        check(r["config_hash"] == p["config_hash"] and r["config"] == p["config"], "the record's config")
+        check(r["verification"]["status"] == "passed", r["verification"])
+        check(r["provenance"]["device"] == "cpu" and r["provenance"]["hosts"] and r["provenance"]["started"], r["provenance"])
+    check("\r" not in result.stdout + result.stderr and "\033" not in result.stdout + result.stderr, "progress in a pipe")
+    rows = [line for line in result.stdout.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
+    check(len(rows) == 3 and all(row.endswith("  ok") for row in rows) and len({len(row) for row in rows}) == 1, result.stdout)
+    check(len(re.findall(r"^dtbench: \d/3 \w+: ok", result.stderr, re.M)) == 3, "a line per experiment:", result.stderr)
+
+
+def test_records_on_standard_output():
+    result = run("run", one(), "--set", "world_size=1", "--set", "paradigm=none", code=OK)
+    check(json.loads(result.stdout)["status"] == "ok" and "tokens/s" in result.stderr, "records to a pipe, table to stderr")
+    result = run("run", one(), "--set", "world_size=1", "--set", "paradigm=none", "--quiet", code=OK)
+    check(len(result.stdout.splitlines()) == 1 and not result.stderr, "quiet:", result.stderr)
+
+
+def test_offloaded_inputs_travel_beside_the_kernels():
+    """On a simulated A100: the copies hide behind forward and backward, so that offload costs no more time than checkpoint."""
+    path = config("travel.json", device="sim", world_size=1, paradigm=None, batch_size=8, model={"preset": "GPTLarge"},
+                  steps={"warmup": 1, "timed": 1}, cluster="clusters/dgx_a100_1.json", profile="profiles/dtbench_cuda_a100.json",
+                  sweep={"activation": ["checkpoint", "offload"]})
+    output = records_path("travel.jsonl")
+    run("run", path, "--output", output, code=OK)
+    checkpoint, offload = (r["metrics"] for r in read_records(output))
+    # 24 blocks and the head; two inputs stay on the device
+    check(offload["host_peak_bytes"]["activations"] == 23 * 8 * 256 * 1536 * 2, offload["host_peak_bytes"])
+    check(offload["exposed_comm_s"] < 0.001 * offload["step_s"]["median"], "exposed copies:", offload["exposed_comm_s"])
+    check(offload["step_s"]["median"] < 1.001 * checkpoint["step_s"]["median"], offload["step_s"], checkpoint["step_s"])
+
+
+def test_resume():
+    output = records_path("resume.jsonl")
+    run("run", config(), "-o", output, "-q", "--set", 'sweep.paradigm=["ddp"]', code=OK)
+    with open(output, "a", encoding="utf-8") as file:
+        file.write('{"schema_version": 1, "status": "ok", "config_ha')  # what a crash leaves
+    check(run("run", config(), "-o", output, "--resume", "--dry-run", code=OK).stdout.count("skipped") == 1, "dry run of a resume")
+    text = run("run", config(), "-o", output, "--resume", code=OK).stdout
+    check(text.count("skipped") == 1, text)
+    with open(output, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    check(len(lines) == 4 and [json.loads(lines[i])["config"]["paradigm"] for i in (0, 2, 3)] == ["ddp", "pdp", "fsdp"], lines)
+    check("nothing is left to run" in run("run", config(), "-o", output, "--resume", code=OK).stderr, "nothing left")
+    run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
+    run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
+    with open(output, encoding="utf-8") as file:
+        check(len(file.read().splitlines()) == 10, "an oom record is no reason to skip")
+
+
+def test_shards():
+    shown = []
+    for number in (1, 2, 3):
+        text = run("run", config(), "--dry-run", "--shard", f"{number}/3", "--set", "sweep.batch_size=[2,4,8]", code=OK).stdout
+        shown.append([line.split()[0] for line in text.splitlines() if "tiny" in line])
+    check(sorted(sum(shown, [])) == [str(n) for n in range(1, 10)] and all(len(part) == 3 for part in shown), shown)
+    output = records_path("shard.jsonl")
+    result = run("run", config(), "--shard", "2/3", "-o", output, code=OK)
+    check(len(read_records(output)) == 1 and "not run" not in result.stdout + result.stderr, result.stdout, result.stderr)
+    check("empty" in run("run", config(), "--shard", "4/4", "-o", output, code=OK).stderr, "an empty shard")
+
+
+def test_what_does_not_fit_is_left_for_later():
+    output = records_path("later.jsonl")
+    slow = ["--set", 'sweep.steps.timed=[3,1000000]', "--set", 'sweep.paradigm=["ddp"]', "-o", output]
+    result = run("run", config(), *slow, "--time-limit", "60", code=LATER)
+    check([r["status"] for r in read_records(output)] == ["ok"] and "later" in result.stdout, result.stdout)
+    check(re.search(r"left for later: may take \d+ s \(by 1 done\), and \d+ s are left", result.stderr), result.stderr)
+    check("1 of 2 experiments not run; --resume goes on" in result.stderr, result.stderr)
+    result = run("run", config(), *slow, "--time-limit", "0", "--resume", code=LATER)
+    check(len(read_records(output)) == 1 and "no time is left" in result.stderr, result.stderr)
+    run("run", config(), "-o", output, "--set", "memory_limit_gib=0.0005", "-q", code=OOM)
+    count = len(read_records(output))
+    run("run", config(), "-o", output, "--set", "memory_limit_gib=0.0005", "--resume", "--skip-oom", code=OK)
+    check(len(read_records(output)) == count, "an experiment without memory ran again")
+
+
+def test_out_of_memory_is_a_result():
+    output = records_path("oom.jsonl")
+    result = run("run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]", code=OOM)
+    records = read_records(output)
+    check([r["status"] for r in records] == ["oom", "ok"] * 3, [r["status"] for r in records])
+    check("memory limit" in records[0]["error"] and "rank" in records[0]["error"], records[0]["error"])
+    check(records[0]["metrics"]["tokens_per_s"] is None and records[0]["losses"] == [], "numbers of what did not run")
+    check("oom" in result.stdout and "memory limit" in result.stdout, result.stdout)
+
+
+def test_unwritable_output_is_said_first():
+    for output in ("/dev/full", os.path.join(WORK, "nowhere", "r.jsonl"), WORK):
+        begin = time.monotonic()
+        result = run("run", config(), "-o", output, *FOREVER, code=OUTPUT)
+        check(time.monotonic() - begin < 5, "not before the first step")
+        check(output in result.stderr and len(result.stderr.splitlines()) == 1 and not result.stdout, result.stderr)
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for command in ("list", "--help"):
+            done = subprocess.run([DTBENCH, command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=ENVIRONMENT)
+            check(done.returncode == OUTPUT and "cannot be written" in done.stderr, command, done)
+
+
+def test_wrong_losses_fail():
+    output = records_path("wrong.jsonl")
+    # The plain sum of the logits grows without bound, and so do the differences between two ways to add it up.
+    result = run("run", one(), "-o", output, "--verify", "--set", "loss=sum", "--set", "steps.timed=8", "--set", "model.dtype=bf16", code=VERIFY)
+    record = read_records(output)[0]
+    check(record["status"] == "failed" and re.search(r"loss of step \d+ is \S+, and one device's is", record["error"]), record["error"])
+    check(record["verification"]["status"] == "failed" and record["losses"], record["verification"])
+    check("failed" in result.stdout, result.stdout)
+
+
+def test_three_and_four_ranks_verify():
+    for world in (3, 4):
+        output = records_path("world.jsonl")
+        settings = ["--set", f"world_size={world}", "--set", "steps.timed=9"]
+        if world == 3:
+            settings += ["--set", "pipeline.stages=3", "--set", "pipeline.chunks=3"]
+        run("run", config(), "-o", output, "-q", "--verify", *settings, code=OK)
+        check(all(r["verification"]["largest_relative_difference"] < 1e-5 for r in read_records(output)), "losses differ")
+
+
+# ---- launchers ----
+
+
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+
+
+def mpirun(ranks, *arguments):
+    return subprocess.run([*MPIRUN, str(ranks), DTBENCH, *arguments], cwd=WORK, text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                          timeout=60, env=ENVIRONMENT, check=False)
+
+
+def test_under_mpirun():
+    output = records_path("mpirun.jsonl")
+    result = mpirun(2, "--config", config(), "-o", output, "--verify")
+    records = read_records(output)
+    check(result.returncode == OK and [r["status"] for r in records] == ["ok"] * 3, result.returncode, result.stderr)
+    check(records[0]["provenance"]["launcher"] == "mpirun" and records[0]["verification"]["status"] == "passed", records[0]["provenance"])
+    check(result.stdout.count("tokens/s") == 1 and "\033" not in result.stdout + result.stderr, "not one table:", result.stdout)
+    result = mpirun(2, "run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]")
+    check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
+
+
+def test_an_interrupt_under_mpirun():
+    output = records_path("mpirun-interrupted.jsonl")
+    process = subprocess.Popen([*MPIRUN, "2", DTBENCH, "run", config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]"], cwd=WORK,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
+    try:
+        wait_for(lambda: os.path.exists(output) and os.path.getsize(output) > 100, 30, "the first record")
+        process.send_signal(signal.SIGINT)
+        check(process.wait(20) != OK, "an interrupted run ends well")
+    finally:
+        process.kill()
+        process.wait()
+    check([r["status"] for r in read_records(output)] == ["ok", "interrupted"], read_records(output))
+
+
+def test_another_number_of_ranks_is_refused():
+    output = records_path("refused.jsonl")
+    result = mpirun(3, "run", config(), "-o", output)
+    check(result.returncode == CONFIG, result.returncode)
+    check(len(re.findall("mpirun started 3 ranks.*world_size 2", result.stderr)) == 1, result.stderr)
+    check(not os.path.exists(output), "something was written")
+    result = run("run", one(), environment={"RANK": "1", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, code=CONFIG)
+    check("RANK" in result.stderr, result.stderr)
+
+
+# ---- the terminal ----
+
+
+def on_terminal(environment, *arguments, columns=120):
+    """Everything that appears on a terminal."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(WORK)
+        subprocess.run(["stty", "cols", str(columns), "rows", "40"], check=False)
+        os.execve(DTBENCH, [DTBENCH, *arguments], {**ENVIRONMENT, **environment})
+    text, end = b"", time.monotonic() + 60
+    while time.monotonic() < end:
+        if select.select([fd], [], [], 1)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            text += piece
+    os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    check(os.WEXITSTATUS(status) == OK, "exit code", os.WEXITSTATUS(status), text.decode(errors="replace"))
+    return text.decode(errors="replace")
+
+
+def test_progress_on_a_terminal():
+    default = records_path("dtbench.jsonl")
+    text = on_terminal({"TERM": "xterm", "NO_COLOR": ""}, "run", one(), "--set", "steps.timed=300")
+    check(re.search(r"\r\033\[K\[1/1\] ddp  step \d+/301  loss \d\.\d+  [\d,.]+ tokens/s  ETA \d:\d\d", text), repr(text[:2000]))
+    check(text.rindex("\r\033[K") < text.index("tokens/s", text.rindex("\r\033[K")), "the line is not wiped before the table")
+    check("\033[32mok" in text and read_records(default)[0]["status"] == "ok", "colour, and records beside the table")
+    text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", 'sweep.gradient_reduction=["last","each"]',
+                       "--set", "sweep.parameter_offload=[false,true]", "--set", "steps.timed=1", columns=80)
+    lines = [line for line in re.split(r"[\r\n]+(?:\033\[K)?", text) if "  step 1/2" in line]
+    check(len(lines) == 4 and all(len(line) <= 79 and re.search(r" tokens/s  ETA \d:\d\d$", line) for line in lines), "nothing is cut:", lines)
+    check(re.match(r"\[4/4\] ddp, gradient[a-z_ ]*\.\.  step", lines[3]), "the label gives way:", lines)
+    check("gradient  parameter" in text and "reduction    offload" in text, "long keys take two lines:", text)
+    text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", "steps.timed=1")
+    check(not re.search(r"\033\[\d+m", text) and "\r\033[K" in text, "NO_COLOR:", repr(text))
+    text = on_terminal({"TERM": "dumb"}, "run", one(), "--set", "steps.timed=1")
+    check("\033" not in text and "dtbench: 1/1 ddp: ok" in text, "TERM=dumb:", repr(text))
+    text = on_terminal({"TERM": "xterm"}, "run", one(), "--set", "steps.timed=1", "--quiet")
+    check("\r\033" not in text and "tokens/s" in text, "--quiet:", repr(text))
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
