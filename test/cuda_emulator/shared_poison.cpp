@@ -1,5 +1,5 @@
 /* Static shared variables of kernels are thread-local variables inside functions here (device_side.h), whose addresses only the linker
- * knows: they are read from the program's own symbol table. Sources of the emulator must have no such variables themselves. */
+ * knows: they are read from the program's own symbol table. Such variables of the emulator's own namespaces are left alone. */
 #include "test/cuda_emulator/simt.h"
 
 #include <cstdio>
@@ -34,6 +34,12 @@ std::vector<char> own_program()
     return bytes;
 }
 
+/* By its mangled name: a variable of a C++ function, but not of the emulator's. */
+bool is_shared(const char *name)
+{
+    return strncmp(name, "_ZZ", 3) == 0 && strncmp(name, "_ZZN8emulator", 13) != 0 && strncmp(name, "_ZZN4simt", 9) != 0;
+}
+
 std::vector<variable> find_variables()
 {
     std::vector<char> program = own_program();
@@ -55,7 +61,7 @@ std::vector<variable> find_variables()
                 if (strcmp(name, "simt_shared_anchor") == 0) {
                     anchor = symbols[s].st_value;
                     anchored = true;
-                } else if (strncmp(name, "_ZZ", 3) == 0) { /* a variable of a C++ function */
+                } else if (is_shared(name)) {
                     found.push_back({(ptrdiff_t)symbols[s].st_value, symbols[s].st_size});
                 }
             }
