@@ -9,7 +9,9 @@ const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
         return &gpt_kernels_cpu;
     if (strcmp(device_kind, "sim") == 0)
         return &gpt_kernels_cost;
-    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": this build has no kernels for it; use \"cpu\" or \"sim\"", device_kind);
+    if (strcmp(device_kind, "cuda") == 0)
+        return &gpt_kernels_cuda;
+    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it; use \"cuda\", \"cpu\" or \"sim\"", device_kind);
     return NULL;
 }
 

@@ -37,7 +37,8 @@ struct gpt_linear_input_gradient {
 };
 
 /* dx [rows, in] = gelu'(hidden [rows, in]) * (dy [rows, out] * w [out, in]): back through a linear and the GELU in front of it. A backend
- * that does both at once may take GELU's tanh form where that lies well inside the dtype's own rounding. */
+ * that does both at once may take GELU's tanh form where that lies well inside the dtype's own rounding; one that does them one after the
+ * other rounds the product, too. */
 struct gpt_linear_gelu_input_gradient {
     const void *dy, *w, *hidden;
     void *dx;

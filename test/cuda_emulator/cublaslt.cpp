@@ -7,7 +7,10 @@
 #include "test/cuda_emulator/stream.h"
 
 #include "gpt/kernels_cuda_cublaslt.h"
+
+extern "C" {
 #include "lib/dtype.h"
+}
 
 #include <cmath>
 #include <cstring>
@@ -160,7 +163,8 @@ void multiply(const product &w)
                 size_t first = i * w.k / w.how.pieces, end = (i + 1) * w.k / w.how.pieces;
                 multiply_tile(&a[row * w.k + first * TILE_ROWS], &b[column * w.k + first * TILE_COLUMNS], end - first, piece);
                 for (int e = 0; e < TILE_COLUMNS * TILE_ROWS; e++)
-                    sums[e] += w.how.scheme & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE ? rounded(w.d.type, piece[e]) : piece[e];
+                    sums[e] =
+                        w.how.scheme & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE ? rounded(w.d.type, sums[e] + piece[e]) : sums[e] + piece[e];
             }
             for (size_t j = 0; j < TILE_COLUMNS && column + j < w.n; j++)
                 for (size_t i = 0; i < TILE_ROWS && row + i < w.m; i++)
@@ -373,8 +377,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/* Up to two: one whose k is divided if that is allowed (small products only, so that trying does not take long), and one in a single piece.
- */
+/* Up to two: one whose k is divided if that is allowed (small products only, so that trying does not take long), and one in a single
+ * piece. Who lets the pieces meet in the output's type gets many, and sees what that costs. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t results[],
@@ -400,10 +404,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     uint32_t schemes = preference->reduction_schemes & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
-    size_t workspace_bytes = 2 * w.m * w.n * sizeof(float);
-    for (uint32_t pieces = 2; pieces > 0 && *count < most; pieces--) {
+    for (uint32_t pieces : {schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE ? 64u : 2u, 1u}) {
+        size_t workspace_bytes = pieces * w.m * w.n * sizeof(float);
         if (pieces > 1 && (schemes == 0 || workspace_bytes > preference->workspace_bytes || w.m * w.n * w.k > 100000))
             continue;
+        if (*count == most)
+            break;
         cublasLtMatmulHeuristicResult_t *result = &results[(*count)++];
         *result = {};
         w.how.pieces = pieces;
