@@ -66,9 +66,9 @@ static void describe_dtypes(char *text, size_t text_bytes)
     }
 }
 
-/* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0": GPUs of one name and size together. They are looked at, not opened,
- * which would take memory from whoever is at work on them. */
-static void describe_gpus(char *text, size_t text_bytes)
+/* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0; cuBLASLt 13.1.0": GPUs of one name and size together. They are looked
+ * at, not opened, which would take memory from whoever is at work on them. */
+static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
 {
     struct dt_device_info first, next;
     char memory[DT_MEMORY_TEXT];
@@ -82,8 +82,8 @@ static void describe_gpus(char *text, size_t text_bytes)
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%d x %s, %s", i ? "; " : "", count, first.name,
                                  dt_memory_text(first.memory_bytes, memory));
         if (!more && used < text_bytes)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", *first.driver ? "; driver " : "", first.driver,
-                                     *first.versions ? "; " : "", first.versions);
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s%s%s", *first.driver ? "; driver " : "", first.driver,
+                                     *first.versions ? "; " : "", first.versions, *libraries ? "; " : "", libraries);
         first = next;
     }
 }
@@ -96,13 +96,16 @@ static dt_status print_devices(void)
     table_column(t, TABLE_LEFT, "available");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
-        char reason[512] = "", dtypes[128];
+        char reason[1024] = "", libraries[512] = "", dtypes[128];
         bool available = dt_device_available(kind, reason, sizeof reason);
+        bool complete = available && gpt_kernels_available(kind, libraries, sizeof libraries);
         struct dt_device *device = NULL;
-        if (strcmp(kind, "sim") == 0)
+        if (available && !complete)
+            snprintf(reason, sizeof reason, "the device is there, but not what its kernels need: %s", libraries);
+        else if (strcmp(kind, "sim") == 0)
             snprintf(reason, sizeof reason, "predicts on a described cluster; needs the files \"cluster\" and \"profile\", and has some");
         else if (available && dt_device_count(kind) > 0)
-            describe_gpus(reason, sizeof reason);
+            describe_gpus(libraries, reason, sizeof reason);
         else if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
             struct dt_device_info info;
             dt_device_info(device, &info);
@@ -112,7 +115,7 @@ static dt_status print_devices(void)
             dt_device_destroy(device);
         }
         table_cell(t, "%s", kind);
-        table_cell(t, "%s", available ? "yes" : "no");
+        table_cell(t, "%s", complete ? "yes" : "no");
         table_cell(t, "%s", reason);
     }
     dt_status status = table_print(t, stdout);
