@@ -105,6 +105,7 @@ __device__ inline void load_tile(E *to, const E *from, size_t stride, int rows, 
     else if (bytes == 4)
         load_pieces<E, WIDTH, ROWS, 4>(to, from, stride, rows, width);
     else
+#pragma unroll 1
         for (int i = (int)threadIdx.x; i < ROWS * WIDTH; i += ATTENTION_THREADS) {
             int row = i / WIDTH, column = i % WIDTH;
             bool valid = row < rows && column < width;

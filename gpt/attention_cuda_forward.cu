@@ -19,7 +19,7 @@ namespace {
 /* Sizes by width: more rows for a warp mean fewer loads from shared memory for each product, up to what 255 registers hold. */
 template <int WIDTH> struct forward_tiles {
     static constexpr int BLOCKS = WIDTH <= 128 ? 2 : 1, ROWS = 16 * BLOCKS * ATTENTION_WARPS, KEYS = WIDTH < 128 ? 64 : 32;
-    static constexpr bool KEPT = false; /* queries stay in registers */
+    static constexpr bool KEPT = WIDTH <= 64; /* queries stay in registers */
     static constexpr size_t ELEMS = (size_t)(ROWS + 2 * KEYS) * tile_stride<WIDTH>;
 };
 
