@@ -13,11 +13,12 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Wrong, check  # beside this script
+from tap_cases import Skip, Wrong, check  # beside this script
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DTBENCH = os.path.abspath(sys.argv[1])
 SWEEP = os.path.join(os.path.dirname(HERE), "scripts", "sweep.sbatch")
+EMULATED = os.environ.get("DTBENCH_EMULATED", "")  # the same command on emulated GPUs
 WORK = os.environ.get("DTBENCH_TEST_WORK", "")
 OK, CONFIG, FAILED, LATER = 0, 3, 4, 75
 TINY = {
@@ -162,6 +163,28 @@ def test_placement():
     srun(pipeline, "-o", "placed.jsonl", "--set", "straddle_nodes=true", options=["--distribution=cyclic"], code=OK)
     result = srun(pipeline, "-o", "placed.jsonl", "--set", "gpus_per_node=4", code=CONFIG)
     check("gpus_per_node: 4 are asked for" in result.stderr and len(read_records("placed.jsonl")) == 1, result.stderr)
+
+
+def test_srun_on_gpus_without_mpi():
+    """Emulated GPUs, one visible to each rank as with --gpus-per-task; nothing is said of MPI, and NCCL's ranks find each other by Slurm's
+    variables."""
+    if not EMULATED:
+        raise Skip("dtbench_emulated is not built")
+    one_gpu_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$SLURM_PROCID exec "$0" "$@"', EMULATED]
+    sweep = config("nccl.json", device="cuda", model={**TINY["model"], "hidden": 32, "block_size": 16}, sweep={"paradigm": ["ddp", "pdp", "fsdp"]})
+
+    def srun_gpus(output, *arguments, code=OK, program=None, **environment):
+        return run("srun", "--nodes=2", "--ntasks-per-node=2", "--time=10", *(program or one_gpu_each), "run", sweep, "-o", output, *arguments,
+                   code=code, DTBENCH_EMULATED_GPUS="4", SLURM_MPI_TYPE="none", **environment)
+
+    result = srun_gpus("nccl.jsonl", "--verify")
+    records = read_records("nccl.jsonl")
+    losses_agree(records, 3)
+    where = records[0]["provenance"]
+    check(where["launcher"] == "srun" and len(where["hosts"]) == 2 and len(set(where["gpus"])) == 4 and where["device"] == "cuda", where)
+    check("NCCL" in where["versions"] and "Open MPI" not in where["versions"] and result.stdout.count("tokens/s") == 1, where["versions"])
+    result = srun_gpus("none.jsonl", code=CONFIG, SLURM_GPUS_ON_NODE="1")
+    check("has 2 ranks, and Slurm gave the job 1 GPU there" in result.stderr and not read_records("none.jsonl"), result.stderr)
 
 
 # ---- libslurm ----
@@ -392,18 +415,21 @@ def outside():
 LANES = [
     ["srun_on_two_nodes", "ranks_that_mpi_knows_nothing_of", "libslurm_may_be_absent_or_without_configuration", "node_lists_are_slurms"],
     ["mpirun_and_no_launcher_in_a_batch_script", "placement", "a_time_limit_that_is_extended"],
+    ["srun_on_gpus_without_mpi"],
     ["an_array_with_a_killed_and_requeued_job"],
 ]
 
 
 def run_cases(cases, verdicts):
     for name, function in cases:
-        begin, error = time.monotonic(), None
+        begin, error, skipped = time.monotonic(), None, ""
         try:
             function()
+        except Skip as reason:
+            skipped = f" # SKIP {reason}"
         except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
             error = f"{type(problem).__name__}: {problem}"
-        verdicts[name] = (error, time.monotonic() - begin)
+        verdicts[name] = (error, skipped, time.monotonic() - begin)
 
 
 def main():
@@ -423,11 +449,11 @@ def main():
         lane.join()
     run_cases([case for case in cases if case[0] not in sum(LANES, [])], verdicts)
     for number, (name, _) in enumerate(cases, 1):
-        error, seconds = verdicts[name]
+        error, skipped, seconds = verdicts[name]
         if error:
             print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {seconds:.1f} s", flush=True)
-    failures = sum(error is not None for error, _ in verdicts.values())
+        print(f"{'not ' if error else ''}ok {number} - {name} in {seconds:.1f} s{skipped}", flush=True)
+    failures = sum(error is not None for error, _, _ in verdicts.values())
     return failures > 0
 
 
