@@ -26,6 +26,8 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
     if (options)
         comm->options = *options;
     strncat(comm->name, name, sizeof comm->name - 1);
+    comm->root = comm;
+    pthread_mutex_init(&comm->tree, NULL);
 }
 
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
@@ -40,9 +42,8 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
         return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
     if (world->size == 1)
         return dt_comm_self_create(device, "world", options, out);
-    if (strcmp(info.kind, "cpu") == 0)
-        return dt_comm_mpi_create(device, world, options, out);
-    return dt_fail(DT_ERR_UNAVAILABLE, "no communicator for %d ranks of device \"%s\" in this build", world->size, info.kind);
+    return strcmp(info.kind, "cuda") == 0 ? dt_comm_nccl_create(device, world, options, out)
+                                          : dt_comm_mpi_create(device, world, options, out);
 }
 
 const char *dt_comm_backend_name(int index)
@@ -60,6 +61,8 @@ bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
 {
     if (strcmp(backend, "mpi") == 0)
         return dt_comm_mpi_available(text, text_bytes);
+    if (strcmp(backend, "nccl") == 0)
+        return dt_comm_nccl_available(text, text_bytes);
     bool self = strcmp(backend, "self") == 0, sim = strcmp(backend, "sim") == 0;
     snprintf(text, text_bytes, "%s",
              self  ? "one rank"
@@ -70,13 +73,42 @@ bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
 
 dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
 {
-    return strcmp(backend, "mpi") == 0 ? dt_comm_mpi_check_world(world) : DT_OK;
+    return strcmp(backend, "mpi") == 0    ? dt_comm_mpi_check_world(world)
+           : strcmp(backend, "nccl") == 0 ? dt_comm_nccl_check_world(world)
+                                          : DT_OK;
+}
+
+/* A communicator that came of `parent`, or NULL. */
+static void add_child(struct dt_comm *parent, struct dt_comm *child)
+{
+    if (!child)
+        return;
+    child->root = parent->root;
+    child->parent = parent;
+    pthread_mutex_lock(&parent->root->tree);
+    child->sibling = parent->children;
+    parent->children = child;
+    pthread_mutex_unlock(&parent->root->tree);
+}
+
+static void remove_child(struct dt_comm *child)
+{
+    if (!child->parent)
+        return;
+    pthread_mutex_lock(&child->root->tree);
+    struct dt_comm **link = &child->parent->children;
+    while (*link != child)
+        link = &(*link)->sibling;
+    *link = child->sibling;
+    pthread_mutex_unlock(&child->root->tree);
 }
 
 dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
 {
     *out = NULL;
-    return parent->backend->split(parent, color, key, name, out);
+    DT_TRY(parent->backend->split(parent, color, key, name, out));
+    add_child(parent, *out);
+    return DT_OK;
 }
 
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
@@ -90,7 +122,9 @@ dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, co
     }
     if (count > 0 && !member)
         return dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
-    return parent->backend->subset(parent, ranks, count, name, out);
+    DT_TRY(parent->backend->subset(parent, ranks, count, name, out));
+    add_child(parent, *out);
+    return DT_OK;
 }
 
 dt_status dt_comm_subset_by_split(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
@@ -103,8 +137,11 @@ dt_status dt_comm_subset_by_split(struct dt_comm *parent, const int *ranks, int 
 
 void dt_comm_destroy(struct dt_comm *comm)
 {
-    if (comm)
-        comm->backend->destroy(comm);
+    if (!comm)
+        return;
+    remove_child(comm);
+    pthread_mutex_destroy(&comm->tree);
+    comm->backend->destroy(comm);
 }
 
 int dt_comm_rank(const struct dt_comm *comm)
@@ -259,9 +296,11 @@ void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state st
         atomic_store(&entry->state, (int)state);
 }
 
-void dt_comm_dump(const struct dt_comm *comm, FILE *to)
+static void dump_one(struct dt_comm *comm, FILE *to)
 {
-    static const char *const states[] = {"queued", "waiting", "moving", "done", "failed"};
+    static const char *const states[] = {"queued", "waiting", "moving", "done", "failed", "in a graph"};
+    if (comm->backend->refresh)
+        comm->backend->refresh(comm);
     fprintf(to, "communicator %s, rank %d of %d (%s):\n", comm->name, comm->rank, comm->size, comm->backend->name);
     uint64_t last = atomic_load(&comm->sequence), first = last >= DT_COMM_RING ? last - DT_COMM_RING + 1 : 1;
     for (uint64_t sequence = first; sequence <= last; sequence++) {
@@ -269,4 +308,22 @@ void dt_comm_dump(const struct dt_comm *comm, FILE *to)
         fprintf(to, "  %8llu  %-14s %14llu bytes  %s\n", (unsigned long long)sequence, dt_comm_kind_name(entry->kind),
                 (unsigned long long)entry->bytes, states[atomic_load(&entry->state)]);
     }
+}
+
+/* The descendants that have done anything. */
+static void dump_children(struct dt_comm *comm, FILE *to)
+{
+    for (struct dt_comm *child = comm->children; child; child = child->sibling) {
+        if (atomic_load(&child->sequence) > 0)
+            dump_one(child, to);
+        dump_children(child, to);
+    }
+}
+
+void dt_comm_dump(struct dt_comm *comm, FILE *to)
+{
+    pthread_mutex_lock(&comm->root->tree);
+    dump_one(comm, to);
+    dump_children(comm, to);
+    pthread_mutex_unlock(&comm->root->tree);
 }

@@ -1,12 +1,15 @@
 /* Communicators: collectives among the ranks of a job, queued on a stream.
  *
- * Backends: self (one rank; lib/comm_self.c), mpi (cpu memory, lib/comm_mpi.c), sim (lib/comm_sim.c: any size, moves nothing), nccl. All
- * ranks of a communicator call the same operations in the same order. Counts are elements. Pointers are device memory; a call returns once
- * queued on `stream`, and the memory is in use until the stream has passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or
- * DT_ERR_TIMEOUT with a text that names the communicator, operation, sequence number and ranks.
+ * Backends: self (one rank; lib/comm_self.c), mpi (cpu memory, lib/comm_mpi.c), nccl (cuda memory, lib/comm_nccl.c; the ranks meet over
+ * TCP, lib/rendezvous.h), sim (lib/comm_sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same
+ * order. Counts are elements. Pointers are device memory; a call returns once queued on `stream`, and the memory is in use until the stream
+ * has passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator,
+ * operation, sequence number and ranks.
  *
- * Sums. Elements are added in fp32, rounded to the dtype when they are passed on (ring) or stored; DT_AVG divides the finished sum by the
- * size. The result is the same on every rank, bit for bit. */
+ * Sums. mpi: elements are added in fp32, rounded to the dtype when they are stored; DT_AVG divides the finished sum by the size. nccl: what
+ * NCCL does, which is to add in the dtype itself, rounding after each addition, in an order that depends on the algorithm it picks (wider
+ * where a switch adds); for DT_AVG every rank's elements are first multiplied by 1 / size, rounded to the dtype, which is exact where the
+ * size is a power of two. In all backends the result is the same on every rank, bit for bit. */
 #ifndef DT_LIB_COMM_H
 #define DT_LIB_COMM_H
 
@@ -92,7 +95,9 @@ void dt_comm_abort(struct dt_comm *comm);
  * and MPI would wait for them. MPI does not start again afterwards; without this call a process may make one world after another. */
 void dt_comm_library_finish(void);
 
-/* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving, done), newest last, a line each. */
-void dt_comm_dump(const struct dt_comm *comm, FILE *to);
+/* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving, done, failed, in a graph), newest last,
+ * a line each: of this communicator, and of all that were split from it and have been used. From any thread, while none of them is
+ * destroyed. */
+void dt_comm_dump(struct dt_comm *comm, FILE *to);
 
 #endif

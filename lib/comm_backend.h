@@ -31,8 +31,9 @@ struct dt_comm_operation {
     uint64_t sequence; /* counts from 1 within the communicator, in the order of calls */
 };
 
-/* State of an operation in the ring of the last ones. */
-enum dt_comm_state { DT_COMM_QUEUED, DT_COMM_WAITING, DT_COMM_MOVING, DT_COMM_DONE, DT_COMM_FAILED };
+/* State of an operation in the ring of the last ones. NCCL does not tell waiting from moving: that is WAITING; and of an operation that was
+ * captured, and is replayed with its graph, nothing is known. */
+enum dt_comm_state { DT_COMM_QUEUED, DT_COMM_WAITING, DT_COMM_MOVING, DT_COMM_DONE, DT_COMM_FAILED, DT_COMM_IN_GRAPH };
 
 enum { DT_COMM_RING = 64 };
 
@@ -57,6 +58,8 @@ struct dt_comm_backend {
     dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
     dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
     void (*abort)(struct dt_comm *comm);
+    /* Bring the ring's states up to date; from any thread. NULL: they always are. */
+    void (*refresh)(struct dt_comm *comm);
 };
 
 /* What every backend's communicator begins with. */
@@ -70,6 +73,9 @@ struct dt_comm {
     struct dt_comm_entry ring[DT_COMM_RING];
     bool in_group;                  /* between group_start and group_end */
     struct dt_stream *group_stream; /* of the group's first operation; NULL before it */
+    /* What was split from what, for dumps; the root's mutex guards it. */
+    struct dt_comm *root, *parent, *children, *sibling;
+    pthread_mutex_t tree;
 };
 
 /* Fill the common part. */
@@ -92,5 +98,10 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
 bool dt_comm_mpi_available(char *text, size_t text_bytes);
 /* As dt_comm_check_world. */
 dt_status dt_comm_mpi_check_world(const struct dt_world *world);
+/* comm_nccl.c, or comm_nccl_none.c which says what is missing. Collective; the device is a cuda one. */
+dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                              struct dt_comm **out);
+bool dt_comm_nccl_available(char *text, size_t text_bytes);
+dt_status dt_comm_nccl_check_world(const struct dt_world *world);
 
 #endif

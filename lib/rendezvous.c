@@ -29,14 +29,22 @@ int64_t dt_rendezvous_deadline(double seconds)
 
 /* ---- what arrives ---- */
 
-void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
+static struct letter *letter_of(const struct dt_frame *frame, const void *payload)
 {
     struct letter *letter = malloc(sizeof *letter + frame->bytes);
     if (!letter)
-        return; /* the wait times out */
-    letter->frame = *frame;
+        return NULL;
+    *letter = (struct letter){.frame = *frame};
     if (frame->bytes)
         memcpy(letter->payload, payload, frame->bytes);
+    return letter;
+}
+
+void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
+{
+    struct letter *letter = letter_of(frame, payload);
+    if (!letter)
+        return; /* the wait times out */
     pthread_mutex_lock(&r->mutex);
     letter->next = r->letters;
     r->letters = letter;
@@ -51,6 +59,17 @@ void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_sta
         r->states[rank] = state;
         r->turns[rank] = ++r->last_turn;
     }
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
+{
+    if ((int)frame->index == r->rank)
+        return;
+    pthread_mutex_lock(&r->mutex);
+    if (!r->failure)
+        r->failure = letter_of(frame, payload);
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mutex);
 }
@@ -92,6 +111,7 @@ static void handle(struct dt_rendezvous *r, const struct dt_frame *frame, const 
         if (dt_rendezvous_own_state(r, frame, &state, &progress))
             send_to_hub(r, &state, &progress);
         break;
+    case DT_FRAME_FAILED: dt_rendezvous_keep_failure(r, frame, payload); break;
     default: dt_rendezvous_deliver(r, frame, payload); break;
     }
 }
@@ -228,6 +248,9 @@ static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rende
     int index = gone(r, group, true);
     if (atomic_load(&r->interrupted))
         return dt_fail(DT_ERR_COMM, "%s: given up, as asked or because another operation failed", what);
+    if (r->failure)
+        return dt_fail((dt_status)(-(int)r->failure->frame.count), "%s: rank %u of the world gave up: %.*s", what, r->failure->frame.index,
+                       (int)r->failure->frame.bytes, r->failure->payload);
     if (index >= 0)
         return dt_fail(DT_ERR_COMM, "%s: rank %d is gone: %s", what, index,
                        r->states[group->ranks[index]] == DT_LINK_LEFT ? "it has left" : "its connection closed");
@@ -312,6 +335,26 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
         free(letter);
     }
     pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_tell(struct dt_rendezvous *r, dt_status status, const char *text)
+{
+    struct dt_frame frame = {
+        .type = DT_FRAME_FAILED, .index = (uint32_t)r->rank, .count = (uint32_t) - (int)status, .bytes = strnlen(text, 800)};
+    send_to_hub(r, &frame, text);
+}
+
+bool dt_rendezvous_heard(struct dt_rendezvous *r, int *rank, dt_status *status, char *text, size_t text_bytes)
+{
+    pthread_mutex_lock(&r->mutex);
+    const struct letter *failure = r->failure;
+    if (failure) {
+        *rank = (int)failure->frame.index;
+        *status = (dt_status)(-(int)failure->frame.count);
+        snprintf(text, text_bytes, "%.*s", (int)failure->frame.bytes, failure->payload);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return failure != NULL;
 }
 
 void dt_rendezvous_interrupt(struct dt_rendezvous *r)
@@ -424,6 +467,7 @@ void dt_rendezvous_destroy(struct dt_rendezvous *r, bool well)
         next = letter->next;
         free(letter);
     }
+    free(r->failure);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
     pthread_mutex_destroy(&r->sending);

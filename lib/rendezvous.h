@@ -62,6 +62,11 @@ void dt_rendezvous_interrupt(struct dt_rendezvous *rendezvous);
  * set. */
 int dt_rendezvous_gone(struct dt_rendezvous *rendezvous, const struct dt_rendezvous_group *group, bool left);
 
+/* Tell all others that this rank gives up, and why: they hear it before its connection closes, and their waits end with it. The first such
+ * word counts. heard: has another rank said so? Its rank, status and text. */
+void dt_rendezvous_tell(struct dt_rendezvous *rendezvous, dt_status status, const char *text);
+bool dt_rendezvous_heard(struct dt_rendezvous *rendezvous, int *rank, dt_status *status, char *text, size_t text_bytes);
+
 /* How far a rank has come in what a group does together: operations it has called, and that it has seen finished. */
 struct dt_rendezvous_progress {
     uint64_t called, finished;

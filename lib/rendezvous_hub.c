@@ -16,10 +16,10 @@ static void send_to(struct dt_rendezvous *r, int rank, const struct dt_frame *fr
     pthread_mutex_unlock(&r->sending);
 }
 
-static void send_to_others(struct dt_rendezvous *r, const struct dt_frame *frame)
+static void send_to_others(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
 {
     for (int rank = 1; rank < r->size; rank++)
-        send_to(r, rank, frame, NULL);
+        send_to(r, rank, frame, payload);
 }
 
 static void free_gathering(struct gathering *g)
@@ -123,7 +123,7 @@ static void handle_question(struct dt_rendezvous *r, int from, const struct dt_f
     struct dt_frame ask = *frame, state;
     struct dt_rendezvous_progress progress;
     ask.index = (uint32_t)from;
-    send_to_others(r, &ask);
+    send_to_others(r, &ask, NULL);
     if (dt_rendezvous_own_state(r, &ask, &state, &progress))
         send_to(r, from, &state, &progress);
 }
@@ -135,7 +135,7 @@ void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_stat
     pthread_mutex_lock(&r->sending);
     dt_link_close(&r->links[rank]);
     pthread_mutex_unlock(&r->sending);
-    send_to_others(r, &frame); /* first: once this process knows, it may end, and the others would take rank 0 for the cause */
+    send_to_others(r, &frame, NULL); /* first: once this process knows, it may end, and the others would take rank 0 for the cause */
     dt_rendezvous_set_state(r, rank, how);
     pthread_mutex_unlock(&r->routing);
 }
@@ -150,6 +150,10 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
     case DT_FRAME_STATE:
         if ((int)frame->index < r->size)
             send_to(r, (int)frame->index, frame, payload);
+        break;
+    case DT_FRAME_FAILED:
+        send_to_others(r, frame, payload); /* the one who said it passes it over */
+        dt_rendezvous_keep_failure(r, frame, payload);
         break;
     default: break;
     }

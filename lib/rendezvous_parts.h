@@ -21,8 +21,9 @@ enum dt_frame_type {
     DT_FRAME_GOODBYE,     /* to rank 0: I leave in order */
     DT_FRAME_LEFT,        /* from rank 0: rank `index` did so */
     DT_FRAME_LOST,        /* from rank 0: rank `index` is gone without a word */
-    DT_FRAME_ASK,   /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence tells its questions apart */
-    DT_FRAME_STATE, /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
+    DT_FRAME_ASK,    /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence tells its questions apart */
+    DT_FRAME_STATE,  /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
+    DT_FRAME_FAILED, /* to rank 0, and from it to all: rank `index` gives up; count: the status, negated; a text */
 };
 
 struct dt_frame {
@@ -90,6 +91,7 @@ struct dt_rendezvous {
     struct letter *letters;       /* for this process's waits */
     struct gathering *gatherings; /* rank 0 */
     uint64_t questions;
+    struct letter *failure; /* the first word of another rank that gave up */
     dt_rendezvous_answer *answer;
     void *answer_context;
 };
@@ -108,6 +110,8 @@ void dt_rendezvous_place_name(const struct dt_rendezvous_place *place, char *tex
 /* Keep a frame for this process's waits, and wake them. */
 void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload);
 void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state);
+/* Keep another rank's word that it gives up. */
+void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload);
 /* This rank's own progress, as asked by frame: answered by a frame of the type DT_FRAME_STATE. */
 bool dt_rendezvous_own_state(struct dt_rendezvous *r, const struct dt_frame *ask, struct dt_frame *out,
                              struct dt_rendezvous_progress *progress);

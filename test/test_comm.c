@@ -1,6 +1,7 @@
-/* Communicators, one body for every backend. self and sim run in this process; for mpi this program starts itself as ranks, with the
- * supervisor: `test_comm rank MODE SOCKET`. */
+/* Communicators, one body for every backend. self and sim run in this process; for mpi, or nccl where DTBENCH_TEST_DEVICE is cuda, this
+ * program starts itself as ranks, with the supervisor: `test_comm rank MODE SOCKET`. */
 #include "test/comm_body.h"
+#include "test/device_kind.h"
 
 #include "lib/launch.h"
 #include "lib/launch_rank.h"
@@ -26,6 +27,29 @@ static void sleep_ms(int milliseconds)
 
 /* ---- what goes wrong, on a rank ---- */
 
+static bool is(const char *mode, const char *name)
+{
+    return strcmp(mode, name) == 0;
+}
+
+static bool is_cuda(void)
+{
+    return is(test_device_kind(), "cuda");
+}
+
+static void check_dump(struct comm_body *b)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory)
+        abort();
+    dt_comm_dump(b->comm, memory);
+    fclose(memory);
+    CHECK(strstr(text, "all_reduce") && strstr(text, "failed"), "%s", text);
+    free(text);
+}
+
 /* The last rank never comes; the others say so. */
 static void one_never_comes(struct comm_body *b)
 {
@@ -45,6 +69,7 @@ static void one_never_comes(struct comm_body *b)
     snprintf(want, sizeof want, "for rank %d", last);
     CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());
+    check_dump(b);
     /* What comes later does not wait any more. */
     start = seconds();
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->second));
@@ -76,17 +101,60 @@ static void disagreement(struct comm_body *b)
     struct dt_buffer buffer;
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 65536));
-    CHECK_OK(dt_all_reduce(b->comm, buffer.data, b->rank ? 512 : 1024, DT_FP32, DT_SUM, b->first));
-    dt_status status = dt_stream_synchronize(b->first);
+    dt_status status = dt_all_reduce(b->comm, buffer.data, b->rank ? 512 : 1024, DT_FP32, DT_SUM, b->first);
+    if (status == DT_OK) /* nccl may know it before */
+        status = dt_stream_synchronize(b->first);
     printf("# rank %d: %s\n", b->rank, status < 0 ? dt_error_message() : "ok");
     if (b->rank == 1) /* gets more than it made room for; rank 0 may have all it wants */
         CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "different"), "%s", dt_error_message());
     dt_free(b->first, &buffer);
 }
 
-static bool is(const char *mode, const char *name)
+/* As one_never_comes, where the host has only launched a graph: nobody knows where it stands. */
+static void one_never_comes_to_a_graph(struct comm_body *b)
 {
-    return strcmp(mode, name) == 0;
+    int last = b->size - 1;
+    struct dt_buffer buffer;
+    struct dt_graph *graph = NULL;
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 1 << 20, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    CHECK_OK(dt_graph_begin(b->first));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
+    CHECK_OK(dt_graph_end(b->first, &graph));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    if (b->rank == last) {
+        sleep_ms(1500);
+    } else {
+        CHECK_OK(dt_graph_launch(graph, b->first));
+        CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT, "%s", dt_error_message());
+        CHECK(strstr(dt_error_message(), "graph") && strstr(dt_error_message(), "world"), "%s", dt_error_message());
+        printf("# %s\n", dt_error_message());
+    }
+    dt_graph_destroy(graph);
+    dt_free(b->first, &buffer);
+}
+
+/* One rank's process ends without a word; the others name it. */
+static void one_dies(struct comm_body *b)
+{
+    struct dt_buffer buffer;
+    char want[32];
+    int last = b->size - 1;
+    if (b->rank == last) {
+        sleep_ms(300);
+        _exit(0);
+    }
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 65536));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
+    double start = seconds();
+    CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
+    CHECK(seconds() - start < 5, "%g s", seconds() - start);
+    snprintf(want, sizeof want, "rank %d", last);
+    CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
+    printf("# %s\n", dt_error_message());
+    dt_free(b->first, &buffer);
 }
 
 static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const char *mode)
@@ -99,46 +167,83 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         aborted(b);
     else if (is(mode, "disagree"))
         disagreement(b);
-    while (is(mode, "loop")) { /* until somebody kills a rank */
+    else if (is(mode, "late graph"))
+        one_never_comes_to_a_graph(b);
+    else if (is(mode, "die"))
+        one_dies(b);
+    while (is(mode, "loop") && !test_failures) { /* until somebody kills a rank */
         comm_body_soak(b);
         char text[32];
         snprintf(text, sizeof text, "%d", (int)getpid());
         dt_launch_rank_progress(rank, text);
     }
+    if (is(mode, "loop"))
+        sleep_ms(3000); /* and then the supervisor ends the others */
+}
+
+/* Two ranks that were given one GPU, and one that never starts: refused before NCCL hears of it. */
+static void meetings_that_fail(const struct dt_world *world, bool absent)
+{
+    struct dt_device *device;
+    struct dt_comm *comm = NULL;
+    struct dt_comm_options options = {.init_timeout_s = absent ? 0.5 : 20};
+    CHECK_OK(dt_device_create("cuda", NULL, &device)); /* the first one, on all ranks */
+    if (absent && world->rank == 1) {
+        sleep_ms(1200);
+    } else {
+        dt_status status = dt_comm_create(device, world, &options, &comm);
+        const char *want = absent ? "rank 1 of 3 did not reach" : "ranks 0 and 1 both use GPU-";
+        CHECK(status == (absent ? DT_ERR_TIMEOUT : DT_ERR_WORLD) && strstr(dt_error_message(), want), "%s", dt_error_message());
+        printf("# %s\n", dt_error_message());
+    }
+    dt_device_destroy(device);
+}
+
+/* True: the checks are done, well or not. */
+static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, const char *mode, dt_status *out_status)
+{
+    struct comm_body b;
+    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 60, .init_timeout_s = 60};
+    if (is(mode, "absent") || is(mode, "same")) {
+        dt_launch_rank_progress(rank, "ready");
+        meetings_that_fail(world, is(mode, "absent"));
+        return true;
+    }
+    *out_status = comm_body_init(&b, test_device_kind(), world, is(mode, "loop") ? NULL : &options);
+    if (*out_status < 0)
+        return false;
+    dt_launch_rank_progress(rank, "ready");
+    run_mode(&b, rank, mode);
+    comm_body_finish(&b);
+    if (is(mode, "body") && !test_failures) { /* a second world in the same process */
+        CHECK_OK(comm_body_init(&b, test_device_kind(), world, &options));
+        comm_body_soak(&b);
+        comm_body_finish(&b);
+    }
+    return true;
 }
 
 static int rank_main(const char *mode, const char *socket_name)
 {
     struct dt_world world;
     struct dt_launch_rank *rank;
-    struct comm_body b;
-    struct dt_comm_options options = {.step_timeout_s = is(mode, "late") ? 0.5 : 60, .init_timeout_s = 60};
+    dt_status status;
     if (dt_world_from_environment(&world) < 0 || dt_launch_rank_connect(socket_name, world.rank, &rank) < 0) {
         fprintf(stderr, "%s\n", dt_error_message());
         return 1;
     }
-    dt_status status = comm_body_init(&b, "cpu", &world, is(mode, "loop") ? NULL : &options);
-    if (status == DT_OK) {
-        dt_launch_rank_progress(rank, "ready");
-        run_mode(&b, rank, mode);
-        comm_body_finish(&b);
-        if (is(mode, "body") && !test_failures) { /* a second world in the same process */
-            CHECK_OK(comm_body_init(&b, "cpu", &world, &options));
-            comm_body_soak(&b);
-            comm_body_finish(&b);
-        }
-        fflush(stdout);
-        if (test_failures)
-            dt_launch_rank_failed(rank, DT_ERR_VERIFY, "checks failed, see above");
-        else if (world.rank == 0)
-            dt_launch_rank_result(rank, "fine");
-    } else {
+    if (!run_rank(&world, rank, mode, &status))
         dt_launch_rank_failed(rank, status, dt_error_message());
-    }
+    else if (test_failures)
+        dt_launch_rank_failed(rank, DT_ERR_VERIFY, "checks failed, see above");
+    else if (world.rank == 0)
+        dt_launch_rank_result(rank, "fine");
+    fflush(stdout);
     if (is(mode, "body"))
         dt_comm_library_finish();
     dt_launch_rank_finish(rank);
-    if (!is(mode, "body")) /* mpirun ends everybody once one leaves without MPI_Finalize: after all have said their last word */
+    if (!is(mode, "body") &&
+        !is_cuda()) /* mpirun ends everybody once one leaves without MPI_Finalize: after all have said their last word */
         sleep_ms(is(mode, "disagree") ? 400 : world.rank == world.size - 1 ? 0 : 1500);
     /* Not through exit: a leak checker would list what MPI keeps in modules that it has unloaded, which no suppression can name. */
     fflush(stdout);
@@ -169,7 +274,7 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
     const char *const argv[] = {"/proc/self/exe", "rank", mode, NULL};
     struct dt_launch l = {.argv = argv,
                           .world_size = ranks,
-                          .mpirun = true,
+                          .mpirun = !is_cuda(),
                           .input = "",
                           .init_timeout_s = 30,
                           .step_timeout_s = 60,
@@ -213,7 +318,7 @@ static void on_this_process(const char *kind, int rank, int size)
 
 static void self(void)
 {
-    on_this_process("cpu", 0, 1);
+    on_this_process(test_device_kind(), 0, 1);
 }
 
 static void sim(void)
@@ -223,22 +328,22 @@ static void sim(void)
     on_this_process("sim", 4095, 4096);
 }
 
-static void mpi_1(void)
+static void ranks_1(void)
 {
     expect_ok("body", 1);
 }
 
-static void mpi_2(void)
+static void ranks_2(void)
 {
     expect_ok("body", 2);
 }
 
-static void mpi_3(void)
+static void ranks_3(void)
 {
     expect_ok("body", 3);
 }
 
-static void mpi_4(void)
+static void ranks_4(void)
 {
     expect_ok("body", 4);
 }
@@ -257,6 +362,31 @@ static void abort_from_outside(void)
 static void disagreeing_ranks(void)
 {
     expect_ok("disagree", 2);
+}
+
+/* Of nccl alone: mpi's own launcher sees to these, and has no graphs. */
+static void launched_graph(void)
+{
+    if (!is_cuda())
+        SKIP("device \"%s\" has no graphs", test_device_kind());
+    expect_ok("late graph", 2);
+}
+
+static void meetings(void)
+{
+    if (!is_cuda())
+        SKIP("ranks of device \"%s\" meet by MPI", test_device_kind());
+    expect_ok("absent", 3);
+    expect_ok("same", 2);
+}
+
+static void rank_dies(void)
+{
+    dt_status status;
+    if (!is_cuda())
+        SKIP("mpirun ends all ranks when one dies");
+    if (launch("die", 3, NULL, &status))
+        CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "rank 2"), "%s", dt_error_message());
 }
 
 static void rank_killed(void)
@@ -315,6 +445,8 @@ static void singletons(void)
                                        NULL};
     static const char *const torchrun[] = {"RANK", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", NULL};
     char text[1024];
+    if (is_cuda())
+        SKIP("nccl needs no MPI");
     dt_status status = create_with(srun, text, sizeof text);
     if (status == DT_ERR_UNAVAILABLE)
         SKIP("%.200s", text);
@@ -326,13 +458,16 @@ static void singletons(void)
 static const struct test_case cases[] = {
     {"self", self},
     {"sim moves nothing", sim},
-    {"a launched rank alone", mpi_1},
-    {"mpi, 2 ranks", mpi_2},
-    {"mpi, 3 ranks", mpi_3},
-    {"mpi, 4 ranks", mpi_4},
+    {"a launched rank alone", ranks_1},
+    {"2 ranks", ranks_2},
+    {"3 ranks", ranks_3},
+    {"4 ranks", ranks_4},
     {"a rank that never comes is named", timeouts},
     {"abort ends what waits", abort_from_outside},
     {"ranks that disagree", disagreeing_ranks},
+    {"a rank that never comes to a graph", launched_graph},
+    {"ranks that do not meet", meetings},
+    {"a rank that dies", rank_dies},
     {"a rank killed in the middle", rank_killed},
     {"singletons are refused", singletons},
 };
