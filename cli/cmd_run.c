@@ -1,4 +1,5 @@
-/* `dtbench run`: the command line, and everything that is said before the first step. */
+/* `dtbench run`: the command line, and everything that is said before the first
+ * step. */
 #include "cli/cli.h"
 #include "cli/config_arguments.h"
 #include "cli/execute.h"
@@ -17,10 +18,12 @@
 
 #define DEFAULT_RECORDS "dtbench.jsonl"
 
-/* When the ranks have lost each other, rank 0 has this long to write its record before the others' ends make the launcher end it. */
+/* When the ranks have lost each other, rank 0 has this long to write its record
+ * before the others' ends make the launcher end it. */
 enum { RANK_0_WRITES_S = 5 };
 
-/* What Slurm's controller may take to tell about the job; a busy one takes a second or two. */
+/* What Slurm's controller may take to tell about the job; a busy one takes a
+ * second or two. */
 enum { SLURM_ANSWERS_S = 5 };
 
 struct run_options {
@@ -35,41 +38,56 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
     const struct option_row rows[] = {
         CONFIG_OPTION_ROWS(&o->config),
         {"output", 'o', OPTION_TEXT, &o->output, "RECORDS",
-         "append the records to this file ('-': standard output). Without it they go to\n"
+         "append the records to this file ('-': standard output). Without it "
+         "they go to\n"
          "standard output when that is a pipe or a file, and to " DEFAULT_RECORDS "\n"
          "on a terminal and under mpirun, srun or torchrun"},
-        {"resume", 'r', OPTION_FLAG, &o->resume, NULL, "skip experiments of which RECORDS has an ok record with the same config hash"},
-        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL, "with --resume: skip those that ran out of memory, too; that is a result"},
+        {"resume", 'r', OPTION_FLAG, &o->resume, NULL,
+         "skip experiments of which RECORDS has an ok record with the same "
+         "config hash"},
+        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL,
+         "with --resume: skip those that ran out of memory, too; that is a "
+         "result"},
         {"skip-failed", 0, OPTION_FLAG, &o->skip.skip_failed, NULL,
-         "with --resume: skip those that failed, too, for what takes the run down with it"},
+         "with --resume: skip those that failed, too, for what takes the run "
+         "down with it"},
         {"shard", 0, OPTION_TEXT, &o->shard, "K/N",
-         "run the K-th of N parts of the sweep, K from 1: the same part each time, alike in\n"
+         "run the K-th of N parts of the sweep, K from 1: the same part each "
+         "time, alike in\n"
          "number and work, and each experiment in one of them"},
         {"time-limit", 0, OPTION_TEXT, &o->time_limit, "SECONDS",
-         "start no experiment that, going by those that are done, would not end by then.\n"
-         "In a Slurm job with a time limit that is known: what is left of it, less two\n"
+         "start no experiment that, going by those that are done, would not end "
+         "by then.\n"
+         "In a Slurm job with a time limit that is known: what is left of it, "
+         "less two\n"
          "minutes or a tenth"},
-        {"verify", 'v', OPTION_FLAG, &o->verify, NULL, "run each experiment's work on one device too, and compare the losses step by step"},
+        {"verify", 'v', OPTION_FLAG, &o->verify, NULL,
+         "run each experiment's work on one device too, and compare the losses "
+         "step by step"},
         {"trace", 0, OPTION_TEXT, &o->trace, "FILE",
-         "write one step of every rank for ui.perfetto.dev: one more, behind the timed ones;\n"
-         "on device sim in virtual time, and two where the profile's host runs ahead; of\n"
-         "several experiments each its own, with its number before the ending of FILE"},
+         "write one step of every rank for ui.perfetto.dev: one more, behind the "
+         "timed ones;\n"
+         "on device sim in virtual time, and two where the profile's host runs "
+         "ahead; of\n"
+         "several experiments each its own, with its number before the ending of "
+         "FILE"},
         {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
         {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {
-        .rows = rows,
-        .argument = "config file",
-        .argument_target = &o->config.file,
-        .help = &o->help,
-        .usage =
-            "Usage: dtbench run [OPTION]... FILE\n"
-            "       dtbench --config FILE [OPTION]...\n\n"
-            "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun or torchrun on the\n"
-            "ranks that are there. Prints a table of results; each experiment leaves a record, one line of JSON. Progress and\n"
-            "diagnostics go to standard error. When the records go to standard output, so does the table.\n"};
+    const struct option_spec spec = {.rows = rows,
+                                     .argument = "config file",
+                                     .argument_target = &o->config.file,
+                                     .help = &o->help,
+                                     .usage = "Usage: dtbench run [OPTION]... FILE\n"
+                                              "       dtbench --config FILE [OPTION]...\n\n"
+                                              "Runs the experiments of a config, one after another, each in "
+                                              "processes of its own; under mpirun, srun or torchrun on the\n"
+                                              "ranks that are there. Prints a table of results; each "
+                                              "experiment leaves a record, one line of JSON. Progress and\n"
+                                              "diagnostics go to standard error. When the records go to "
+                                              "standard output, so does the table.\n"};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help) {
         printf("\nExit codes\n");
@@ -81,9 +99,27 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
     return config_arguments_check(&o->config);
 }
 
-/* Whatever would make an experiment fail for certain is said before any of them runs. */
+/* NCCL reads most of its settings once in a process, and the ranks that a
+ * launcher started run all experiments. */
+static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
+{
+    if (*first < 0)
+        *first = i;
+    if (strcmp(s->experiments[i].nccl, s->experiments[*first].nccl) == 0)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID,
+                   "nccl: experiments %d and %d of %d have different settings, but NCCL "
+                   "reads them once, and the ranks that %s started stay for "
+                   "all experiments: start the ranks once for each, with --set or --shard, "
+                   "or on one machine run dtbench without %s",
+                   *first + 1, i + 1, s->count, s->world.launcher, s->world.launcher);
+}
+
+/* Whatever would make an experiment fail for certain is said before any of them
+ * runs. */
 static dt_status check_experiments(const struct sweep *s)
 {
+    int first_on_nccl = -1;
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         const char *kind;
@@ -95,10 +131,13 @@ static dt_status check_experiments(const struct sweep *s)
         }
         if (s->inside && e->world_size != s->world.size)
             return dt_fail(DT_ERR_WORLD,
-                           "%s started %d rank%s, and experiment %d of %d has world_size %d: start %d, or --set world_size=%d",
+                           "%s started %d rank%s, and experiment %d of %d has "
+                           "world_size %d: start %d, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
         DT_TRY(execute_device_kind(e, &kind));
+        if (s->inside && strcmp(kind, "cuda") == 0 && !s->outcomes[i].elsewhere)
+            DT_TRY(check_nccl_settings(s, i, &first_on_nccl));
         if (s->inside)
             DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
         else
@@ -107,15 +146,17 @@ static dt_status check_experiments(const struct sweep *s)
     return DT_OK;
 }
 
-/* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. A launcher may give its ranks
- * any kind of standard output, so with one it is the file. */
+/* Where the records go: the file asked for, else the pipe or file that standard
+ * output is, else a file here. A launcher may give its ranks any kind of
+ * standard output, so with one it is the file. */
 static const char *records_path(const struct sweep *s, const struct run_options *o)
 {
     return o->output ? o->output : s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
 }
 
-/* Something is wrong before the first step. All ranks of a launcher find the same, and one says it: the others end well, because a launcher
- * that sees a failure ends all at once, and rank 0 might not come to its word. */
+/* Something is wrong before the first step. All ranks of a launcher find the
+ * same, and one says it: the others end well, because a launcher that sees a
+ * failure ends all at once, and rank 0 might not come to its word. */
 static int refuse(const struct sweep *s, enum exit_code code)
 {
     return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
@@ -156,23 +197,29 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
     if (s->inside || quiet || !nodes || atoi(nodes) < 2 || s->experiments[0].world_size < 2)
         return;
     fprintf(stderr,
-            "dtbench: note: this job has %s nodes, and all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...\n",
+            "dtbench: note: this job has %s nodes, and all ranks are started on "
+            "this one; to use all: srun --mpi=pmix dtbench ...\n",
             nodes);
 }
 
-/* "auto" takes the cpu where a GPU is there but something else is missing: not what most would expect. */
+/* "auto" takes the cpu where a GPU is there but something else is missing: not
+ * what most would expect. */
 static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
     char why[512];
     for (int i = 0; i < s->count && !quiet; i++) {
         if (!execute_passes_over_gpu(&s->experiments[i], why, sizeof why))
             continue;
-        fprintf(stderr, "dtbench: note: there is a GPU, and device \"auto\" takes the cpu: %s\n", why);
+        fprintf(stderr,
+                "dtbench: note: there is a GPU, and device \"auto\" takes the cpu: "
+                "%s\n",
+                why);
         return;
     }
 }
 
-/* An earlier run that was killed has left what it knew of its last experiment. */
+/* An earlier run that was killed has left what it knew of its last experiment.
+ */
 static dt_status open_records(struct sweep *s, const char *path)
 {
     int kept;
@@ -186,7 +233,8 @@ static dt_status open_records(struct sweep *s, const char *path)
 
 static const char *const slurm_helper[] = {"/proc/self/exe", "slurm", NULL};
 
-/* The job, once more: its limit may have been moved. Records tell of it as it is now; what is not answered stays as it was. */
+/* The job, once more: its limit may have been moved. Records tell of it as it
+ * is now; what is not answered stays as it was. */
 static double ask_job(void *context)
 {
     struct sweep *s = context;
@@ -203,7 +251,8 @@ static double ask_job(void *context)
     return left_s;
 }
 
-/* What rank 0 does for all: look at the records and at the job. A controller that does not answer must not hold up the run for long. */
+/* What rank 0 does for all: look at the records and at the job. A controller
+ * that does not answer must not hold up the run for long. */
 static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
 {
     if (s->world.rank != 0)
@@ -223,7 +272,8 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     return EXIT_CODE_OK;
 }
 
-/* The ranks of a launcher find each other. Not doing so is an experiment's failure; being in the wrong places is refused beforehand. */
+/* The ranks of a launcher find each other. Not doing so is an experiment's
+ * failure; being in the wrong places is refused beforehand. */
 static enum exit_code meet(struct sweep *s, enum exit_code code)
 {
     dt_status status = sweep_meet(s, &code);
@@ -254,7 +304,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
 {
     const char *path = records_path(s, o);
     if (o->resume && strcmp(path, "-") == 0) {
-        dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a file: --output RECORDS");
+        dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a "
+                                "file: --output RECORDS");
         return refuse(s, EXIT_CODE_USAGE);
     }
     if (o->shard && select_shard(s, o->shard) < 0)
@@ -271,7 +322,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     if (s->inside && s->world.size > 1 && !o->dry_run) {
         enum exit_code own = code;
         code = meet(s, code);
-        if (own != EXIT_CODE_OK) /* the meeting tells the others; the text is that of what came before */
+        if (own != EXIT_CODE_OK) /* the meeting tells the others; the text is that
+                                    of what came before */
             dt_fail(DT_ERR_INVALID, "%s", error);
     }
     if (code != EXIT_CODE_OK)

@@ -47,7 +47,7 @@ _dtbench() {
             pipeline.order= fsdp.unit= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size=
             activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate=
             optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph= seed= steps.warmup=
-            steps.timed= timeout.init_s= timeout.step_s= memory_limit_gib= host_memory_limit_gib= threads= cluster=
+            steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib= threads= cluster=
             profile="
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         compopt -o nospace 2>/dev/null

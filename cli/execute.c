@@ -1,6 +1,7 @@
 #include "cli/execute.h"
 
 #include "gpt/kernels.h"
+#include "schedules/experiment_parse.h"
 
 #include <string.h>
 
@@ -58,6 +59,8 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
         .step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s, .share_devices = e->share_gpus};
     *out = (struct execution){0};
     DT_TRY(execute_device_kind(e, &kind));
+    if (strcmp(kind, "cuda") == 0)
+        DT_TRY(experiment_set_environment(e));
     DT_TRY(dt_device_create(kind, &device, &out->device));
     DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
     return report_describe(report, out->device, out->world, place);

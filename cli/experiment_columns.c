@@ -29,7 +29,8 @@ static bool differs(const struct experiment *experiments, int count, const struc
 {
     for (int i = 1; i < count; i++) {
         const void *left = at(&experiments[0], field), *right = at(&experiments[i], field);
-        if (field->kind == DT_FIELD_STRING ? strcmp(left, right) != 0 : memcmp(left, right, field->size) != 0)
+        bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
+        if (text ? strcmp(left, right) != 0 : memcmp(left, right, field->size) != 0)
             return true;
     }
     return false;
@@ -75,6 +76,20 @@ const char *experiment_column_title(const struct dt_field *field)
     return dot && strcmp(dot, ".name") != 0 ? dot + 1 : field->path;
 }
 
+/* {"NCCL_ALGO":"Ring","NCCL_PROTO":"LL"} as NCCL_ALGO=Ring NCCL_PROTO=LL. */
+static void describe_settings(const char *json, char text[VALUE_BYTES])
+{
+    size_t used = 0;
+    for (const char *c = json; *c && used + 1 < VALUE_BYTES; c++) {
+        bool after_name = *c == ':' && c > json && c[-1] == '"', between = *c == ',' && c[1] == '"';
+        if (!strchr("{}\"", *c))
+            text[used++] = after_name ? '=' : between ? ' ' : *c;
+    }
+    if (used == 0)
+        text[used++] = '-';
+    text[used] = 0;
+}
+
 void experiment_value(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
 {
     const void *value = at(e, field);
@@ -85,6 +100,7 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     case DT_FIELD_NUMBER: dt_format_double(*(const double *)value, text, VALUE_BYTES); break;
     case DT_FIELD_FLOAT: dt_format_float(*(const float *)value, text, VALUE_BYTES); break;
     case DT_FIELD_STRING: snprintf(text, VALUE_BYTES, "%s", *(const char *)value ? (const char *)value : "-"); break;
+    case DT_FIELD_SETTINGS: describe_settings(value, text); break;
     case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", field->choice(*(const int *)value)); break;
     }
 }

@@ -34,6 +34,12 @@ bool dt_config_is_object(const struct dt_table *table, const char *path)
     return false;
 }
 
+bool dt_config_is_known(const struct dt_table *table, const char *path)
+{
+    const char *name;
+    return dt_config_find(table, path) >= 0 || dt_config_is_object(table, path) || dt_config_settings_above(table, path, &name) >= 0;
+}
+
 static void store(const struct dt_field *field, void *target, const void *value, size_t bytes)
 {
     if (target)
@@ -56,7 +62,8 @@ static dt_status read_number(const struct dt_field *field, const struct cJSON *v
     switch (field->kind) {
     case DT_FIELD_INT: store(field, target, &as_int, sizeof as_int); break;
     case DT_FIELD_U64: store(field, target, &as_u64, sizeof as_u64); break;
-    case DT_FIELD_FLOAT: /* rounding must not carry it out of an open range: 0.99999999999 is no float below 1 */
+    case DT_FIELD_FLOAT: /* rounding must not carry it out of an open range:
+                            0.99999999999 is no float below 1 */
         if ((field->below && as_float >= (float)field->max) || (field->above && as_float <= (float)field->min))
             return dt_config_fail_range(field, value, label);
         store(field, target, &as_float, sizeof as_float);
@@ -101,6 +108,7 @@ dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON 
     case DT_FIELD_STRING:
     case DT_FIELD_ENUM: return read_string(field, value, label, target);
     case DT_FIELD_BOOL: break;
+    case DT_FIELD_SETTINGS: return dt_config_read_settings(field, NULL, value, label, target);
     default: return read_number(field, value, label, target);
     }
     if (!cJSON_IsBool(value))
@@ -130,9 +138,13 @@ static dt_status read_member(const struct dt_table *table, const char *prefix, c
 dt_status dt_config_read_at(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label, void *target,
                             bool *given)
 {
+    const char *setting = NULL;
     int index = dt_config_find(table, path);
+    if (index < 0)
+        index = dt_config_settings_above(table, path, &setting);
     if (index >= 0) {
-        DT_TRY(dt_config_read_value(&table->fields[index], value, label, target));
+        DT_TRY(setting ? dt_config_read_settings(&table->fields[index], setting, value, label, target)
+                       : dt_config_read_value(&table->fields[index], value, label, target));
         if (given)
             given[index] = true;
         return DT_OK;
@@ -155,10 +167,10 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target)
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (!field->initial) {
-            size_t bytes = field->kind == DT_FIELD_BOOL                                    ? sizeof(bool)
-                           : field->kind == DT_FIELD_U64 || field->kind == DT_FIELD_NUMBER ? 8
-                           : field->kind == DT_FIELD_STRING                                ? 1
-                                                                                           : 4;
+            size_t bytes = field->kind == DT_FIELD_BOOL                                         ? sizeof(bool)
+                           : field->kind == DT_FIELD_U64 || field->kind == DT_FIELD_NUMBER      ? 8
+                           : field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS ? 1
+                                                                                                : 4;
             memset((char *)target + field->offset, 0, bytes);
             continue;
         }
@@ -192,6 +204,7 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
         dt_format_float(as_float, text, sizeof text);
         return cJSON_CreateNumber(strtod(text, NULL));
     case DT_FIELD_STRING: return cJSON_CreateString(at);
+    case DT_FIELD_SETTINGS: return *at ? cJSON_Parse(at) : cJSON_CreateObject();
     case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(field->choice(as_int));
     }
     return NULL;

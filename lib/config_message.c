@@ -52,6 +52,7 @@ static void describe_wanted(const struct dt_field *field, char text[LIST_BYTES])
     }
     switch (field->kind) {
     case DT_FIELD_BOOL: snprintf(text, LIST_BYTES, "true or false"); break;
+    case DT_FIELD_SETTINGS: snprintf(text, LIST_BYTES, "an object of settings whose names begin with %s", field->prefix); break;
     case DT_FIELD_STRING:
         if (field->min > 0)
             snprintf(text, LIST_BYTES, "a string of %s to %s characters", min, max);
@@ -143,7 +144,8 @@ dt_status dt_config_fail_object(const struct dt_table *table, const char *path, 
     return dt_fail(DT_ERR_INVALID, "%s: an object with %s is wanted, not %s", label, keys, quote);
 }
 
-/* How far `key` in the object at `prefix` is from the row `path`: by the key among its neighbours, by the last word elsewhere. */
+/* How far `key` in the object at `prefix` is from the row `path`: by the key
+ * among its neighbours, by the last word elsewhere. */
 static int distance_to(const char *path, const char *prefix, const char *key)
 {
     const char *last = strrchr(path, '.');

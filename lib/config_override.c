@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The value of an assignment: JSON where it is JSON, else the text itself. A field that takes strings takes 123 and null as text too. */
+/* The value of an assignment: JSON where it is JSON, else the text itself. A
+ * field that takes strings takes 123 and null as text too. */
 static dt_status parse_assigned(const struct dt_field *field, const char *text, const char *label, struct cJSON **out)
 {
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
@@ -21,14 +22,16 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
-/* What a path has below `above`: "dtype" for model.dtype below model; NULL when it is not below. */
+/* What a path has below `above`: "dtype" for model.dtype below model; NULL when
+ * it is not below. */
 static const char *rest_below(const char *path, const char *above)
 {
     size_t bytes = strlen(above);
     return strncmp(path, above, bytes) == 0 && path[bytes] == '.' ? path + bytes + 1 : NULL;
 }
 
-/* Take the axis `path` out of the sweep. An axis of whole objects that sets `path` among others cannot be kept nor dropped: an error. */
+/* Take the axis `path` out of the sweep. An axis of whole objects that sets
+ * `path` among others cannot be kept nor dropped: an error. */
 static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *path, const char *label)
 {
     struct cJSON *next;
@@ -77,7 +80,8 @@ static dt_status child_object(struct cJSON *parent, const char *key, const char 
     return DT_OK;
 }
 
-/* Put value at `key` of object, in place of what is there. value is taken in any case. */
+/* Put value at `key` of object, in place of what is there. value is taken in
+ * any case. */
 static dt_status put(struct cJSON *object, const char *key, struct cJSON *value, const char *label)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
@@ -87,14 +91,17 @@ static dt_status put(struct cJSON *object, const char *key, struct cJSON *value,
     return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
-/* sweep.PATH=[...]: the axis stands under its dotted path. The sweep's reader checks the list. */
+/* sweep.PATH=[...]: the axis stands under its dotted path. The sweep's reader
+ * checks the list. */
 static dt_status set_axis(struct cJSON *object, const char *path, const char *text, const char *label)
 {
     struct cJSON *value, *sweep = NULL;
     DT_TRY(parse_assigned(NULL, text, label, &value));
-    dt_status status = cJSON_IsArray(value)
-                           ? child_object(object, "sweep", label, &sweep)
-                           : dt_fail(DT_ERR_INVALID, "%s: a sweep takes a list, as in sweep.paradigm=[\"ddp\",\"fsdp\"]", label);
+    dt_status status = cJSON_IsArray(value) ? child_object(object, "sweep", label, &sweep)
+                                            : dt_fail(DT_ERR_INVALID,
+                                                      "%s: a sweep takes a list, as in "
+                                                      "sweep.paradigm=[\"ddp\",\"fsdp\"]",
+                                                      label);
     if (status == DT_OK)
         status = drop_axis(sweep, "", path, label);
     if (status == DT_OK)
@@ -109,7 +116,8 @@ static dt_status set_path(const struct dt_table *table, struct cJSON *object, co
     int index = dt_config_find(table, path);
     struct cJSON *value, *parent = object, *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
     DT_TRY(parse_assigned(index >= 0 ? &table->fields[index] : NULL, text, label, &value));
-    /* Errors below an object name the path in it, errors of a field have it in the assignment. */
+    /* Errors below an object name the path in it, errors of a field have it in
+     * the assignment. */
     snprintf(read_label, sizeof read_label, "%s%s%s", label, index >= 0 ? "" : ": ", index >= 0 ? "" : path);
     dt_status status = dt_config_read_at(table, path, value, read_label, NULL, NULL);
     if (status == DT_OK && cJSON_IsObject(sweep))
@@ -145,7 +153,7 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
         DT_TRY(parse_assigned(NULL, text, label, &value));
         return put(object, "sweep", value, label);
     }
-    if (dt_config_find(table, known) < 0 && (*known == 0 || !dt_config_is_object(table, known))) {
+    if (*known == 0 || !dt_config_is_known(table, known)) {
         const char *dot = strrchr(known, '.');
         snprintf(prefix, sizeof prefix, "%.*s", dot ? (int)(dot - known) : 0, known);
         if (dot && dt_config_is_object(table, prefix))

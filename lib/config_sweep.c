@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Find the lists below `node`, which stands at `prefix` of the sweep, in the order in which they are written. */
+/* Find the lists below `node`, which stands at `prefix` of the sweep, in the
+ * order in which they are written. */
 static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
                               struct dt_sweep *sweep)
 {
@@ -15,9 +16,11 @@ static dt_status collect_axes(const struct dt_table *table, const struct cJSON *
         dt_config_join(prefix, child->string, path);
         snprintf(inner, sizeof inner, "%s.%s", label, *child->string ? child->string : "\"\"");
         dt_config_clean(inner);
-        if (!*child->string || (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path)))
+        if (!*child->string || !dt_config_is_known(table, path))
             return dt_config_fail_unknown(table, prefix, child->string, inner);
-        if (cJSON_IsObject(child) && dt_config_is_object(table, path)) {
+        int index = dt_config_find(table, path);
+        bool settings = index >= 0 && table->fields[index].kind == DT_FIELD_SETTINGS;
+        if (cJSON_IsObject(child) && (settings || dt_config_is_object(table, path))) {
             DT_TRY(collect_axes(table, child, path, inner, sweep));
             continue;
         }
@@ -43,6 +46,15 @@ static dt_status collect_axes(const struct dt_table *table, const struct cJSON *
     return DT_OK;
 }
 
+/* Two axes that each set one setting, and not the same, are no contradiction.
+ */
+static bool are_different_settings(const struct dt_table *table, const struct dt_sweep_axis *a, const struct dt_sweep_axis *b)
+{
+    const char *name;
+    return dt_config_settings_above(table, a->path, &name) >= 0 && dt_config_settings_above(table, b->path, &name) >= 0 &&
+           strcmp(a->path, b->path) != 0;
+}
+
 /* No field may be set by two axes: which of them wins would be a guess. */
 static dt_status check_overlap(const struct dt_table *table, const struct dt_sweep *sweep, const char *label)
 {
@@ -56,7 +68,8 @@ static dt_status check_overlap(const struct dt_table *table, const struct dt_swe
     for (int a = 0; a < sweep->axis_count; a++)
         for (int b = 0; b < a; b++)
             for (int i = 0; i < table->count && status == DT_OK; i++)
-                if (set[a * table->count + i] && set[b * table->count + i])
+                if (set[a * table->count + i] && set[b * table->count + i] &&
+                    !are_different_settings(table, &sweep->axes[a], &sweep->axes[b]))
                     status = dt_fail(DT_ERR_INVALID, "%s: both \"%s\" and \"%s\" set %s; leave one of them", label, sweep->axes[b].path,
                                      sweep->axes[a].path, table->fields[i].path);
     free(set);
@@ -86,7 +99,8 @@ dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object
     return DT_OK;
 }
 
-/* Which value each axis has in combination `index`: the last axis changes fastest. */
+/* Which value each axis has in combination `index`: the last axis changes
+ * fastest. */
 static const struct cJSON *value_at(const struct dt_sweep *sweep, int axis, int index)
 {
     for (int a = sweep->axis_count - 1; a > axis; a--)

@@ -26,7 +26,8 @@ static bool add_text(cJSON *object, const char *key, const char *text)
     return text ? cJSON_AddStringToObject(object, key, text) : cJSON_AddNullToObject(object, key);
 }
 
-/* "oneDNN 2.6.3, Open MPI 4.1.4": a list of names, each with its version as the last word. */
+/* "oneDNN 2.6.3, Open MPI 4.1.4": a list of names, each with its version as the
+ * last word. */
 static bool add_versions(cJSON *provenance, const char *versions)
 {
     cJSON *object = cJSON_AddObjectToObject(provenance, "versions");
@@ -113,10 +114,14 @@ static bool is_recorded(const char *variable)
     return true;
 }
 
-static bool add_environment(cJSON *provenance)
+static bool add_environment(cJSON *provenance, const char *settings)
 {
-    cJSON *object = cJSON_AddObjectToObject(provenance, "environment");
-    for (char **variable = environ; object && variable && *variable; variable++) {
+    cJSON *object = settings ? cJSON_Parse(settings) : cJSON_CreateObject();
+    if (!object || !cJSON_AddItemToObject(provenance, "environment", object)) {
+        cJSON_Delete(object);
+        return false;
+    }
+    for (char **variable = environ; variable && *variable; variable++) {
         char name[128];
         size_t bytes = strcspn(*variable, "=");
         if (!is_recorded(*variable) || (*variable)[bytes] == 0)
@@ -125,7 +130,7 @@ static bool add_environment(cJSON *provenance)
         if (!cJSON_GetObjectItemCaseSensitive(object, name) && !add_text(object, name, *variable + bytes + 1))
             return false;
     }
-    return object;
+    return true;
 }
 
 /* ISO 8601, UTC, to the second. */
@@ -193,7 +198,8 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
            add_text(p, "dtbench", dt_version()) && add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) &&
            add_text(p, "kernel", known ? kernel : NULL) && add_text(p, "processor", processor) &&
            add_text(p, "launcher", facts->launcher) && add_text(p, "graph", facts->graph) && add_simulated(p, facts) &&
-           add_slurm(p, facts->slurm) && add_environment(p) && add_text(p, "started", format_time(facts->started_s, started));
+           add_slurm(p, facts->slurm) && add_environment(p, facts->settings) &&
+           add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while collecting provenance");

@@ -170,6 +170,8 @@ static const struct dt_field fields[] = {
      .description = "Seconds in which all ranks must have met; 0: no limit."},
     {"timeout.step_s", DT_FIELD_NUMBER, AT(timeout.step_s), .min = 0, .max = 1e6, .initial = "600",
      .description = "Seconds that one step, or one wait for a peer, may take; 0: no limit."},
+    {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_",
+     .description = "cuda: NCCL's own settings by their names, as NCCL_ALGO, which the ranks find in their environment."},
     {"memory_limit_gib", DT_FIELD_NUMBER, AT(memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
      .description = "Memory of each rank's device, in GiB, where less than the device has, or where it has none of its own; 0: no limit."},
     {"host_memory_limit_gib", DT_FIELD_NUMBER, AT(host_memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",

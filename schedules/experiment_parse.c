@@ -2,13 +2,15 @@
 
 #include "lib/json.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { WHERE_BYTES = 512 };
 
-/* Read and complete combination `index` over `base`, the config without its sweep. */
+/* Read and complete combination `index` over `base`, the config without its
+ * sweep. */
 static dt_status resolve_combination(const struct dt_sweep *sweep, int index, const char *source, const struct experiment *base,
                                      const bool *base_given, bool *given, struct experiment *out)
 {
@@ -61,7 +63,8 @@ dt_status experiments_parse(const char *text, size_t length, const char *source,
     struct cJSON *config;
     DT_TRY(dt_json_parse(text, length, source, &config));
     dt_status status = DT_OK;
-    /* Overrides need an object to change; whether it is one is the table's to say. */
+    /* Overrides need an object to change; whether it is one is the table's to
+     * say. */
     if (set_count > 0)
         status = dt_config_read(experiment_table(), config, source, NULL, NULL);
     for (int i = 0; i < set_count && status == DT_OK; i++)
@@ -81,18 +84,20 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
     free(text);
     const char *slash = strrchr(path, '/');
     for (int i = 0; status == DT_OK && slash && i < *count; i++)
-        snprintf((*out)[i].directory, sizeof (*out)[i].directory, "%.*s", (int)(slash - path), path);
+        snprintf((*out)[i].directory, sizeof(*out)[i].directory, "%.*s", (int)(slash - path), path);
     return status;
 }
 
-/* Fields that an experiment does not show: strings that are empty, and of preset and sizes the one that it was not made of. */
+/* Fields that an experiment does not show: strings and settings that are empty,
+ * and of preset and sizes the one that it was not made of. */
 static bool is_shown(const struct experiment *e, const struct dt_field *field)
 {
     bool size =
         strcmp(field->path, "model.layers") == 0 || strcmp(field->path, "model.heads") == 0 || strcmp(field->path, "model.hidden") == 0;
     if (size)
         return e->model.preset[0] == 0;
-    return field->kind != DT_FIELD_STRING || ((const char *)e)[field->offset] != 0;
+    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
+    return !text || ((const char *)e)[field->offset] != 0;
 }
 
 dt_status experiment_to_json(const struct experiment *e, int style, char **out)
@@ -109,5 +114,19 @@ dt_status experiment_to_json(const struct experiment *e, int style, char **out)
     DT_TRY(status);
     status = dt_json_print(object, style, out);
     dt_json_destroy(object);
+    return status;
+}
+
+dt_status experiment_set_environment(const struct experiment *e)
+{
+    struct cJSON *settings;
+    if (!*e->nccl)
+        return DT_OK;
+    DT_TRY(dt_json_parse(e->nccl, strlen(e->nccl), "nccl", &settings));
+    dt_status status = DT_OK;
+    for (const struct cJSON *s = settings->child; s && status == DT_OK; s = s->next)
+        if (setenv(s->string, s->valuestring, 1) != 0)
+            status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %s in the environment", s->string);
+    dt_json_destroy(settings);
     return status;
 }

@@ -139,7 +139,8 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
     return DT_OK;
 }
 
-/* The ranks' bytes are gathered at the end: without that they are not zero but unknown. */
+/* The ranks' bytes are gathered at the end: without that they are not zero but
+ * unknown. */
 static int known_ranks(const struct trainer_result *result)
 {
     return result->ranks && result->rank_count > 0 && result->ranks[0].memory.device.peak_total_bytes > 0 ? result->rank_count : 0;
@@ -159,7 +160,8 @@ dt_status report_measure(const struct report *report, const struct experiment *e
         .mfu =
             report->peak_flops > 0 ? gpt_step_flops(&e->model, (uint64_t)tokens) / step.median / e->world_size / report->peak_flops : NAN,
         .exposed_comm_s = result->phase_s[TIMELINE_EXPOSED],
-        /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it
+        /* The study defines ACO with the time of a step that does not
+         * communicate. That is taken to be this step less the time in which it
          * did nothing but wait for communication, so no second run is needed. */
         .aco_ms_per_sample = result->phase_s[TIMELINE_EXPOSED] * 1000 / e->batch_size,
         .overflow_steps = result->overflow_steps,
@@ -208,7 +210,7 @@ static const char **split_lines(char *lines, int *count)
     return parts;
 }
 
-static dt_status collect_provenance(const struct report *report, struct cJSON **out)
+static dt_status collect_provenance(const struct report *report, const struct experiment *e, struct cJSON **out)
 {
     int host_count = 0, gpu_count = 0;
     char *lines = report->hosts ? strdup(report->hosts) : NULL, *gpu_lines = report->gpus ? strdup(report->gpus) : NULL;
@@ -222,6 +224,7 @@ static dt_status collect_provenance(const struct report *report, struct cJSON **
         .gpus = gpus,
         .gpu_count = gpu_count,
         .driver = known(report->driver),
+        .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : NULL,
         .launcher = known(report->launcher),
         .versions = known(report->versions),
         .graph = known(report->result.graph),
@@ -238,7 +241,8 @@ static dt_status collect_provenance(const struct report *report, struct cJSON **
     return status;
 }
 
-/* Config, provenance and the ranks' bytes are the caller's; what is left is numbers. */
+/* Config, provenance and the ranks' bytes are the caller's; what is left is
+ * numbers. */
 static void fill_record(struct dt_record *record, const struct report *report, const struct experiment *e, const struct report_metrics *m)
 {
     const struct trainer_result *result = &report->result;
@@ -290,7 +294,7 @@ dt_status report_record(const struct report *report, const struct experiment *e,
     if (status == DT_OK)
         status = experiment_to_json(e, DT_JSON_COMPACT, &config);
     if (status == DT_OK)
-        status = collect_provenance(report, &provenance);
+        status = collect_provenance(report, e, &provenance);
     if (status == DT_OK) {
         dt_record_init(&record);
         fill_record(&record, report, e, &metrics);

@@ -1,6 +1,8 @@
-/* What the parser thinks, for test_schema.py. Without arguments: a config a line on standard input, a line each on standard output, "ok N"
- * (experiments) or the error. "table": the table of fields as JSON. "records": a few records. "resolved": like the first, but a line for
- * each experiment with its resolved config. */
+/* What the parser thinks, for test_schema.py. Without arguments: a config a
+ * line on standard input, a line each on standard output, "ok N" (experiments)
+ * or the error. "table": the table of fields as JSON. "records": a few records.
+ * "resolved": like the first, but a line for each experiment with its resolved
+ * config. */
 #include "lib/json.h"
 #include "lib/provenance.h"
 #include "lib/record.h"
@@ -42,7 +44,7 @@ static int print_table(void)
     const struct dt_table *table = experiment_table();
     static const char *const kinds[] = {
         [DT_FIELD_BOOL] = "boolean", [DT_FIELD_INT] = "integer",   [DT_FIELD_U64] = "integer", [DT_FIELD_NUMBER] = "number",
-        [DT_FIELD_FLOAT] = "number", [DT_FIELD_STRING] = "string", [DT_FIELD_ENUM] = "string"};
+        [DT_FIELD_FLOAT] = "number", [DT_FIELD_STRING] = "string", [DT_FIELD_ENUM] = "string", [DT_FIELD_SETTINGS] = "object"};
     cJSON *all = cJSON_CreateObject();
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *f = &table->fields[i];
@@ -53,6 +55,8 @@ static int print_table(void)
         cJSON_AddBoolToObject(field, "above", f->above);
         cJSON_AddBoolToObject(field, "below", f->below);
         cJSON_AddStringToObject(field, "description", f->description);
+        if (f->prefix)
+            cJSON_AddStringToObject(field, "prefix", f->prefix);
         if (f->initial)
             cJSON_AddItemToObject(field, "default", cJSON_Parse(f->initial));
         cJSON *choices = f->choice ? cJSON_AddArrayToObject(field, "choices") : NULL;
@@ -84,7 +88,8 @@ static int print_record(struct dt_record *record)
 /* A record with everything in it, and one of a run that never began. */
 static int print_records(void)
 {
-    static const char config[] = "{\"model\":{\"preset\":\"GPTSmall\"},\"world_size\":2,\"paradigm\":\"ddp\"}";
+    static const char config[] = "{\"model\":{\"preset\":\"GPTSmall\"},\"world_"
+                                 "size\":2,\"paradigm\":\"ddp\"}";
     const double losses[] = {10.9, 10.8, NAN}, steps[] = {1.5, 1.6};
     const struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 7}, {.device.peak_total_bytes = 9}};
     const uint64_t rss[] = {123, 0};

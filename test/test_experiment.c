@@ -101,11 +101,11 @@ static void refuses_combinations(void)
          "t: sweep combination 4 of 4 (world_size=2, paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, "
          "or "
          "another paradigm"},
-        {"[]",
-         "t: an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
-         "parameter_server, tensor, activation, "
-         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, memory_limit_gib, "
-         "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
+        {"[]", "t: an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, "
+               "micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
+               "parameter_server, tensor, activation, "
+               "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, nccl, memory_limit_gib, "
+               "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -149,6 +149,7 @@ static void round_trips(void)
         "\"profile\":\"p.json\"}",
         "{" TINY
         ",\"world_size\":4,\"seed\":9007199254740991,\"optimizer\":{\"name\":\"adam\",\"epsilon\":1.5e-9},\"memory_limit_gib\":0.1,"
+        "\"nccl\":{\"NCCL_NET\":\"Socket\",\"NCCL_DEBUG\":\"INFO\"},"
         "\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\",\"fsdp\"],\"model.dtype\":[\"fp32\",\"fp16\",\"bf16\"],\"model.dropout\":[0,0.1,0.7]}}",
     };
     for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
@@ -167,6 +168,29 @@ static void round_trips(void)
         CHECK(count == (c == 2 ? 27 : 1));
         free(all);
     }
+}
+
+static void nccl_settings(void)
+{
+    static const char config[] =
+        "{" TINY ",\"nccl\":{\"NCCL_PROTO\":\"LL\",\"NCCL_ALGO\":\"Ring\",\"NCCL_P2P_DISABLE\":true,\"NCCL_BUFFSIZE\":4194304},"
+        "\"sweep\":{\"nccl\":[{},{\"NCCL_PROTO\":\"Simple\"}],\"seed\":[1,2]}}";
+    static const char *const set[] = {"nccl.NCCL_ALGO=Tree", "sweep.nccl=[{}]", "sweep.seed=[3]"};
+    int count;
+    struct experiment *all = parse(config, &count), *changed = NULL;
+    if (!all)
+        return;
+    const char *base = "{\"NCCL_ALGO\":\"Ring\",\"NCCL_BUFFSIZE\":\"4194304\",\"NCCL_P2P_DISABLE\":\"1\",\"NCCL_PROTO\":\"LL\"}";
+    CHECK(count == 4 && strcmp(all[0].nccl, base) == 0, "%d: %s", count, all[0].nccl);
+    CHECK(strstr(all[2].nccl, "\"NCCL_PROTO\":\"Simple\"") && strstr(all[2].nccl, "\"NCCL_ALGO\":\"Ring\""), "%s", all[2].nccl);
+    CHECK(strcmp(all[0].hash, all[2].hash) != 0);
+    CHECK_OK(experiment_set_environment(&all[2]));
+    CHECK(strcmp(getenv("NCCL_PROTO"), "Simple") == 0 && strcmp(getenv("NCCL_P2P_DISABLE"), "1") == 0);
+    CHECK_OK(experiments_parse(config, strlen(config), "t", set, 3, &changed, &count));
+    CHECK(count == 1 && strstr(changed->nccl, "\"NCCL_ALGO\":\"Tree\"") && strstr(changed->nccl, "\"NCCL_PROTO\":\"LL\""), "%s",
+          changed->nccl);
+    free(changed);
+    free(all);
 }
 
 static void hashes(void)
@@ -227,6 +251,7 @@ static const struct test_case cases[] = {
     {"combinations that make no sense are refused", refuses_combinations},
     {"the largest can be described", describes_large},
     {"resolved experiments parse to themselves", round_trips},
+    {"NCCL settings", nccl_settings},
     {"the hash sees what matters and nothing else", hashes},
     {"--set, and files", sets_and_files},
     {"the table of fields is sound", table_is_sound},

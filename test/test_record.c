@@ -315,7 +315,10 @@ static void collects_provenance(void)
     dt_json_destroy(p);
     setenv("SLURM_JOB_ID", "77", 1);
     facts.hosts = NULL;
+    facts.settings = "{\"NCCL_ALGO\":\"Ring\",\"NCCL_SOCKET_IFNAME\":\"ib0\"}"; /* of the ranks, over what is here */
     CHECK_OK(dt_provenance_collect(&facts, &p));
+    CHECK(strcmp(at(at(p, "environment"), "NCCL_ALGO")->valuestring, "Ring") == 0);
+    CHECK(strcmp(at(at(p, "environment"), "NCCL_SOCKET_IFNAME")->valuestring, "ib0") == 0);
     CHECK(strcmp(at(at(p, "slurm"), "job_id")->valuestring, "77") == 0 && cJSON_GetArraySize(at(p, "hosts")) == 1);
     dt_json_destroy(p);
 }

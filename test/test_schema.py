@@ -35,6 +35,7 @@ BEYOND_SCHEMA = {
     "preset and sizes that a sweep brings together": r"model: both a preset and",
     "two lists for one key": r"sweep: both \"",
     "too many combinations": r"sweep: \d+ combinations; at most",
+    "settings that fit": r"the settings have more than \d+ bytes",
 }
 
 TINY = {"layers": 2, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32}
@@ -61,6 +62,12 @@ def values_of(field):
         for length in {low, max(low - 1, 0), high, high + 1}:
             values += ["n" * length, "\u00e9" * length, "\U0001F600" * length]
         values += ["a\nb", "a\n", "\x7f", "a\u0080b", "\"\\"]
+    elif field["type"] == "object":
+        name, long = field["prefix"] + "X", field["prefix"] + "Y" * 58
+        settings = ["a", "", 1, 0.5, True, None, [], {}, "n" * 255, "n" * 256, "\u00e9" * 255, "a\nb", "\x7f"]
+        values += [{name: setting} for setting in settings] + [{name: 1, long: "two"}, {long + "Y": 1}, {name: 1, "OTHER": 1}]
+        values += [{wrong: 1} for wrong in (field["prefix"], name.lower(), name + "-", "", " " + name)]
+        values.append({f"{name}{i}": "n" * 250 for i in range(5)})
     elif field["type"] != "boolean":
         low, high = field["min"], field["max"]
         for edge in (low, high):
@@ -124,6 +131,7 @@ def mutations(table, shuffle):
             yield {**base, path: 1}
     # Two or three changes at once, mostly of allowed values: the rules between fields.
     allowed = {p: [v for v in values_of(f) if not isinstance(v, (list, dict, bool)) and v is not None] for p, f in table.items()}
+    allowed = {path: values for path, values in allowed.items() if values}
     between = ["world_size", "paradigm", "batch_size", "micro_batches", "pipeline.stages", "pipeline.chunks", "hsdp.shard_size",
                "parameter_server.servers", "steps.timed", "model.heads",
                "model.block_size", "model.vocab_size", "model.preset", "model.layers"]
@@ -131,13 +139,17 @@ def mutations(table, shuffle):
     for _ in range(1500):
         config = shuffle.choice(BASES)
         for _ in range(shuffle.randrange(2, 5)):
-            path = shuffle.choice(between if shuffle.random() < 0.8 else sorted(table))
+            path = shuffle.choice(between if shuffle.random() < 0.8 else sorted(allowed))
             value = shuffle.choice(allowed[path] + (small * 4 if table[path]["type"] == "integer" else []))
             config = put_in_sweep(config, path, [value, value], False) if shuffle.random() < 0.2 else put(config, path, value)
         yield config
     yield {"model": TINY, "sweep": {"seed": [1] * 400, "steps.warmup": [1] * 400}}
     yield {"model": TINY, "sweep": {"model.dtype": ["fp32"], "model": [{"dtype": "fp16"}]}}
     yield {"sweep": {"model.layers": [2]}}
+    for sweep in ({"nccl.NCCL_ALGO": ["Ring", "Tree"]}, {"nccl": {"NCCL_ALGO": ["Ring", 1]}}, {"nccl": {"NCCL_ALGO": "Ring"}},
+                  {"nccl": [{}, {"NCCL_ALGO": "Ring"}]}, {"nccl.NCCL_A": [1, 2], "nccl.NCCL_B": [1, 2]}, {"nccl.ALGO": [1]},
+                  {"nccl.NCCL_A": [1, ""]}, {"nccl.NCCL_A": []}, {"nccl.NCCL_A": [1], "nccl": [{}]}):
+        yield {"model": TINY, "nccl": {"NCCL_PROTO": "LL"}, "sweep": sweep}
     yield {"model": TINY, "paradigm": "pdp", "world_size": 64, "pipeline": {"stages": 64}}
     yield {"model": TINY, "batch_size": 65536, "steps": {"timed": 65536}}
     yield {"model": {"preset": "GPT1T", "block_size": 2**20}, "batch_size": 65536, "steps": {"warmup": 0, "timed": 1}}
@@ -178,6 +190,9 @@ def check_table(schema, table):
             expected["enum"] = field["choices"]
         elif field["type"] == "string":
             expected.update(minLength=field["min"], maxLength=field["max"])
+        elif field["type"] == "object":
+            expected.update(additionalProperties=False, patternProperties={
+                "^" + field["prefix"] + "[A-Z0-9_]{1,58}$": {"$ref": f"#/$defs/{path}_setting"}})
         elif field["type"] == "boolean":
             expected.update({} if field["max"] else {"const": False})
         else:
