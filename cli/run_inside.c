@@ -35,6 +35,8 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
     if (status == DT_OK)
         status = trainer_run(experiment, execution.device, execution.world, &hooks, &report->result);
     report_end(report, status, dt_error_message());
+    if (status == DT_ERR_TIMEOUT && execution.world) /* no supervisor asks for it */
+        dt_comm_dump(execution.world, stderr);
     /* The others may be gone: to take leave of them would be to wait for ever. The process ends soon, and the launcher ends the rest. */
     if (!execution_ended_together(status, report))
         return false;
