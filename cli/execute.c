@@ -49,6 +49,7 @@ bool execute_passes_over_gpu(const struct experiment *experiment, char *why, siz
 dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
 {
     const char *kind;
+    struct dt_device_info info;
     struct dt_device_options device = {.memory_limit_bytes = e->memory_limit_bytes,
                                        .threads = e->threads,
                                        .local_rank = place->local_rank,
@@ -63,6 +64,8 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
         DT_TRY(experiment_set_environment(e));
     DT_TRY(dt_device_create(kind, &device, &out->device));
     DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
+    dt_device_info(out->device, &info);
+    report->peak_flops = info.peak_flops[e->model.dtype];
     return report_describe(report, out->device, out->world, place);
 }
 

@@ -9,6 +9,7 @@
 #ifndef DT_LIB_DEVICE_H
 #define DT_LIB_DEVICE_H
 
+#include "lib/dtype.h"
 #include "lib/memory.h"
 #include "lib/status.h"
 
@@ -53,6 +54,7 @@ struct dt_device_info {
     /* Device memory that buffers could have now: what is free, and what they hold. The rest has gone to contexts, libraries and other
      * processes. 0: unknown, and always from dt_device_look. */
     uint64_t available_bytes;
+    double peak_flops[DT_DTYPE_COUNT]; /* a second, dense, by the maker's sheet; 0: unknown, as of every cpu */
 };
 
 /* One row of `dtbench list`: can the kind run experiments here? Fills `reason` with what is missing and what brings it when not. sim

@@ -125,6 +125,8 @@ bool dt_cuda_look(int index, struct dt_device_info *out)
     snprintf(out->versions, sizeof out->versions, "CUDA runtime %s, CUDA driver %s", runtime_version, driver_version);
     out->memory_bytes = properties.totalGlobalMem;
     out->threads = 1;
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        out->peak_flops[dtype] = dt_cuda_peak_flops(out->name, (enum dt_dtype)dtype);
     driver_text(driver_version, out->driver, sizeof out->driver);
     uuid_text(&properties.uuid, out->uuid, sizeof out->uuid);
     return true;

@@ -89,6 +89,9 @@ bool dt_cuda_available(char *reason, size_t reason_bytes);
 bool dt_cuda_look(int index, struct dt_device_info *out);
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
 
+/* device_cuda_peak.c: of a GPU by its name, operations a second; 0: unknown. */
+double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype);
+
 /* device_cuda_stream.c. The backend's entries for streams and events. */
 dt_status dt_cuda_stream_create(struct dt_device *device, const char *name, struct dt_stream **out);
 void dt_cuda_stream_destroy(struct dt_stream *stream);
