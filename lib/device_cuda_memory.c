@@ -85,16 +85,29 @@ static dt_status make_room(struct cuda_device *device)
     return dt_cuda_pool_release(&device->pool) + dt_cuda_pool_release(&device->host_pool) > 0 ? DT_OK : DT_ERR_OOM;
 }
 
-static dt_status out_of_memory(const struct cuda_device *device, const char *memory, size_t bytes)
+/* Who has the memory: buffers, the pool for the next ones, kernels and libraries that asked this device; the rest is CUDA's own and that of
+ * other processes. */
+static dt_status out_of_memory(const struct cuda_device *device, bool on_host, size_t bytes)
 {
     size_t free_bytes = 0, total_bytes = 0;
-    char asked[DT_MEMORY_TEXT], used[DT_MEMORY_TEXT], on_host[DT_MEMORY_TEXT], left[DT_MEMORY_TEXT], total[DT_MEMORY_TEXT];
+    char asked[DT_MEMORY_TEXT], used[DT_MEMORY_TEXT], kept[DT_MEMORY_TEXT], own[DT_MEMORY_TEXT], left[DT_MEMORY_TEXT],
+        total[DT_MEMORY_TEXT];
+    const struct cuda_pool *pool = on_host ? &device->host_pool : &device->pool;
+    uint64_t live_bytes = pool->live_bytes[CUDA_POOL_LARGE] + pool->live_bytes[CUDA_POOL_SMALL], own_bytes = 0;
+    dt_memory_text(bytes, asked);
+    dt_memory_text(live_bytes, used);
+    dt_memory_text(pool->reserved_bytes - live_bytes, kept);
+    if (on_host)
+        return dt_fail(DT_ERR_OOM, "out of host memory: CUDA refuses %s more that is pinned; buffers hold %s, and pieces of %s are left",
+                       asked, used, kept);
+    for (const struct cuda_own *one = device->own; one; one = one->next)
+        own_bytes += one->bytes;
     cudaMemGetInfo(&free_bytes, &total_bytes);
-    return dt_fail(DT_ERR_OOM,
-                   "out of %s memory: CUDA refuses %s more; buffers hold %s of the GPU and %s of the host, %s of the GPU's %s are free",
-                   memory, dt_memory_text(bytes, asked), dt_memory_text(device->base.ledger.usage.current_total_bytes, used),
-                   dt_memory_text(device->base.host_ledger.usage.current_total_bytes, on_host), dt_memory_text(free_bytes, left),
-                   dt_memory_text(total_bytes, total));
+    return dt_fail(
+        DT_ERR_OOM,
+        "out of device memory: CUDA refuses %s more; of the GPU's %s, buffers hold %s, pieces of %s are left between them, kernels "
+        "and libraries hold %s, and %s are free",
+        asked, dt_memory_text(total_bytes, total), used, kept, dt_memory_text(own_bytes, own), dt_memory_text(free_bytes, left));
 }
 
 /* ---- buffers ---- */
@@ -107,7 +120,7 @@ dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_
     if (status == DT_ERR_OOM && (status = make_room(device)) == DT_OK)
         status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
     if (status == DT_ERR_OOM)
-        return out_of_memory(device, pool->name, bytes);
+        return out_of_memory(device, pool == &device->host_pool, bytes);
     DT_TRY(status);
     status = dt_cuda_wait_for_places(stream, &waits);
     if (status < 0)
@@ -194,13 +207,14 @@ dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
     if (status == DT_ERR_OOM && (status = make_room(device)) == DT_OK)
         status = grow_device(device, bytes, &own->data);
     if (status == DT_ERR_OOM)
-        status = out_of_memory(device, "device", bytes);
+        status = out_of_memory(device, false, bytes);
     if (status == DT_OK && (status = zero_now(own->data, bytes)) < 0)
         cudaFree(own->data);
     if (status < 0) {
         free(own);
         return status;
     }
+    own->bytes = bytes;
     own->next = device->own;
     device->own = own;
     *out = own->data;

@@ -58,6 +58,7 @@ struct cuda_graph {
 /* Memory of dt_cuda_own_alloc. */
 struct cuda_own {
     void *data;
+    size_t bytes;
     struct cuda_own *next;
 };
 
