@@ -13,6 +13,7 @@ extern "C" {
 }
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -404,6 +405,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     uint32_t schemes = preference->reduction_schemes & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    most = getenv("DTBENCH_EMULATED_ONE_ALGORITHM") ? 1 : most;
     for (uint32_t pieces : {schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE ? 64u : 2u, 1u}) {
         size_t workspace_bytes = pieces * w.m * w.n * sizeof(float);
         if (pieces > 1 && (schemes == 0 || workspace_bytes > preference->workspace_bytes || w.m * w.n * w.k > 100000))
