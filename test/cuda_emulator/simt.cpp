@@ -63,7 +63,10 @@ uint64_t given_seed()
 struct executor {
     fiber_stacks stacks;
     std::vector<cuda_thread> threads; /* of the block that runs */
-    std::vector<int> runnable;
+    /* Until the next barrier one warp runs as far ahead of the others as it can, and another only when no other can: most of what a barrier
+     * too few lets go wrong needs that, and no order drawn thread by thread would show it. */
+    int ahead = -1, behind = -1;
+    std::vector<int> runnable[3]; /* threads of the warp ahead, of most warps, of the one behind */
     std::vector<unsigned> lanes_left, waiting_lanes; /* of each warp: those that have not returned, those that wait for their warp */
     const std::function<void()> *kernel = nullptr;
     fiber_state *scheduler = nullptr;
@@ -76,8 +79,10 @@ struct executor {
     void make_runnable(int t)
     {
         threads[(size_t)t].wait = waiting::nothing;
-        runnable.push_back(t);
+        runnable[t / WARP == ahead ? 0 : t / WARP == behind ? 2 : 1].push_back(t);
     }
+    void draw_order();
+    bool draw_next();
     void pause();
     void pass_barrier();
     void check_warp(int t);
@@ -117,11 +122,34 @@ void executor::complain(int t, const std::string &what)
         problem = "thread " + text_of(threads[(size_t)t].index) + ": " + what;
 }
 
+/* Nobody is runnable now. */
+void executor::draw_order()
+{
+    ahead = (int)random.below(lanes_left.size());
+    behind = (int)random.below(lanes_left.size());
+}
+
+/* Makes one of those that may run next the running one; false where there is none. */
+bool executor::draw_next()
+{
+    for (std::vector<int> &from : runnable) {
+        if (from.empty())
+            continue;
+        size_t next = random.below(from.size());
+        running = from[next];
+        from[next] = from.back();
+        from.pop_back();
+        return true;
+    }
+    return false;
+}
+
 void executor::pass_barrier()
 {
     if (at_barrier == 0 || at_barrier < alive)
         return;
     at_barrier = 0;
+    draw_order();
     for (int t = 0; t < (int)threads.size(); t++)
         if (threads[(size_t)t].wait == waiting::block)
             make_runnable(t);
@@ -213,11 +241,13 @@ void executor::run_block(const grid &grid)
     memset(shared.get(), 0xFF, grid.shared_bytes);
     memset(shared.get() + grid.shared_bytes, CANARY, CANARY_BYTES);
     threads.resize((size_t)count);
-    runnable.clear();
+    for (std::vector<int> &of : runnable)
+        of.clear();
     lanes_left.assign((size_t)(count + WARP - 1) / WARP, 0);
     waiting_lanes.assign(lanes_left.size(), 0);
     alive = count;
     at_barrier = 0;
+    draw_order();
     for (int t = 0; t < count; t++) {
         cuda_thread &thread = threads[(size_t)t];
         unsigned u = (unsigned)t;
@@ -228,13 +258,8 @@ void executor::run_block(const grid &grid)
         thread.state = fiber_prepare(stacks.end_of(t), fiber_main, nullptr);
         make_runnable(t);
     }
-    while (!runnable.empty() && problem.empty()) {
-        size_t next = random.below(runnable.size());
-        running = runnable[next];
-        runnable[next] = runnable.back();
-        runnable.pop_back();
+    while (problem.empty() && draw_next())
         fiber_switch(&scheduler, threads[(size_t)running].state);
-    }
     if (problem.empty() && alive > 0)
         problem = stuck();
     for (size_t i = 0; i < CANARY_BYTES && problem.empty(); i++)

@@ -1,9 +1,9 @@
 /* Runs CUDA kernels on a CPU, thread for thread, so that a machine without a GPU finds their mistakes. Nothing of it is about speed.
  *
  * A grid runs block after block on the host thread that calls simt::run (the emulated stream's). Each thread of a block has a fiber and
- * runs until it waits for others (__syncthreads, __syncwarp, shuffles, votes) or returns; who runs next is drawn at random, and so is the
- * order of the blocks. A missing barrier shows as a wrong result with most seeds; a barrier that cannot be passed is reported, not waited
- * for. Shared memory is full of NaN (0xFF) when a block starts. */
+ * runs until it waits for others (__syncthreads, __syncwarp, shuffles, votes) or returns; who runs next is drawn at random, with one warp
+ * far ahead and one behind, and so is the order of the blocks. A missing barrier shows as a wrong result with most seeds; a barrier that
+ * cannot be passed is reported, not waited for. Shared memory is full of NaN (0xFF) when a block starts. */
 #ifndef TEST_CUDA_EMULATOR_SIMT_H
 #define TEST_CUDA_EMULATOR_SIMT_H
 

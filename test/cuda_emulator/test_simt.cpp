@@ -84,6 +84,29 @@ void missing_barriers_show()
     CHECK(wrong_sums<false>() > 0);
 }
 
+/* One barrier a round: a warp that is ahead writes while another still reads what the round before left, unless rounds take turns between
+ * two buffers. */
+int wrong_rounds(int buffers)
+{
+    int wrong = 0;
+    launch(SEEDLESS_RUNS, 128, 0, [&] {
+        __shared__ int last[2];
+        for (int round = 0; round < 4; round++) {
+            if (threadIdx.x == 127)
+                last[round % buffers] = round;
+            __syncthreads();
+            wrong += last[round % buffers] != round;
+        }
+    });
+    return wrong;
+}
+
+void warps_run_ahead()
+{
+    CHECK(wrong_rounds(2) == 0);
+    CHECK(wrong_rounds(1) > 0);
+}
+
 void shared_memory_is_poisoned()
 {
     int poisoned = 0;
@@ -290,6 +313,7 @@ static const struct test_case cases[] = {
     {"every thread of every block runs once", every_thread_once},
     {"barriers", barriers},
     {"a missing barrier shows", missing_barriers_show},
+    {"a warp that runs ahead shows", warps_run_ahead},
     {"shared memory is poisoned for each block", shared_memory_is_poisoned},
     {"threads that returned do not count", returned_threads_do_not_count},
     {"barriers that nobody can pass are reported", stuck_barriers_are_found},
