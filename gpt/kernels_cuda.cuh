@@ -1,8 +1,8 @@
 /* What the cuda kernels share on the device: launching, elements, 16-byte accesses, sums over warps and blocks, dropout's bits.
  *
- * Kernels keep to what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer and to gpt/mma_cuda.cuh for the tensor cores, and are started by
- * launch() alone: so the tests can run them on a CPU, thread for thread (test/cuda_emulator). Shared memory is declared with __shared__
- * (static) or through dynamic_shared<T>(). */
+ * Kernels keep to what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer and to gpt/mma_cuda.cuh for the tensor cores, and are
+ * started by launch() alone: so the tests can run them on a CPU, thread for thread (test/cuda_emulator). Shared memory is declared with
+ * __shared__ (static) or through dynamic_shared<T>(). */
 #ifndef GPT_KERNELS_CUDA_CUH
 #define GPT_KERNELS_CUDA_CUH
 
@@ -56,7 +56,8 @@ template <typename E, int N> inline bool packs_fit(size_t stride, const void *a,
 }
 
 /* Calls f(std::integral_constant<int, N>()) with the widest N that packs_fit allows: 16 bytes' elements, or 1. */
-template <typename E, typename F> inline dt_status for_pack(size_t stride, F f, const void *a, const void *b = nullptr, const void *c = nullptr)
+template <typename E, typename F>
+inline dt_status for_pack(size_t stride, F f, const void *a, const void *b = nullptr, const void *c = nullptr)
 {
     if (packs_fit<E, pack_elems<E>>(stride, a, b, c))
         return f(std::integral_constant<int, pack_elems<E>>());

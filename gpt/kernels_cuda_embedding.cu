@@ -10,7 +10,7 @@ enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
 /* out [rows, d] = dropout(token_table[token] + position_table[t]): a warp takes a row, a lane eight columns (one call of Philox) at a time.
  * Floor, in bytes an element of fp16: the token's row is read and out written, 4; the position table stays in the L2 cache. */
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS)
+__global__ void __launch_bounds__(LANES *ROWS, 4)
     embedding_kernel(E *out, const int32_t *tokens, const E *token_table, const E *position_table, size_t rows, uint32_t d, uint32_t T,
                      dropout drop, const struct gpt_cuda_step *step)
 {
