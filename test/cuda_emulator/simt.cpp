@@ -66,7 +66,7 @@ struct executor {
     /* Until the next barrier one warp runs as far ahead of the others as it can, and another only when no other can: most of what a barrier
      * too few lets go wrong needs that, and no order drawn thread by thread would show it. */
     int ahead = -1, behind = -1;
-    std::vector<int> runnable[3]; /* threads of the warp ahead, of most warps, of the one behind */
+    std::vector<int> runnable[3];                    /* threads of the warp ahead, of most warps, of the one behind */
     std::vector<unsigned> lanes_left, waiting_lanes; /* of each warp: those that have not returned, those that wait for their warp */
     const std::function<void()> *kernel = nullptr;
     fiber_state *scheduler = nullptr;
@@ -292,7 +292,7 @@ std::string run(const grid &grid, const std::function<void()> &kernel)
     e.kernel = &kernel;
     e.problem = refusal(grid);
     if (!e.problem.empty())
-        return std::string("emulated GPU: kernel ") + grid.name + ": " + e.problem;
+        return std::string("kernel ") + grid.name + ": " + e.problem;
     if (e.unfinished)
         e.stacks.forget();
     e.unfinished = true;
@@ -316,7 +316,7 @@ std::string run(const grid &grid, const std::function<void()> &kernel)
     e.unfinished = !e.problem.empty();
     if (e.problem.empty())
         return "";
-    return std::string("emulated GPU: kernel ") + grid.name + ": block " + text_of(blockIdx) + ": " + e.problem +
+    return std::string("kernel ") + grid.name + ": block " + text_of(blockIdx) + ": " + e.problem +
            " (DTBENCH_SIMT_SEED=" + std::to_string(given_seed()) + ")";
 }
 
@@ -360,13 +360,14 @@ void warp_gather(warp_call call, const void *own, const void *of_lane[32])
     if (meet_warp(call, ~0u, (uint64_t)own, 0, of_lane).present == ~0u)
         return;
     complain(std::string(name_of(call)) + " needs all 32 lanes of a warp");
-    for (int l = 0; l < WARP; l++)
-        of_lane[l] = own;
 }
 
 void complain(const std::string &what)
 {
-    current->complain(current->running, what);
+    executor &e = *current;
+    e.complain(e.running, what);
+    for (;;)
+        e.pause();
 }
 
 int lane()

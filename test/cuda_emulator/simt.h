@@ -52,8 +52,8 @@ warp_result warp_exchange(warp_call call, unsigned mask, uint64_t bits, int sour
 void warp_gather(warp_call call, const void *own, const void *of_lane[32]);
 
 int lane();
-/* The kernel has a mistake: simt::run ends with this text as soon as the thread waits or returns. */
-void complain(const std::string &what);
+/* The kernel has a mistake: this thread ends here, and simt::run with this text. */
+[[noreturn]] void complain(const std::string &what);
 void *dynamic_shared();
 
 /* Copies of the calling thread that go on in the background (gpt/mma_cuda.cuh): here they are done when they are waited for, so that a wait

@@ -11,9 +11,11 @@ extern "C" {
 
 #include <vector>
 
+extern "C" __attribute__((weak)) const char simt_checks_alignment; /* alignment.cpp */
+
 namespace {
 
-enum { SEEDLESS_RUNS = 8 };
+enum { ROUNDS = 8 };
 
 /* A launch that must go well. */
 void launch(dim3 blocks, dim3 threads, size_t shared_bytes, const std::function<void()> &kernel)
@@ -60,12 +62,12 @@ template <bool BARRIERS> __global__ void tree_sum(const int *from, int *to)
 
 template <bool BARRIERS> int wrong_sums()
 {
-    std::vector<int> from(128 * SEEDLESS_RUNS), to(SEEDLESS_RUNS);
+    std::vector<int> from(128 * ROUNDS), to(ROUNDS);
     int wrong = 0;
     for (size_t i = 0; i < from.size(); i++)
         from[i] = (int)(i * i % 1000);
-    launch(SEEDLESS_RUNS, 128, 0, [&] { tree_sum<BARRIERS>(from.data(), to.data()); });
-    for (int b = 0; b < SEEDLESS_RUNS; b++) {
+    launch(ROUNDS, 128, 0, [&] { tree_sum<BARRIERS>(from.data(), to.data()); });
+    for (int b = 0; b < ROUNDS; b++) {
         int want = 0;
         for (int i = 0; i < 128; i++)
             want += from[(size_t)(b * 128 + i)];
@@ -89,7 +91,7 @@ void missing_barriers_show()
 int wrong_rounds(int buffers)
 {
     int wrong = 0;
-    launch(SEEDLESS_RUNS, 128, 0, [&] {
+    launch(ROUNDS, 128, 0, [&] {
         __shared__ int last[2];
         for (int round = 0; round < 4; round++) {
             if (threadIdx.x == 127)
@@ -156,6 +158,17 @@ void stuck_barriers_are_found()
 void shared_memory_ends()
 {
     CHECK_FOUND(1, 32, 64, "past its 64 bytes", [] { ((int *)simt::dynamic_shared())[threadIdx.x] = 1; });
+}
+
+void misaligned_accesses()
+{
+    alignas(16) float some[8] = {};
+    if (!&simt_checks_alignment)
+        SKIP("the sanitizer of this build finds them itself");
+    CHECK_FOUND(1, 1, 0, "multiple of 16", [&] {
+        float4 *volatile at = (float4 *)(some + 1);
+        *at = make_float4(1, 2, 3, 4);
+    });
 }
 
 void impossible_launches()
@@ -318,6 +331,7 @@ static const struct test_case cases[] = {
     {"threads that returned do not count", returned_threads_do_not_count},
     {"barriers that nobody can pass are reported", stuck_barriers_are_found},
     {"writing past dynamic shared memory is reported", shared_memory_ends},
+    {"misaligned accesses are reported", misaligned_accesses},
     {"launches that a GPU would refuse", impossible_launches},
     {"shuffles and votes", shuffles},
     {"lanes that are not there give poison", lanes_that_are_missing_give_poison},

@@ -58,8 +58,7 @@ template <int COUNT> inline void emulated_load(uint32_t (&to)[COUNT], const void
         const uint16_t *second = (const uint16_t *)of_lane[m * 8 + (transposed ? c + 1 : r)];
         if ((uintptr_t)first % 16 != 0 || (uintptr_t)second % 16 != 0)
             simt::complain("loads a matrix's row from an address that is not a multiple of 16");
-        else
-            to[m] = (uint32_t)second[transposed ? r : c + 1] << 16 | first[transposed ? r : c];
+        to[m] = (uint32_t)second[transposed ? r : c + 1] << 16 | first[transposed ? r : c];
     }
     __syncwarp(); /* as on the GPU, nobody writes over a matrix before all have it */
 }
@@ -86,8 +85,7 @@ template <int BYTES> inline void copy_async(void *to, const void *from, bool val
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
     if ((uintptr_t)to % BYTES != 0 || (valid && (uintptr_t)from % BYTES != 0))
         simt::complain("copies from or to an address that is not a multiple of the copy's size");
-    else
-        simt::copy_add({to, valid ? from : nullptr, BYTES});
+    simt::copy_add({to, valid ? from : nullptr, BYTES});
 }
 
 inline void copy_async_commit()
