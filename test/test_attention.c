@@ -111,9 +111,13 @@ static void against_reference(enum dt_dtype dtype)
     check_both_modes(dtype, 130, 1, 64, 1, 0.1f);
     check_both_modes(dtype, 65, 2, 86, 1, 0.1f);
     check_both_modes(dtype, 66, 1, 200, 1, 0.1f);
-    check_both_modes(dtype, 77, 1, 120, 1, 0);
+    check_both_modes(dtype, 300, 1, 64, 1, 0);
+    check_both_modes(dtype, 160, 1, 96, 1, 0.1f);
+    check_both_modes(dtype, 130, 1, 120, 1, 0.1f);
+    check_both_modes(dtype, 48, 2, 108, 1, 0);
+    check_both_modes(dtype, 64, 2, 80, 1, 0.1f);
     check_both_modes(dtype, problem_integer(2, 60), problem_integer(1, 2), problem_integer(1, 64), 2, dropouts[problem_integer(0, 1)]);
-    check_both_modes(dtype, problem_integer(30, 90), 1, problem_integer(65, 128), 1, dropouts[problem_integer(0, 1)]);
+    check_both_modes(dtype, problem_integer(61, 140), 1, problem_integer(65, 256), 1, dropouts[problem_integer(0, 1)]);
     end();
 }
 
