@@ -46,6 +46,16 @@ bool catch_faults()
     return true;
 }
 
+/* Now and then a stream dawdles, so that what nobody waited for is not there by luck. */
+void dawdle()
+{
+    thread_local uint64_t drawn = (uint64_t)std::hash<std::thread::id>()(std::this_thread::get_id()) ^
+                                  (uint64_t)std::chrono::steady_clock::now().time_since_epoch().count();
+    drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+    if (drawn >> 59 == 0) /* one task in 32 */
+        std::this_thread::sleep_for(std::chrono::microseconds(drawn >> 40 & 255));
+}
+
 } // namespace
 
 void run_task(const task &t)
@@ -59,6 +69,8 @@ void run_task(const task &t)
     sigjmp_buf *const outer_way_out = way_out;
     running = &t;
     way_out = &here;
+    if (!t.always)
+        dawdle();
     if (sigsetjmp(here, 1) == 0)
         t.work();
     else
