@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""Whole trainings on the emulated GPU (test/cuda_emulator) against the cpu device: the same losses and the same bytes.
+
+Usage: test_emulated.py DTBENCH_EMULATED [CASE...]; prints TAP.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from tap_cases import Skip, check, chosen, run_all
+
+DTBENCH = os.path.abspath(sys.argv[1])
+STEPS = 5
+BASE = {
+    "name": "emulated", "seed": 7, "batch_size": 2, "paradigm": "none",
+    "model": {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 8, "dtype": "fp32", "dropout": 0.1},
+    "steps": {"warmup": 1, "timed": STEPS - 1}, "optimizer": {"name": "sgd", "learning_rate": 0.5},
+}
+# fp32 sums in other orders; one rounding of a gradient is 2^-12 (fp16) or 2^-9 (bf16) of it, and a few steps keep within a few of these
+TOLERANCE = {"fp32": 1e-4, "fp16": 4e-3, "bf16": 2e-2}
+
+
+def train(*settings):
+    """The record of one experiment; fresh device memory is full of NaN."""
+    with tempfile.TemporaryDirectory() as folder:
+        config, records = os.path.join(folder, "config.json"), os.path.join(folder, "records.jsonl")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump(BASE, file)
+        command = [DTBENCH, "run", "--config", config, "-o", records]
+        for setting in settings:
+            command += ["--set", setting]
+        run = subprocess.run(command, env={**os.environ, "DTBENCH_POISON": "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+        check(run.returncode == 0, " ".join(settings), "ends with", run.returncode, "\n" + run.stdout)
+        with open(records, encoding="utf-8") as file:
+            return json.loads(file.readline())
+
+
+def compare(cuda, cpu, dtype="fp32"):
+    check(len(cuda["losses"]) == STEPS and len(cpu["losses"]) == STEPS, "losses", cuda["losses"], cpu["losses"])
+    for step, (here, there) in enumerate(zip(cuda["losses"], cpu["losses"])):
+        check(abs(here / there - 1) <= TOLERANCE[dtype], f"step {step}: loss {here}, cpu has {there}")
+
+
+def alone(*settings, dtype="fp32"):
+    """One GPU against one cpu device."""
+    cuda, cpu = train("device=cuda", f"model.dtype={dtype}", *settings), train("device=cpu", f"model.dtype={dtype}", *settings)
+    compare(cuda, cpu, dtype)
+    check(cuda["provenance"]["device_name"] == "emulated GPU", cuda["provenance"]["device_name"])
+    here, there = ({name: n for name, n in r["metrics"]["peak_bytes"].items() if name != "per_rank"} for r in (cuda, cpu))
+    check(here == there, "bytes", here, "cpu has", there)
+    return cuda
+
+
+def test_one_gpu_equals_one_cpu_device():
+    replayed = alone()
+    check(replayed["provenance"]["graph"] == "replayed", replayed["provenance"]["graph"])
+    single = train("device=cuda", "graph=false")
+    check(single["provenance"]["graph"] != "replayed", single["provenance"]["graph"])
+    compare(single, replayed)
+
+
+def test_half_precision():
+    alone(dtype="fp16")
+    alone(dtype="bf16")
+
+
+def test_adam_in_micro_batches_with_recomputation():
+    alone("optimizer.name=adam", "optimizer.learning_rate=0.01", "micro_batches=2", "activation=checkpoint")
+
+
+def test_memory_moved_to_the_host():
+    alone("activation=offload", "parameter_offload=true")
+
+
+def test_unfused_attention():
+    alone("model.attention=unfused")
+
+
+def together(*settings):
+    """Two GPUs, a rank each, against one cpu device with both batches."""
+    listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    if not any(line.split()[:2] == ["nccl", "yes"] for line in listed.splitlines()):
+        raise Skip("no nccl communicator")
+    compare(train("device=cuda", "world_size=2", *settings), train("device=cpu", "batch_size=4"))
+
+
+def test_ddp_equals_one_device():
+    together("paradigm=ddp")
+
+
+def test_fsdp_equals_one_device():
+    together("paradigm=fsdp")
+
+
+def test_pdp_equals_one_device():
+    together("paradigm=pdp", "pipeline.stages=2")
+
+
+if __name__ == "__main__":
+    sys.exit(run_all(chosen(globals())))
