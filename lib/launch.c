@@ -174,7 +174,7 @@ static void end_processes(struct supervisor *s)
     if (all_done(s))
         wait_for_end(s, linger_exit_s);
     dt_status status = s->status; /* what dies from here on dies of us */
-    s->status = status == DT_OK ? DT_ERR_INTERRUPTED : status;
+    s->status = DT_ERR_INTERRUPTED;
     if (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0) {
         if (dt_launch_uses_mpirun(s->launch)) {
             dt_child_signal(&s->children[0], SIGTERM, false);

@@ -116,6 +116,9 @@ static void hang_up(struct supervisor *s, struct peer *p)
     if (p->rank < 0 || p->done)
         return;
     snprintf(text, sizeof text, "rank %d (pid %d) was killed or crashed", p->rank, (int)p->pid);
+    /* A peer may have missed it, and said so, before its end was seen here. Of mpirun's ranks those vanish, too, that it kills then. */
+    if (s->status == DT_ERR_COMM && s->vanished < 0 && !dt_launch_uses_mpirun(s->launch))
+        s->status = DT_OK;
     if (s->status == DT_OK)
         s->vanished = p->rank;
     dt_supervisor_fail(s, DT_ERR_COMM, p->rank, linger_vanished_s, text);

@@ -72,6 +72,12 @@ static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world,
             _exit(7);
         while (step == 5 && last && is(mode, "hang"))
             pause();
+        if (step == 5 && is(mode, "missed")) { /* the others know before the supervisor does */
+            if (!last)
+                return (void)dt_launch_rank_failed(rank, DT_ERR_COMM, "a peer is gone");
+            sleep_ms(100);
+            raise(SIGKILL);
+        }
         if (step == 5 && is(mode, "oom"))
             return (void)dt_launch_rank_failed(rank, DT_ERR_OOM, "12 GiB are too many");
         if (dt_launch_rank_stop_requested(rank)) {
@@ -258,6 +264,19 @@ static void killed_at_any_moment(void)
         check_nobody_left(&w);
         dt_launch_outcome_finish(&out);
     }
+}
+
+static void a_death_that_peers_report(void)
+{
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    if (with_mpirun)
+        SKIP("mpirun kills the others, and which came first is not known");
+    CHECK(launch("missed", 3, "", &w, &out) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "rank 2 (pid ") && strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
+    CHECK(out.failed_rank == 2);
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
 }
 
 /* stderr goes to a file for the length of a launch; returns what it holds. Owner: the caller. */
@@ -455,6 +474,7 @@ static const struct test_case cases[] = {
     {"input, progress and result", normal_end},
     {"a crash is named", crash},
     {"SIGKILL at any moment", killed_at_any_moment},
+    {"a death that peers report", a_death_that_peers_report},
     {"the ranks' stderr, and not mpirun's", stderr_of_ranks},
     {"a hang is dumped and ended", hang},
     {"out of memory comes through", out_of_memory},
