@@ -84,6 +84,10 @@ expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gat
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
 expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
+expect "check_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/check_gpu --dtbench nowhere/dtbench
+expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/benchmark_gpu --dtbench nowhere/dtbench
+expect "benchmark_gpu says what a case is" 2 'GPTSmall:8' scripts/benchmark_gpu --dtbench /bin/true --cases GPTSmall
+
 expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
 # Without the large parts, for time; somewhere else, with an empty environment.
 expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' scripts/bundle --build "$work/build" --output "$work/bundle.tar.gz" \
