@@ -9,6 +9,7 @@
 /* What one done experiment says. */
 struct sample {
     char hash[sizeof((struct experiment *)0)->hash];
+    char device[sizeof((struct experiment *)0)->device];
     enum paradigm_kind paradigm;
     int world_size;
     enum dt_dtype dtype;
@@ -68,17 +69,19 @@ dt_status forecaster_add(struct forecaster *f, const struct experiment *done, do
         .overhead_s = overhead_s > 0 ? overhead_s : 0, /* a few slow steps can make the median times their number more than all there was */
     };
     memcpy(s->hash, done->hash, sizeof s->hash);
+    memcpy(s->device, done->device, sizeof s->device);
     return DT_OK;
 }
 
 static bool is_alike(const struct sample *s, const struct experiment *e, enum forecast_basis basis)
 {
-    bool same_ranks = s->world_size == e->world_size && s->dtype == e->model.dtype;
+    bool same_device = strcmp(s->device, e->device) == 0;
+    bool same_ranks = same_device && s->world_size == e->world_size && s->dtype == e->model.dtype;
     switch (basis) {
     case FORECAST_SAME: return strcmp(s->hash, e->hash) == 0;
     case FORECAST_ALIKE: return same_ranks && s->paradigm == e->paradigm;
     case FORECAST_SAME_RANKS: return same_ranks;
-    case FORECAST_ANY: return true;
+    case FORECAST_ANY: return same_device;
     case FORECAST_NONE: break;
     }
     return false;

@@ -3,7 +3,7 @@
  * Method  An experiment's time is what its steps take and what is left: starting and ending the ranks, filling memory, --verify. A step's
  *         time is proportional to the floating-point operations of one rank, at the rate that done experiments reached. The rate is that
  *         of the done experiments that are most alike: with the same hash; else of the same paradigm, ranks and type; else of the same
- *         ranks and type; else of any. Expected is the median of what they say, high the most.
+ *         ranks and type; else of any; none of them on another device. Expected is the median of what they say, high the most.
  * Limits  Communication, memory that is nearly full and small kernels all bend the proportion: between unlike experiments the forecast is
  *         an order of magnitude and no more. Experiments that failed tell nothing. */
 #ifndef CLI_FORECAST_H

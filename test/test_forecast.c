@@ -27,10 +27,12 @@ static bool near(double value, double wanted)
 static void tells_from_the_most_alike(void)
 {
     int count;
-    struct experiment *e = parse("\"sweep\": {\"paradigm\": [\"ddp\", \"fsdp\"], \"batch_size\": [2, 4]}", &count);
+    struct experiment *e = parse("\"device\": \"cpu\", \"sweep\": {\"paradigm\": [\"ddp\", \"fsdp\"], \"batch_size\": [2, 4]}", &count);
     struct forecaster *f;
     if (!e || count != 4)
         return;
+    struct experiment elsewhere = e[1];
+    strcpy(elsewhere.device, "cuda");
     CHECK_OK(forecaster_create(&f));
     struct forecast none = forecaster_predict(f, &e[0]);
     CHECK(none.basis == FORECAST_NONE && isnan(none.expected_s) && none.based_on == 0);
@@ -41,6 +43,7 @@ static void tells_from_the_most_alike(void)
     CHECK(same.basis == FORECAST_SAME && near(same.expected_s, 15) && near(same.high_s, 15), "%g", same.expected_s);
     struct forecast alike = forecaster_predict(f, &e[1]); /* twice the operations */
     CHECK(alike.basis == FORECAST_ALIKE && near(alike.expected_s, 25), "%g", alike.expected_s);
+    CHECK(forecaster_predict(f, &elsewhere).basis == FORECAST_NONE, "a cpu tells nothing of a GPU");
     struct forecast other = forecaster_predict(f, &e[3]);
     CHECK(other.basis == FORECAST_SAME_RANKS && near(other.expected_s, 25), "%g", other.expected_s);
 
