@@ -1,9 +1,13 @@
 /* Operations of the nccl communicator, on their way to a stream. */
 #include "lib/comm_nccl.h"
 
+/* ncclBfloat16, which headers such as 2.20's show to C++ alone; the number is part of NCCL's interface. */
+enum { BFLOAT16 = 9 };
+
 static ncclDataType_t type_of(enum dt_dtype dtype)
 {
-    static const ncclDataType_t types[DT_DTYPE_COUNT] = {[DT_FP32] = ncclFloat32, [DT_FP16] = ncclFloat16, [DT_BF16] = ncclBfloat16};
+    static const ncclDataType_t types[DT_DTYPE_COUNT] = {
+        [DT_FP32] = ncclFloat32, [DT_FP16] = ncclFloat16, [DT_BF16] = (ncclDataType_t)BFLOAT16};
     return types[dtype];
 }
 
