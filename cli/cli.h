@@ -2,7 +2,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "cli/cli.h"
 
-#include "cli/options.h"
-#include "lib/edit_distance.h"
-#include "lib/provenance.h"
+#include "cli/text/options.h"
+#include "lib/base/edit_distance.h"
+#include "lib/record/provenance.h"
 
 #include <string.h>
 

@@ -18,7 +18,7 @@ enum gpt_kernel_kind {
     GPT_KERNEL_DROPOUT_GRADIENT,       /* rows x d */
     GPT_KERNEL_LOSS,                   /* rows x V */
     GPT_KERNEL_SGD,                    /* parameters */
-    GPT_KERNEL_ADAM,                   /* parameters; the fp32 state is counted by gpt/cost.c */
+    GPT_KERNEL_ADAM,                   /* parameters; the fp32 state is counted by gpt/cost/cost.c */
     GPT_KERNEL_ADD,                    /* elements */
     GPT_KERNEL_COUNT
 };

@@ -1,6 +1,6 @@
 /* gpt's own table of kernels: what a layer needs computed.
  *
- * Backends: cpu (gpt/kernels_cpu*.c, attention in gpt/attention_cpu.c), cost (gpt/kernels_cost.c: computes nothing, for sim). All calls
+ * Backends: cpu (gpt/kernels_cpu*.c, attention in gpt/cpu/attention.c), cost (gpt/cost/kernels.c: computes nothing, for sim). All calls
  * queue on `stream` and return; pointers are device memory in the model's dtype unless said otherwise; M = samples * T rows, row-major.
  * Arithmetic is fp32 inside, rounded to the dtype once at the end. Unless "accumulate" or "adds" is said, outputs are overwritten without
  * being read. Outputs do not overlap inputs unless said. Argument structures are copied. Errors: what queueing can return; failures of the
@@ -10,11 +10,11 @@
 
 #include "gpt/layout.h"
 #include "gpt/model.h"
-#include "lib/device.h"
+#include "lib/device/device.h"
 
 #include <stdbool.h>
 
-/* Which random bits a dropout uses (lib/random.h). probability 0 turns it off. */
+/* Which random bits a dropout uses (lib/base/random.h). probability 0 turns it off. */
 struct gpt_dropout {
     uint64_t seed;
     uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */

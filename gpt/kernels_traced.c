@@ -1,5 +1,5 @@
 #include "gpt/kernels_traced.h"
-#include "lib/span.h"
+#include "lib/device/span.h"
 
 #include <stdlib.h>
 

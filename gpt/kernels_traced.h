@@ -1,4 +1,4 @@
-/* Any table of kernels, with a span around each (lib/span.h): for runs of which a step is traced. */
+/* Any table of kernels, with a span around each (lib/device/span.h): for runs of which a step is traced. */
 #ifndef GPT_KERNELS_TRACED_H
 #define GPT_KERNELS_TRACED_H
 

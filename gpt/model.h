@@ -6,8 +6,8 @@
 #ifndef GPT_MODEL_H
 #define GPT_MODEL_H
 
-#include "lib/dtype.h"
-#include "lib/status.h"
+#include "lib/base/dtype.h"
+#include "lib/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

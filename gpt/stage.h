@@ -76,7 +76,7 @@ dt_status gpt_forward(struct gpt_stage *stage, int g, struct gpt_stash *stash, f
 /* Backward of group `g`; frees what forward kept for it. */
 dt_status gpt_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, struct dt_stream *stream);
 
-/* ---- keeping less than everything from forward to backward (schedules/activation.h) ---- */
+/* ---- keeping less than everything from forward to backward (schedules/pipeline/activation.h) ---- */
 
 /* Free what the forward of groups [first, end) kept for their backward, on `stream`; what the first of them read moves to *input. */
 void gpt_stash_forget(const struct gpt_stage *stage, struct gpt_stash *stash, int first, int end, struct dt_stream *stream,

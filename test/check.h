@@ -2,7 +2,7 @@
 #ifndef TEST_CHECK_H
 #define TEST_CHECK_H
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 #ifndef TEST_RANKS_H
 #define TEST_RANKS_H
 
-#include "lib/comm.h"
-#include "lib/world.h"
+#include "lib/comm/comm.h"
+#include "lib/launch/world.h"
 #include "test/check.h"
-#include "test/device_kind.h"
+#include "test/lib/device/device_kind.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@ weights and both residual branches, learned positions, an untied head without bi
 Attention is written out, as minGPT and the study have it, or PyTorch's own fused one (--attention sdpa).
 
 As a program it trains on random tokens and prints one JSON line: the time of each step, tokens/s, peak memory.
-test/test_peer.py imports the model and gives it dtbench's own weights and tokens.
+test/cli/test_peer.py imports the model and gives it dtbench's own weights and tokens.
 """
 import argparse
 import contextlib

@@ -3,7 +3,7 @@
 #ifndef EMULATED_DEVICE_SIDE_H
 #define EMULATED_DEVICE_SIDE_H
 
-#include "test/cuda_emulator/simt.h"
+#include "test/cuda_emulator/simt/simt.h"
 
 #include <algorithm>
 #include <cmath>

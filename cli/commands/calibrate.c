@@ -1,0 +1,266 @@
+/* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts runs on it. */
+#include "cli/cli.h"
+#include "cli/text/options.h"
+#include "cli/run/signals.h"
+#include "cli/text/terminal.h"
+#include "gpt/kernels.h"
+#include "lib/device/device.h"
+#include "lib/launch/launch.h"
+#include "lib/base/machine.h"
+#include "schedules/predict/calibration.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_WORLDS = 8, MOST_RANKS = 64 };
+
+struct command_options {
+    const char *ranks, *threads, *dtypes, *directory;
+    bool quick, quiet, help;
+};
+
+struct plan {
+    int worlds[MOST_WORLDS], world_count;
+    struct calibration_request request;
+};
+
+/* ---- options ---- */
+
+static dt_status parse_options(struct command_options *o, int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        {"output-dir", 'o', OPTION_TEXT, &o->directory, "DIR", "where cluster.json and profile.json are written; default: ."},
+        {"ranks", 'r', OPTION_TEXT, &o->ranks, "LIST", "numbers of ranks to measure with; default: 1,2,4"},
+        {"threads", 't', OPTION_TEXT, &o->threads, "N", "of each rank; default: processors / ranks, as experiments do"},
+        {"dtype", 'T', OPTION_TEXT, &o->dtypes, "LIST", "of fp32, bf16, fp16; default: those that this processor computes itself"},
+        {"quick", 0, OPTION_FLAG, &o->quick, NULL, "few and small measurements, which predict nothing: to try the command"},
+        {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress"},
+        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
+        {0},
+    };
+    const struct option_spec spec = {
+        .rows = rows,
+        .help = &o->help,
+        .usage = "Usage: dtbench calibrate [OPTION]...\n\n"
+                 "Measures this machine's processors: every kernel of a training step by shape, copies, and the collectives by size, with "
+                 "so many\n"
+                 "ranks as experiments will have, one rank at a time and all of them at once. Then\n\n"
+                 "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n\n"
+                 "predicts what CONFIG takes here. A minute on an idle machine; what else runs meanwhile is measured too.\n"};
+    return options_parse(&spec, argc, argv);
+}
+
+/* Whole numbers with commas between them. */
+static dt_status parse_ranks(const char *text, struct plan *plan)
+{
+    const char *at = text;
+    for (;;) {
+        char *end;
+        long ranks = strtol(at, &end, 10);
+        if (end == at || ranks < 1 || ranks > MOST_RANKS || (*end && *end != ','))
+            return dt_fail(DT_ERR_INVALID, "--ranks %s: numbers from 1 to %d with commas between them are wanted", text, MOST_RANKS);
+        for (int i = 0; i < plan->world_count; i++)
+            if (plan->worlds[i] == ranks)
+                return dt_fail(DT_ERR_INVALID, "--ranks %s: %ld is there twice", text, ranks);
+        if (plan->world_count == MOST_WORLDS)
+            return dt_fail(DT_ERR_INVALID, "--ranks %s: at most %d numbers", text, MOST_WORLDS);
+        plan->worlds[plan->world_count++] = (int)ranks;
+        if (!*end)
+            return DT_OK;
+        at = end + 1;
+    }
+}
+
+static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
+{
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        int dtype = 0;
+        while (dtype < DT_DTYPE_COUNT &&
+               (strlen(dt_dtype_name((enum dt_dtype)dtype)) != length || strncmp(dt_dtype_name((enum dt_dtype)dtype), at, length) != 0))
+            dtype++;
+        if (dtype == DT_DTYPE_COUNT)
+            return dt_fail(DT_ERR_INVALID, "--dtype %s: fp32, bf16 or fp16, with commas between them", text);
+        dtypes[dtype] = true;
+        at += length;
+        if (!*at)
+            return DT_OK;
+    }
+}
+
+static dt_status make_plan(const struct command_options *o, struct plan *plan)
+{
+    char advice[128];
+    plan->request.quick = o->quick;
+    DT_TRY(parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
+    if (o->threads) {
+        char *end;
+        long threads = strtol(o->threads, &end, 10);
+        if (*end || threads < 1 || threads > 4096)
+            return dt_fail(DT_ERR_INVALID, "--threads %s: a number from 1 to 4096 is wanted", o->threads);
+        plan->request.threads = (int)threads;
+    }
+    if (o->dtypes)
+        return parse_dtypes(o->dtypes, plan->request.dtypes);
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        plan->request.dtypes[dtype] = gpt_cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
+    return DT_OK;
+}
+
+/* ---- measuring ---- */
+
+struct run {
+    int ranks, done, total; /* total: of all worlds */
+    int before;             /* measurements of the worlds before this one */
+    bool live;
+};
+
+static void on_progress(void *context, int rank, const char *text)
+{
+    struct run *run = context;
+    int done, total;
+    if (rank != 0 || sscanf(text, "%d %d", &done, &total) != 2)
+        return;
+    if (run->live)
+        fprintf(stderr, "\r\033[Kmeasuring %d rank%s: %d of %d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
+                100 * (run->before + done) / run->total);
+}
+
+static int stop_requests(void *context)
+{
+    return signals_count();
+}
+
+static dt_status measure_world(const char *input, struct run *run, struct calibration *calibration)
+{
+    static const char *const argv[] = {"/proc/self/exe", "calibrate-rank", NULL};
+    struct dt_launch_outcome outcome;
+    struct dt_launch launch = {
+        .argv = argv,
+        .world_size = run->ranks,
+        .mpirun = true,
+        .input = input,
+        .init_timeout_s = 120,
+        .step_timeout_s = 120,
+        .grace_s = 3,
+        .progress = on_progress,
+        .stop_requests = stop_requests,
+        .context = run,
+    };
+    dt_status status = dt_launch_run(&launch, &outcome);
+    if (status == DT_OK)
+        status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 told nothing");
+    dt_launch_outcome_finish(&outcome);
+    return status;
+}
+
+static dt_status measure(const struct plan *plan, bool quiet, struct calibration *calibration)
+{
+    struct run run = {.live = !quiet && terminal_is_live(stderr)};
+    char *input;
+    dt_status status = DT_OK;
+    DT_TRY(calibration_request_write(&plan->request, &input));
+    for (int w = 0; w < plan->world_count; w++)
+        run.total += calibration_count(&plan->request, plan->worlds[w]);
+    for (int w = 0; w < plan->world_count && status == DT_OK; w++) {
+        run.ranks = plan->worlds[w];
+        status = measure_world(input, &run, calibration);
+        run.before += calibration_count(&plan->request, plan->worlds[w]);
+    }
+    if (run.live)
+        fprintf(stderr, "\r\033[K");
+    free(input);
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* Found out before the minute, not after it. */
+static dt_status prepare_directory(const char *directory)
+{
+    if (mkdir(directory, 0777) < 0 && errno != EEXIST)
+        return dt_fail(DT_ERR_IO, "--output-dir %s: cannot be made: %s", directory, strerror(errno));
+    if (access(directory, W_OK | X_OK) < 0)
+        return dt_fail(DT_ERR_IO, "--output-dir %s: %s", directory, strerror(errno));
+    return DT_OK;
+}
+
+static dt_status write_file(const char *directory, const char *name, const char *text)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = length < (int)sizeof path ? fopen(path, "we") : NULL;
+    if (!file)
+        return dt_fail(DT_ERR_IO, "%s/%s: cannot be written: %s", directory, name, strerror(errno));
+    bool written = fprintf(file, "%s\n", text) > 0;
+    if (fclose(file) != 0 || !written)
+        return dt_fail(DT_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return DT_OK;
+}
+
+static dt_status write_files(const struct calibration *calibration, bool quick, const char *directory)
+{
+    char source[256], processor[96], day[32];
+    char *cluster = NULL, *profile = NULL;
+    time_t now = time(NULL);
+    struct tm date;
+    localtime_r(&now, &date);
+    strftime(day, sizeof day, "%Y-%m-%d", &date);
+    dt_machine_processor_name(processor, sizeof processor);
+    snprintf(source, sizeof source, "measured by dtbench calibrate%s on %s, %d processors, %s",
+             quick ? " --quick, which predicts nothing," : "", processor, dt_machine_processors(), day);
+    dt_status status = calibration_cluster_text(calibration, source, &cluster);
+    if (status == DT_OK)
+        status = calibration_profile_text(calibration, source, &profile);
+    if (status == DT_OK)
+        status = write_file(directory, "cluster.json", cluster);
+    if (status == DT_OK)
+        status = write_file(directory, "profile.json", profile);
+    free(cluster);
+    free(profile);
+    return status;
+}
+
+static enum exit_code code_of(dt_status status)
+{
+    switch (status) {
+    case DT_ERR_INTERRUPTED: return EXIT_CODE_SIGNAL + signals_first();
+    case DT_ERR_HOST_MEMORY: return EXIT_CODE_OTHER;
+    case DT_ERR_UNAVAILABLE:
+    case DT_ERR_INVALID: return EXIT_CODE_CONFIG;
+    case DT_ERR_IO: return EXIT_CODE_OUTPUT;
+    default: return EXIT_CODE_FAILED;
+    }
+}
+
+int cmd_calibrate(int argc, char **argv)
+{
+    struct command_options o = {.directory = NULL};
+    struct plan plan = {0};
+    char reason[256];
+    if (parse_options(&o, argc, argv) < 0 || (!o.help && make_plan(&o, &plan) < 0))
+        return report_failure("calibrate", EXIT_CODE_USAGE);
+    if (o.help)
+        return EXIT_CODE_OK;
+    if (!dt_device_available("cpu", reason, sizeof reason)) {
+        dt_fail(DT_ERR_UNAVAILABLE, "device \"cpu\" is not available: %s", reason);
+        return report_failure("calibrate", EXIT_CODE_CONFIG);
+    }
+    const char *directory = o.directory ? o.directory : ".";
+    signals_install();
+    struct calibration *calibration = calloc(1, sizeof *calibration);
+    dt_status status = calibration ? prepare_directory(directory) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
+    if (status == DT_OK)
+        status = measure(&plan, o.quiet, calibration);
+    if (status == DT_OK)
+        status = write_files(calibration, o.quick, directory);
+    if (status == DT_OK && !o.quiet)
+        printf("%d kernels and %d collectives measured: %s/cluster.json, %s/profile.json\n", calibration->kernels.count,
+               calibration->collectives.count, directory, directory);
+    free(calibration);
+    return status == DT_OK ? EXIT_CODE_OK : report_failure("calibrate", code_of(status));
+}

@@ -1,0 +1,174 @@
+/* `dtbench check`: what a config comes to, without running it. */
+#include "cli/predict/check.h"
+#include "cli/cli.h"
+#include "cli/text/config_arguments.h"
+#include "cli/text/experiment_columns.h"
+#include "cli/text/format.h"
+#include "cli/text/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_status parse_options(int argc, char **argv, struct config_arguments *config, bool *json, bool *help)
+{
+    const struct option_row rows[] = {
+        CONFIG_OPTION_ROWS(config),
+        {"json", 'j', OPTION_FLAG, json, NULL, "print JSON: the resolved experiments with everything below in bytes"},
+        {"help", 'h', OPTION_FLAG, help, NULL, "print this"},
+        {0},
+    };
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "config file",
+        .argument_target = &config->file,
+        .help = help,
+        .usage =
+            "Usage: dtbench check [OPTION]... FILE\n\n"
+            "Reads a config as 'dtbench run' does and prints its experiments, completed with defaults: the model's parameters, the tokens\n"
+            "and floating-point operations of a step over all ranks, and the memory that the rank with the most will need at its peak,\n"
+            "by category. Categories have their peaks at different times, so 'total' is less than their sum. 'host' is host memory, where "
+            "an\n"
+            "experiment offloads to it. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line "
+            "and\n"
+            "exit code 3.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    return *help ? DT_OK : config_arguments_check(config);
+}
+
+static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes, bool host)
+{
+    static const char *const names[DT_CATEGORY_COUNT] = {[DT_PARAMETERS] = "params", [DT_GRADIENTS] = "grads",    [DT_OPTIMIZER] = "optim",
+                                                         [DT_ACTIVATIONS] = "activ", [DT_COMMUNICATION] = "comm", [DT_WORKSPACE] = "work"};
+    char title[64];
+    if (columns->names_differ)
+        table_column(t, TABLE_LEFT, "name");
+    table_column(t, TABLE_LEFT, "paradigm");
+    table_column(t, TABLE_RIGHT, "ranks");
+    table_column(t, TABLE_RIGHT, "batch");
+    for (int c = 0; c < columns->count; c++)
+        table_column(t, TABLE_RIGHT, experiment_column_title(columns->fields[c]));
+    table_column(t, TABLE_RIGHT, "parameters");
+    table_column(t, TABLE_RIGHT, "tokens\nper step");
+    snprintf(title, sizeof title, "%s\nper step", flops);
+    table_column(t, TABLE_RIGHT, title);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++) {
+        snprintf(title, sizeof title, "%s\n%s", names[c], bytes);
+        table_column(t, TABLE_RIGHT, title);
+    }
+    snprintf(title, sizeof title, "total\n%s", bytes);
+    table_column(t, TABLE_RIGHT, title);
+    snprintf(title, sizeof title, "host\n%s", bytes);
+    if (host)
+        table_column(t, TABLE_RIGHT, title);
+}
+
+static void number_cell(struct table *table, double value)
+{
+    char text[FORMAT_BYTES];
+    table_cell(table, "%s", value == 0 ? "0" : format_number(value, text));
+}
+
+static void add_row(struct table *t, const struct experiment_columns *columns, const struct experiment *e, const struct check *check,
+                    const struct unit *flops, const struct unit *bytes, bool host)
+{
+    char text[FORMAT_BYTES], value[VALUE_BYTES];
+    if (columns->names_differ)
+        table_cell(t, "%s", e->name);
+    table_cell(t, "%s", paradigm_name(e->paradigm));
+    table_cell(t, "%d", e->world_size);
+    table_cell(t, "%d", e->batch_size);
+    for (int c = 0; c < columns->count; c++) {
+        experiment_value(e, columns->fields[c], value);
+        table_cell(t, "%s", value);
+    }
+    table_cell(t, "%s", format_count(check->parameters, text));
+    table_cell(t, "%s", format_count(check->tokens_per_step, text));
+    number_cell(t, check->flops_per_step / flops->size);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
+    number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
+    if (host)
+        number_cell(t, (double)check->usage.host.peak_total_bytes / bytes->size);
+}
+
+/* A note that holds for several experiments is said once. */
+static void print_notes(const struct check *checks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        for (int n = 0; n < checks[i].note_count; n++) {
+            int same = 0;
+            bool said = false;
+            for (int j = 0; j < count; j++) {
+                for (int m = 0; m < checks[j].note_count; m++) {
+                    bool equal = strcmp(checks[i].notes[n], checks[j].notes[m]) == 0;
+                    same += equal;
+                    said |= equal && j < i;
+                }
+            }
+            if (said)
+                continue;
+            if (same == count)
+                printf("note: %s\n", checks[i].notes[n]);
+            else
+                printf("note: experiment %d%s: %s\n", i + 1, same > 1 ? " and others" : "", checks[i].notes[n]);
+        }
+    }
+}
+
+static void print_heading(const struct experiment *e)
+{
+    const struct gpt_model *m = &e->model;
+    printf("%s: %s%s%d layers, %d heads, hidden %d, vocabulary %d, %d tokens a sample, %s\n\n", e->name, m->preset, *m->preset ? ", " : "",
+           m->layers, m->heads, m->hidden, m->vocab_size, m->block_size, dt_dtype_name(m->dtype));
+}
+
+static dt_status print_table(const struct experiment *experiments, const struct check *checks, int count)
+{
+    struct experiment_columns columns;
+    double most_flops = 0, most_bytes = 0;
+    bool host = false; /* a column only where something is offloaded */
+    for (int i = 0; i < count; i++) {
+        most_flops = fmax(most_flops, checks[i].flops_per_step);
+        most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
+        host |= checks[i].usage.host.peak_total_bytes > 0;
+    }
+    struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes);
+    experiment_columns_find(experiments, count, &columns);
+    struct table *table = table_create();
+    if (!table)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    add_columns(table, &columns, flops.name, bytes.name, host);
+    for (int i = 0; i < count; i++)
+        add_row(table, &columns, &experiments[i], &checks[i], &flops, &bytes, host);
+    if (!columns.models_differ && !columns.names_differ)
+        print_heading(&experiments[0]);
+    dt_status status = table_print(table, stdout);
+    table_destroy(table);
+    printf("\n%d experiment%s; memory is the peak of the rank that needs the most\n", count, count > 1 ? "s" : "");
+    print_notes(checks, count);
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct config_arguments config = {0};
+    struct experiment *experiments;
+    bool json = false, help = false;
+    int count;
+    if (parse_options(argc, argv, &config, &json, &help) < 0)
+        return report_failure("check", EXIT_CODE_USAGE);
+    if (help)
+        return EXIT_CODE_OK;
+    if (config_arguments_read(&config, &experiments, &count) < 0)
+        return report_failure("check", EXIT_CODE_CONFIG);
+    struct check *checks = calloc((size_t)count, sizeof *checks);
+    dt_status status = checks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
+    for (int i = 0; status == DT_OK && i < count; i++)
+        status = check_experiment(&experiments[i], &checks[i]);
+    if (status == DT_OK)
+        status = json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);
+    free(checks);
+    free(experiments);
+    return status == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
+}

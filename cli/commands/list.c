@@ -1,0 +1,170 @@
+/* `dtbench list`: what there is to choose from, on this machine. */
+#include "cli/cli.h"
+#include "cli/text/format.h"
+#include "cli/text/options.h"
+#include "cli/text/table.h"
+#include "gpt/kernels.h"
+#include "lib/comm/comm.h"
+#include "schedules/config/experiment.h"
+
+#include <string.h>
+
+static dt_status print_models(void)
+{
+    struct table *t = table_create();
+    char text[FORMAT_BYTES];
+    static const char *const titles[] = {"model", "layers", "heads", "hidden", "parameters"};
+    for (int c = 0; c < 5; c++)
+        table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
+    for (const struct gpt_preset *p = gpt_presets; p->name; p++) {
+        struct gpt_model model = {.layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
+        table_cell(t, "%s", p->name);
+        table_cell(t, "%d", p->layers);
+        table_cell(t, "%d", p->heads);
+        table_cell(t, "%d", p->hidden);
+        table_cell(t, "%s", format_count(gpt_parameter_count(&model), text));
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+static dt_status print_paradigms(void)
+{
+    static const char *const lines[] = {
+        [PARADIGM_NONE] = "one device trains alone",
+        [PARADIGM_DDP] = "every rank has the whole model; gradients are averaged in buckets while backward goes on",
+        [PARADIGM_PDP] = "pipelines of stages, each rank with a part of the layers; DDP across the pipelines",
+        [PARADIGM_FSDP] = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
+        [PARADIGM_ZERO1] = "ddp with the optimizer state divided over the ranks",
+        [PARADIGM_ZERO2] = "ddp with gradients and optimizer state divided over the ranks",
+        [PARADIGM_HSDP] = "fsdp inside groups of ranks, a node's say; gradient shards are averaged across the groups",
+        [PARADIGM_DATA_PARALLEL] = "a root sends parameters to all ranks every step, sums their gradients and updates alone",
+        [PARADIGM_PARAMETER_SERVER] = "k ranks own the parameters: they sum the workers' gradients, update and send the result",
+    };
+    struct table *t = table_create();
+    table_column(t, TABLE_LEFT, "paradigm");
+    table_column(t, TABLE_LEFT, "what it does");
+    for (int p = 0; p < (int)(sizeof lines / sizeof lines[0]); p++) {
+        table_cell(t, "%s", paradigm_name((enum paradigm_kind)p));
+        table_cell(t, "%s", lines[p]);
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+/* "fp32 (native), bf16 (native), fp16 (converted)" */
+static void describe_dtypes(char *text, size_t text_bytes)
+{
+    char advice[256];
+    size_t used = 0;
+    for (int d = 0; d < DT_DTYPE_COUNT && used < text_bytes; d++) {
+        bool native = d == DT_FP32 || gpt_cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s (%s)", d ? ", " : "", dt_dtype_name((enum dt_dtype)d),
+                                 native ? "native" : "slower: converted");
+    }
+}
+
+/* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0; cuBLASLt 13.1.0": GPUs of one name and size together. They are looked
+ * at, not opened, which would take memory from whoever is at work on them. */
+static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
+{
+    struct dt_device_info first, next;
+    char memory[DT_MEMORY_TEXT];
+    size_t used = 0;
+    bool more = dt_device_look("cuda", 0, &first);
+    for (int i = 0, count; more && used < text_bytes; i += count) {
+        count = 1;
+        while ((more = dt_device_look("cuda", i + count, &next)) && strcmp(next.name, first.name) == 0 &&
+               next.memory_bytes == first.memory_bytes)
+            count++;
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d x %s, %s", i ? "; " : "", count, first.name,
+                                 dt_memory_text(first.memory_bytes, memory));
+        if (!more && used < text_bytes)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s%s%s", *first.driver ? "; driver " : "", first.driver,
+                                     *first.versions ? "; " : "", first.versions, *libraries ? "; " : "", libraries);
+        first = next;
+    }
+}
+
+static dt_status print_devices(void)
+{
+    struct table *t = table_create();
+    const char *kind;
+    table_column(t, TABLE_LEFT, "device");
+    table_column(t, TABLE_LEFT, "available");
+    table_column(t, TABLE_LEFT, "");
+    for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
+        char reason[1024] = "", libraries[512] = "", dtypes[128];
+        bool available = dt_device_available(kind, reason, sizeof reason);
+        bool complete = available && gpt_kernels_available(kind, libraries, sizeof libraries);
+        struct dt_device *device = NULL;
+        if (available && !complete)
+            snprintf(reason, sizeof reason, "the device is there, but not what its kernels need: %s", libraries);
+        else if (strcmp(kind, "sim") == 0)
+            snprintf(reason, sizeof reason, "predicts on a described cluster; needs the files \"cluster\" and \"profile\", and has some");
+        else if (available && dt_device_count(kind) > 0)
+            describe_gpus(libraries, reason, sizeof reason);
+        else if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
+            struct dt_device_info info;
+            dt_device_info(device, &info);
+            describe_dtypes(dtypes, sizeof dtypes);
+            snprintf(reason, sizeof reason, "%.100s, %d threads, %.1f GiB; %s; %s", info.name, info.threads,
+                     (double)info.memory_bytes / 0x1p30, info.versions, dtypes);
+            dt_device_destroy(device);
+        }
+        table_cell(t, "%s", kind);
+        table_cell(t, "%s", complete ? "yes" : "no");
+        table_cell(t, "%s", reason);
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+static dt_status print_communicators(void)
+{
+    struct table *t = table_create();
+    const char *backend;
+    table_column(t, TABLE_LEFT, "communicator");
+    table_column(t, TABLE_LEFT, "available");
+    table_column(t, TABLE_LEFT, "");
+    for (int i = 0; (backend = dt_comm_backend_name(i)); i++) {
+        char text[256];
+        bool available = dt_comm_available(backend, text, sizeof text);
+        table_cell(t, "%s", backend);
+        table_cell(t, "%s", available ? "yes" : "no");
+        table_cell(t, "%s", text);
+    }
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+int cmd_list(int argc, char **argv)
+{
+    bool help = false;
+    const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
+    const struct option_spec spec = {
+        .rows = rows,
+        .help = &help,
+        .usage = "Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the "
+                 "paradigms,\n"
+                 "and the devices and communicators with what is missing where one is not available.\n"};
+    if (options_parse(&spec, argc, argv) < 0)
+        return report_failure("list", EXIT_CODE_USAGE);
+    if (help)
+        return EXIT_CODE_OK;
+    dt_status status = print_models();
+    putchar('\n');
+    if (status == DT_OK)
+        status = print_paradigms();
+    putchar('\n');
+    if (status == DT_OK)
+        status = print_devices();
+    putchar('\n');
+    if (status == DT_OK)
+        status = print_communicators();
+    return status == DT_OK ? EXIT_CODE_OK : report_failure("list", EXIT_CODE_OTHER);
+}

@@ -1,0 +1,197 @@
+/* `dtbench merge`: the records of many writers in one file. */
+#include "cli/cli.h"
+#include "cli/text/options.h"
+#include "cli/records/record_set.h"
+#include "lib/config/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct command_options {
+    struct option_list records;
+    const char *output;
+    bool force, help;
+};
+
+static dt_status parse_options(struct command_options *o, int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        {"output", 'o', OPTION_TEXT, &o->output, "FILE",
+         "write the records here, all of them or none; without it, and with '-',\nto standard output"},
+        {"force", 'f', OPTION_FLAG, &o->force, NULL, "replace FILE where it exists, be it one of those that are read"},
+        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
+        {0},
+    };
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "records",
+        .arguments = &o->records,
+        .help = &o->help,
+        .usage =
+            "Usage: dtbench merge [OPTION]... RECORDS...\n\n"
+            "Merges records that several jobs wrote, each into a file of its own. Of several records of one experiment (config_hash) the\n"
+            "newest ok one is kept, the newest of all where none is ok. They are written in the order of their sweep, those of no sweep "
+            "and\n"
+            "sweeps among each other in the order in which they are read. RECORDS are files, folders (all *.jsonl in them, by name), "
+            "quoted\n"
+            "patterns, and '-' for standard input; half-written lines are left out with a warning.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    if (o->help)
+        return DT_OK;
+    return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "needs files of records");
+}
+
+/* Where a record stands: its sweep where that was first seen, and its place in it. */
+struct place {
+    int group, index, record;
+};
+
+static int by_place(const void *left, const void *right)
+{
+    const struct place *a = left, *b = right;
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    return (a->record > b->record) - (a->record < b->record);
+}
+
+/* Put chosen[count] into the order of their sweeps. */
+static dt_status sort_by_sweep(const struct record_set *set, int *chosen, int count)
+{
+    struct place *places = malloc(((size_t)count + 1) * sizeof *places);
+    if (!places)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", count);
+    for (int i = 0; i < count; i++) {
+        const struct record_facts *record = &set->records[chosen[i]];
+        places[i] = (struct place){i, record->sweep.index, chosen[i]};
+        if (*record->sweep.id == 0)
+            continue;
+        int first = 0; /* the last one seen tells, as sweeps stand together: only a new sweep looks at all */
+        if (i > 0 && strcmp(set->records[chosen[i - 1]].sweep.id, record->sweep.id) == 0) {
+            places[i].group = places[i - 1].group;
+            continue;
+        }
+        while (strcmp(set->records[chosen[first]].sweep.id, record->sweep.id) != 0)
+            first++;
+        places[i].group = first;
+    }
+    qsort(places, (size_t)count, sizeof *places, by_place);
+    for (int i = 0; i < count; i++)
+        chosen[i] = places[i].record;
+    free(places);
+    return DT_OK;
+}
+
+static dt_status write_records(const struct record_set *set, const int *chosen, int count, FILE *to, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        char *line;
+        DT_TRY(dt_json_print(set->records[chosen[i]].json, DT_JSON_COMPACT, &line));
+        fprintf(to, "%s\n", line);
+        free(line);
+    }
+    errno = 0;
+    if (fflush(to) != 0 || ferror(to))
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", name, errno ? strerror(errno) : "write error");
+    return DT_OK;
+}
+
+/* Give the finished file its name. Without `force` nothing that has it, even since a moment ago, is replaced. */
+static dt_status name_file(const char *temporary, const char *path, bool force)
+{
+    int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, force ? 0 : RENAME_NOREPLACE);
+    if (failed && !force && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot; it was not there at the beginning */
+        failed = rename(temporary, path);
+    return failed ? dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno)) : DT_OK;
+}
+
+/* All of it under a name of its own, and then the file's: a reader sees the old file or the new one. */
+static dt_status write_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force)
+{
+    struct stat facts;
+    bool exists = stat(path, &facts) == 0;
+    if (exists && !S_ISREG(facts.st_mode)) { /* a pipe, a device: nothing is replaced */
+        FILE *stream = fopen(path, "we");
+        if (!stream)
+            return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+        dt_status status = write_records(set, chosen, count, stream, path);
+        fclose(stream);
+        return status;
+    }
+    if (exists && !force)
+        return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);
+    if (exists && set->newer > 0) /* it may be theirs */
+        return dt_fail(DT_ERR_IO, "%s is not replaced: %d record%s of a newer dtbench would be lost", path, set->newer,
+                       set->newer > 1 ? "s" : "");
+    char *temporary = malloc(strlen(path) + sizeof ".XXXXXX");
+    if (!temporary)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");
+    strcat(strcpy(temporary, path), ".XXXXXX");
+    int fd = mkstemp(temporary);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!file) {
+        dt_status status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        free(temporary);
+        return status;
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    dt_status status = write_records(set, chosen, count, file, path);
+    if (status == DT_OK && (fchmod(fd, exists ? facts.st_mode & 07777 : 0666 & ~mask) < 0 || fsync(fd) < 0))
+        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (fclose(file) != 0 && status == DT_OK)
+        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (status == DT_OK)
+        status = name_file(temporary, path, force);
+    if (status < 0)
+        unlink(temporary);
+    free(temporary);
+    return status;
+}
+
+static dt_status merge(const struct record_set *set, const struct command_options *o)
+{
+    int count, *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
+    if (!chosen)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
+    dt_status status = record_set_newest(set, chosen, &count);
+    if (status == DT_OK)
+        status = sort_by_sweep(set, chosen, count);
+    bool standard = !o->output || strcmp(o->output, "-") == 0;
+    if (status == DT_OK)
+        status =
+            standard ? write_records(set, chosen, count, stdout, "standard output") : write_file(set, chosen, count, o->output, o->force);
+    int ok = 0;
+    for (int i = 0; status == DT_OK && i < count; i++)
+        ok += record_is_ok(&set->records[chosen[i]]);
+    if (status == DT_OK)
+        fprintf(stderr, "dtbench merge: %d record%s of %d file%s: %d experiment%s, %d ok\n", set->count, set->count == 1 ? "" : "s",
+                set->file_count, set->file_count == 1 ? "" : "s", count, count == 1 ? "" : "s", ok);
+    free(chosen);
+    return status;
+}
+
+int cmd_merge(int argc, char **argv)
+{
+    struct command_options o = {0};
+    struct record_set set = {0};
+    if (parse_options(&o, argc, argv) < 0)
+        return report_failure("merge", EXIT_CODE_USAGE);
+    if (o.help)
+        return EXIT_CODE_OK;
+    int code = EXIT_CODE_OK;
+    dt_status status = record_set_read(&set, "merge", o.records.items, o.records.count);
+    if (status < 0)
+        code = report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+    else if ((status = merge(&set, &o)) < 0)
+        code = report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_OTHER);
+    record_set_finish(&set);
+    return code;
+}

@@ -1,0 +1,375 @@
+/* `dtbench run`: the command line, and everything that is said before the first
+ * step. */
+#include "cli/cli.h"
+#include "cli/text/config_arguments.h"
+#include "cli/run/execute.h"
+#include "cli/run/rendezvous_check.h"
+#include "cli/run/placement.h"
+#include "cli/run/resume.h"
+#include "cli/run/run_simulated.h"
+#include "cli/run/shard.h"
+#include "cli/run/signals.h"
+#include "cli/run/sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_RECORDS "dtbench.jsonl"
+
+/* When the ranks have lost each other, rank 0 has this long to write its record
+ * before the others' ends make the launcher end it. */
+enum { RANK_0_WRITES_S = 5 };
+
+/* What Slurm's controller may take to tell about the job; a busy one takes a
+ * second or two. */
+enum { SLURM_ANSWERS_S = 5 };
+
+struct run_options {
+    struct config_arguments config;
+    const char *output, *shard, *time_limit, *trace;
+    struct resume_options skip;
+    bool dry_run, quiet, resume, verify, help;
+};
+
+static dt_status parse_options(struct run_options *o, int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        CONFIG_OPTION_ROWS(&o->config),
+        {"output", 'o', OPTION_TEXT, &o->output, "RECORDS",
+         "append the records to this file ('-': standard output). Without it "
+         "they go to\n"
+         "standard output when that is a pipe or a file, and to " DEFAULT_RECORDS "\n"
+         "on a terminal and under mpirun, srun or torchrun"},
+        {"resume", 'r', OPTION_FLAG, &o->resume, NULL,
+         "skip experiments of which RECORDS has an ok record with the same "
+         "config hash"},
+        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL,
+         "with --resume: skip those that ran out of memory, too; that is a "
+         "result"},
+        {"skip-failed", 0, OPTION_FLAG, &o->skip.skip_failed, NULL,
+         "with --resume: skip those that failed, too, for what takes the run "
+         "down with it"},
+        {"shard", 0, OPTION_TEXT, &o->shard, "K/N",
+         "run the K-th of N parts of the sweep, K from 1: the same part each "
+         "time, alike in\n"
+         "number and work, and each experiment in one of them"},
+        {"time-limit", 0, OPTION_TEXT, &o->time_limit, "SECONDS",
+         "start no experiment that, going by those that are done, would not end "
+         "by then.\n"
+         "In a Slurm job with a time limit that is known: what is left of it, "
+         "less two\n"
+         "minutes or a tenth"},
+        {"verify", 'v', OPTION_FLAG, &o->verify, NULL,
+         "run each experiment's work on one device too, and compare the losses "
+         "step by step"},
+        {"trace", 0, OPTION_TEXT, &o->trace, "FILE",
+         "write one step of every rank for ui.perfetto.dev: one more, behind the "
+         "timed ones;\n"
+         "on device sim in virtual time, and two where the profile's host runs "
+         "ahead; of\n"
+         "several experiments each its own, with its number before the ending of "
+         "FILE"},
+        {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
+        {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
+        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
+        {0},
+    };
+    const struct option_spec spec = {.rows = rows,
+                                     .argument = "config file",
+                                     .argument_target = &o->config.file,
+                                     .help = &o->help,
+                                     .usage = "Usage: dtbench run [OPTION]... FILE\n"
+                                              "       dtbench --config FILE [OPTION]...\n\n"
+                                              "Runs the experiments of a config, one after another, each in "
+                                              "processes of its own; under mpirun, srun or torchrun on the\n"
+                                              "ranks that are there. Prints a table of results; each "
+                                              "experiment leaves a record, one line of JSON. Progress and\n"
+                                              "diagnostics go to standard error. When the records go to "
+                                              "standard output, so does the table.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    if (o->help) {
+        printf("\nExit codes\n");
+        print_exit_codes(stdout);
+        return DT_OK;
+    }
+    if ((o->skip.skip_oom || o->skip.skip_failed) && !o->resume)
+        return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
+    return config_arguments_check(&o->config);
+}
+
+/* NCCL reads most of its settings once in a process, and the ranks that a
+ * launcher started run all experiments. */
+static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
+{
+    if (*first < 0)
+        *first = i;
+    if (strcmp(s->experiments[i].nccl, s->experiments[*first].nccl) == 0)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID,
+                   "nccl: experiments %d and %d of %d have different settings, but NCCL "
+                   "reads them once, and the ranks that %s started stay for "
+                   "all experiments: start the ranks once for each, with --set or --shard, "
+                   "or on one machine run dtbench without %s",
+                   *first + 1, i + 1, s->count, s->world.launcher, s->world.launcher);
+}
+
+/* Whatever would make an experiment fail for certain is said before any of them
+ * runs. */
+static dt_status check_experiments(const struct sweep *s)
+{
+    int first_on_nccl = -1;
+    for (int i = 0; i < s->count; i++) {
+        const struct experiment *e = &s->experiments[i];
+        const char *kind;
+        if (s->verify && is_simulated(e))
+            return dt_fail(DT_ERR_INVALID, "--verify needs losses, and device \"sim\" computes none");
+        if (is_simulated(e)) {
+            DT_TRY(check_simulated(e));
+            continue;
+        }
+        if (s->inside && e->world_size != s->world.size)
+            return dt_fail(DT_ERR_WORLD,
+                           "%s started %d rank%s, and experiment %d of %d has "
+                           "world_size %d: start %d, or --set world_size=%d",
+                           s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
+                           s->world.size);
+        DT_TRY(execute_device_kind(e, &kind));
+        if (s->inside && strcmp(kind, "cuda") == 0 && !s->outcomes[i].elsewhere)
+            DT_TRY(check_nccl_settings(s, i, &first_on_nccl));
+        if (s->inside)
+            DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
+        else
+            DT_TRY(placement_check_alone(e, i + 1, s->count, strcmp(kind, "cuda") == 0 ? dt_device_count(kind) : -1));
+    }
+    return DT_OK;
+}
+
+/* Where the records go: the file asked for, else the pipe or file that standard
+ * output is, else a file here. A launcher may give its ranks any kind of
+ * standard output, so with one it is the file. */
+static const char *records_path(const struct sweep *s, const struct run_options *o)
+{
+    return o->output ? o->output : s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
+}
+
+/* Something is wrong before the first step. All ranks of a launcher find the
+ * same, and one says it: the others end well, because a launcher that sees a
+ * failure ends all at once, and rank 0 might not come to its word. */
+static int refuse(const struct sweep *s, enum exit_code code)
+{
+    return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
+}
+
+static void print_results(const struct sweep *s, const char *path, bool quiet)
+{
+    bool records_on_stdout = strcmp(path, "-") == 0;
+    int finished = 0, left = 0, own = 0;
+    for (int i = 0; i < s->count; i++) {
+        finished += s->outcomes[i].run;
+        left += outcome_is_left(&s->outcomes[i]);
+        own += !s->outcomes[i].elsewhere;
+    }
+    if (s->world.rank != 0)
+        return;
+    if (finished > 0 && !(records_on_stdout && quiet) && summary_print(s, records_on_stdout ? stderr : stdout) < 0)
+        fprintf(stderr, "dtbench run: %s\n", dt_error_message());
+    fflush(stdout);
+    if (s->output_failed)
+        fprintf(stderr, "dtbench run: %s\n", s->output_error);
+    if (quiet)
+        return;
+    if (own == 0)
+        fprintf(stderr, "dtbench: this shard of %d experiments is empty\n", s->count);
+    else if (finished == 0 && left == 0)
+        fprintf(stderr, "dtbench: nothing is left to run, by the records in %s\n", path);
+    if (left > 0)
+        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume goes on from here");
+    if (finished > 0 && !records_on_stdout)
+        fprintf(stderr, "dtbench: records in %s\n", path);
+}
+
+/* A batch script that forgets srun has all ranks on its first node. */
+static void note_unused_nodes(const struct sweep *s, bool quiet)
+{
+    const char *nodes = s->slurm.values[DT_SLURM_NODES];
+    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || s->experiments[0].world_size < 2)
+        return;
+    fprintf(stderr,
+            "dtbench: note: this job has %s nodes, and all ranks are started on "
+            "this one; to use all: srun --mpi=pmix dtbench ...\n",
+            nodes);
+}
+
+/* "auto" takes the cpu where a GPU is there but something else is missing: not
+ * what most would expect. */
+static void note_passed_gpu(const struct sweep *s, bool quiet)
+{
+    char why[512];
+    for (int i = 0; i < s->count && !quiet; i++) {
+        if (!execute_passes_over_gpu(&s->experiments[i], why, sizeof why))
+            continue;
+        fprintf(stderr,
+                "dtbench: note: there is a GPU, and device \"auto\" takes the cpu: "
+                "%s\n",
+                why);
+        return;
+    }
+}
+
+/* An earlier run that was killed has left what it knew of its last experiment.
+ */
+static dt_status open_records(struct sweep *s, const char *path)
+{
+    int kept;
+    s->output = path;
+    DT_TRY(dt_record_open(path, &s->records));
+    DT_TRY(drafts_adopt(path, s->records, &kept));
+    if (kept > 0)
+        progress_note(&s->progress, "an earlier run was killed: kept what it knew, %d record%s", kept, kept > 1 ? "s" : "");
+    return DT_OK;
+}
+
+static const char *const slurm_helper[] = {"/proc/self/exe", "slurm", NULL};
+
+/* The job, once more: its limit may have been moved. Records tell of it as it
+ * is now; what is not answered stays as it was. */
+static double ask_job(void *context)
+{
+    struct sweep *s = context;
+    struct dt_slurm_facts now;
+    if (dt_slurm_facts_collect(slurm_helper, SLURM_ANSWERS_S, &now) < 0)
+        return NAN;
+    double left_s = now.values[DT_SLURM_TIME_LIMIT] ? dt_slurm_seconds_left(&now) : NAN;
+    if (!isnan(left_s)) {
+        struct dt_slurm_facts before = s->slurm;
+        s->slurm = now;
+        now = before;
+    }
+    dt_slurm_facts_finish(&now);
+    return left_s;
+}
+
+/* What rank 0 does for all: look at the records and at the job. A controller
+ * that does not answer must not hold up the run for long. */
+static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
+{
+    if (s->world.rank != 0)
+        return EXIT_CODE_OK;
+    if (dt_slurm_facts_collect(slurm_helper, SLURM_ANSWERS_S, &s->slurm) < 0)
+        return EXIT_CODE_OTHER;
+    if (sweep_time_init(&s->time, o->time_limit, dt_slurm_seconds_left(&s->slurm)) < 0)
+        return EXIT_CODE_USAGE;
+    sweep_time_follow(&s->time, ask_job, s);
+    s->limited = sweep_time_is_limited(&s->time);
+    if (o->resume && resume_find_finished(s, path, &o->skip) < 0)
+        return EXIT_CODE_OUTPUT;
+    if (!o->dry_run && open_records(s, path) < 0)
+        return EXIT_CODE_OUTPUT;
+    note_unused_nodes(s, o->quiet);
+    note_passed_gpu(s, o->quiet);
+    return EXIT_CODE_OK;
+}
+
+/* The ranks of a launcher find each other. Not doing so is an experiment's
+ * failure; being in the wrong places is refused beforehand. */
+static enum exit_code meet(struct sweep *s, enum exit_code code)
+{
+    dt_status status = sweep_meet(s, &code);
+    if (status == DT_OK)
+        return code;
+    if (status == DT_ERR_INVALID || status == DT_ERR_WORLD || status == DT_ERR_UNAVAILABLE)
+        return EXIT_CODE_CONFIG;
+    s->lost = true;
+    sweep_fail(s, status, dt_error_message());
+    return EXIT_CODE_OK;
+}
+
+static dt_status select_shard(struct sweep *s, const char *text)
+{
+    struct shard shard;
+    bool *elsewhere = calloc((size_t)s->count, sizeof *elsewhere);
+    dt_status status = elsewhere ? shard_parse(text, &shard) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
+    if (status == DT_OK)
+        status = shard_select(shard, s->experiments, s->count, elsewhere);
+    for (int i = 0; status == DT_OK && i < s->count; i++)
+        s->outcomes[i].elsewhere = elsewhere[i];
+    free(elsewhere);
+    return status;
+}
+
+/* The sweep is set up and owned by the caller. */
+static int run_sweep(struct sweep *s, const struct run_options *o)
+{
+    const char *path = records_path(s, o);
+    if (o->resume && strcmp(path, "-") == 0) {
+        dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a "
+                                "file: --output RECORDS");
+        return refuse(s, EXIT_CODE_USAGE);
+    }
+    if (o->shard && select_shard(s, o->shard) < 0)
+        return refuse(s, EXIT_CODE_USAGE);
+    if (check_experiments(s) < 0)
+        return refuse(s, EXIT_CODE_CONFIG);
+    if (!o->dry_run)
+        signals_install();
+    enum exit_code code = prepare(s, o, path);
+    if (o->dry_run && code == EXIT_CODE_OK)
+        return s->world.rank > 0 || dry_run_print(s, stdout) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
+    char error[1024];
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    if (s->inside && s->world.size > 1 && !o->dry_run) {
+        enum exit_code own = code;
+        code = meet(s, code);
+        if (own != EXIT_CODE_OK) /* the meeting tells the others; the text is that
+                                    of what came before */
+            dt_fail(DT_ERR_INVALID, "%s", error);
+    }
+    if (code != EXIT_CODE_OK)
+        return refuse(s, code);
+    sweep_run(s);
+    print_results(s, path, o->quiet);
+    return sweep_exit_code(s);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run_options o = {0};
+    struct experiment *experiments;
+    struct sweep s = {0};
+    if (parse_options(&o, argc, argv) < 0)
+        return report_failure("run", EXIT_CODE_USAGE);
+    if (o.help)
+        return EXIT_CODE_OK;
+    if (dt_world_from_environment(&s.world) < 0)
+        return report_failure("run", EXIT_CODE_CONFIG);
+    if (config_arguments_read(&o.config, &experiments, &s.count) < 0)
+        return refuse(&s, EXIT_CODE_CONFIG);
+    s.experiments = experiments;
+    s.inside = strcmp(s.world.launcher, "none") != 0;
+    s.verify = o.verify;
+    s.trace = o.trace;
+    bool identified = sweep_identity_init(&s.identity, experiments, s.count) == DT_OK;
+    s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
+    experiment_columns_find(experiments, s.count, &s.columns);
+    progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
+    s.progress.live &= !s.inside;
+    int code = s.outcomes && identified ? run_sweep(&s, &o) : EXIT_CODE_OTHER;
+
+    dt_record_close(s.records);
+    verify_finish(&s.references);
+    dt_slurm_facts_finish(&s.slurm);
+    sweep_time_finish(&s.time);
+    sweep_identity_finish(&s.identity);
+    free(s.outcomes);
+    free(experiments);
+    fflush(NULL);
+    if (s.lost) {
+        if (s.world.rank != 0)
+            sleep(RANK_0_WRITES_S);
+        _exit(code); /* MPI would wait for ranks that may be gone */
+    }
+    dt_comm_library_finish();
+    return code;
+}

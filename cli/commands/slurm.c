@@ -1,0 +1,12 @@
+/* `dtbench slurm`: the helper process of lib/slurm/facts.h. */
+#include "cli/cli.h"
+#include "lib/slurm/facts.h"
+
+int cmd_slurm(int argc, char **argv)
+{
+    if (argc != 1) {
+        fprintf(stderr, "dtbench slurm: for dtbench itself; takes no argument\n");
+        return EXIT_CODE_USAGE;
+    }
+    return dt_slurm_library_answer() == DT_OK ? EXIT_CODE_OK : report_failure("slurm", EXIT_CODE_OTHER);
+}

@@ -1,0 +1,178 @@
+/* `dtbench status`: how far a sweep is, from its records. */
+#include "cli/cli.h"
+#include "cli/text/config_arguments.h"
+#include "cli/text/format.h"
+#include "cli/records/sweep_status.h"
+#include "cli/text/table.h"
+#include "cli/text/terminal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GREEN = 32, RED = 31, YELLOW = 33 };
+
+struct command_options {
+    struct option_list records;
+    struct config_arguments config;
+    bool all, json, help;
+};
+
+static dt_status parse_options(struct command_options *o, int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        {"config", 'c', OPTION_TEXT, &o->config.config, "FILE", "the sweep's config: names what is missing, and forecasts each experiment"},
+        {"set", 's', OPTION_LIST, &o->config.sets, "PATH=VALUE", "as it was run with; any number of times"},
+        {"device", 'd', OPTION_TEXT, &o->config.device, "DEVICE", "the same as --set device=DEVICE"},
+        {"all", 'a', OPTION_FLAG, &o->all, NULL, "list the experiments that are done, too"},
+        {"json", 'j', OPTION_FLAG, &o->json, NULL, "print JSON, with all experiments"},
+        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
+        {0},
+    };
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "records",
+        .arguments = &o->records,
+        .help = &o->help,
+        .usage =
+            "Usage: dtbench status [OPTION]... RECORDS...\n\n"
+            "Tells of each sweep in RECORDS (files, folders, quoted patterns) what is done, what failed and why, what is missing, and how\n"
+            "long the rest will take, one experiment after another. Records name their sweep and their place in it, so that files of all\n"
+            "jobs together are enough. Of several records of an experiment the newest ok one counts, else the newest.\n"};
+    DT_TRY(options_parse(&spec, argc, argv));
+    if (o->help)
+        return DT_OK;
+    if (o->records.count == 0)
+        return dt_fail(DT_ERR_INVALID, "needs files of records");
+    if (!o->config.config && (o->config.sets.count > 0 || o->config.device))
+        return dt_fail(DT_ERR_INVALID, "'%s' changes a config, and there is none: --config FILE", o->config.device ? "--device" : "--set");
+    return o->config.config ? config_arguments_check(&o->config) : DT_OK;
+}
+
+/* "4, 7 to 9": the places of what is missing and has no name, from 1. */
+static void print_unnamed(const struct sweep_status *sweep, FILE *to)
+{
+    const char *separator = "";
+    fprintf(to, "missing: ");
+    for (int i = 0; i < sweep->count; i++) {
+        if (sweep->items[i].record || sweep->items[i].experiment)
+            continue;
+        int last = i;
+        while (last + 1 < sweep->count && !sweep->items[last + 1].record && !sweep->items[last + 1].experiment)
+            last++;
+        fprintf(to, last > i ? "%s%d to %d" : "%s%d", separator, i + 1, last + 1);
+        separator = ", ";
+        i = last;
+    }
+    fprintf(to, " of %d; --config FILE tells which these are\n", sweep->count);
+}
+
+static void duration_cell(struct table *table, double seconds)
+{
+    char text[FORMAT_BYTES];
+    table_cell(table, "%s", isfinite(seconds) ? format_duration(seconds, text) : "-");
+}
+
+static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *to)
+{
+    static const int colours[STATE_COUNT] = {GREEN, RED, YELLOW, YELLOW};
+    struct table *table = table_create();
+    bool colour = terminal_has_colour(to), unnamed = false;
+    int rows = 0;
+    table_column(table, TABLE_RIGHT, "#");
+    table_column(table, TABLE_LEFT, "experiment");
+    table_column(table, TABLE_LEFT, "state");
+    table_column(table, TABLE_RIGHT, "took");
+    table_column(table, TABLE_RIGHT, "expected");
+    for (int i = 0; i < sweep->count; i++) {
+        const struct sweep_item *item = &sweep->items[i];
+        bool named = item->record || item->experiment;
+        unnamed |= !named;
+        if (!named || (item->state == STATE_DONE && !all))
+            continue;
+        table_cell(table, "%d", i + 1);
+        table_cell(table, "%s", item->label);
+        table_colour_cell(table, colour ? colours[item->state] : 0,
+                          item->state == STATE_FAILED ? item->record->status : sweep_state_name(item->state));
+        duration_cell(table, item->took_s);
+        duration_cell(table, item->expected_s);
+        rows++;
+    }
+    dt_status status = DT_OK;
+    if (rows > 0) {
+        fputc('\n', to);
+        status = table_print(table, to);
+    }
+    table_destroy(table);
+    if (unnamed || sweep->counts[STATE_FAILED] + sweep->counts[STATE_INTERRUPTED] > 0)
+        fputc('\n', to);
+    for (int i = 0; i < sweep->count; i++)
+        if (sweep->items[i].state == STATE_FAILED || sweep->items[i].state == STATE_INTERRUPTED)
+            fprintf(to, "%s: %s: %s\n", sweep->items[i].label, sweep->items[i].record->status, sweep->items[i].record->error);
+    if (unnamed)
+        print_unnamed(sweep, to);
+    return status;
+}
+
+static void print_summary(const struct sweep_status *sweep, FILE *to)
+{
+    char text[FORMAT_BYTES];
+    int left = sweep->counts[STATE_MISSING] + sweep->counts[STATE_INTERRUPTED], failed = sweep->counts[STATE_FAILED];
+    if (*sweep->id)
+        fprintf(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "a sweep", sweep->id, sweep->count,
+                sweep->count == 1 ? "" : "s");
+    else
+        fprintf(to, "%s, of no known sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
+                sweep->count == 1 ? "" : "s");
+    for (int s = 0; s < STATE_COUNT; s++)
+        if (sweep->counts[s] > 0 || s == STATE_DONE)
+            fprintf(to, "%s%d %s", s == STATE_DONE ? ": " : ", ", sweep->counts[s], sweep_state_name((enum sweep_state)s));
+    fputc('\n', to);
+    if (left > 0 && isfinite(sweep->left_s))
+        fprintf(to, "time left: about %s, one experiment after another, told from those that are done\n",
+                format_duration(sweep->left_s, text));
+    else if (left > 0)
+        fprintf(to, "time left: not known, for nothing is done yet\n");
+    if (failed > 0 && isfinite(sweep->failed_s))
+        fprintf(to, "to run again what failed: at most about %s\n", format_duration(sweep->failed_s, text));
+}
+
+static dt_status print_text(const struct sweep_statuses *statuses, bool all, FILE *to)
+{
+    for (int s = 0; s < statuses->count; s++) {
+        fputs(s > 0 ? "\n" : "", to);
+        print_summary(&statuses->sweeps[s], to);
+        DT_TRY(print_items(&statuses->sweeps[s], all, to));
+    }
+    if (statuses->count == 0)
+        fprintf(to, "no records\n");
+    if (statuses->others > 0)
+        fprintf(to, "\n%d record%s of other experiments than this config's\n", statuses->others, statuses->others == 1 ? "" : "s");
+    return DT_OK;
+}
+
+int cmd_status(int argc, char **argv)
+{
+    struct command_options o = {0};
+    struct record_set set = {0};
+    struct sweep_statuses statuses = {0};
+    struct experiment *experiments = NULL;
+    int count = 0, code = EXIT_CODE_OK;
+    if (parse_options(&o, argc, argv) < 0)
+        return report_failure("status", EXIT_CODE_USAGE);
+    if (o.help)
+        return EXIT_CODE_OK;
+    if (o.config.config && config_arguments_read(&o.config, &experiments, &count) < 0)
+        return report_failure("status", EXIT_CODE_CONFIG);
+    dt_status status = record_set_read(&set, "status", o.records.items, o.records.count);
+    if (status < 0)
+        code = report_failure("status", status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+    else if (sweep_statuses_find(&set, experiments, count, &statuses) < 0)
+        code = report_failure("status", EXIT_CODE_OTHER);
+    else if ((o.json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o.all, stdout)) < 0)
+        code = report_failure("status", EXIT_CODE_OTHER);
+    sweep_statuses_finish(&statuses);
+    record_set_finish(&set);
+    free(experiments);
+    return code;
+}

@@ -1,0 +1,62 @@
+#include "cli/predict/check.h"
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool add_usage(cJSON *object, const char *key, int rank, const struct dt_memory_bytes *memory)
+{
+    cJSON *peak = cJSON_AddObjectToObject(object, key);
+    bool kept = peak && cJSON_AddNumberToObject(peak, "rank", rank) &&
+                cJSON_AddNumberToObject(peak, "total", (double)memory->peak_total_bytes);
+    for (int c = 0; kept && c < DT_CATEGORY_COUNT; c++)
+        kept = cJSON_AddNumberToObject(peak, dt_category_name((enum dt_category)c), (double)memory->peak_bytes[c]) != NULL;
+    return kept;
+}
+
+static bool add_notes(cJSON *object, const struct check *check)
+{
+    cJSON *notes = cJSON_AddArrayToObject(object, "notes");
+    bool kept = notes != NULL;
+    for (int i = 0; kept && i < check->note_count; i++)
+        kept = cJSON_AddItemToArray(notes, cJSON_CreateString(check->notes[i]));
+    return kept;
+}
+
+static dt_status add_check(cJSON *array, const struct experiment *e, const struct check *check)
+{
+    char *text;
+    cJSON *object = cJSON_CreateObject(), *config;
+    if (!cJSON_AddItemToArray(array, object))
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
+    DT_TRY(experiment_to_json(e, DT_JSON_COMPACT, &text));
+    dt_status status = dt_json_parse(text, strlen(text), "experiment", &config);
+    free(text);
+    DT_TRY(status);
+    cJSON_AddItemToObject(object, "config", config);
+    bool kept = cJSON_AddStringToObject(object, "config_hash", e->hash) &&
+                cJSON_AddNumberToObject(object, "parameters", (double)check->parameters) &&
+                cJSON_AddNumberToObject(object, "tokens_per_step", (double)check->tokens_per_step) &&
+                cJSON_AddNumberToObject(object, "flops_per_step", check->flops_per_step) &&
+                add_usage(object, "predicted_peak_bytes", check->rank, &check->usage.device) &&
+                add_usage(object, "predicted_host_peak_bytes", check->host_rank, &check->usage.host) && add_notes(object, check);
+    return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
+}
+
+dt_status check_print_json(const struct experiment *experiments, const struct check *checks, int count, FILE *to)
+{
+    cJSON *array = cJSON_CreateArray();
+    char *text = NULL;
+    dt_status status = array ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
+    for (int i = 0; status == DT_OK && i < count; i++)
+        status = add_check(array, &experiments[i], &checks[i]);
+    if (status == DT_OK)
+        status = dt_json_print(array, DT_JSON_INDENT, &text);
+    if (status == DT_OK)
+        fprintf(to, "%s\n", text);
+    free(text);
+    cJSON_Delete(array);
+    return status;
+}

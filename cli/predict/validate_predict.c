@@ -1,0 +1,65 @@
+/* Measured runs, predicted. */
+#include "cli/predict/validate.h"
+
+#include "schedules/predict/simulation.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Equal but for what no prediction depends on. */
+static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
+{
+    return strcmp(a->experiment.hash, b->experiment.hash) == 0;
+}
+
+static bool take_over(struct validate_rows *rows, int i)
+{
+    for (int j = 0; j < i; j++) {
+        const struct validate_row *other = &rows->rows[j];
+        if (other->outcome == VALIDATE_SKIPPED || !same_experiment(other, &rows->rows[i]))
+            continue;
+        rows->rows[i].outcome = other->outcome;
+        rows->rows[i].predicted_s = other->predicted_s;
+        rows->rows[i].predicted_bytes = other->predicted_bytes;
+        return true;
+    }
+    return false;
+}
+
+static dt_status predict(struct validate_row *row, struct simulated_system *system)
+{
+    struct trainer_result result = {0};
+    DT_TRY(simulated_system_load(&row->experiment, system));
+    dt_status status = simulation_run(&row->experiment, system, NULL, &result);
+    row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : VALIDATE_PREDICTED;
+    if (status == DT_OK)
+        row->predicted_s = result.step_s[result.steps_done - 1];
+    if (status == DT_OK || status == DT_ERR_OOM) {
+        double most = 0;
+        for (int i = 0; i < result.rank_count; i++)
+            most = fmax(most, (double)result.ranks[i].memory.device.peak_total_bytes);
+        row->predicted_bytes = most;
+    }
+    trainer_result_finish(&result);
+    return status == DT_ERR_OOM ? DT_OK : status;
+}
+
+dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
+{
+    struct simulated_system system;
+    for (int i = 0; i < rows->count; i++) {
+        struct validate_row *row = &rows->rows[i];
+        if (stop && stop(context))
+            return dt_fail(DT_ERR_INTERRUPTED, "interrupted");
+        if (row->outcome == VALIDATE_SKIPPED || take_over(rows, i))
+            continue;
+        dt_status status = predict(row, &system);
+        if (status == DT_ERR_UNAVAILABLE) { /* it does not fit the cluster */
+            row->outcome = VALIDATE_SKIPPED;
+            snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
+        } else if (status < 0) {
+            return status;
+        }
+    }
+    return DT_OK;
+}

@@ -1,0 +1,81 @@
+/* What validate found, as a table. */
+#include "cli/text/table.h"
+#include "cli/predict/validate.h"
+
+#include <math.h>
+#include <string.h>
+
+static void percent_cell(struct table *t, double part, bool sign)
+{
+    if (isnan(part))
+        table_cell(t, "-");
+    else
+        table_cell(t, sign ? "%+.1f" : "%.1f", 100 * part);
+}
+
+static void error_cells(struct table *t, const struct validate_error *error)
+{
+    percent_cell(t, error->median, false);
+    percent_cell(t, error->p90, false);
+    percent_cell(t, error->bias, true);
+}
+
+static void print_winners(const struct validate_winners *w, FILE *to)
+{
+    if (w->cells == 0)
+        return;
+    fprintf(to, "\nfastest paradigm named right: %d of %d cells", w->right, w->cells);
+    if (w->clear_cells)
+        fprintf(to, "; %d of %d (%.1f %%) where the two best differ by more than %.0f %%", w->clear_right, w->clear_cells,
+                100.0 * w->clear_right / w->clear_cells, 100 * VALIDATE_CLEAR);
+    fprintf(to, "\n");
+}
+
+/* Rows that were left out, a line for each reason. */
+static void print_skipped(const struct validate_rows *rows, FILE *to)
+{
+    for (int i = 0; i < rows->count; i++) {
+        int same = 0;
+        bool said = false;
+        if (rows->rows[i].outcome != VALIDATE_SKIPPED)
+            continue;
+        const char *reason = rows->rows[i].reason;
+        for (int j = 0; j < rows->count; j++) {
+            bool equal = rows->rows[j].outcome == VALIDATE_SKIPPED && strcmp(reason, rows->rows[j].reason) == 0;
+            same += equal;
+            said |= equal && j < i;
+        }
+        if (!said)
+            fprintf(to, "skipped: line %d%s: %s\n", rows->rows[i].line, same > 1 ? " and others" : "", reason);
+    }
+}
+
+dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
+{
+    static const char *const titles[] = {"rows",    "out of\nmemory", "skipped",      "step time:\nmedian %", "\np90 %",
+                                         "\nbias %", "peak memory:\nmedian %", "\np90 %", "\nbias %"};
+    struct table *t = table_create();
+    if (!t)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    table_column(t, TABLE_LEFT, "");
+    table_column(t, TABLE_LEFT, "");
+    for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
+        table_column(t, TABLE_RIGHT, titles[c]);
+    for (int g = 0; g < summary->group_count; g++) {
+        const struct validate_group *group = &summary->groups[g];
+        bool first = g == 0 || strcmp(group->key, group[-1].key) != 0;
+        table_cell(t, "%s", first ? group->key : "");
+        table_cell(t, "%s", group->value);
+        table_cell(t, "%d", group->rows);
+        table_cell(t, "%d", group->out_of_memory);
+        table_cell(t, "%d", group->skipped);
+        error_cells(t, &group->time);
+        error_cells(t, &group->memory);
+    }
+    dt_status status = table_print(t, to);
+    table_destroy(t);
+    fprintf(to, "\nerrors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time\n");
+    print_winners(&summary->winners, to);
+    print_skipped(rows, to);
+    return status;
+}

@@ -1,0 +1,177 @@
+/* Errors of predictions, by what rows have in common. */
+#include "cli/predict/validate.h"
+
+#include "lib/base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- groups ---- */
+
+static const char *const keys[] = {"paradigm", "model", "GPUs", "nodes", "activation", "all"};
+enum { KEYS = sizeof keys / sizeof keys[0] };
+
+static int nodes_of(const struct validate_row *row)
+{
+    int per_node = row->gpus_per_node ? row->gpus_per_node : row->experiment.world_size;
+    return (row->experiment.world_size + per_node - 1) / per_node;
+}
+
+static void value_of(const struct validate_row *row, int key, char value[24])
+{
+    static const char *const policies[] = {
+        [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
+    const struct experiment *e = &row->experiment;
+    switch (key) {
+    case 0: snprintf(value, 24, "%s", paradigm_name(e->paradigm)); break;
+    case 1: snprintf(value, 24, "%.23s", row->model); break;
+    case 2: snprintf(value, 24, "%d", e->world_size); break;
+    case 3: snprintf(value, 24, "%s", nodes_of(row) == 1 ? "one" : "several"); break;
+    case 4: snprintf(value, 24, "%s", policies[e->activation]); break;
+    default: *value = 0;
+    }
+}
+
+/* Presets in their table's order, GPU counts by number, all else as it comes in the enums. */
+static int rank_of(const struct validate_row *row, int key)
+{
+    int preset = 0;
+    for (; gpt_presets[preset].name && strcmp(gpt_presets[preset].name, row->model) != 0; preset++)
+        ;
+    const int ranks[KEYS] = {(int)row->experiment.paradigm, preset, row->experiment.world_size, nodes_of(row) > 1,
+                             (int)row->experiment.activation, 0};
+    return ranks[key];
+}
+
+static dt_status error_of(const double *ratios, int count, struct validate_error *out)
+{
+    *out = (struct validate_error){.rows = count, .median = NAN, .p90 = NAN, .bias = NAN};
+    double *sizes = malloc((size_t)(count + 1) * sizeof *sizes);
+    if (!sizes)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the errors of %d rows", count);
+    for (int i = 0; i < count; i++)
+        sizes[i] = fabs(ratios[i]);
+    dt_status status = dt_statistics_quantile(sizes, count, 0.5, &out->median);
+    if (status == DT_OK)
+        status = dt_statistics_quantile(sizes, count, 0.9, &out->p90);
+    if (status == DT_OK)
+        status = dt_statistics_quantile(ratios, count, 0.5, &out->bias);
+    free(sizes);
+    return status;
+}
+
+static dt_status summarize_group(const struct validate_rows *rows, int key, int rank, double *scratch, struct validate_group *out)
+{
+    double *times = scratch, *bytes = scratch + rows->count;
+    int time_count = 0, byte_count = 0;
+    snprintf(out->key, sizeof out->key, "%s", keys[key]);
+    for (int i = 0; i < rows->count; i++) {
+        const struct validate_row *row = &rows->rows[i];
+        double time = (row->predicted_s - row->measured_s) / row->measured_s;
+        double memory = (row->predicted_bytes - row->measured_bytes) / row->measured_bytes;
+        if (rank_of(row, key) != rank)
+            continue;
+        value_of(row, key, out->value);
+        out->rows++;
+        out->out_of_memory += row->outcome == VALIDATE_OUT_OF_MEMORY;
+        out->skipped += row->outcome == VALIDATE_SKIPPED;
+        if (!isnan(time))
+            times[time_count++] = time;
+        if (!isnan(memory))
+            bytes[byte_count++] = memory;
+    }
+    DT_TRY(error_of(times, time_count, &out->time));
+    return error_of(bytes, byte_count, &out->memory);
+}
+
+/* The next rank after `rank` that any row has; INT32_MAX when there is none. */
+static int next_rank(const struct validate_rows *rows, int key, int rank)
+{
+    int next = INT32_MAX;
+    for (int i = 0; i < rows->count; i++) {
+        int other = rank_of(&rows->rows[i], key);
+        next = other > rank && other < next ? other : next;
+    }
+    return next;
+}
+
+/* ---- the fastest paradigm ---- */
+
+enum { PARADIGMS = PARADIGM_FSDP + 1 };
+
+static bool same_cell(const struct validate_row *a, const struct validate_row *b)
+{
+    return a->experiment.world_size == b->experiment.world_size && a->gpus_per_node == b->gpus_per_node &&
+           a->batch_per_gpu == b->batch_per_gpu && strcmp(a->model, b->model) == 0;
+}
+
+static int fastest(const double seconds[PARADIGMS], double *out_margin)
+{
+    int best = -1;
+    double second = INFINITY;
+    for (int p = 0; p < PARADIGMS; p++)
+        if (isfinite(seconds[p]) && (best < 0 || seconds[p] < seconds[best]))
+            best = p;
+    for (int p = 0; p < PARADIGMS; p++)
+        if (p != best && seconds[p] < second)
+            second = seconds[p];
+    *out_margin = best < 0 || !isfinite(second) ? NAN : second / seconds[best] - 1;
+    return best;
+}
+
+static void find_winners(const struct validate_rows *rows, struct validate_winners *out)
+{
+    for (int i = 0; i < rows->count; i++) {
+        double measured[PARADIGMS], predicted[PARADIGMS], margin, unused;
+        bool first = true;
+        for (int p = 0; p < PARADIGMS; p++)
+            measured[p] = predicted[p] = INFINITY;
+        for (int j = 0; j < rows->count; j++) {
+            const struct validate_row *row = &rows->rows[j];
+            int p = (int)row->experiment.paradigm;
+            if (!same_cell(&rows->rows[i], row))
+                continue;
+            first &= j >= i; /* a cell counts at its first row */
+            if (isnan(row->measured_s) || isnan(row->predicted_s))
+                continue;
+            measured[p] = fmin(measured[p], row->measured_s);
+            predicted[p] = fmin(predicted[p], row->predicted_s);
+        }
+        int best = fastest(measured, &margin);
+        if (!first || isnan(margin))
+            continue;
+        bool right = fastest(predicted, &unused) == best, clear = margin > VALIDATE_CLEAR;
+        out->cells++;
+        out->right += right;
+        out->clear_cells += clear;
+        out->clear_right += clear && right;
+    }
+}
+
+/* ---- all of it ---- */
+
+dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out)
+{
+    int groups = 0;
+    *out = (struct validate_summary){0};
+    for (int key = 0; key < KEYS; key++)
+        for (int rank = next_rank(rows, key, -1); rank != INT32_MAX; rank = next_rank(rows, key, rank))
+            groups++;
+    out->groups = calloc((size_t)groups, sizeof *out->groups);
+    double *scratch = malloc(2 * (size_t)rows->count * sizeof *scratch);
+    dt_status status = out->groups && scratch ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a summary of %d rows", rows->count);
+    for (int key = 0; key < KEYS && status == DT_OK; key++)
+        for (int rank = next_rank(rows, key, -1); rank != INT32_MAX && status == DT_OK; rank = next_rank(rows, key, rank))
+            status = summarize_group(rows, key, rank, scratch, &out->groups[out->group_count++]);
+    if (status == DT_OK)
+        find_winners(rows, &out->winners);
+    free(scratch);
+    return status;
+}
+
+void validate_summary_finish(struct validate_summary *summary)
+{
+    free(summary->groups);
+    *summary = (struct validate_summary){0};
+}

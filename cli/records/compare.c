@@ -1,0 +1,353 @@
+#include "cli/records/compare.h"
+
+#include "cli/text/experiment_columns.h"
+#include "cli/run/verify.h"
+#include "lib/base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *compare_verdict_name(enum compare_verdict verdict)
+{
+    static const char *const names[] = {
+        [COMPARE_SAME] = "same",     [COMPARE_FASTER] = "faster", [COMPARE_SLOWER] = "slower",   [COMPARE_UNCLEAR] = "unclear",
+        [COMPARE_FAILED] = "failed", [COMPARE_FIXED] = "fixed",   [COMPARE_MISSING] = "missing", [COMPARE_NEW] = "new"};
+    return names[verdict];
+}
+
+const char *compare_gate_name(enum compare_gate gate)
+{
+    switch (gate) {
+    case GATE_THROUGHPUT: return "throughput";
+    case GATE_STATUS: return "status";
+    case GATE_LOSSES: return "losses";
+    case GATE_MEMORY: return "memory";
+    case GATE_MISSING: return "missing";
+    case GATE_ALL: break;
+    }
+    return NULL;
+}
+
+const char *compare_losses_name(enum compare_losses losses)
+{
+    static const char *const names[] = {
+        [LOSSES_UNKNOWN] = "unknown", [LOSSES_EQUAL] = "equal", [LOSSES_ROUNDING] = "rounding", [LOSSES_DIFFER] = "differ"};
+    return names[losses];
+}
+
+/* Add a part to a row's reason. */
+static void add_reason(struct comparison *row, const char *text)
+{
+    size_t used = strlen(row->reason);
+    snprintf(row->reason + used, sizeof row->reason - used, "%s%s", used ? "; " : "", text);
+}
+
+/* `name` is `base` in BASE and `new` in NEW: said once in the list of differences. */
+static void add_difference(struct compare *c, const char *name, const char *base, const char *new)
+{
+    char part[320];
+    if (strcmp(base, new) == 0)
+        return;
+    snprintf(part, sizeof part, "%.64s (%.100s, %.100s)", name, *base ? base : "none", *new ? new : "none");
+    size_t used = strlen(c->different);
+    if (!strstr(c->different, part) && used + strlen(part) + 3 < sizeof c->different)
+        snprintf(c->different + used, sizeof c->different - used, "%s%s", used ? ", " : "", part);
+}
+
+static const char *version_of(const struct record_facts *record, const char *library)
+{
+    const char *name, *version;
+    for (int i = 0; (name = record_library(record, i, &version)); i++)
+        if (strcmp(name, library) == 0)
+            return version;
+    return "";
+}
+
+/* What makes two measurements two different things: the device, its driver, the libraries, and how much of the machines a rank had. Which
+ * dtbench it was is not among them: that is what is compared. */
+static void find_differences(struct compare *c, const struct record_facts *base, const struct record_facts *new)
+{
+    static const char *const keys[] = {"device", "device_name", "driver", "threads_per_rank"};
+    char left[32], right[32];
+    const char *library, *version;
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        add_difference(c, keys[k], record_provenance(base, keys[k], left), record_provenance(new, keys[k], right));
+    for (int i = 0; (library = record_library(base, i, &version)); i++)
+        add_difference(c, library, version, version_of(new, library));
+    for (int i = 0; (library = record_library(new, i, &version)); i++)
+        add_difference(c, library, version_of(base, library), version);
+    snprintf(left, sizeof left, "%d", record_machines(base));
+    snprintf(right, sizeof right, "%d", record_machines(new));
+    add_difference(c, "machines", left, right);
+}
+
+/* Only what ended well has measured on a device that is known. */
+static bool both_ok(const struct comparison *row)
+{
+    return row->base && row->new && record_is_ok(row->base) && record_is_ok(row->new);
+}
+
+/* The steps of `record`, and with `pool` those of all ok records of its experiment, in the order in which they are read. */
+static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, bool pool, struct compare_steps *out)
+{
+    struct dt_statistics statistics;
+    int most = 0;
+    for (int i = 0; i < set->count; i++)
+        most += strcmp(set->records[i].hash, record->hash) == 0 ? set->records[i].step_count : 0;
+    if (!(out->step_s = malloc(((size_t)most + 1) * sizeof *out->step_s)))
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
+    for (int i = 0; i < set->count; i++) {
+        const struct record_facts *its = &set->records[i];
+        if (its != record && !(pool && record_is_ok(its) && strcmp(its->hash, record->hash) == 0))
+            continue;
+        memcpy(out->step_s + out->count, its->step_s, (size_t)its->step_count * sizeof *out->step_s);
+        out->count += its->step_count;
+    }
+    DT_TRY(dt_statistics_compute(out->step_s, out->count, &statistics));
+    bool same = out->count == record->step_count;
+    out->tokens_per_s = same ? record->tokens_per_s : record->tokens_per_s * record->median_s / statistics.median;
+    return DT_OK;
+}
+
+static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
+{
+    static const enum compare_verdict verdicts[] = {
+        [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
+    const struct record_facts *base = row->base, *new = row->new;
+    char kind[32], text[64];
+    DT_TRY(dt_ratio_compare(row->base_steps.step_s, row->base_steps.count, row->new_steps.step_s, row->new_steps.count, &row->ratio));
+    /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
+    bool simulated =
+        strcmp(record_provenance(base, "device", kind), "sim") == 0 && strcmp(record_provenance(new, "device", kind), "sim") == 0;
+    if (simulated && base->median_s > 0 && new->median_s > 0) {
+        double ratio = base->median_s / new->median_s;
+        row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
+    }
+    row->verdict = verdicts[dt_ratio_judge(&row->ratio, o->threshold)];
+    if (isnan(row->ratio.ratio))
+        add_reason(row, "no step times to compare");
+    else if (isnan(row->ratio.low))
+        add_reason(row, "too few timed steps for an interval: three each are enough");
+    else if (row->ratio.widened > 1)
+        add_reason(row, "slow steps came together: the interval is widened");
+    if (row->verdict == COMPARE_SLOWER) {
+        snprintf(text, sizeof text, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
+        add_reason(row, text);
+        row->regressions |= GATE_THROUGHPUT;
+    }
+    return DT_OK;
+}
+
+static bool equal(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static bool has_loss(const struct record_facts *record)
+{
+    bool has = false;
+    for (int i = 0; i < record->loss_count && !has; i++)
+        has = !isnan(record->losses[i]);
+    return has;
+}
+
+static void judge_losses(struct comparison *row, bool same_machine)
+{
+    const struct record_facts *base = row->base, *new = row->new;
+    int count = base->loss_count < new->loss_count ? base->loss_count : new->loss_count;
+    char text[160];
+    if (!has_loss(base) && !has_loss(new)) /* a prediction's are null */
+        return;
+    row->losses = LOSSES_EQUAL;
+    for (int i = 0; i < count && row->loss_step < 0; i++)
+        if (!equal(base->losses[i], new->losses[i]))
+            row->loss_step = i;
+    if (row->loss_step < 0 && base->loss_count != new->loss_count)
+        row->loss_step = count;
+    if (row->loss_step < 0)
+        return;
+    double tolerance = base->experiment ? verify_tolerance(base->experiment) : 0;
+    row->losses = base->loss_count == new->loss_count ? LOSSES_ROUNDING : LOSSES_DIFFER;
+    for (int i = 0; i < count; i++)
+        if (!equal(base->losses[i], new->losses[i]) && !(fabs(base->losses[i] - new->losses[i]) <= tolerance * fabs(base->losses[i])))
+            row->losses = LOSSES_DIFFER;
+    if (row->loss_step < count)
+        snprintf(text, sizeof text, "losses differ from step %d on: %.9g, now %.9g%s", row->loss_step + 1, base->losses[row->loss_step],
+                 new->losses[row->loss_step], row->losses == LOSSES_ROUNDING ? " (by no more than rounding)" : "");
+    else
+        snprintf(text, sizeof text, "%d losses, now %d", base->loss_count, new->loss_count);
+    add_reason(row, text);
+    if (same_machine || row->losses == LOSSES_DIFFER)
+        row->regressions |= GATE_LOSSES;
+}
+
+static void judge_memory(struct comparison *row, double threshold)
+{
+    char text[96];
+    row->memory_bytes = row->new->peak_bytes - row->base->peak_bytes;
+    if (!(row->memory_bytes > 0 || row->memory_bytes < 0))
+        return;
+    snprintf(text, sizeof text, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes, row->memory_bytes / row->base->peak_bytes * 100);
+    add_reason(row, text);
+    if (row->memory_bytes > threshold * row->base->peak_bytes)
+        row->regressions |= GATE_MEMORY;
+}
+
+/* At least one of the two is there and did not end well, or one is not there. */
+static void judge_status(struct comparison *row)
+{
+    const struct record_facts *base = row->base, *new = row->new;
+    char text[320];
+    if (!new) {
+        row->verdict = COMPARE_MISSING;
+        row->regressions |= record_is_ok(base) ? GATE_MISSING : 0;
+        snprintf(text, sizeof text, "was %.20s", base->status);
+    } else if (!base) {
+        row->verdict = COMPARE_NEW;
+        snprintf(text, sizeof text, "is %.20s", new->status);
+    } else if (record_is_ok(base)) {
+        row->verdict = COMPARE_FAILED;
+        row->regressions |= GATE_STATUS;
+        snprintf(text, sizeof text, "was ok, is %.20s: %.256s", new->status, new->error);
+    } else if (record_is_ok(new)) {
+        row->verdict = COMPARE_FIXED;
+        snprintf(text, sizeof text, "was %.20s, is ok", base->status);
+    } else {
+        bool same = strcmp(base->status, new->status) == 0;
+        row->verdict = same ? COMPARE_SAME : COMPARE_UNCLEAR;
+        snprintf(text, sizeof text, same ? "%.20s, as before" : "was %.20s, is %.20s", base->status, new->status);
+    }
+    add_reason(row, text);
+}
+
+static dt_status judge(struct compare *c, const struct compare_options *o)
+{
+    for (int i = 0; i < c->count; i++) {
+        struct comparison *row = &c->rows[i];
+        if (both_ok(row)) {
+            DT_TRY(judge_throughput(row, o));
+            judge_losses(row, !*c->different);
+            judge_memory(row, o->threshold);
+        } else {
+            judge_status(row);
+        }
+        row->regressions &= o->gates;
+        c->regressions += row->regressions != 0;
+        c->counts[row->verdict]++;
+    }
+    return DT_OK;
+}
+
+/* What an experiment is called: in what it differs from the others of the comparison. */
+static dt_status label(struct compare *c)
+{
+    struct experiment *all = malloc(((size_t)c->count + 1) * sizeof *all);
+    struct experiment_columns columns;
+    int known = 0;
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", c->count);
+    for (int i = 0; i < c->count; i++) {
+        const struct record_facts *record = c->rows[i].base ? c->rows[i].base : c->rows[i].new;
+        if (record->experiment)
+            all[known++] = *record->experiment;
+    }
+    experiment_columns_find(all, known, &columns);
+    for (int i = 0; i < c->count; i++) {
+        struct comparison *row = &c->rows[i];
+        const struct record_facts *record = row->base ? row->base : row->new;
+        size_t used = 0;
+        if (record->experiment && columns.names_differ)
+            used = (size_t)snprintf(row->label, sizeof row->label, "%.63s: ", record->experiment->name);
+        if (record->experiment)
+            experiment_label(record->experiment, &columns, row->label + used, sizeof row->label - used);
+        else
+            snprintf(row->label, sizeof row->label, "config %.16s", record->hash);
+    }
+    free(all);
+    return DT_OK;
+}
+
+static bool are_pair(const struct record_facts *base, const struct record_facts *new, bool recorded)
+{
+    if (recorded)
+        return strcmp(base->hash, new->hash) == 0;
+    return base->experiment && new->experiment &&strcmp(base->experiment->hash, new->experiment->hash) == 0;
+}
+
+/* Give the rows, which hold BASE's records, NEW's: left[] [left_count] are those without a row. */
+static void pair(struct compare *c, const struct record_set *new, int *left, int *left_count, bool recorded)
+{
+    int still = 0;
+    for (int l = 0; l < *left_count; l++) {
+        const struct record_facts *record = &new->records[left[l]];
+        int found = -1;
+        for (int i = 0; i < c->count && found < 0; i++)
+            if (!c->rows[i].new && are_pair(c->rows[i].base, record, recorded))
+                found = i;
+        if (found >= 0)
+            c->rows[found].new = record;
+        else
+            left[still++] = left[l];
+    }
+    *left_count = still;
+}
+
+static dt_status find_pairs(struct compare *c, const struct record_set *base, const struct record_set *new, int *chosen)
+{
+    int count;
+    DT_TRY(record_set_newest(base, chosen, &count));
+    for (int i = 0; i < count; i++)
+        c->rows[c->count++].base = &base->records[chosen[i]];
+    int bases = c->count;
+    DT_TRY(record_set_newest(new, chosen, &count));
+    int all = count;
+    pair(c, new, chosen, &count, true);
+    pair(c, new, chosen, &count, false);
+    if (count == all)
+        return dt_fail(DT_ERR_INVALID, "nothing to compare: BASE has %d experiment%s, NEW has %d, and none is in both", bases,
+                       bases == 1 ? "" : "s", all);
+    for (int i = 0; i < count; i++)
+        c->rows[c->count++].new = &new->records[chosen[i]];
+    return DT_OK;
+}
+
+dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,
+                          struct compare *out)
+{
+    int most = base->count + new->count;
+    int *chosen = malloc(((size_t)most + 1) * sizeof *chosen);
+    *out = (struct compare){.rows = calloc((size_t)most + 1, sizeof *out->rows)};
+    dt_status status = chosen && out->rows ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
+    for (int i = 0; status == DT_OK && i < most; i++)
+        out->rows[i] = (struct comparison){.ratio = {NAN, NAN, NAN, 1}, .memory_bytes = NAN, .loss_step = -1};
+    if (status == DT_OK)
+        status = find_pairs(out, base, new, chosen);
+    free(chosen);
+    DT_TRY(status);
+    for (int i = 0; i < out->count; i++)
+        if (both_ok(&out->rows[i]))
+            find_differences(out, out->rows[i].base, out->rows[i].new);
+    if (*out->different && !options->allow_different)
+        return dt_fail(DT_ERR_INVALID, "BASE and NEW were not measured on the same: %s; --allow-different compares them all the same",
+                       out->different);
+    for (int i = 0; i < out->count; i++) {
+        struct comparison *row = &out->rows[i];
+        if (row->base)
+            DT_TRY(collect_steps(base, row->base, options->pool, &row->base_steps));
+        if (row->new)
+            DT_TRY(collect_steps(new, row->new, options->pool, &row->new_steps));
+    }
+    DT_TRY(label(out));
+    return judge(out, options);
+}
+
+void compare_finish(struct compare *compare)
+{
+    for (int i = 0; i < compare->count; i++) {
+        free(compare->rows[i].base_steps.step_s);
+        free(compare->rows[i].new_steps.step_s);
+    }
+    free(compare->rows);
+    compare->rows = NULL;
+}

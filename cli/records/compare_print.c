@@ -1,0 +1,187 @@
+/* A comparison as text: for a terminal, and as Markdown. Both have the same cells. */
+#include "cli/records/compare.h"
+#include "cli/text/format.h"
+#include "cli/text/table.h"
+#include "cli/text/terminal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GREEN = 32, RED = 31, YELLOW = 33, COLUMNS = 9, PEAK = 5, CELL_BYTES = 256 };
+
+struct cells {
+    char text[COLUMNS][CELL_BYTES];
+};
+
+static const struct {
+    const char *title;
+    enum table_align align;
+} columns[COLUMNS] = {
+    {"experiment", TABLE_LEFT}, {"tokens/s\nbase", TABLE_RIGHT}, {"\nnew", TABLE_RIGHT},
+    {"\nratio", TABLE_RIGHT},   {"\ninterval", TABLE_RIGHT},     {"peak\nbase", TABLE_RIGHT},
+    {"\nnew", TABLE_RIGHT},     {"\nlosses", TABLE_LEFT},        {"\nverdict", TABLE_LEFT},
+};
+
+static struct unit unit_of(const struct compare *c)
+{
+    double largest = 0;
+    for (int i = 0; i < c->count; i++) {
+        largest = c->rows[i].base ? fmax(largest, c->rows[i].base->peak_bytes) : largest;
+        largest = c->rows[i].new ? fmax(largest, c->rows[i].new->peak_bytes) : largest;
+    }
+    return unit_for_bytes(largest);
+}
+
+static void number(char *cell, double value)
+{
+    char text[FORMAT_BYTES];
+    snprintf(cell, CELL_BYTES, "%s", format_number(value, text));
+}
+
+static void fill(const struct comparison *row, const struct unit *bytes, struct cells *out)
+{
+    const struct dt_ratio *ratio = &row->ratio;
+    snprintf(out->text[0], CELL_BYTES, "%s", row->label);
+    number(out->text[1], row->base ? row->base_steps.tokens_per_s : NAN);
+    number(out->text[2], row->new ? row->new_steps.tokens_per_s : NAN);
+    snprintf(out->text[3], CELL_BYTES, "-");
+    snprintf(out->text[4], CELL_BYTES, "-");
+    if (!isnan(ratio->ratio))
+        snprintf(out->text[3], CELL_BYTES, "%.3f", ratio->ratio);
+    if (!isnan(ratio->low))
+        snprintf(out->text[4], CELL_BYTES, "%.3f to %.3f", ratio->low, ratio->high);
+    number(out->text[5], row->base ? row->base->peak_bytes / bytes->size : NAN);
+    number(out->text[6], row->new ? row->new->peak_bytes / bytes->size : NAN);
+    snprintf(out->text[7], CELL_BYTES, "%s", row->losses == LOSSES_UNKNOWN ? "-" : compare_losses_name(row->losses));
+    snprintf(out->text[8], CELL_BYTES, "%s", compare_verdict_name(row->verdict));
+}
+
+/* "throughput, losses" */
+static const char *gates_text(unsigned gates, char *text, size_t text_bytes)
+{
+    text[0] = 0;
+    for (unsigned gate = 1; gate < GATE_ALL; gate <<= 1) {
+        size_t used = strlen(text);
+        if (gates & gate)
+            snprintf(text + used, text_bytes - used, "%s%s", used ? ", " : "", compare_gate_name((enum compare_gate)gate));
+    }
+    return text;
+}
+
+static void print_counts(const struct compare *c, FILE *to)
+{
+    fprintf(to, "%d experiment%s:", c->count, c->count == 1 ? "" : "s");
+    const char *separator = " ";
+    for (int v = 0; v < COMPARE_VERDICTS; v++) {
+        if (c->counts[v] == 0)
+            continue;
+        fprintf(to, "%s%d %s", separator, c->counts[v], compare_verdict_name((enum compare_verdict)v));
+        separator = ", ";
+    }
+}
+
+static void print_method(const struct compare_options *o, FILE *to)
+{
+    fprintf(to,
+            "ratio: new throughput over base (Hodges-Lehmann, all pairs of timed steps) with its %.0f %% Mann-Whitney interval; threshold "
+            "%g %%",
+            DT_RATIO_CONFIDENCE * 100, o->threshold * 100);
+}
+
+dt_status compare_print_table(const struct compare *c, const struct compare_options *o, FILE *to)
+{
+    struct unit bytes = unit_of(c);
+    struct table *table = table_create();
+    struct cells cells;
+    char title[CELL_BYTES], gates[128];
+    bool colour = terminal_has_colour(to);
+    if (!table)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    for (int i = 0; i < COLUMNS; i++) {
+        snprintf(title, sizeof title, "%s", columns[i].title);
+        if (i == PEAK)
+            snprintf(title, sizeof title, "peak %s\nbase", bytes.name);
+        table_column(table, columns[i].align, title);
+    }
+    for (int i = 0; i < c->count; i++) {
+        const struct comparison *row = &c->rows[i];
+        fill(row, &bytes, &cells);
+        for (int j = 0; j < COLUMNS - 1; j++)
+            table_cell(table, "%s", cells.text[j]);
+        bool good = row->verdict == COMPARE_SAME || row->verdict == COMPARE_FASTER || row->verdict == COMPARE_FIXED;
+        table_colour_cell(table, !colour ? 0 : row->regressions ? RED : good ? GREEN : YELLOW, cells.text[COLUMNS - 1]);
+    }
+    dt_status status = table_print(table, to);
+    table_destroy(table);
+    fputc('\n', to);
+    for (int i = 0; i < c->count; i++) {
+        const struct comparison *row = &c->rows[i];
+        if (row->regressions)
+            fprintf(to, "REGRESSION %s (%s)%s%s\n", row->label, gates_text(row->regressions, gates, sizeof gates), *row->reason ? ": " : "",
+                    row->reason);
+        else if (*row->reason)
+            fprintf(to, "%s: %s\n", row->label, row->reason);
+    }
+    if (*c->different)
+        fprintf(to, "not measured on the same: %s\n", c->different);
+    print_counts(c, to);
+    fprintf(to, "; %d regression%s\n", c->regressions, c->regressions == 1 ? "" : "s");
+    print_method(o, to);
+    fputc('\n', to);
+    return status;
+}
+
+/* What Markdown would take for its own, a table's bar first of all. */
+static void put_escaped(const char *text, FILE *to)
+{
+    for (; *text; text++) {
+        if (strchr("|\\`*_<>[]", *text))
+            fputc('\\', to);
+        fputc(*text, to);
+    }
+}
+
+dt_status compare_print_markdown(const struct compare *c, const struct compare_options *o, FILE *to)
+{
+    struct unit bytes = unit_of(c);
+    struct cells cells;
+    char gates[128];
+    fprintf(to, "### dtbench compare: %s\n\n", c->regressions ? "regression" : "no regression");
+    fprintf(to, "| experiment | base tokens/s | new tokens/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n",
+            bytes.name, bytes.name);
+    fprintf(to, "|---|---:|---:|---:|---:|---:|---:|---|---|\n");
+    for (int i = 0; i < c->count; i++) {
+        fill(&c->rows[i], &bytes, &cells);
+        for (int j = 0; j < COLUMNS; j++) {
+            fputs("| ", to);
+            fputs(j == COLUMNS - 1 && c->rows[i].regressions ? "**" : "", to);
+            put_escaped(cells.text[j], to);
+            fputs(j == COLUMNS - 1 && c->rows[i].regressions ? "** " : " ", to);
+        }
+        fputs("|\n", to);
+    }
+    fputc('\n', to);
+    for (int i = 0; i < c->count; i++) {
+        const struct comparison *row = &c->rows[i];
+        if (!row->regressions && !*row->reason)
+            continue;
+        fputs("- ", to);
+        put_escaped(row->label, to);
+        if (row->regressions)
+            fprintf(to, ": **regression** in %s", gates_text(row->regressions, gates, sizeof gates));
+        fputs(*row->reason ? ": " : "", to);
+        put_escaped(row->reason, to);
+        fputc('\n', to);
+    }
+    if (*c->different) {
+        fputs("- not measured on the same: ", to);
+        put_escaped(c->different, to);
+        fputc('\n', to);
+    }
+    fputc('\n', to);
+    print_counts(c, to);
+    fprintf(to, "; %d regression%s. ", c->regressions, c->regressions == 1 ? "" : "s");
+    print_method(o, to);
+    fputs(".\n", to);
+    return DT_OK;
+}

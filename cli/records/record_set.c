@@ -1,0 +1,327 @@
+#include "cli/records/record_set.h"
+
+#include "cli/run/draft.h"
+#include "lib/config/json.h"
+#include "lib/record/record.h"
+#include "schedules/config/parse.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const cJSON *at(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+static const char *text_at(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(at(object, key));
+    return text ? text : "";
+}
+
+static double number_at(const cJSON *object, const char *key)
+{
+    const cJSON *value = at(object, key);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* An array of numbers; what is null in it is NaN. */
+static dt_status read_numbers(const cJSON *array, double **out, int *count)
+{
+    const cJSON *item;
+    *count = 0;
+    *out = malloc(((size_t)cJSON_GetArraySize(array) + 1) * sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a record's numbers");
+    cJSON_ArrayForEach(item, array)
+    {
+        (*out)[(*count)++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    }
+    return DT_OK;
+}
+
+/* The config as this version understands it. One that it does not is no failure. */
+static dt_status read_experiment(const cJSON *config, struct experiment **out)
+{
+    char *text;
+    int count;
+    *out = NULL;
+    DT_TRY(dt_json_print(config, DT_JSON_COMPACT, &text));
+    dt_status status = experiments_parse(text, strlen(text), "a record's config", NULL, 0, out, &count);
+    free(text);
+    if (status < 0)
+        *out = NULL;
+    return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
+}
+
+static bool is_record(const cJSON *json)
+{
+    return cJSON_IsObject(at(json, "config")) && *text_at(json, "config_hash") && *text_at(json, "status");
+}
+
+/* Written by a later version, whose records may mean something else. */
+static bool is_newer(const cJSON *json)
+{
+    return number_at(json, "schema_version") > DT_RECORD_SCHEMA_VERSION;
+}
+
+/* A line for each kind of line that is left out. */
+static void tell_left_out(const char *command, const char *file, int torn, int newer, double version)
+{
+    if (torn > 0)
+        fprintf(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record\n", command, file, torn, torn > 1 ? "s" : "");
+    if (newer > 0)
+        fprintf(stderr, "dtbench %s: %s: %d record%s left out: schema_version %.17g, and this dtbench knows up to %d: use a newer one\n",
+                command, file, newer, newer > 1 ? "s" : "", version, DT_RECORD_SCHEMA_VERSION);
+}
+
+static dt_status read_record(cJSON *json, const char *file, struct record_facts *r)
+{
+    const cJSON *metrics = at(json, "metrics"), *step = at(metrics, "step_s"), *sweep = at(json, "sweep");
+    *r = (struct record_facts){
+        .json = json,
+        .file = file,
+        .hash = text_at(json, "config_hash"),
+        .status = text_at(json, "status"),
+        .error = text_at(json, "error"),
+        .started = text_at(at(json, "provenance"), "started"),
+        .median_s = number_at(step, "median"),
+        .startup_s = number_at(metrics, "startup_s"),
+        .wall_s = number_at(metrics, "wall_s"),
+        .tokens_per_s = number_at(metrics, "tokens_per_s"),
+        .peak_bytes = number_at(at(metrics, "peak_bytes"), "total"),
+        .sweep.id = text_at(sweep, "id"),
+    };
+    double index = number_at(sweep, "index"), count = number_at(sweep, "count");
+    if (index >= 0 && count > index && count <= DT_SWEEP_MAX) {
+        r->sweep.index = (int)index;
+        r->sweep.count = (int)count;
+    } else {
+        r->sweep.id = "";
+    }
+    DT_TRY(read_numbers(at(step, "all"), &r->step_s, &r->step_count));
+    DT_TRY(read_numbers(at(json, "losses"), &r->losses, &r->loss_count));
+    return read_experiment(at(json, "config"), &r->experiment);
+}
+
+static dt_status read_file(struct record_set *set, const char *command, const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    const char *opened = standard ? "/dev/stdin" : path;
+    char **names = realloc(set->names, ((size_t)set->file_count + 1) * sizeof *names);
+    if (names)
+        set->names = names;
+    cJSON **files = realloc(set->files, ((size_t)set->file_count + 1) * sizeof *files);
+    if (files)
+        set->files = files;
+    char *name = strdup(standard ? "standard input" : path);
+    if (!names || !files || !name) {
+        free(name);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", path);
+    }
+    int torn = 0, newer = 0;
+    double version = 0;
+    dt_status status = access(opened, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    if (status == DT_OK)
+        status = dt_records_read(opened, &set->files[set->file_count], &torn);
+    if (status < 0) {
+        free(name);
+        return status;
+    }
+    cJSON *json, *records = set->files[set->file_count];
+    set->names[set->file_count++] = name;
+    struct record_facts *grown = realloc(set->records, ((size_t)set->count + (size_t)cJSON_GetArraySize(records) + 1) * sizeof *grown);
+    if (!grown)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", name);
+    set->records = grown;
+    cJSON_ArrayForEach(json, records)
+    {
+        if (is_newer(json)) {
+            newer++;
+            version = fmax(version, number_at(json, "schema_version"));
+        } else if (!is_record(json)) {
+            torn++;
+        } else {
+            DT_TRY(read_record(json, name, &set->records[set->count++]));
+        }
+    }
+    set->newer += newer;
+    tell_left_out(command, name, torn, newer, version);
+    return DT_OK;
+}
+
+struct draft_reader {
+    struct record_set *set;
+    const char *command;
+};
+
+static dt_status read_draft(void *context, const char *path)
+{
+    const struct draft_reader *reader = context;
+    return read_file(reader->set, reader->command, path);
+}
+
+/* A file of records, and what a killed run left beside it. */
+static dt_status read_file_and_drafts(struct record_set *set, const char *command, const char *path)
+{
+    struct draft_reader reader = {set, command};
+    DT_TRY(read_file(set, command, path));
+    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, read_draft, &reader);
+}
+
+/* All that the pattern matches, by name. */
+static dt_status read_pattern(struct record_set *set, const char *command, const char *argument, const char *pattern)
+{
+    glob_t found = {0};
+    dt_status status = DT_OK;
+    int failed = glob(pattern, 0, NULL, &found);
+    if (failed == GLOB_NOMATCH)
+        status = dt_fail(DT_ERR_IO, "cannot read records from %s: there is no %s", argument,
+                         strcmp(argument, pattern) == 0 ? "such file" : "*.jsonl in it");
+    else if (failed)
+        status =
+            dt_fail(DT_ERR_IO, "cannot read records from %s: %s", argument, failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+    for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++)
+        status = read_file_and_drafts(set, command, found.gl_pathv[i]);
+    globfree(&found);
+    return status;
+}
+
+/* A folder's name as the beginning of a pattern: what would be special in it is not. */
+static char *folder_pattern(const char *folder)
+{
+    char *pattern = malloc(2 * strlen(folder) + sizeof "/*.jsonl"), *end = pattern;
+    for (; pattern && *folder; folder++) {
+        if (strchr("*?[\\", *folder))
+            *end++ = '\\';
+        *end++ = *folder;
+    }
+    if (pattern)
+        memcpy(end, "/*.jsonl", sizeof "/*.jsonl");
+    return pattern;
+}
+
+dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
+{
+    *set = (struct record_set){0};
+    for (int i = 0; i < argument_count; i++) {
+        struct stat facts;
+        bool there = stat(arguments[i], &facts) == 0;
+        if (there && S_ISDIR(facts.st_mode)) {
+            char *pattern = folder_pattern(arguments[i]);
+            dt_status status =
+                pattern ? read_pattern(set, command, arguments[i], pattern) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %s", arguments[i]);
+            free(pattern);
+            DT_TRY(status);
+        } else if (!there && strpbrk(arguments[i], "*?[")) {
+            DT_TRY(read_pattern(set, command, arguments[i], arguments[i]));
+        } else {
+            DT_TRY(read_file_and_drafts(set, command, arguments[i]));
+        }
+    }
+    return DT_OK;
+}
+
+void record_set_finish(struct record_set *set)
+{
+    for (int i = 0; i < set->count; i++) {
+        free(set->records[i].step_s);
+        free(set->records[i].losses);
+        free(set->records[i].experiment);
+    }
+    for (int i = 0; i < set->file_count; i++) {
+        dt_json_destroy(set->files[i]);
+        free(set->names[i]);
+    }
+    free(set->records);
+    free(set->files);
+    free(set->names);
+    *set = (struct record_set){0};
+}
+
+bool record_is_ok(const struct record_facts *record)
+{
+    return strcmp(record->status, "ok") == 0;
+}
+
+/* Is `a` to be kept rather than `b`, which comes before it? */
+static bool is_better(const struct record_facts *a, const struct record_facts *b)
+{
+    if (record_is_ok(a) != record_is_ok(b))
+        return record_is_ok(a);
+    return strcmp(a->started, b->started) >= 0;
+}
+
+/* A record's place among those of its hash, to be sorted. */
+struct place {
+    const char *hash;
+    int record;
+};
+
+static int by_hash(const void *left, const void *right)
+{
+    const struct place *a = left, *b = right;
+    int order = strcmp(a->hash, b->hash);
+    return order ? order : (a->record > b->record) - (a->record < b->record);
+}
+
+dt_status record_set_newest(const struct record_set *set, int *chosen, int *count)
+{
+    struct place *places = malloc(((size_t)set->count + 1) * sizeof *places);
+    int *best = malloc(((size_t)set->count + 1) * sizeof *best);
+    *count = 0;
+    if (!places || !best) {
+        free(places);
+        free(best);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
+    }
+    for (int i = 0; i < set->count; i++) {
+        places[i] = (struct place){set->records[i].hash, i};
+        best[i] = -1;
+    }
+    qsort(places, (size_t)set->count, sizeof *places, by_hash);
+    /* best[] stands where each hash comes first. */
+    for (int i = 0, first = 0; i < set->count; i++) {
+        if (i == 0 || strcmp(places[i].hash, places[i - 1].hash) != 0) {
+            first = places[i].record;
+            best[first] = first;
+        } else if (is_better(&set->records[places[i].record], &set->records[best[first]])) {
+            best[first] = places[i].record;
+        }
+    }
+    for (int i = 0; i < set->count; i++)
+        if (best[i] >= 0)
+            chosen[(*count)++] = best[i];
+    free(places);
+    free(best);
+    return DT_OK;
+}
+
+const char *record_provenance(const struct record_facts *record, const char *key, char number[32])
+{
+    const cJSON *value = at(at(record->json, "provenance"), key);
+    if (cJSON_IsNumber(value)) {
+        dt_format_double(value->valuedouble, number, 32);
+        return number;
+    }
+    return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+const char *record_library(const struct record_facts *record, int index, const char **version)
+{
+    const cJSON *library = cJSON_GetArrayItem(at(at(record->json, "provenance"), "versions"), index);
+    *version = library && cJSON_IsString(library) ? library->valuestring : "";
+    return library ? library->string : NULL;
+}
+
+int record_machines(const struct record_facts *record)
+{
+    return cJSON_GetArraySize(at(at(record->json, "provenance"), "hosts"));
+}

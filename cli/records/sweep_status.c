@@ -1,0 +1,240 @@
+#include "cli/records/sweep_status.h"
+
+#include "cli/text/experiment_columns.h"
+#include "cli/run/forecast.h"
+#include "cli/run/sweep_identity.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *sweep_state_name(enum sweep_state state)
+{
+    static const char *const names[] = {
+        [STATE_DONE] = "done", [STATE_FAILED] = "failed", [STATE_INTERRUPTED] = "interrupted", [STATE_MISSING] = "missing"};
+    return names[state];
+}
+
+static enum sweep_state state_of(const struct record_facts *record)
+{
+    if (!record)
+        return STATE_MISSING;
+    if (record_is_ok(record))
+        return STATE_DONE;
+    return strcmp(record->status, "interrupted") == 0 ? STATE_INTERRUPTED : STATE_FAILED;
+}
+
+static double time_taken(const struct record_facts *record)
+{
+    if (!record)
+        return NAN;
+    if (isfinite(record->wall_s) || !record->experiment) /* records of before there was wall_s have the parts of it */
+        return record->wall_s;
+    return record->startup_s + record->median_s * ((double)record->experiment->steps.warmup + record->experiment->steps.timed);
+}
+
+static dt_status new_items(struct sweep_status *sweep, int count)
+{
+    sweep->items = calloc((size_t)count + 1, sizeof *sweep->items);
+    sweep->count = sweep->items ? count : 0;
+    return sweep->items ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+}
+
+/* Labels, by that in which the sweep's experiments differ. */
+static dt_status label(struct sweep_status *sweep)
+{
+    struct experiment *all = malloc(((size_t)sweep->count + 1) * sizeof *all);
+    struct experiment_columns columns;
+    int known = 0;
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", sweep->count);
+    for (int i = 0; i < sweep->count; i++)
+        if (sweep->items[i].experiment)
+            all[known++] = *sweep->items[i].experiment;
+    if (known > 0)
+        snprintf(sweep->name, sizeof sweep->name, "%.63s", all[0].name);
+    experiment_columns_find(all, known, &columns);
+    for (int i = 0; i < sweep->count; i++) {
+        struct sweep_item *item = &sweep->items[i];
+        if (item->experiment)
+            experiment_label(item->experiment, &columns, item->label, sizeof item->label);
+        else if (item->record)
+            snprintf(item->label, sizeof item->label, "config %.16s", item->record->hash);
+    }
+    free(all);
+    return DT_OK;
+}
+
+/* What is done tells how long the rest takes. */
+static dt_status forecast(struct sweep_status *sweep)
+{
+    struct forecaster *f;
+    double taken_s = 0, *left;
+    int timed = 0;
+    DT_TRY(forecaster_create(&f));
+    for (int i = 0; i < sweep->count; i++) {
+        struct sweep_item *item = &sweep->items[i];
+        item->took_s = time_taken(item->record);
+        item->expected_s = NAN;
+        if (item->state != STATE_DONE)
+            continue;
+        taken_s += isfinite(item->took_s) ? item->took_s : 0;
+        timed += isfinite(item->took_s);
+        if (item->experiment &&
+            forecaster_add(f, item->experiment, item->record->median_s, item->record->startup_s, item->record->wall_s) < 0) {
+            forecaster_destroy(f);
+            return DT_ERR_HOST_MEMORY;
+        }
+    }
+    for (int i = 0; i < sweep->count; i++) {
+        struct sweep_item *item = &sweep->items[i];
+        if (item->state == STATE_DONE)
+            continue;
+        if (item->experiment) {
+            struct forecast told = forecaster_predict(f, item->experiment);
+            item->expected_s = told.expected_s;
+            item->guesses = told.based_on;
+        } else {
+            item->expected_s = timed > 0 ? taken_s / timed : NAN;
+            item->guesses = -1;
+        }
+        left = item->state == STATE_FAILED ? &sweep->failed_s : &sweep->left_s;
+        *left += item->expected_s;
+    }
+    forecaster_destroy(f);
+    return DT_OK;
+}
+
+static dt_status complete(struct sweep_status *sweep)
+{
+    for (int i = 0; i < sweep->count; i++) {
+        sweep->items[i].state = state_of(sweep->items[i].record);
+        sweep->counts[sweep->items[i].state]++;
+    }
+    DT_TRY(label(sweep));
+    return forecast(sweep);
+}
+
+/* A hash and what has it: an item of a sweep. */
+struct entry {
+    const char *hash;
+    int item;
+};
+
+static int by_hash(const void *left, const void *right)
+{
+    return strcmp(((const struct entry *)left)->hash, ((const struct entry *)right)->hash);
+}
+
+static bool is_better(const struct record_facts *a, const struct record_facts *b)
+{
+    return !b || record_is_ok(a) >= record_is_ok(b);
+}
+
+/* The items of the config that records are of; returns the records of none. `entries` [sweep->count] */
+static int match(struct sweep_status *sweep, struct entry *entries, const struct record_set *set, const int *chosen, int chosen_count)
+{
+    int others = 0;
+    for (int i = 0; i < sweep->count; i++)
+        entries[i] = (struct entry){sweep->items[i].experiment->hash, i};
+    qsort(entries, (size_t)sweep->count, sizeof *entries, by_hash);
+    for (int i = 0; i < chosen_count; i++) {
+        const struct record_facts *record = &set->records[chosen[i]];
+        struct entry recorded = {record->hash, 0}, now = {record->experiment ? record->experiment->hash : record->hash, 0};
+        const struct entry *found = bsearch(&recorded, entries, (size_t)sweep->count, sizeof *entries, by_hash);
+        if (!found)
+            found = bsearch(&now, entries, (size_t)sweep->count, sizeof *entries, by_hash);
+        if (found && is_better(record, sweep->items[found->item].record))
+            sweep->items[found->item].record = record;
+        others += !found;
+    }
+    return others;
+}
+
+static dt_status find_of_config(const struct record_set *set, const int *chosen, int chosen_count, const struct experiment *experiments,
+                                int count, struct sweep_statuses *out)
+{
+    struct sweep_identity identity;
+    struct sweep_status *sweep = out->sweeps = calloc(1, sizeof *out->sweeps);
+    if (!sweep)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+    out->count = 1;
+    DT_TRY(sweep_identity_init(&identity, experiments, count));
+    memcpy(sweep->id, identity.id, sizeof sweep->id);
+    dt_status status = new_items(sweep, identity.count);
+    for (int i = count - 1; status == DT_OK && i >= 0; i--) /* of equal ones the first stays */
+        sweep->items[identity.index[i]].experiment = &experiments[i];
+    sweep_identity_finish(&identity);
+    DT_TRY(status);
+    struct entry *entries = malloc(((size_t)sweep->count + 1) * sizeof *entries);
+    if (!entries)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+    out->others = match(sweep, entries, set, chosen, chosen_count);
+    free(entries);
+    return complete(sweep);
+}
+
+/* The sweep that a record is of; a new one where it is the first of it. */
+static dt_status sweep_of(struct sweep_statuses *out, const struct record_set *set, const int *chosen, int chosen_count,
+                          const struct record_facts *record, struct sweep_status **found)
+{
+    for (int s = 0; s < out->count; s++) {
+        *found = &out->sweeps[s];
+        if (strcmp(out->sweeps[s].id, record->sweep.id) == 0)
+            return DT_OK;
+    }
+    struct sweep_status *sweeps = realloc(out->sweeps, ((size_t)out->count + 1) * sizeof *sweeps);
+    if (!sweeps)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d sweeps", out->count + 1);
+    out->sweeps = sweeps;
+    *found = &sweeps[out->count++];
+    **found = (struct sweep_status){0};
+    snprintf((*found)->id, sizeof(*found)->id, "%.16s", record->sweep.id);
+    int count = record->sweep.count;
+    for (int i = 0; *record->sweep.id == 0 && i < chosen_count; i++)
+        count += *set->records[chosen[i]].sweep.id == 0;
+    return new_items(*found, count);
+}
+
+static dt_status find_of_records(const struct record_set *set, const int *chosen, int chosen_count, struct sweep_statuses *out)
+{
+    int alone = 0; /* of those that name no sweep */
+    for (int i = 0; i < chosen_count; i++) {
+        const struct record_facts *record = &set->records[chosen[i]];
+        struct sweep_status *sweep = NULL;
+        DT_TRY(sweep_of(out, set, chosen, chosen_count, record, &sweep));
+        int place = *record->sweep.id ? record->sweep.index : alone++;
+        if (place >= sweep->count) /* the same name and another count: no record of dtbench's own */
+            continue;
+        struct sweep_item *item = &sweep->items[place];
+        if (is_better(record, item->record)) {
+            item->record = record;
+            item->experiment = record->experiment;
+        }
+    }
+    for (int s = 0; s < out->count; s++)
+        DT_TRY(complete(&out->sweeps[s]));
+    return DT_OK;
+}
+
+dt_status sweep_statuses_find(const struct record_set *set, const struct experiment *experiments, int count, struct sweep_statuses *out)
+{
+    int chosen_count, *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
+    *out = (struct sweep_statuses){0};
+    if (!chosen)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
+    dt_status status = record_set_newest(set, chosen, &chosen_count);
+    if (status == DT_OK)
+        status = experiments ? find_of_config(set, chosen, chosen_count, experiments, count, out)
+                             : find_of_records(set, chosen, chosen_count, out);
+    free(chosen);
+    return status;
+}
+
+void sweep_statuses_finish(struct sweep_statuses *statuses)
+{
+    for (int s = 0; s < statuses->count; s++)
+        free(statuses->sweeps[s].items);
+    free(statuses->sweeps);
+    *statuses = (struct sweep_statuses){0};
+}

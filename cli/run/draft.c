@@ -1,0 +1,204 @@
+#include "cli/run/draft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENDING ".draft"
+
+/* How seldom a draft is written: what is measured must not notice it. */
+static const double least_interval_s = 1, times_its_cost = 1000;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The record that the experiment would have if nothing more was heard of it. */
+static dt_status format(const struct draft *draft, char **line)
+{
+    struct report last = *draft->report; /* owns nothing */
+    int steps = draft->experiment->steps.warmup + draft->experiment->steps.timed;
+    char error[128];
+    snprintf(error, sizeof error, "ended without a word after step %d of %d: dtbench was killed, or its node was lost",
+             last.result.losses_done, steps);
+    report_end(&last, DT_ERR_COMM, error);
+    return report_record(&last, draft->experiment, line);
+}
+
+/* A new file with its lock takes the place of the old one. */
+static bool replace(struct draft *draft, const char *line)
+{
+    size_t bytes = strlen(line);
+    char *temporary = malloc(strlen(draft->path) + sizeof "~");
+    if (!temporary)
+        return false;
+    strcat(strcpy(temporary, draft->path), "~");
+    int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool done = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOTSUP || errno == ENOLCK) &&
+                write(fd, line, bytes) == (ssize_t)bytes && rename(temporary, draft->path) == 0;
+    if (done) {
+        close(draft->fd);
+        draft->fd = fd;
+    } else if (fd >= 0) {
+        unlink(temporary);
+        close(fd);
+    }
+    free(temporary);
+    return done;
+}
+
+/* A draft that cannot be written is the older one; the run goes on. */
+static void write_draft(struct draft *draft)
+{
+    double begun_s = now_s();
+    char *line;
+    if (format(draft, &line) < 0)
+        return;
+    (void)replace(draft, line);
+    free(line);
+    double cost_s = now_s() - begun_s, interval_s = times_its_cost * cost_s;
+    draft->due_s = now_s() + (interval_s > least_interval_s ? interval_s : least_interval_s);
+}
+
+void draft_begin(struct draft *draft, const char *records, const struct experiment *experiment, const struct report *report)
+{
+    struct stat facts;
+    *draft = (struct draft){.fd = -1};
+    if (!records || stat(records, &facts) < 0 || !S_ISREG(facts.st_mode))
+        return;
+    draft->path = malloc(strlen(records) + sizeof ".XXXXXX" ENDING);
+    if (!draft->path)
+        return;
+    strcat(strcpy(draft->path, records), ".XXXXXX" ENDING);
+    draft->fd = mkostemps(draft->path, (int)strlen(ENDING), O_CLOEXEC);
+    if (draft->fd < 0) {
+        free(draft->path);
+        draft->path = NULL;
+        return;
+    }
+    (void)flock(draft->fd, LOCK_EX | LOCK_NB);
+    draft->experiment = experiment;
+    draft->report = report;
+    write_draft(draft);
+    draft->due_s = 0; /* the first step is worth writing */
+}
+
+void draft_step(struct draft *draft)
+{
+    if (draft && draft->experiment && now_s() >= draft->due_s)
+        write_draft(draft);
+}
+
+void draft_end(struct draft *draft)
+{
+    if (!draft->experiment)
+        return;
+    unlink(draft->path);
+    close(draft->fd);
+    free(draft->path);
+    *draft = (struct draft){.fd = -1};
+}
+
+/* The lock of a draft whose process is gone; -1 where that lives, or where locks do not tell. */
+static int lock_of_dead(const char *path)
+{
+    struct stat opened, named;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    /* Between its opening and its locking a live process may have replaced it. */
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &opened) == 0 && stat(path, &named) == 0 &&
+        opened.st_ino == named.st_ino && opened.st_dev == named.st_dev)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* RECORDS.??????.draft, where what would be special in the name is not. */
+static dt_status find(const char *records, glob_t *found)
+{
+    char *pattern = malloc(2 * strlen(records) + sizeof ".??????" ENDING), *end = pattern;
+    if (!pattern)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");
+    for (const char *c = records; *c; c++) {
+        if (strchr("*?[\\", *c))
+            *end++ = '\\';
+        *end++ = *c;
+    }
+    memcpy(end, ".??????" ENDING, sizeof ".??????" ENDING);
+    int failed = glob(pattern, 0, NULL, found);
+    free(pattern);
+    return failed == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of files") : DT_OK;
+}
+
+dt_status drafts_visit(const char *records, dt_status (*use)(void *context, const char *path), void *context)
+{
+    glob_t found = {0};
+    dt_status status = find(records, &found);
+    for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
+        int fd = lock_of_dead(found.gl_pathv[i]);
+        if (fd < 0)
+            continue;
+        close(fd);
+        status = use(context, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return status;
+}
+
+/* With what was to take its place, should the end have come in between. */
+static void remove_draft(const char *path)
+{
+    char *temporary = malloc(strlen(path) + sizeof "~");
+    if (temporary)
+        unlink(strcat(strcpy(temporary, path), "~"));
+    free(temporary);
+    unlink(path);
+}
+
+/* A draft is one line, or none where the end came before the first. */
+static dt_status adopt(const char *path, struct dt_record_file *file, int *count)
+{
+    char *line = NULL;
+    size_t size = 0;
+    dt_status status = DT_OK;
+    FILE *draft = fopen(path, "re");
+    if (!draft)
+        return DT_OK; /* taken by another run */
+    ssize_t bytes = getline(&line, &size, draft);
+    fclose(draft);
+    if (bytes > 0) {
+        line[strcspn(line, "\n")] = 0;
+        status = dt_record_append(file, line);
+        *count += status == DT_OK;
+    }
+    free(line);
+    if (status == DT_OK)
+        remove_draft(path);
+    return status;
+}
+
+dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *count)
+{
+    glob_t found = {0};
+    dt_status status = find(records, &found);
+    *count = 0;
+    for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
+        int fd = lock_of_dead(found.gl_pathv[i]);
+        if (fd < 0)
+            continue;
+        status = adopt(found.gl_pathv[i], file, count);
+        close(fd);
+    }
+    globfree(&found);
+    return status;
+}

@@ -1,0 +1,94 @@
+#include "cli/run/progress.h"
+
+#include "cli/text/format.h"
+#include "cli/text/terminal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Often enough for the eye, and seldom enough for a slow terminal. */
+#define REDRAW_S 0.1
+
+enum { LABEL_LEAST = 8 }; /* characters of the label that a narrow terminal still shows */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The experiment, then `text`. A line longer than the terminal would scroll instead of being drawn over: what happens matters most, so
+ * the label is what gives way. Both are ASCII. */
+static void draw(struct progress *p, const char *text)
+{
+    char line[512];
+    int width = terminal_width(stderr) - 1, number = snprintf(line, sizeof line, "[%d/%d] ", p->index, p->experiments);
+    int room = width - number - (int)strlen(text) - 2, whole = (int)strlen(p->label);
+    if (room >= whole)
+        snprintf(line + number, sizeof line - (size_t)number, "%s  %s", p->label, text);
+    else
+        snprintf(line + number, sizeof line - (size_t)number, "%.*s..  %s", room > LABEL_LEAST ? room - 2 : LABEL_LEAST, p->label, text);
+    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, line);
+    fflush(stderr);
+    p->drawn = true;
+    p->drawn_s = now_s();
+}
+
+void progress_init(struct progress *progress, int experiments, bool quiet)
+{
+    *progress = (struct progress){.live = !quiet && terminal_is_live(stderr), .quiet = quiet, .experiments = experiments};
+}
+
+void progress_begin(struct progress *progress, int index, const char *label, int steps, double tokens_per_step)
+{
+    progress->index = index;
+    progress->steps = steps;
+    progress->tokens_per_step = tokens_per_step;
+    progress->steps_done = 0;
+    progress->seconds = 0;
+    snprintf(progress->label, sizeof progress->label, "%s", label);
+}
+
+void progress_phase(struct progress *progress, const char *what)
+{
+    if (progress->live)
+        draw(progress, what);
+}
+
+void progress_step(struct progress *progress, double seconds, double loss)
+{
+    char text[256], rate[FORMAT_BYTES], left[FORMAT_BYTES];
+    progress->steps_done++;
+    progress->seconds += seconds;
+    if (!progress->live || (progress->steps_done > 1 && now_s() - progress->drawn_s < REDRAW_S))
+        return;
+    double mean = progress->seconds / progress->steps_done;
+    format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
+    format_duration(mean * (progress->steps - progress->steps_done), left);
+    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->steps_done, progress->steps, loss, rate, left);
+    draw(progress, text);
+}
+
+void progress_clear(struct progress *progress)
+{
+    if (progress->drawn)
+        fputs("\r\033[K", stderr);
+    fflush(stderr);
+    progress->drawn = false;
+}
+
+void progress_note(struct progress *progress, const char *format, ...)
+{
+    va_list arguments;
+    if (progress->quiet)
+        return;
+    progress_clear(progress);
+    fputs("dtbench: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}

@@ -1,0 +1,88 @@
+#include "cli/run/rendezvous_check.h"
+
+#include "cli/run/execute.h"
+#include "cli/run/placement.h"
+#include "cli/run/run_inside.h"
+#include "cli/run/run_simulated.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a rank brings, followed by a byte for each experiment: is it skipped? */
+struct greeting {
+    struct placement_rank place;
+    int code;
+    int limited;
+};
+
+static const struct greeting *greeting_of(const char *all, size_t bytes, int rank)
+{
+    return (const struct greeting *)(const void *)(all + bytes * (size_t)rank);
+}
+
+static dt_status check_placement(const struct sweep *s, const char *all, size_t bytes)
+{
+    struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
+    dt_status status = DT_OK;
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
+    for (int rank = 0; rank < s->world.size; rank++)
+        ranks[rank] = greeting_of(all, bytes, rank)->place;
+    for (int i = 0; status == DT_OK && i < s->count; i++)
+        if (!s->outcomes[i].elsewhere && !is_simulated(&s->experiments[i])) /* its ranks are not these */
+            status = placement_check(&s->experiments[i], i + 1, s->count, ranks);
+    free(ranks);
+    return status;
+}
+
+/* Does any of the experiments run on GPUs? */
+static bool needs_gpus(const struct sweep *s)
+{
+    const char *kind;
+    for (int i = 0; i < s->count; i++)
+        if (!is_simulated(&s->experiments[i]) && execute_device_kind(&s->experiments[i], &kind) == DT_OK && strcmp(kind, "cuda") == 0)
+            return true;
+    return false;
+}
+
+/* Where this rank is, and which GPU it would take: of those it sees the one of its number, and the only one in any case. */
+static void find_place(const struct sweep *s, struct placement_rank *out)
+{
+    struct dt_device_info gpu;
+    gethostname(out->node, sizeof out->node - 1);
+    if (!needs_gpus(s) || (out->gpus = dt_device_count("cuda")) == 0)
+        return;
+    out->slurm_gpus = dt_slurm_gpus_on_node();
+    if (dt_device_look("cuda", s->world.local_rank % out->gpus, &gpu))
+        memcpy(out->gpu, gpu.uuid, sizeof out->gpu);
+}
+
+dt_status sweep_meet(struct sweep *s, enum exit_code *code)
+{
+    size_t bytes = (sizeof(struct greeting) + (size_t)s->count + 7) / 8 * 8;
+    char *mine = calloc(1, bytes), *all = calloc((size_t)s->world.size, bytes);
+    if (!mine || !all) {
+        free(mine);
+        free(all);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
+    }
+    struct greeting *greeting = (struct greeting *)(void *)mine;
+    char *skipped = mine + sizeof *greeting;
+    find_place(s, &greeting->place);
+    greeting->code = (int)*code;
+    greeting->limited = s->limited;
+    for (int i = 0; i < s->count; i++)
+        skipped[i] = s->outcomes[i].skipped;
+    dt_status status = run_inside_gather(&s->experiments[0], &s->world, s->experiments[0].timeout.init_s, mine, bytes, all);
+    if (status == DT_OK) {
+        *code = (enum exit_code)greeting_of(all, bytes, 0)->code;
+        s->limited = greeting_of(all, bytes, 0)->limited;
+        for (int i = 0; i < s->count; i++)
+            s->outcomes[i].skipped = all[sizeof *greeting + (size_t)i];
+        status = *code == EXIT_CODE_OK ? check_placement(s, all, bytes) : DT_OK;
+    }
+    free(mine);
+    free(all);
+    return status;
+}

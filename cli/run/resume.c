@@ -1,0 +1,66 @@
+#include "cli/run/resume.h"
+
+#include "cli/records/record_set.h"
+#include "cli/run/run_simulated.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A record's own hash, or the one that this version gives its config: keys that have come since change the one and not what was measured.
+ */
+static bool is_of(const struct record_facts *record, const struct experiment *e)
+{
+    return strcmp(record->hash, e->hash) == 0 || (record->experiment && strcmp(record->experiment->hash, e->hash) == 0);
+}
+
+/* The hash of a file that a record was predicted with; "" where it was not. */
+static const char *hash_of(const struct record_facts *record, const char *file)
+{
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(record->json, "provenance");
+    const char *const path[] = {"simulated", file, "hash"};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+        at = cJSON_GetObjectItemCaseSensitive(at, path[i]);
+    return cJSON_IsString(at) ? at->valuestring : "";
+}
+
+/* A prediction stands as long as its cluster and profile do. */
+static bool still_stands(const struct record_facts *record, const struct experiment *e)
+{
+    char cluster[17], profile[17];
+    return !is_simulated(e) || (simulated_hashes(e, cluster, profile) == DT_OK && strcmp(hash_of(record, "cluster"), cluster) == 0 &&
+                                strcmp(hash_of(record, "profile"), profile) == 0);
+}
+
+static bool is_end(const struct record_facts *record, const struct resume_options *options)
+{
+    if (strcmp(record->status, "oom") == 0)
+        return options->skip_oom;
+    return record_is_ok(record) || (options->skip_failed && strcmp(record->status, "interrupted") != 0);
+}
+
+static dt_status take(struct sweep *s, const struct record_facts *record, const struct resume_options *options)
+{
+    bool ok = record_is_ok(record), finished = is_end(record, options);
+    for (int i = 0; finished && i < s->count; i++) {
+        const struct experiment *e = &s->experiments[i];
+        if (!is_of(record, e) || !still_stands(record, e))
+            continue;
+        s->outcomes[i].skipped = true;
+        if (ok)
+            DT_TRY(sweep_time_learn(&s->time, e, record->median_s, record->startup_s, record->wall_s));
+    }
+    return DT_OK;
+}
+
+dt_status resume_find_finished(struct sweep *s, const char *path, const struct resume_options *options)
+{
+    struct record_set set = {0};
+    if (access(path, F_OK) != 0)
+        return DT_OK;
+    dt_status status = record_set_read(&set, "run", &path, 1);
+    for (int i = 0; status == DT_OK && i < set.count; i++)
+        status = take(s, &set.records[i], options);
+    record_set_finish(&set);
+    return status;
+}

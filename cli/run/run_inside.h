@@ -1,0 +1,24 @@
+/* Run an experiment on ranks that mpirun, srun or torchrun started: this process is one of them. */
+#ifndef CLI_RUN_RUN_INSIDE_H
+#define CLI_RUN_RUN_INSIDE_H
+
+#include "cli/run/draft.h"
+#include "cli/run/progress.h"
+#include "lib/launch/world.h"
+#include "schedules/run/report.h"
+
+/* Collective over the ranks of `place`. trace: file for the trace of one more step; NULL: none. Fills `report`, initialised. False: the
+ * ranks have lost each other, and nothing more can run. */
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
+                struct draft *draft, struct report *report);
+
+/* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one, where it needs MPI, else over TCP. Waits
+ * patience_s for the others, 0: for ever, though a rank whose machine is gone never comes. After a failure the ranks have lost each other.
+ * Errors: as dt_comm_create. */
+dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, double patience_s, const void *mine,
+                            size_t bytes, void *all);
+
+/* Wait until every rank is here. *number becomes the highest that any of them has. Errors: as above. */
+dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number);
+
+#endif

@@ -1,0 +1,95 @@
+#include "cli/run/run_launched.h"
+
+#include "cli/run/execute.h"
+#include "cli/run/signals.h"
+#include "lib/config/json.h"
+#include "lib/launch/launch.h"
+#include "schedules/config/parse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+    const struct experiment *experiment;
+    struct progress *progress;
+    struct draft *draft;
+    struct report *report;
+    int ready;
+};
+
+/* Rank 0's steps are kept as they come: if the run dies, they are what is known of it. */
+static void on_progress(void *context, int rank, const char *text)
+{
+    struct run *run = context;
+    double seconds, loss;
+    int step;
+    if (strcmp(text, "ready") == 0) {
+        if (++run->ready == run->experiment->world_size)
+            progress_phase(run->progress, "first step");
+    } else if (rank == 0 && sscanf(text, "%d %lf %lf", &step, &seconds, &loss) == 3) {
+        report_add_step(run->report, run->experiment, step, seconds, loss); /* without memory the record has fewer steps */
+        progress_step(run->progress, seconds, loss);
+        draft_step(run->draft);
+    }
+}
+
+static int stop_requests(void *context)
+{
+    return signals_count();
+}
+
+/* "rank 1: rank 0 needs ..." when a rank reports what all of them agreed on. */
+static const char *without_echo(const char *text)
+{
+    int rank, length = 0;
+    if (sscanf(text, "rank %d: %n", &rank, &length) == 1 && length > 0 &&
+        (strncmp(text + length, "rank ", 5) == 0 || strncmp(text + length, "this machine", 12) == 0 ||
+         strncmp(text + length, "stopped ", 8) == 0))
+        return text + length;
+    return text;
+}
+
+void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
+                  struct report *report)
+{
+    const char *const argv[] = {"/proc/self/exe", "rank", trace, NULL}; /* without a trace it ends earlier */
+    struct run run = {experiment, progress, draft, report, 0};
+    struct dt_launch_outcome outcome;
+    char *input, error[1024], phase[64];
+    const char *kind;
+    dt_status status = execute_device_kind(experiment, &kind);
+    if (status == DT_OK)
+        status = experiment_to_json(experiment, DT_JSON_COMPACT, &input);
+    if (status < 0) {
+        report_end(report, status, dt_error_message());
+        return;
+    }
+    struct dt_launch launch = {
+        .argv = argv,
+        .world_size = experiment->world_size,
+        .mpirun = strcmp(dt_comm_backend_for(kind, experiment->world_size), "mpi") == 0,
+        .input = input,
+        .init_timeout_s = experiment->timeout.init_s,
+        .step_timeout_s = experiment->timeout.step_s,
+        .grace_s = 3,
+        .progress = on_progress,
+        .stop_requests = stop_requests,
+        .context = &run,
+    };
+    snprintf(phase, sizeof phase, "starting %d rank%s", experiment->world_size, experiment->world_size > 1 ? "s" : "");
+    progress_phase(progress, phase);
+    status = dt_launch_run(&launch, &outcome);
+    snprintf(error, sizeof error, "%s", without_echo(dt_error_message()));
+    if (outcome.result && report_read(report, outcome.result) < 0 && status == DT_OK) {
+        status = DT_ERR_COMM;
+        snprintf(error, sizeof error, "%s", dt_error_message());
+    }
+    /* Whoever signals a whole job hits mpirun and the ranks as well: what then dies, dies of the interruption. */
+    if (status == DT_ERR_COMM && signals_count() > 0)
+        status = DT_ERR_INTERRUPTED;
+    report_end(report, status, error);
+    snprintf(report->launcher, sizeof report->launcher, "none"); /* the user's: what dtbench used itself is no fact about the job */
+    dt_launch_outcome_finish(&outcome);
+    free(input);
+}

@@ -1,0 +1,14 @@
+/* Run an experiment in processes of its own, started and watched from here. */
+#ifndef CLI_RUN_RUN_LAUNCHED_H
+#define CLI_RUN_RUN_LAUNCHED_H
+
+#include "cli/run/draft.h"
+#include "cli/run/progress.h"
+#include "schedules/run/report.h"
+
+/* trace: file for the trace of one more step; NULL: none. Fills `report`, initialised, with whatever was measured and how it ended: a
+ * crash, a kill and the end of the memory are results too. */
+void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
+                  struct report *report);
+
+#endif

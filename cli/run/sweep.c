@@ -1,0 +1,299 @@
+#include "cli/run/sweep.h"
+
+#include "cli/text/format.h"
+#include "cli/run/run_inside.h"
+#include "cli/run/run_launched.h"
+#include "cli/run/run_simulated.h"
+#include "cli/run/signals.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double tokens_per_step(const struct experiment *e)
+{
+    return (double)experiment_global_batch(e) * e->model.block_size;
+}
+
+static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)
+{
+    char label[LABEL_BYTES];
+    experiment_label(&s->experiments[index], &s->columns, label, sizeof label - strlen(suffix));
+    strcat(label, suffix);
+    progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, tokens_per_step(e));
+}
+
+/* The experiment's losses on one device: found or run. Inside a launcher's ranks rank 0 runs it and the others wait. */
+static void run_verification(struct sweep *s, int index, struct report *report)
+{
+    const struct experiment *e = &s->experiments[index];
+    struct experiment reference;
+    struct report its;
+    const struct report *known;
+    if (verify_reference_of(e, &reference) < 0) {
+        report->verification = "failed";
+        report_end(report, DT_ERR_VERIFY, dt_error_message());
+        return;
+    }
+    if (!(known = verify_find(&s->references, &reference))) {
+        report_init(&its);
+        begin(s, index, &reference, ", verifying");
+        if (s->inside) {
+            struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
+            run_inside(&reference, &alone, NULL, &s->progress, NULL, &its);
+        } else {
+            run_launched(&reference, NULL, &s->progress, NULL, &its);
+        }
+        if (its.status == DT_ERR_INTERRUPTED) {
+            report_end(report, DT_ERR_INTERRUPTED, "stopped before the reference of --verify had run");
+            report_finish(&its);
+            return;
+        }
+        if (verify_keep(&s->references, &reference, &its) < 0) {
+            report_end(report, DT_ERR_HOST_MEMORY, dt_error_message());
+            return;
+        }
+        known = verify_find(&s->references, &reference);
+    }
+    verify_compare(report, e, known);
+}
+
+static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
+{
+    char *line = NULL;
+    if (!s->records)
+        return;
+    dt_status status = report_record(report, e, &line);
+    if (status == DT_OK)
+        status = dt_record_append(s->records, line);
+    free(line);
+    if (status == DT_OK)
+        return;
+    s->output_failed = true;
+    snprintf(s->output_error, sizeof s->output_error, "%s", dt_error_message());
+}
+
+/* One line for a reader who has no progress line. */
+static void tell(struct sweep *s, int index)
+{
+    const struct outcome *o = &s->outcomes[index];
+    char rate[FORMAT_BYTES], step[FORMAT_BYTES];
+    if (s->progress.live)
+        return;
+    if (o->status < 0)
+        progress_note(&s->progress, "%d/%d %s: %s: %s", index + 1, s->count, s->progress.label, report_status_name(o->status), o->error);
+    else if (is_simulated(&s->experiments[index]))
+        progress_note(&s->progress, "%d/%d %s: ok, predicted %s tokens/s, step %s s", index + 1, s->count, s->progress.label,
+                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step));
+    else
+        progress_note(&s->progress, "%d/%d %s: ok, %s tokens/s, step %s s, loss %.4f to %.4f", index + 1, s->count, s->progress.label,
+                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step), o->metrics.first_loss,
+                      o->metrics.last_loss);
+}
+
+/* A loss that falls although updates were left out would hide that the scaling is wrong. */
+static void tell_overflows(struct sweep *s, int index)
+{
+    const struct experiment *e = &s->experiments[index];
+    const struct report_metrics *m = &s->outcomes[index].metrics;
+    char count[FORMAT_BYTES];
+    if (m->overflow_steps > 0)
+        progress_note(&s->progress,
+                      "%d/%d %s: in %g of its steps some gradients were not finite, and %s parameters were left out of the updates; "
+                      "loss_scaling is %g%s",
+                      index + 1, s->count, s->progress.label, m->overflow_steps, format_count((uint64_t)m->overflow_elements, count),
+                      e->loss_scaling, e->loss_scaling > 1 ? ", try a smaller one" : "");
+}
+
+/* Steps that were wanted as a graph and were not replayed as one are slower than they need be. */
+static void tell_graph(struct sweep *s, int index, const struct trainer_result *result)
+{
+    if (*result->graph && s->experiments[index].graph && strcmp(result->graph, "replayed") != 0)
+        progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", index + 1, s->count, s->progress.label,
+                      result->graph);
+}
+
+/* FILE, or FILE with the experiment's number before its ending where there are several. */
+static const char *trace_path(const struct sweep *s, int index, char text[4096])
+{
+    const char *slash = s->trace ? strrchr(s->trace, '/') : NULL, *dot = s->trace ? strrchr(s->trace, '.') : NULL;
+    if (!s->trace || s->count == 1)
+        return s->trace;
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - s->trace) : strlen(s->trace);
+    snprintf(text, 4096, "%.*s-%d%s", (int)stem, s->trace, index + 1, s->trace + stem);
+    return text;
+}
+
+/* Of a launcher's ranks the first predicts all of them, and the others have nothing to do. */
+static void simulate(struct sweep *s, int index, struct report *report)
+{
+    char path[4096];
+    if (s->world.rank == 0)
+        run_simulated(&s->experiments[index], trace_path(s, index, path), &s->progress, report);
+}
+
+/* What its limits let an experiment take, on as many ranks as may be; 0: there are none. */
+static double longest_run_s(const struct experiment *e)
+{
+    double steps = (double)e->steps.warmup + e->steps.timed;
+    return e->timeout.init_s > 0 && e->timeout.step_s > 0 ? e->timeout.init_s + steps * e->timeout.step_s : 0;
+}
+
+static void run_one(struct sweep *s, int index)
+{
+    const struct experiment *e = &s->experiments[index];
+    struct outcome *o = &s->outcomes[index];
+    struct report report;
+    struct draft draft;
+    char path[4096];
+    report_init(&report);
+    sweep_identity_report(&s->identity, index, &report);
+    report.slurm = &s->slurm;
+    begin(s, index, e, "");
+    draft_begin(&draft, s->records ? s->output : NULL, e, &report);
+    if (is_simulated(e))
+        simulate(s, index, &report);
+    else if (s->inside)
+        s->lost = !run_inside(e, &s->world, trace_path(s, index, path), &s->progress, &draft, &report);
+    else
+        run_launched(e, trace_path(s, index, path), &s->progress, &draft, &report);
+
+    bool verify = s->verify && report.status == DT_OK;
+    if (verify && s->world.rank == 0)
+        run_verification(s, index, &report);
+    int stop = report.status == DT_ERR_INTERRUPTED;
+    if (verify && s->inside) {
+        s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
+        if (stop && report.status == DT_OK) /* what rank 0 stopped in, the others did not take part in */
+            report_end(&report, DT_ERR_INTERRUPTED, "stopped with rank 0");
+    }
+
+    begin(s, index, e, "");
+    o->run = true;
+    o->status = report.status;
+    memcpy(o->error, report.error, sizeof o->error);
+    o->verified = report.verification != NULL;
+    o->verification_error = report.verification_error;
+    if (report_measure(&report, e, &o->metrics) < 0)
+        o->metrics = (struct report_metrics){.step_s = {NAN, NAN, NAN}};
+    write_record(s, e, &report);
+    draft_end(&draft);
+    tell(s, index);
+    tell_overflows(s, index);
+    tell_graph(s, index, &report.result);
+    report_finish(&report);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Is there time for the experiment? Rank 0 knows, and the others ask it. */
+static bool is_in_time(struct sweep *s, int index)
+{
+    const struct experiment *e = &s->experiments[index];
+    char why[128], label[LABEL_BYTES];
+    int late = 0;
+    if (!s->limited)
+        return true;
+    if (s->world.rank == 0 && !sweep_time_allows(&s->time, e, why, sizeof why)) {
+        late = 1;
+        experiment_label(e, &s->columns, label, sizeof label);
+        progress_note(&s->progress, "%d/%d %s: left for later: %s", index + 1, s->count, label, why);
+    }
+    if (s->inside && s->world.size > 1)
+        s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &late) < 0;
+    s->outcomes[index].late = late;
+    return !late;
+}
+
+/* A forecast without this one is a worse one, and no reason to end. */
+static void learn(struct sweep *s, int index, double wall_s)
+{
+    const struct outcome *o = &s->outcomes[index];
+    if (s->limited && s->world.rank == 0 && o->status == DT_OK)
+        (void)sweep_time_learn(&s->time, &s->experiments[index], o->metrics.step_s.median, NAN, wall_s);
+}
+
+/* A signal may have come to some ranks only, and all of them must give the same reason for their end. */
+static void find_stop_signal(struct sweep *s, const struct experiment *e)
+{
+    s->stop_signal = signals_first();
+    if (s->inside && s->world.size > 1 && !s->lost)
+        s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &s->stop_signal) < 0;
+    if (s->stop_signal == 0)
+        s->stop_signal = SIGTERM;
+}
+
+void sweep_run(struct sweep *s)
+{
+    for (int i = 0; i < s->count && !s->lost && !s->output_failed; i++) {
+        const struct outcome *o = &s->outcomes[i];
+        if (o->skipped || o->elsewhere || !is_in_time(s, i) || s->lost)
+            continue;
+        double begun_s = now_s();
+        run_one(s, i);
+        learn(s, i, now_s() - begun_s);
+        /* Inside, only what all ranks agreed on may end the loop: one that stopped alone would be waited for. */
+        if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {
+            find_stop_signal(s, &s->experiments[i]);
+            break;
+        }
+    }
+    progress_clear(&s->progress);
+}
+
+void sweep_fail(struct sweep *s, dt_status status, const char *error)
+{
+    for (int i = 0; i < s->count; i++) {
+        struct outcome *o = &s->outcomes[i];
+        struct report report;
+        if (o->skipped || o->elsewhere)
+            continue;
+        report_init(&report);
+        sweep_identity_report(&s->identity, i, &report);
+        report.slurm = &s->slurm;
+        report_end(&report, status, error);
+        snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
+        begin(s, i, &s->experiments[i], "");
+        o->run = true;
+        o->status = status;
+        o->metrics = (struct report_metrics){.step_s = {NAN, NAN, NAN}};
+        snprintf(o->error, sizeof o->error, "%s", report.error);
+        write_record(s, &s->experiments[i], &report);
+        tell(s, i);
+        report_finish(&report);
+        break;
+    }
+}
+
+bool outcome_is_left(const struct outcome *o)
+{
+    return !o->run && !o->skipped && !o->elsewhere;
+}
+
+enum exit_code sweep_exit_code(const struct sweep *s)
+{
+    bool failed = s->lost, oom = false, wrong = false, interrupted = false, later = false;
+    for (int i = 0; i < s->count; i++) {
+        const struct outcome *o = &s->outcomes[i];
+        dt_status status = o->run ? o->status : DT_OK;
+        wrong |= status == DT_ERR_VERIFY;
+        oom |= status == DT_ERR_OOM;
+        interrupted |= status == DT_ERR_INTERRUPTED || (s->stop_signal && outcome_is_left(o));
+        later |= o->late;
+        failed |= status < 0 && status != DT_ERR_VERIFY && status != DT_ERR_OOM && status != DT_ERR_INTERRUPTED;
+    }
+    if (interrupted && s->stop_signal != SIGUSR1)
+        return (enum exit_code)(EXIT_CODE_SIGNAL + s->stop_signal);
+    if (s->output_failed)
+        return EXIT_CODE_OUTPUT;
+    if (interrupted || later)
+        return EXIT_CODE_LATER;
+    return wrong ? EXIT_CODE_VERIFY : failed ? EXIT_CODE_FAILED : oom ? EXIT_CODE_OOM : EXIT_CODE_OK;
+}

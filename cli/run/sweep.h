@@ -1,0 +1,70 @@
+/* `dtbench run` once its command line is understood: experiments one after another, a record each, a table at the end. */
+#ifndef CLI_RUN_SWEEP_H
+#define CLI_RUN_SWEEP_H
+
+#include "cli/cli.h"
+#include "cli/run/draft.h"
+#include "cli/text/experiment_columns.h"
+#include "cli/run/progress.h"
+#include "cli/run/sweep_identity.h"
+#include "cli/run/sweep_time.h"
+#include "cli/run/verify.h"
+#include "lib/record/record.h"
+#include "lib/slurm/facts.h"
+#include "lib/launch/world.h"
+
+/* What the table needs of an experiment that was run. */
+struct outcome {
+    bool run;       /* false: one of the next, or not come to */
+    bool skipped;   /* an ok record was there (--resume) */
+    bool elsewhere; /* another shard's (--shard) */
+    bool late;      /* would not be done in time */
+    dt_status status;
+    char error[1024];
+    bool verified;
+    double verification_error;
+    struct report_metrics metrics;
+};
+
+struct sweep {
+    const struct experiment *experiments;
+    int count;
+    struct sweep_identity identity; /* what the records call it */
+    struct dt_world world;
+    struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
+    bool inside;                 /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
+    bool verify;
+    const char *trace; /* --trace: NULL when not asked for */
+    struct dt_record_file *records; /* NULL on ranks that write none */
+    const char *output;             /* its path, "-": standard output */
+    struct experiment_columns columns;
+    struct progress progress;
+    struct verify_cache references;
+    struct sweep_time time;
+    bool limited;             /* all ranks: rank 0 looks at the time before each experiment */
+    int stop_signal;          /* what interrupted it; 0: nothing. Inside, all ranks agree */
+    struct outcome *outcomes; /* [count] */
+    bool lost;                /* inside: the ranks have lost each other */
+    bool output_failed;       /* a record could not be written: the text is in output_error */
+    char output_error[1024];
+};
+
+/* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
+void sweep_run(struct sweep *sweep);
+
+/* The ranks did not find each other, so that nothing can be run: the first experiment that would have been gets the record. */
+void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
+
+/* Was it this run's to do, and not done? */
+bool outcome_is_left(const struct outcome *outcome);
+
+/* What the outcomes say together. */
+enum exit_code sweep_exit_code(const struct sweep *sweep);
+
+/* The table of experiments, without running any. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dry_run_print(const struct sweep *sweep, FILE *to);
+
+/* The table of results, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
+dt_status summary_print(const struct sweep *sweep, FILE *to);
+
+#endif

@@ -1,0 +1,70 @@
+#include "cli/run/sweep_identity.h"
+
+#include "lib/config/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One experiment's hash, to be sorted. */
+struct place {
+    const char *hash;
+    int experiment;
+};
+
+static int by_hash(const void *left, const void *right)
+{
+    const struct place *a = left, *b = right;
+    int order = strcmp(a->hash, b->hash);
+    return order ? order : (a->experiment > b->experiment) - (a->experiment < b->experiment);
+}
+
+/* Mark in first[] the experiment that has each one's hash first. */
+static void find_first(struct place *places, int count, int *first)
+{
+    qsort(places, (size_t)count, sizeof *places, by_hash);
+    for (int i = 0; i < count; i++) {
+        bool same = i > 0 && strcmp(places[i].hash, places[i - 1].hash) == 0;
+        first[places[i].experiment] = same ? first[places[i - 1].experiment] : places[i].experiment;
+    }
+}
+
+dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment *experiments, int count)
+{
+    enum { HASH_DIGITS = sizeof experiments->hash - 1 };
+    struct place *places = malloc((size_t)count * sizeof *places);
+    char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
+    *identity = (struct sweep_identity){.index = malloc((size_t)count * sizeof *identity->index)};
+    if (!places || !hashes || !identity->index) {
+        free(places);
+        free(hashes);
+        sweep_identity_finish(identity);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+    }
+    for (int i = 0; i < count; i++) {
+        places[i] = (struct place){experiments[i].hash, i};
+        memcpy(hashes + (size_t)i * HASH_DIGITS, experiments[i].hash, HASH_DIGITS);
+    }
+    find_first(places, count, identity->index);
+    /* The first of equals has been counted when the others are come to. */
+    for (int i = 0; i < count; i++)
+        identity->index[i] = identity->index[i] == i ? identity->count++ : identity->index[identity->index[i]];
+    snprintf(identity->id, sizeof identity->id, "%016" PRIx64, dt_hash_fnv1a(hashes, (size_t)count * HASH_DIGITS));
+    free(places);
+    free(hashes);
+    return DT_OK;
+}
+
+void sweep_identity_finish(struct sweep_identity *identity)
+{
+    free(identity->index);
+    *identity = (struct sweep_identity){0};
+}
+
+void sweep_identity_report(const struct sweep_identity *identity, int experiment, struct report *report)
+{
+    memcpy(report->sweep.id, identity->id, sizeof report->sweep.id);
+    report->sweep.index = identity->index[experiment];
+    report->sweep.count = identity->count;
+}

@@ -1,0 +1,30 @@
+#include "cli/text/config_arguments.h"
+
+#include "schedules/config/parse.h"
+
+#include <string.h>
+
+dt_status config_arguments_check(struct config_arguments *a)
+{
+    if (a->config && a->file)
+        return dt_fail(DT_ERR_INVALID, "takes one config file, and there are two: '%s' and '%s'", a->config, a->file);
+    if (!a->config && !a->file)
+        return dt_fail(DT_ERR_INVALID, "needs a config file");
+    for (int i = 0; i < a->sets.count; i++)
+        if (!strchr(a->sets.items[i], '='))
+            return dt_fail(DT_ERR_INVALID, "'--set %s' has no value: --set PATH=VALUE", a->sets.items[i]);
+    return DT_OK;
+}
+
+dt_status config_arguments_read(const struct config_arguments *a, struct experiment **out, int *count)
+{
+    char device[128];
+    const char *sets[OPTION_LIST_MAX + 1];
+    int set_count = a->sets.count;
+    memcpy(sets, a->sets.items, sizeof a->sets.items);
+    if (a->device) {
+        snprintf(device, sizeof device, "device=\"%.100s\"", a->device);
+        sets[set_count++] = device;
+    }
+    return experiments_read(a->config ? a->config : a->file, sets, set_count, out, count);
+}

@@ -1,0 +1,124 @@
+#include "cli/text/experiment_columns.h"
+
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Fields that follow from others: when those differ, these say nothing new. */
+static const struct {
+    const char *path, *follows;
+} dependent[] = {
+    {"model.layers", "model.preset"},
+    {"model.heads", "model.preset"},
+    {"model.hidden", "model.preset"},
+    {"fsdp.unit", "model.preset"},
+    {"loss_scaling", "model.dtype"},
+    {"loss_scaling", "loss"},
+    {"optimizer.learning_rate", "optimizer.name"},
+};
+
+static const void *at(const struct experiment *e, const struct dt_field *field)
+{
+    return (const char *)e + field->offset;
+}
+
+static bool differs(const struct experiment *experiments, int count, const struct dt_field *field)
+{
+    for (int i = 1; i < count; i++) {
+        const void *left = at(&experiments[0], field), *right = at(&experiments[i], field);
+        bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
+        if (text ? strcmp(left, right) != 0 : memcmp(left, right, field->size) != 0)
+            return true;
+    }
+    return false;
+}
+
+static bool path_differs(const struct experiment *experiments, int count, const char *path)
+{
+    const struct dt_table *table = experiment_table();
+    return differs(experiments, count, &table->fields[dt_config_find(table, path)]);
+}
+
+static bool is_dependent(const struct experiment *experiments, int count, const struct dt_field *field)
+{
+    for (size_t d = 0; d < sizeof dependent / sizeof dependent[0]; d++)
+        if (strcmp(field->path, dependent[d].path) == 0 && path_differs(experiments, count, dependent[d].follows))
+            return true;
+    return false;
+}
+
+void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out)
+{
+    const struct dt_table *table = experiment_table();
+    *out = (struct experiment_columns){
+        .names_differ = path_differs(experiments, count, "name"),
+        .worlds_differ = path_differs(experiments, count, "world_size"),
+        .batches_differ = path_differs(experiments, count, "batch_size"),
+    };
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        bool always = strcmp(field->path, "name") == 0 || strcmp(field->path, "paradigm") == 0 || strcmp(field->path, "world_size") == 0 ||
+                      strcmp(field->path, "batch_size") == 0;
+        if (always || !differs(experiments, count, field))
+            continue;
+        out->models_differ |= strncmp(field->path, "model.", 6) == 0;
+        if (out->count < COLUMNS_MAX && !is_dependent(experiments, count, field))
+            out->fields[out->count++] = field;
+    }
+}
+
+const char *experiment_column_title(const struct dt_field *field)
+{
+    const char *dot = strrchr(field->path, '.');
+    return dot && strcmp(dot, ".name") != 0 ? dot + 1 : field->path;
+}
+
+/* {"NCCL_ALGO":"Ring","NCCL_PROTO":"LL"} as NCCL_ALGO=Ring NCCL_PROTO=LL. */
+static void describe_settings(const char *json, char text[VALUE_BYTES])
+{
+    size_t used = 0;
+    for (const char *c = json; *c && used + 1 < VALUE_BYTES; c++) {
+        bool after_name = *c == ':' && c > json && c[-1] == '"', between = *c == ',' && c[1] == '"';
+        if (!strchr("{}\"", *c))
+            text[used++] = after_name ? '=' : between ? ' ' : *c;
+    }
+    if (used == 0)
+        text[used++] = '-';
+    text[used] = 0;
+}
+
+void experiment_value(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
+{
+    const void *value = at(e, field);
+    switch (field->kind) {
+    case DT_FIELD_BOOL: snprintf(text, VALUE_BYTES, "%s", *(const bool *)value ? "true" : "false"); break;
+    case DT_FIELD_INT: snprintf(text, VALUE_BYTES, "%d", *(const int *)value); break;
+    case DT_FIELD_U64: snprintf(text, VALUE_BYTES, "%" PRIu64, *(const uint64_t *)value); break;
+    case DT_FIELD_NUMBER: dt_format_double(*(const double *)value, text, VALUE_BYTES); break;
+    case DT_FIELD_FLOAT: dt_format_float(*(const float *)value, text, VALUE_BYTES); break;
+    case DT_FIELD_STRING: snprintf(text, VALUE_BYTES, "%s", *(const char *)value ? (const char *)value : "-"); break;
+    case DT_FIELD_SETTINGS: describe_settings(value, text); break;
+    case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", field->choice(*(const int *)value)); break;
+    }
+}
+
+void experiment_label(const struct experiment *e, const struct experiment_columns *columns, char *text, size_t text_bytes)
+{
+    char value[VALUE_BYTES];
+    size_t used = (size_t)snprintf(text, text_bytes, "%s", paradigm_name(e->paradigm));
+    if (columns->worlds_differ && used < text_bytes)
+        used += (size_t)snprintf(text + used, text_bytes - used, ", %d ranks", e->world_size);
+    if (columns->batches_differ && used < text_bytes)
+        used += (size_t)snprintf(text + used, text_bytes - used, ", batch %d", e->batch_size);
+    for (int i = 0; i < columns->count && used < text_bytes; i++) {
+        const struct dt_field *field = columns->fields[i];
+        experiment_value(e, field, value);
+        if (field->kind != DT_FIELD_BOOL)
+            used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);
+        else if (*(const bool *)at(e, field)) /* a switch is named where it is on */
+            used += (size_t)snprintf(text + used, text_bytes - used, ", %s", experiment_column_title(field));
+    }
+}

@@ -1,0 +1,71 @@
+#include "cli/text/format.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *format_count(uint64_t value, char text[FORMAT_BYTES])
+{
+    char digits[24];
+    int count = snprintf(digits, sizeof digits, "%" PRIu64, value), used = 0;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = 0;
+    return text;
+}
+
+const char *format_number(double value, char text[FORMAT_BYTES])
+{
+    double size = fabs(value);
+    if (isnan(value))
+        snprintf(text, FORMAT_BYTES, "-");
+    else if (size >= 99.95 && size < 1e18 && value > 0)
+        format_count((uint64_t)(value + 0.5), text);
+    else if (size >= 1e6 || (size > 0 && size < 1e-3))
+        snprintf(text, FORMAT_BYTES, "%.2e", value);
+    else
+        snprintf(text, FORMAT_BYTES, "%.*f", size >= 99.95 ? 0 : size >= 9.995 || size == 0 ? 1 : size >= 0.9995 ? 2 : 3, value);
+    return text;
+}
+
+const char *format_duration(double seconds, char text[FORMAT_BYTES])
+{
+    long s = isfinite(seconds) && seconds < 1e8 ? (long)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(text, FORMAT_BYTES, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, FORMAT_BYTES, "%ld:%02ld", s / 60, s % 60);
+    return text;
+}
+
+/* The largest unit of which `largest` has at least one; the first for less. */
+static struct unit choose(const struct unit *units, int count, double largest)
+{
+    int chosen = 0;
+    for (int i = 1; i < count; i++)
+        if (largest >= units[i].size)
+            chosen = i;
+    return units[chosen];
+}
+
+struct unit unit_for_bytes(double largest)
+{
+    static const struct unit units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}};
+    return choose(units, 3, largest);
+}
+
+struct unit unit_for_seconds(double largest)
+{
+    static const struct unit units[] = {{"ms", 1e-3}, {"s", 1}};
+    return choose(units, 2, largest / 10);
+}
+
+struct unit unit_for_flops(double largest)
+{
+    static const struct unit units[] = {{"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}, {"EFLOP", 1e18}};
+    return choose(units, 5, largest);
+}

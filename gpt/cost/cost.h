@@ -1,0 +1,45 @@
+/* What kernels cost on a described device: the formulas behind gpt/cost/kernels.c. Seconds, bytes and element counts; nothing is queued. */
+#ifndef GPT_COST_COST_H
+#define GPT_COST_COST_H
+
+#include "gpt/cost/profile.h"
+#include "gpt/layout.h"
+
+#include <stdbool.h>
+
+/* What a cluster file says of a GPU, for the model's dtype. */
+struct gpt_cost_hardware {
+    double peak_flops; /* per second */
+    double memory_bytes_per_s;
+};
+
+/* What the kernels of a simulated device are given (struct dt_sim_device's costs). */
+struct gpt_costs {
+    struct gpt_cost_profile profile;
+    struct gpt_cost_hardware hardware;
+    double interpreter_sharers; /* ranks that share one interpreter, which works for one at a time; at least 1 */
+    int measured_ranks, measured_threads; /* which of the profile's measurements hold; unused where it has none */
+};
+
+/* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and right_elems long in memory.
+ *
+ * The larger of two times. Arithmetic: 2 m n k flops at the GPU's peak, times peak_fraction, times k / (k + half_k) (filling and draining a
+ * tile's pipeline), times the share of multiprocessors that tiles of the output keep busy in the last wave (at least least_fill, as short
+ * products are split along k), times a factor for rows that do not begin at 16-byte boundaries. Memory: each operand and the output crosses
+ * it once.
+ * Source  NVIDIA, "Matrix Multiplication Background User's Guide", sections 2 to 4: tile and wave quantisation, alignment. */
+double gpt_cost_product_s(const struct gpt_costs *costs, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
+                          size_t element_bytes);
+
+/* `bytes` crossing the memory in `launches` kernels. */
+double gpt_cost_memory_s(const struct gpt_costs *costs, double launches, double bytes);
+
+/* Bytes that the profile's framework keeps for backward of a layer beside what dtbench does, for `samples` samples; 0 where it keeps no
+ * more. Attention and the first half of the MLP carry half a block's each. */
+size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *profile, const struct gpt_model *model, enum gpt_layer_kind layer,
+                           size_t samples);
+
+/* Tensors among `elems` parameters, of an average size; at least 1. */
+double gpt_cost_tensors(const struct gpt_model *model, double elems);
+
+#endif

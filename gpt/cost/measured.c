@@ -1,0 +1,116 @@
+#include "gpt/cost/measured.h"
+
+#include <math.h>
+
+double gpt_measured_work(enum gpt_kernel_kind kernel, const double shape[3])
+{
+    switch (kernel) {
+    case GPT_KERNEL_LINEAR:
+    case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
+    case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT: return 2 * shape[0] * shape[1] * shape[2];
+    case GPT_KERNEL_ATTENTION:
+    case GPT_KERNEL_ATTENTION_GRADIENT: return shape[0] * shape[1] * shape[1] * shape[2];
+    case GPT_KERNEL_EMBEDDING_GRADIENT: return (shape[0] + shape[2]) * shape[1];
+    default: return shape[0] * shape[1];
+    }
+}
+
+void gpt_measured_nearest(const struct gpt_measured_list *list, int ranks, int threads, int *out_ranks, int *out_threads)
+{
+    double least = INFINITY;
+    *out_ranks = *out_threads = 1;
+    for (int i = 0; i < list->count; i++) {
+        const struct gpt_measured *m = &list->entries[i];
+        double distance = fabs(log((double)m->ranks / ranks)) + (threads > 0 ? 100 * fabs(log((double)m->threads / threads)) : 0);
+        if (distance < least) {
+            least = distance;
+            *out_ranks = m->ranks;
+            *out_threads = m->threads;
+        }
+    }
+}
+
+static bool is_like(const struct gpt_measured *m, const struct gpt_measured *what)
+{
+    return m->kernel == what->kernel && m->dtype == what->dtype && m->ranks == what->ranks && m->threads == what->threads;
+}
+
+/* The variant that was measured: the one asked for, or the first that is there; GPT_VARIANTS: none. */
+static enum gpt_kernel_variant measured_variant(const struct gpt_measured_list *list, const struct gpt_measured *what)
+{
+    enum gpt_kernel_variant found = GPT_VARIANTS;
+    for (int i = 0; i < list->count; i++) {
+        const struct gpt_measured *m = &list->entries[i];
+        if (!is_like(m, what))
+            continue;
+        if (m->variant == what->variant)
+            return m->variant;
+        found = m->variant < found ? m->variant : found;
+    }
+    return found;
+}
+
+enum { TERMS = 4 }; /* a constant, and a slope for each number of a shape */
+
+/* Least squares: the sums of weight * terms * terms, and of weight * terms * value. */
+struct fit {
+    double matrix[TERMS][TERMS], right[TERMS];
+    double spread; /* sum of weight * squared distance */
+    double log_load;
+};
+
+static void add_point(struct fit *f, const struct gpt_measured *m, const double shape[3])
+{
+    const double same = 1e-9; /* a squared distance at which a shape counts as the measured one */
+    double terms[TERMS] = {1}, square = 0, value = log(gpt_measured_work(m->kernel, m->shape) / m->alone_s);
+    for (int i = 0; i < 3; i++) {
+        terms[i + 1] = log(m->shape[i] / shape[i]);
+        square += terms[i + 1] * terms[i + 1];
+    }
+    square = fmax(square, same);
+    double weight = 1 / (square * square);
+    for (int i = 0; i < TERMS; i++) {
+        for (int j = 0; j < TERMS; j++)
+            f->matrix[i][j] += weight * terms[i] * terms[j];
+        f->right[i] += weight * terms[i] * value;
+    }
+    f->spread += weight * square;
+    f->log_load += weight * log(m->together_s / (m->ranks * m->alone_s));
+}
+
+/* The constant: the value at the shape asked for. Slopes that the points say nothing of are drawn to 0. The matrix is symmetric and
+ * positive definite, so that elimination needs no pivots; it begins with the slopes. */
+static double solve(struct fit *f)
+{
+    const double ridge = 0.003;
+    for (int i = 1; i < TERMS; i++)
+        f->matrix[i][i] += ridge * f->spread;
+    for (int p = TERMS - 1; p > 0; p--)
+        for (int i = 0; i < p; i++) {
+            double factor = f->matrix[i][p] / f->matrix[p][p];
+            for (int j = 0; j < p; j++)
+                f->matrix[i][j] -= factor * f->matrix[p][j];
+            f->right[i] -= factor * f->right[p];
+        }
+    return f->right[0] / f->matrix[0][0];
+}
+
+bool gpt_measured_find(const struct gpt_measured_list *list, const struct gpt_measured *what, double *out_alone_s, double *out_load)
+{
+    enum gpt_kernel_variant variant = measured_variant(list, what);
+    double largest[3] = {0}, shape[3];
+    struct fit fit = {0};
+    for (int i = 0; i < list->count; i++)
+        for (int d = 0; d < 3 && is_like(&list->entries[i], what) && list->entries[i].variant == variant; d++)
+            largest[d] = fmax(largest[d], list->entries[i].shape[d]);
+    for (int d = 0; d < 3; d++) /* beyond what was measured speed stays as it is */
+        shape[d] = fmin(what->shape[d], largest[d]);
+    for (int i = 0; i < list->count; i++)
+        if (is_like(&list->entries[i], what) && list->entries[i].variant == variant)
+            add_point(&fit, &list->entries[i], shape);
+    if (fit.matrix[0][0] <= 0)
+        return false;
+    *out_load = exp(fit.log_load / fit.matrix[0][0]);
+    *out_alone_s = gpt_measured_work(what->kernel, what->shape) / exp(solve(&fit));
+    return true;
+}

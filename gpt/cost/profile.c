@@ -1,0 +1,242 @@
+#include "gpt/cost/profile.h"
+
+#include "lib/config/config.h"
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(struct gpt_cost_profile, member), .size = sizeof(((struct gpt_cost_profile *)0)->member)
+#define LAUNCHES(key, kind, text)                                                                                                          \
+    {                                                                                                                                      \
+        "kernels." key ".launches", DT_FIELD_NUMBER, AT(kernels[kind].launches), .max = 1000, .description = text                          \
+    }
+#define PASSES(key, kind, text)                                                                                                            \
+    {                                                                                                                                      \
+        "kernels." key ".passes", DT_FIELD_NUMBER, AT(kernels[kind].passes), .min = -100, .max = 1000, .description = text                 \
+    }
+#define OTHER(key, other, kind, text)                                                                                                      \
+    {                                                                                                                                      \
+        "kernels." key "." other, DT_FIELD_NUMBER, AT(kernels[kind].other_passes), .min = -100, .max = 1000, .description = text           \
+    }
+#define KERNEL(key, kind, element)                                                                                                         \
+    LAUNCHES(key, kind, "Kernels that the framework launches."), PASSES(key, kind, "Reads and writes of each of " element ".")
+
+static const struct dt_field fields[] = {
+    {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "What the stack is called in records."},
+
+    {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
+     .description = "Share of the GPU's peak that a large, aligned product reaches."},
+    {"gemm.half_k", DT_FIELD_NUMBER, AT(gemm.half_k), .max = 1e6, .description = "Inner dimension at which half of it is reached."},
+    {"gemm.tile_rows", DT_FIELD_NUMBER, AT(gemm.tile_rows), .max = 65536,
+     .description = "Rows of the output that one multiprocessor computes at a time; 0: any number."},
+    {"gemm.tile_columns", DT_FIELD_NUMBER, AT(gemm.tile_columns), .max = 65536, .description = "Columns likewise."},
+    {"gemm.multiprocessors", DT_FIELD_NUMBER, AT(gemm.multiprocessors), .max = 65536,
+     .description = "Of the GPU that the profile is for; 0: any number."},
+    {"gemm.least_fill", DT_FIELD_NUMBER, AT(gemm.least_fill), .above = true, .max = 1,
+     .description = "Share of the multiprocessors that a product of few tiles keeps busy at least, because its inner dimension is split."},
+    {"gemm.aligned_bytes", DT_FIELD_INT, AT(gemm.aligned_bytes), .min = 1, .max = 4096,
+     .description = "Row lengths that are a multiple of this power of two, in bytes, run at full speed."},
+    {"gemm.half_aligned", DT_FIELD_NUMBER, AT(gemm.half_aligned), .above = true, .max = 1,
+     .description = "Factor where only half of aligned_bytes divides a row length."},
+    {"gemm.quarter_aligned", DT_FIELD_NUMBER, AT(gemm.quarter_aligned), .above = true, .max = 1, .description = "A quarter."},
+    {"gemm.unaligned", DT_FIELD_NUMBER, AT(gemm.unaligned), .above = true, .max = 1, .description = "None of them."},
+    {"gemm.fused_attention", DT_FIELD_NUMBER, AT(gemm.fused_attention), .above = true, .max = 100,
+     .description = "Time of fused attention's products over that of whole squares: less for causality, more for its efficiency."},
+    {"gemm.qkv_products", DT_FIELD_INT, AT(gemm.qkv_products), .min = 1, .max = 3,
+     .description = "Products that q, k and v are made in: 1 together, 3 one after the other."},
+    {"bandwidth_fraction", DT_FIELD_NUMBER, AT(bandwidth_fraction), .above = true, .max = 1,
+     .description = "Share of the memory's bandwidth that elementwise kernels get."},
+    {"kernel_s", DT_FIELD_NUMBER, AT(kernel_s), .max = 1, .description = "Seconds that the shortest kernel takes on the device."},
+
+    KERNEL("embedding", GPT_KERNEL_EMBEDDING, "rows x d"),
+    KERNEL("embedding_gradient", GPT_KERNEL_EMBEDDING_GRADIENT, "rows x d"),
+    OTHER("embedding_gradient", "weight_passes", GPT_KERNEL_EMBEDDING_GRADIENT, "Of each of both tables' elements."),
+    KERNEL("layer_norm", GPT_KERNEL_LAYER_NORM, "rows x d"),
+    KERNEL("layer_norm_gradient", GPT_KERNEL_LAYER_NORM_GRADIENT, "rows x d"),
+    KERNEL("linear", GPT_KERNEL_LINEAR, "rows x out, beside the product"),
+    KERNEL("linear_input_gradient", GPT_KERNEL_LINEAR_INPUT_GRADIENT, "rows x in, beside the product"),
+    KERNEL("linear_weight_gradient", GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, "rows x out, beside the product"),
+    OTHER("linear_weight_gradient", "weight_passes", GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, "Of each of out x in, beside the product."),
+    KERNEL("gelu", GPT_KERNEL_GELU, "rows x 4d"),
+    KERNEL("gelu_gradient", GPT_KERNEL_GELU_GRADIENT, "rows x 4d"),
+    KERNEL("attention", GPT_KERNEL_ATTENTION, "rows x d"),
+    OTHER("attention", "square_passes", GPT_KERNEL_ATTENTION, "Of each of samples x heads x T x T, beside the products; unfused only."),
+    KERNEL("attention_gradient", GPT_KERNEL_ATTENTION_GRADIENT, "rows x d"),
+    OTHER("attention_gradient", "square_passes", GPT_KERNEL_ATTENTION_GRADIENT, "As in attention."),
+    KERNEL("dropout_residual", GPT_KERNEL_DROPOUT_RESIDUAL, "rows x d"),
+    KERNEL("dropout_gradient", GPT_KERNEL_DROPOUT_GRADIENT, "rows x d"),
+    KERNEL("loss", GPT_KERNEL_LOSS, "rows x V"),
+    KERNEL("sgd", GPT_KERNEL_SGD, "the parameters"),
+    KERNEL("adam", GPT_KERNEL_ADAM, "the parameters"),
+    KERNEL("add", GPT_KERNEL_ADD, "the elements"),
+    {"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 1,
+     .description = "0: sgd's and adam's launches are for each tensor; 1: for all together."},
+
+    {"host.launch_s", DT_FIELD_NUMBER, AT(host.launch_s), .max = 1, .description = "Seconds of the host to launch one kernel."},
+    {"host.interpreter_launch_s", DT_FIELD_NUMBER, AT(host.interpreter_launch_s), .max = 1,
+     .description = "The same of a kernel of forward or of the optimizer, where an interpreter issues each operation."},
+    {"host.stages_share", DT_FIELD_INT, AT(host.stages_share), .max = 1,
+     .description = "1: the stages of a pipeline are threads of one process, and its interpreter works for one of them at a time."},
+    {"host.queue_kernels", DT_FIELD_NUMBER, AT(host.queue_kernels), .max = 1e9,
+     .description = "Kernels that a stream's queue holds: the host waits when it is full; 0: any number."},
+    {"host.gather_s", DT_FIELD_NUMBER, AT(host.gather_s), .max = 1,
+     .description = "To queue an all-gather or reduce-scatter, with what a framework does around it."},
+    {"host.collective_s", DT_FIELD_NUMBER, AT(host.collective_s), .max = 1, .description = "To queue a collective."},
+    {"host.message_s", DT_FIELD_NUMBER, AT(host.message_s), .max = 1, .description = "To queue a send or a receive."},
+    {"host.copy_s", DT_FIELD_NUMBER, AT(host.copy_s), .max = 1, .description = "To queue a copy or a fill."},
+    {"host.step_s", DT_FIELD_NUMBER, AT(host.step_s), .max = 3600, .description = "Around a step."},
+    {"host.runs_ahead", DT_FIELD_INT, AT(host.runs_ahead), .max = 1,
+     .description = "1: steps follow each other without waiting for the device; 0: each waits, as dtbench's."},
+
+    {"memory.block_elems", DT_FIELD_NUMBER, AT(memory.block_elems), .max = 1000,
+     .description = "Elements kept for backward, per block, token and d, dtbench's own included; 0: as dtbench."},
+    {"memory.block_mask_bytes", DT_FIELD_NUMBER, AT(memory.block_mask_bytes), .max = 1000, .description = "Bytes of masks likewise."},
+    {"memory.weights_elems", DT_FIELD_NUMBER, AT(memory.weights_elems), .max = 1000,
+     .description = "Elements kept of the attention weights, per block, sample, head and T x T; unfused only; 0: as dtbench."},
+    {"memory.weights_mask_bytes", DT_FIELD_NUMBER, AT(memory.weights_mask_bytes), .max = 1000, .description = "Bytes of masks likewise."},
+    {"memory.logits_elems", DT_FIELD_NUMBER, AT(memory.logits_elems), .max = 1000,
+     .description = "Elements kept of recomputed logits and their gradient, per token and V; 0: as dtbench, which needs 1."},
+    {"memory.output_elems", DT_FIELD_NUMBER, AT(memory.output_elems), .max = 1000,
+     .description = "Elements of the model's output that are held until backward is over, per token and V."},
+    {"memory.gradient_copies", DT_FIELD_NUMBER, AT(memory.gradient_copies), .max = 1000,
+     .description = "Copies of a weight's gradient while it is made, beside what it is added to."},
+    {"memory.granularity_bytes", DT_FIELD_NUMBER, AT(memory.granularity_bytes), .min = 1, .max = 0x1p32,
+     .description = "What the allocator rounds up to, in bytes."},
+    {"memory.in_flight", DT_FIELD_NUMBER, AT(memory.in_flight), .max = 100,
+     .description = "Bytes of fsdp's gathered units that are freed and wait for other streams, over those of all its parameters."},
+    {"memory.full_at", DT_FIELD_NUMBER, AT(memory.full_at), .max = 1,
+     .description = "Part of the device's memory from where on the allocator gives back and takes anew for each gathered unit; 0: never."},
+    {"memory.reallocation_s_per_gb", DT_FIELD_NUMBER, AT(memory.reallocation_s_per_gb), .max = 1000,
+     .description = "Seconds of that for 1e9 bytes, were there one rank."},
+    {"memory.reallocation_spread", DT_FIELD_NUMBER, AT(memory.reallocation_spread), .max = 1,
+     .description = "A collective waits for the slowest of n ranks, which takes n to this power as long."},
+    {"memory.reserve_bytes", DT_FIELD_NUMBER, AT(memory.reserve_bytes), .max = 0x1p40,
+     .description = "Device memory that context and libraries take; in no peak, but missing."},
+    {"memory.fragmentation", DT_FIELD_NUMBER, AT(memory.fragmentation), .max = 10,
+     .description = "Memory that the allocator holds and cannot use, as a part of the peak; decides about out of memory alone."},
+
+    {"schedule.flattening_copies", DT_FIELD_INT, AT(schedule.flattening_copies), .max = 16,
+     .description = "Times that fsdp copies a unit's gradients on their way to the reduce-scatter."},
+    {"schedule.offloads_in_turn", DT_FIELD_INT, AT(schedule.offloads_in_turn), .max = 1,
+     .description = "1: offloaded activations are copied among the kernels, not beside them."},
+    {"schedule.gathers_in_turn", DT_FIELD_INT, AT(schedule.gathers_in_turn), .max = 1,
+     .description = "1: fsdp gathers a unit when its turn comes, never ahead, and frees it after each use."},
+    {"schedule.gathers_layers", DT_FIELD_INT, AT(schedule.gathers_layers), .max = 1,
+     .description = "1: fsdp's units are the inner layers, whatever fsdp.unit says."},
+    {"schedule.keeps_last_chunk", DT_FIELD_INT, AT(schedule.keeps_last_chunk), .max = 1,
+     .description = "1: all chunks of a pipeline but the last keep no more than their stage's input, and are recomputed."},
+    {"schedule.holds_last_chunk", DT_FIELD_INT, AT(schedule.holds_last_chunk), .max = 1,
+     .description = "1: the last chunk's output is held a second time."},
+    {"schedule.whole_head", DT_FIELD_INT, AT(schedule.whole_head), .max = 1,
+     .description = "1: a checkpointed head makes all of its logits at once, in forward and again in backward (with fsdp: once)."},
+    {"schedule.separate_first_gradients", DT_FIELD_INT, AT(schedule.separate_first_gradients), .max = 1,
+     .description = "1: the first step makes gradients beside ddp's buckets."},
+};
+
+const struct dt_table *gpt_cost_profile_table(void)
+{
+    static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
+    return &table;
+}
+
+const char *gpt_kernel_kind_name(enum gpt_kernel_kind kind)
+{
+    static const char *const names[GPT_KERNEL_COUNT] = {
+        [GPT_KERNEL_EMBEDDING] = "embedding",
+        [GPT_KERNEL_EMBEDDING_GRADIENT] = "embedding_gradient",
+        [GPT_KERNEL_LAYER_NORM] = "layer_norm",
+        [GPT_KERNEL_LAYER_NORM_GRADIENT] = "layer_norm_gradient",
+        [GPT_KERNEL_LINEAR] = "linear",
+        [GPT_KERNEL_LINEAR_INPUT_GRADIENT] = "linear_input_gradient",
+        [GPT_KERNEL_LINEAR_WEIGHT_GRADIENT] = "linear_weight_gradient",
+        [GPT_KERNEL_GELU] = "gelu",
+        [GPT_KERNEL_GELU_GRADIENT] = "gelu_gradient",
+        [GPT_KERNEL_ATTENTION] = "attention",
+        [GPT_KERNEL_ATTENTION_GRADIENT] = "attention_gradient",
+        [GPT_KERNEL_DROPOUT_RESIDUAL] = "dropout_residual",
+        [GPT_KERNEL_DROPOUT_GRADIENT] = "dropout_gradient",
+        [GPT_KERNEL_LOSS] = "loss",
+        [GPT_KERNEL_SGD] = "sgd",
+        [GPT_KERNEL_ADAM] = "adam",
+        [GPT_KERNEL_ADD] = "add",
+    };
+    return names[kind];
+}
+
+/* Does a key of "sources" name `path`, or an object it is in? */
+static bool covers(const char *key, const char *path)
+{
+    size_t bytes = strlen(key);
+    return strncmp(key, path, bytes) == 0 && (path[bytes] == 0 || path[bytes] == '.');
+}
+
+/* Each constant has a source, each source a constant. */
+static dt_status check_sources(const struct cJSON *sources, const char *source)
+{
+    const struct dt_table *table = gpt_cost_profile_table();
+    if (!cJSON_IsObject(sources))
+        return dt_fail(DT_ERR_INVALID, "%s: sources: missing; an object that says of each constant where it comes from", source);
+    for (const cJSON *item = sources->child; item; item = item->next) {
+        bool known = false;
+        for (int i = 0; i < table->count; i++)
+            known |= covers(item->string, table->fields[i].path);
+        if (!known)
+            return dt_fail(DT_ERR_INVALID, "%s: sources: \"%.100s\" is no constant of a profile", source, item->string);
+        if (!cJSON_IsString(item) || !*item->valuestring)
+            return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: a text is wanted that says where the constant comes from", source,
+                           item->string);
+    }
+    for (int i = 1; i < table->count; i++) { /* the name is no constant */
+        bool covered = false;
+        for (const cJSON *item = sources->child; item && !covered; item = item->next)
+            covered = covers(item->string, table->fields[i].path);
+        if (!covered)
+            return dt_fail(DT_ERR_INVALID, "%s: sources: nothing says where %s comes from", source, table->fields[i].path);
+    }
+    return DT_OK;
+}
+
+static dt_status read_constants(struct cJSON *object, const char *source, struct gpt_cost_profile *out)
+{
+    const struct dt_table *table = gpt_cost_profile_table();
+    if (!cJSON_IsObject(object))
+        return dt_fail(DT_ERR_INVALID, "%s: a profile is a JSON object", source);
+    struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which no row describes */
+    bool *given = calloc((size_t)table->count, sizeof *given);
+    dt_status status = given ? dt_config_read(table, object, source, out, given) : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", source);
+    for (int i = 0; status == DT_OK && i < table->count; i++)
+        if (!given[i])
+            status = dt_fail(DT_ERR_INVALID, "%s: %s: missing; a profile has every constant", source, table->fields[i].path);
+    if (status == DT_OK)
+        status = check_sources(sources, source);
+    if (status == DT_OK)
+        status = gpt_measured_read(measured, source, &out->measured);
+    free(given);
+    cJSON_Delete(sources);
+    cJSON_Delete(measured);
+    return status;
+}
+
+dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *source, struct gpt_cost_profile *out)
+{
+    struct cJSON *object;
+    *out = (struct gpt_cost_profile){.hash = dt_hash_fnv1a(text, length)};
+    DT_TRY(dt_json_parse(text, length, source, &object));
+    dt_status status = read_constants(object, source, out);
+    dt_json_destroy(object);
+    return status;
+}
+
+dt_status gpt_cost_profile_read(const char *path, struct gpt_cost_profile *out)
+{
+    char *text;
+    size_t length;
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = gpt_cost_profile_parse(text, length, path, out);
+    free(text);
+    return status;
+}

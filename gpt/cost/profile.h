@@ -1,0 +1,96 @@
+/* Profiles: what a software stack costs on top of the hardware it runs on.
+ *
+ * A cluster file (lib/sim/cluster.h) says what a GPU and its links can do; a profile says how much of that a framework gets, and what its
+ * host threads and its allocator add. Together they give the time of every kernel (gpt/cost/cost.h) and the bytes that dtbench's own schedule
+ * does not have. A profile is a JSON object, read by one table: every constant must be there, and "sources" must say of each where it comes
+ * from: a data sheet, a source file, or the rows it was fitted on. Nothing in it knows a paradigm, a model or a row.
+ *
+ * Passes count how often one element crosses the device's memory, read or written; what an element is stands with each kernel below. */
+#ifndef GPT_COST_PROFILE_H
+#define GPT_COST_PROFILE_H
+
+#include "gpt/cost/measured.h"
+#include "gpt/kernel_kind.h"
+#include "lib/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dt_table;
+
+/* One kernel of gpt/kernels.h as this stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's
+ * outputs), the gradient's numbers are less by what that repetition costs. */
+struct gpt_kernel_cost {
+    double launches; /* kernels that the framework launches for it; of sgd and adam: for each tensor, or in all when optimizer.fused */
+    double passes;
+    double other_passes; /* square_passes, weight_passes */
+};
+
+struct gpt_cost_profile {
+    char name[128];
+    uint64_t hash; /* FNV-1a of the file's bytes */
+
+    /* Matrix products: time = flops / (the GPU's peak * efficiency). See gpt_cost_gemm_s. */
+    struct {
+        double peak_fraction;           /* of a large, aligned product */
+        double half_k;                  /* inner dimension at which half of that is reached */
+        double tile_rows, tile_columns; /* of the output, computed by one multiprocessor at a time; 0: no quantisation */
+        double multiprocessors;         /* of the GPU; 0: no quantisation */
+        double least_fill;              /* split products keep at least this share of the multiprocessors busy */
+        int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
+        double half_aligned, quarter_aligned, unaligned; /* factors where only a half, a quarter of it, or neither divides the length */
+        double fused_attention; /* time of fused products over that of whole squares: less for causality, more for efficiency */
+        int qkv_products;       /* 1: q, k and v in one product, as dtbench; 3: one after the other */
+    } gemm;
+    double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
+    double kernel_s;           /* what the shortest kernel takes on the device */
+
+    struct gpt_kernel_cost kernels[GPT_KERNEL_COUNT];
+    int optimizer_fused; /* 0: one launch per tensor; 1: one per call */
+
+    /* The host queue, which runs ahead of the device. */
+    struct {
+        double launch_s;     /* to queue one kernel of backward, which compiled code issues */
+        double interpreter_launch_s; /* to queue one of forward or of the optimizer, where an interpreter issues each operation */
+        int stages_share;    /* 1: the stages of a pipeline have one interpreter together, as threads of one process */
+        double queue_kernels; /* that a stream's queue holds: the host waits when it is full; 0: any number */
+        double collective_s; /* to queue a collective */
+        double gather_s;     /* to queue an all-gather or reduce-scatter, with what a framework does around it */
+        double message_s;    /* to queue a send or a receive */
+        double copy_s;       /* to queue a copy or a fill */
+        double step_s;       /* around a whole step */
+        int runs_ahead;      /* 1: the host goes on to the next step without waiting for the device */
+    } host;
+
+    /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
+    struct {
+        double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */
+        double weights_elems, weights_mask_bytes; /* per block, head and T x T */
+        double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
+        double output_elems;                      /* per token and V, of the model's output: held until backward is over */
+        double gradient_copies;                   /* of a weight's gradient while it is made */
+        double granularity_bytes;                 /* allocations are rounded up to a multiple */
+        double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
+        double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for one rank */
+        double reallocation_spread;               /* a collective waits for the slowest of n ranks: n^spread as long */
+        double full_at;                           /* part of the device's memory from where on that is so; 0: never */
+        double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
+        double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory alone */
+    } memory;
+
+    /* What struct framework_policy (schedules/config/experiment.h) says; each 0 or 1, flattening_copies a count. */
+    struct {
+        int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head, separate_first_gradients;
+    } schedule;
+    struct gpt_measured_list measured; /* kernels that need no formula */
+};
+
+/* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
+dt_status gpt_cost_profile_read(const char *path, struct gpt_cost_profile *out);
+/* The same of text, named `source` in errors. */
+dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *source, struct gpt_cost_profile *out);
+
+/* The table of constants, for tests and fitting. */
+const struct dt_table *gpt_cost_profile_table(void);
+
+#endif

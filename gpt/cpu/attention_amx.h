@@ -1,0 +1,10 @@
+/* The tile operations on AMX: usable where the processor has AMX bf16 and the system lets this process use it. */
+#ifndef GPT_CPU_ATTENTION_AMX_H
+#define GPT_CPU_ATTENTION_AMX_H
+
+#include <stdbool.h>
+
+/* Asks the system for the tile registers: for the whole process, once is enough, more does not hurt. */
+bool gpt_attention_amx_usable(void);
+
+#endif

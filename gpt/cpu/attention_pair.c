@@ -1,0 +1,267 @@
+/* Attention of one (sample, head), forward and backward: the order in which tiles meet. */
+#include "gpt/cpu/attention_tile.h"
+#include "lib/base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One (sample, head) at work. */
+struct pair {
+    const struct gpt_cpu_attention *attention;
+    const struct gpt_tile_ops *ops;
+    enum dt_dtype dtype;
+    int T, width, padded_width, padded_rows;
+    size_t d, qkv_place, out_place; /* elements before q's first row in qkv, and before out's in out */
+    size_t row_place;               /* rows before this pair's in lse and weights */
+    struct gpt_tile_dropout dropout;
+    float scale; /* 1 / sqrt(w) */
+};
+
+/* Queries first.. against keys key..: `rows` and `keys` of them, rows padded to a multiple of GPT_TILE_STEP. */
+struct tile {
+    int first, rows, padded, key, keys;
+};
+
+static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample, int head)
+{
+    size_t T = (size_t)a->model.block_size, d = (size_t)a->model.hidden, column = (size_t)head * (size_t)a->width;
+    *p = (struct pair){
+        .attention = a,
+        .ops = a->ops,
+        .dtype = a->model.dtype,
+        .T = a->model.block_size,
+        .width = a->width,
+        .padded_width = a->padded_width,
+        .padded_rows = a->padded_rows,
+        .d = d,
+        .qkv_place = sample * T * 3 * d + column,
+        .out_place = sample * T * d + column,
+        .row_place = (sample * (size_t)a->model.heads + (size_t)head) * T,
+        .dropout = {.seed = dropout->seed,
+                    .head = (uint32_t)head,
+                    .sample = dropout->first_sample + (uint32_t)sample,
+                    .layer = dropout->layer,
+                    .threshold = dt_dropout_threshold(dropout->probability),
+                    .scale = dt_dropout_scale(dropout->probability)},
+        .scale = 1 / sqrtf((float)a->width),
+    };
+}
+
+/* The tile of query rows that starts at `first`, before it meets keys. */
+static struct tile tile_of(const struct pair *p, int first)
+{
+    int rows = p->T - first < GPT_TILE_ROWS ? p->T - first : GPT_TILE_ROWS;
+    return (struct tile){.first = first, .rows = rows, .padded = gpt_tile_round(rows)};
+}
+
+/* Move on to the next chunk of keys that the tile's rows see; false when there is none. */
+static bool next_keys(const struct pair *p, struct tile *t)
+{
+    int end = t->first + t->padded, chunk = p->attention->chunk;
+    t->key += t->keys;
+    t->keys = end - t->key < chunk ? end - t->key : chunk;
+    return t->keys > 0;
+}
+
+static const void *at(const struct pair *p, const void *base, size_t elems)
+{
+    return (const char *)base + elems * dt_dtype_bytes(p->dtype);
+}
+
+static void *at_out(const struct pair *p, void *base, size_t elems)
+{
+    return (char *)base + elems * dt_dtype_bytes(p->dtype);
+}
+
+/* Words between two panels of a B operand with `inner` elements along the product's inner dimension; also where its row `inner` starts. */
+static size_t panel_words(const struct pair *p, int inner)
+{
+    return (size_t)inner / (size_t)p->ops->depth * 64;
+}
+
+/* c [rows, keys] = a [rows, wp] * b, b being k^T or v^T. */
+static void queries_by_keys(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
+{
+    size_t panel = panel_words(p, p->padded_width);
+    p->ops->product(&(struct gpt_tile_product){
+        .shape = GPT_TILE_QUERIES_KEYS,
+        .diagonal = t->first - t->key,
+        .m = t->padded,
+        .n = t->keys,
+        .k = p->padded_width,
+        .a = a,
+        .lda_words = (size_t)p->padded_width / (size_t)p->ops->depth,
+        .b = (const uint32_t *)b + (size_t)(t->key / 64) * panel,
+        .panel_words = panel,
+        .c = c,
+        .ldc = (size_t)p->attention->chunk,
+        .c_panel = 64,
+    });
+}
+
+/* c [rows, wp] = or, after the first chunk, += a [rows, keys] * b, b being k or v. */
+static void over_keys(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
+{
+    p->ops->product(&(struct gpt_tile_product){
+        .shape = GPT_TILE_OVER_KEYS,
+        .diagonal = t->first - t->key,
+        .m = t->padded,
+        .n = p->padded_width,
+        .k = t->keys,
+        .a = a,
+        .lda_words = (size_t)p->attention->chunk / (size_t)p->ops->depth,
+        .b = (const uint32_t *)b + panel_words(p, t->key),
+        .panel_words = panel_words(p, p->padded_rows),
+        .c = c,
+        .ldc = (size_t)p->padded_width,
+        .c_panel = 64,
+        .accumulate = t->key > 0,
+    });
+}
+
+/* c [wp, keys], of all keys in panels, += a [wp, rows] * b [rows, keys]. */
+static void over_queries(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
+{
+    p->ops->product(&(struct gpt_tile_product){
+        .shape = GPT_TILE_OVER_QUERIES,
+        .diagonal = t->first - t->key,
+        .m = p->padded_width,
+        .n = t->keys,
+        .k = t->padded,
+        .a = a,
+        .lda_words = GPT_TILE_ROWS / (size_t)p->ops->depth,
+        .b = b,
+        .panel_words = panel_words(p, GPT_TILE_ROWS),
+        .c = c + (size_t)t->key * (size_t)p->padded_width,
+        .ldc = 64,
+        .c_panel = (size_t)p->padded_width * 64,
+        .accumulate = true,
+    });
+}
+
+static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct tile *t, float *scores, const void *weights)
+{
+    return (struct gpt_tile_softmax){
+        .scores = scores,
+        .ld = (size_t)p->attention->chunk,
+        .rows = t->rows,
+        .padded_rows = t->padded,
+        .keys = t->keys,
+        .first_row = t->first,
+        .first_key = t->key,
+        .scale = p->scale,
+        .dropout = &p->dropout,
+        .dtype = p->dtype,
+        .weights = weights ? (void *)at(p, weights, (p->row_place + (size_t)t->first) * (size_t)p->T) : NULL,
+        .row_elems = p->T,
+    };
+}
+
+/* to = the tile's rows, or all rows with t NULL, of q, k or v (part 0, 1, 2). */
+static void load_part(const struct pair *p, const void *qkv, int part, const struct tile *t, void *to)
+{
+    size_t place = p->qkv_place + (size_t)part * p->d + (t ? (size_t)t->first * 3 * p->d : 0);
+    p->ops->load(p->dtype, at(p, qkv, place), 3 * p->d, t ? t->rows : p->T, p->width, to, t ? t->padded : p->padded_rows, p->padded_width);
+}
+
+void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_forward *x,
+                                size_t sample, int head)
+{
+    struct pair p;
+    pair_init(&p, a, &x->dropout, sample, head);
+    const struct gpt_tile_ops *ops = a->ops;
+    float *maximum = s->row[0], *sum = s->row[1];
+
+    load_part(&p, x->qkv, 1, NULL, s->rows);
+    ops->pack_transposed(s->rows, p.padded_rows, p.padded_width, s->keys);
+    load_part(&p, x->qkv, 2, NULL, s->rows);
+    ops->pack(s->rows, p.padded_rows, p.padded_width, s->values, panel_words(&p, p.padded_rows));
+
+    for (int first = 0; first < p.T; first += GPT_TILE_ROWS) {
+        struct tile t = tile_of(&p, first);
+        load_part(&p, x->qkv, 0, &t, s->query);
+        for (int i = 0; i < t.padded; i++) {
+            maximum[i] = -INFINITY;
+            sum[i] = 0;
+        }
+        while (next_keys(&p, &t)) {
+            queries_by_keys(&p, &t, s->query, s->keys, s->scores);
+            ops->softmax_forward(&(struct gpt_tile_softmax_forward){
+                .tile = softmax_of(&p, &t, s->scores, x->weights),
+                .maximum = maximum,
+                .sum = sum,
+                .values = s->output,
+                .values_width = p.padded_width,
+                .probabilities = s->probabilities,
+            });
+            over_keys(&p, &t, s->probabilities, s->values, s->output);
+        }
+        for (int i = 0; i < t.rows && !x->weights; i++) {
+            x->lse[p.row_place + (size_t)(first + i)] = maximum[i] + logf(sum[i]);
+            sum[i] = 1 / sum[i];
+        }
+        ops->store(p.dtype, s->output, (size_t)p.padded_width, p.dropout.scale, x->weights ? NULL : sum, t.rows, p.width,
+                   at_out(&p, x->out, p.out_place + (size_t)first * p.d), p.d);
+    }
+}
+
+/* What one tile of queries adds to dk and dv, and its dq. */
+static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x, struct tile t)
+{
+    const struct gpt_tile_ops *ops = p->ops;
+    const void *dout = at(p, x->dout, p->out_place + (size_t)t.first * p->d);
+    float *dots = s->row[0];
+    load_part(p, x->qkv, 0, &t, s->query);
+    ops->transpose(s->query, t.padded, p->padded_width, s->query_transposed);
+    ops->load(p->dtype, dout, p->d, t.rows, p->width, s->dout, t.padded, p->padded_width);
+    ops->transpose(s->dout, t.padded, p->padded_width, s->dout_transposed);
+    if (!x->weights)
+        ops->dots(p->dtype, dout, at(p, x->out, p->out_place + (size_t)t.first * p->d), p->d, t.rows, p->width, dots);
+
+    while (next_keys(p, &t)) {
+        if (!x->weights)
+            queries_by_keys(p, &t, s->query, s->keys, s->scores);
+        queries_by_keys(p, &t, s->dout, s->values, s->dprobabilities);
+        ops->softmax_backward(&(struct gpt_tile_softmax_backward){
+            .tile = softmax_of(p, &t, s->scores, x->weights),
+            .dprobabilities = s->dprobabilities,
+            .lse = x->weights ? NULL : x->lse + p->row_place + (size_t)t.first,
+            .dots = dots,
+            .dscores = s->dscores,
+            .dscores_panels = s->dscores_panels,
+            .probabilities_panels = s->probabilities,
+            .panel_words = panel_words(p, GPT_TILE_ROWS),
+        });
+        over_keys(p, &t, s->dscores, s->keys_plain, s->output);
+        over_queries(p, &t, s->query_transposed, s->dscores_panels, s->dkeys);
+        over_queries(p, &t, s->dout_transposed, s->probabilities, s->dvalues);
+    }
+    ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width,
+               at_out(p, x->dqkv, p->qkv_place + (size_t)t.first * 3 * p->d), 3 * p->d);
+}
+
+void gpt_attention_backward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x,
+                                 size_t sample, int head)
+{
+    struct pair p;
+    pair_init(&p, a, &x->dropout, sample, head);
+    const struct gpt_tile_ops *ops = a->ops;
+
+    load_part(&p, x->qkv, 1, NULL, s->rows);
+    ops->pack_transposed(s->rows, p.padded_rows, p.padded_width, s->keys);
+    ops->pack(s->rows, p.padded_rows, p.padded_width, s->keys_plain, panel_words(&p, p.padded_rows));
+    load_part(&p, x->qkv, 2, NULL, s->rows);
+    ops->pack_transposed(s->rows, p.padded_rows, p.padded_width, s->values);
+    memset(s->dkeys, 0, (size_t)p.padded_rows * (size_t)p.padded_width * sizeof(float));
+    memset(s->dvalues, 0, (size_t)p.padded_rows * (size_t)p.padded_width * sizeof(float));
+
+    for (int first = 0; first < p.T; first += GPT_TILE_ROWS)
+        backward_tile(&p, s, x, tile_of(&p, first));
+
+    for (int first = 0; first < p.T; first += GPT_TILE_ROWS) {
+        int rows = tile_of(&p, first).rows;
+        size_t tile = (size_t)first * (size_t)p.padded_width, place = p.qkv_place + (size_t)first * 3 * p.d;
+        ops->store_transposed(p.dtype, s->dkeys + tile, p.scale, rows, p.width, at_out(&p, x->dqkv, place + p.d), 3 * p.d);
+        ops->store_transposed(p.dtype, s->dvalues + tile, p.dropout.scale, rows, p.width, at_out(&p, x->dqkv, place + 2 * p.d), 3 * p.d);
+    }
+}

@@ -1,0 +1,140 @@
+/* Token and position embedding, and the gradients of both tables. */
+#include "gpt/cpu/kernels.h"
+#include "gpt/cpu/team.h"
+#include "lib/device/cpu/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *row_of(const struct gpt_kernels *k, const void *matrix, size_t r)
+{
+    return (char *)matrix + r * (size_t)k->model.hidden * gpt_cpu_element_bytes(k);
+}
+
+struct embedding_task {
+    struct gpt_kernels *k;
+    struct gpt_embedding a;
+};
+
+static void embedding_part(void *argument, int thread, int threads)
+{
+    const struct embedding_task *t = argument;
+    const struct gpt_embedding *a = &t->a;
+    size_t T = (size_t)t->k->model.block_size;
+    struct gpt_cpu_share share = gpt_cpu_share(a->samples * T, 1, thread, threads);
+    for (size_t m = share.first; m < share.end; m++) {
+        struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &a->dropout, m);
+        t->k->simd->embedding(row_of(t->k, a->out, m), row_of(t->k, a->token_table, (size_t)a->tokens[m]),
+                              row_of(t->k, a->position_table, m % T), (size_t)t->k->model.hidden, &row);
+    }
+}
+
+static dt_status run_embedding(void *arguments)
+{
+    struct embedding_task *t = arguments;
+    gpt_cpu_parallel(t->k->threads, embedding_part, t);
+    return DT_OK;
+}
+
+dt_status gpt_cpu_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
+{
+    struct embedding_task t = {k, *a};
+    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
+    return dt_cpu_submit(stream, "embedding", run_embedding, &t, sizeof t);
+}
+
+/* A token's rows of dout form a list in rising order: each table row is summed in fp32 by one thread, and stored once. */
+struct embedding_gradient_task {
+    struct gpt_kernels *k;
+    struct gpt_embedding_gradient a;
+    int32_t *first; /* [V]: the first row with this token, or -1 */
+    int32_t *next;  /* [M]: the next row with the same token, or -1 */
+    float *sums;    /* [threads, d] */
+};
+
+static void add_row(const struct embedding_gradient_task *t, float *sums, size_t m)
+{
+    struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->a.dropout, m);
+    t->k->simd->dropout_sum(sums, row_of(t->k, t->a.dout, m), (size_t)t->k->model.hidden, &row);
+}
+
+static void finish_row(const struct embedding_gradient_task *t, void *table, size_t r, const float *sums)
+{
+    if (t->a.accumulate)
+        t->k->simd->narrow_add(row_of(t->k, table, r), sums, (size_t)t->k->model.hidden);
+    else
+        t->k->simd->narrow(row_of(t->k, table, r), sums, (size_t)t->k->model.hidden);
+}
+
+static void token_table_part(const struct embedding_gradient_task *t, float *sums, struct gpt_cpu_share share)
+{
+    size_t d = (size_t)t->k->model.hidden;
+    for (size_t v = share.first; v < share.end; v++) {
+        size_t unused = v;
+        while (unused < share.end && t->first[unused] < 0)
+            unused++;
+        if (unused > v && !t->a.accumulate)
+            memset(row_of(t->k, t->a.dtoken_table, v), 0, (unused - v) * d * gpt_cpu_element_bytes(t->k));
+        v = unused;
+        if (v == share.end)
+            return;
+        memset(sums, 0, d * sizeof *sums);
+        for (int32_t m = t->first[v]; m >= 0; m = t->next[m])
+            add_row(t, sums, (size_t)m);
+        finish_row(t, t->a.dtoken_table, v, sums);
+    }
+}
+
+static void embedding_gradient_part(void *argument, int thread, int threads)
+{
+    const struct embedding_gradient_task *t = argument;
+    size_t T = (size_t)t->k->model.block_size, d = (size_t)t->k->model.hidden;
+    float *sums = t->sums + (size_t)thread * d;
+    token_table_part(t, sums, gpt_cpu_share((size_t)t->k->model.vocab_size, 1, thread, threads));
+    struct gpt_cpu_share share = gpt_cpu_share(T, 1, thread, threads);
+    for (size_t position = share.first; position < share.end; position++) {
+        memset(sums, 0, d * sizeof *sums);
+        for (size_t s = 0; s < t->a.samples; s++)
+            add_row(t, sums, s * T + position);
+        finish_row(t, t->a.dposition_table, position, sums);
+    }
+}
+
+static dt_status list_rows(struct embedding_gradient_task *t)
+{
+    size_t rows = t->a.samples * (size_t)t->k->model.block_size;
+    memset(t->first, 0xFF, (size_t)t->k->model.vocab_size * sizeof *t->first);
+    for (size_t m = rows; m-- > 0;) {
+        int32_t token = t->a.tokens[m];
+        if (token < 0 || token >= t->k->model.vocab_size)
+            return dt_fail(DT_ERR_INVALID, "token %d at row %zu: the vocabulary has %d", (int)token, m, t->k->model.vocab_size);
+        t->next[m] = t->first[token];
+        t->first[token] = (int32_t)m;
+    }
+    return DT_OK;
+}
+
+static dt_status run_embedding_gradient(void *arguments)
+{
+    struct embedding_gradient_task *t = arguments;
+    size_t rows = t->a.samples * (size_t)t->k->model.block_size, vocab = (size_t)t->k->model.vocab_size;
+    t->first = malloc((vocab + rows) * sizeof *t->first);
+    t->sums = malloc((size_t)t->k->threads * (size_t)t->k->model.hidden * sizeof *t->sums);
+    dt_status status = t->first && t->sums ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    if (status == DT_OK) {
+        t->next = t->first + vocab;
+        status = list_rows(t);
+    }
+    if (status == DT_OK)
+        gpt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
+    free(t->first);
+    free(t->sums);
+    return status;
+}
+
+dt_status gpt_cpu_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
+{
+    struct embedding_gradient_task t = {.k = k, .a = *a};
+    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
+    return dt_cpu_submit(stream, "embedding gradient", run_embedding_gradient, &t, sizeof t);
+}

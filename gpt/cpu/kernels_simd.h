@@ -1,0 +1,63 @@
+/* The cpu kernels' inner loops: one thread's part of the work, for one instruction set and one dtype.
+ *
+ * kernels_simd.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
+ * starts threads. */
+#ifndef GPT_CPU_KERNELS_SIMD_H
+#define GPT_CPU_KERNELS_SIMD_H
+
+#include "gpt/kernels.h"
+#include "lib/base/cpu_isa.h"
+
+/* Where in the model's dropout masks a row of d columns lies. threshold 0: nothing is dropped. */
+struct gpt_dropout_row {
+    uint64_t seed;
+    uint32_t layer_word; /* the counter's word 3 */
+    uint32_t sample, t;
+    uint32_t threshold;
+    float scale;
+};
+
+/* Adam's numbers for one step. */
+struct gpt_adam_step {
+    bool first; /* moments and master are written without being read */
+    float learning_rate, beta1, beta2, epsilon, gradient_scale;
+    float correction1, correction2; /* 1 / (1 - beta^step) */
+};
+
+struct gpt_simd {
+    void (*widen)(float *to, const void *from, size_t count);
+    void (*narrow)(void *to, const float *from, size_t count);     /* to = from */
+    void (*narrow_add)(void *to, const float *from, size_t count); /* to += from */
+
+    void (*fill)(void *to, size_t count, float value);
+    void (*add)(void *to, const void *from, size_t count);
+    void (*gelu)(void *y, const void *x, size_t count);
+    void (*gelu_gradient)(void *dy_to_dx, const void *x, size_t count);
+    /* These return how many elements they have left out for a gradient that is not finite. */
+    size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
+    size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
+                   const struct gpt_adam_step *step);
+    void (*normal)(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation);
+
+    /* One row of d columns. */
+    void (*dropout_residual)(void *out, const void *residual, const void *branch, size_t d, const struct gpt_dropout_row *row);
+    void (*dropout_gradient)(void *dbranch, const void *dout, size_t d, const struct gpt_dropout_row *row);
+    void (*embedding)(void *out, const void *token, const void *position, size_t d, const struct gpt_dropout_row *row);
+    void (*dropout_sum)(float *sums, const void *dout, size_t d, const struct gpt_dropout_row *row); /* sums += mask * scale * dout */
+    void (*layer_norm)(void *y, const void *x, const void *gain, const void *bias, size_t d, float *mean, float *rstd);
+    void (*layer_norm_gradient)(void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d, float mean,
+                                float rstd, bool overwrite); /* dgain, dbias [d] are added to */
+
+    /* logits [vocab] becomes its gradient; returns -log softmax[target]. */
+    double (*cross_entropy)(void *logits, size_t vocab, int32_t target, float gradient_scale);
+    /* sum of logits [vocab], which become gradient_scale */
+    double (*logit_sum)(void *logits, size_t vocab, float gradient_scale);
+
+    /* sums [columns] = sums over the rows of from [rows, columns], rows `stride` elements apart. */
+    void (*column_sums)(float *sums, const void *from, size_t rows, size_t columns, size_t stride);
+};
+
+/* NULL when this build or this processor does not have `isa`. */
+const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
+
+#endif

@@ -1,0 +1,116 @@
+/* Attention on the GPU: checks, sizes, and which kernels compute it. */
+#include "gpt/cuda/attention.cuh"
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { DOTS_THREADS = 256, DOTS_LANES = 8 };
+
+/* dots [samples, heads, T] = sums of dout * out over each head's columns: eight lanes for each (row, head), N elements an access.
+ * Floor: dout and out read once, bytes of 2 * rows * d elements. */
+template <typename E, int N>
+__global__ void __launch_bounds__(DOTS_THREADS) dots_kernel(float *dots, const E *dout, const E *out, size_t rows, attention_shape shape)
+{
+    size_t heads = (size_t)shape.heads, T = (size_t)shape.T, width = (size_t)shape.width;
+    size_t item = (blockIdx.x * (size_t)DOTS_THREADS + threadIdx.x) / DOTS_LANES;
+    bool valid = item < rows * heads;
+    const E *a = dout + (valid ? item * width : 0), *b = out + (valid ? item * width : 0);
+    float sum = 0;
+    for (size_t i = threadIdx.x % DOTS_LANES * N; valid && i < width; i += DOTS_LANES * N) {
+        pack<E, N> x = load_pack<N>(a + i), y = load_pack<N>(b + i);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            sum += to_float(x.at[j]) * to_float(y.at[j]);
+    }
+#pragma unroll
+    for (int distance = DOTS_LANES / 2; distance > 0; distance /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    if (valid && threadIdx.x % DOTS_LANES == 0) {
+        size_t row = item / heads, head = item % heads;
+        dots[(row / T * heads + head) * T + row % T] = sum;
+    }
+}
+
+template <typename E>
+dt_status queue_dots(struct dt_stream *stream, float *dots, const E *dout, const E *out, size_t rows, const attention_shape &shape)
+{
+    size_t items = rows * (size_t)shape.heads * DOTS_LANES;
+    dim3 blocks((unsigned)((items + DOTS_THREADS - 1) / DOTS_THREADS)), threads(DOTS_THREADS);
+    constexpr int N = pack_elems<E>;
+    if (packs_fit<E, N>((size_t)shape.width, dout, out))
+        return launch("attention dots", dots_kernel<E, N>, blocks, threads, 0, stream, dots, dout, out, rows, shape);
+    if (packs_fit<E, 2>((size_t)shape.width, dout, out))
+        return launch("attention dots", dots_kernel<E, 2>, blocks, threads, 0, stream, dots, dout, out, rows, shape);
+    return launch("attention dots", dots_kernel<E, 1>, blocks, threads, 0, stream, dots, dout, out, rows, shape);
+}
+
+/* The largest access of at most 16 bytes for rows whose starts are multiples of `elems` elements of 2 bytes beyond these bases. */
+int access_bytes(size_t elems, const void *a, const void *b = nullptr, const void *c = nullptr)
+{
+    uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)(elems * 2);
+    for (int bytes = 16; bytes > 2; bytes /= 2)
+        if (all % (uintptr_t)bytes == 0)
+            return bytes;
+    return 2;
+}
+
+/* Errors: DT_ERR_INVALID for what the kernels cannot take. */
+dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t samples, attention_shape *shape)
+{
+    const struct gpt_model *m = &k->model;
+    if (m->heads < 1 || m->block_size < 1 || m->hidden % m->heads != 0 || m->hidden / m->heads > ATTENTION_MAX_WIDTH)
+        return dt_fail(DT_ERR_INVALID, "attention: %d heads of hidden %d: the cuda kernels take heads of the same width, up to %d",
+                       m->heads, m->hidden, (int)ATTENTION_MAX_WIDTH);
+    if (samples * (size_t)m->heads * (size_t)m->block_size > INT32_MAX)
+        return dt_fail(DT_ERR_INVALID, "attention: %zu samples of %d rows and %d heads are more than one call can take", samples,
+                       m->block_size, m->heads);
+    int width = m->hidden / m->heads;
+    *shape = {m->block_size, width, m->heads, (size_t)m->hidden, 2, 2, 1 / sqrtf((float)width), dropout_of(dropout), k->step};
+    return DT_OK;
+}
+
+} // namespace
+
+extern "C" dt_status gpt_cuda_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a)
+{
+    bool fused = k->model.attention == GPT_ATTENTION_FUSED;
+    if (fused ? !a->lse : !a->weights)
+        return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
+    attention_forward f = {{}, a->qkv, a->out, fused ? a->lse : nullptr, fused ? nullptr : a->weights};
+    DT_TRY(shape_of(k, &a->dropout, a->samples, &f.shape));
+    f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out);
+    if (a->samples == 0)
+        return DT_OK;
+    switch (k->model.dtype) {
+    case DT_FP16: return attention_forward_tensor<__half>(stream, a->samples, f);
+    case DT_BF16: return attention_forward_tensor<__nv_bfloat16>(stream, a->samples, f);
+    default: return attention_forward_fp32(stream, a->samples, f);
+    }
+}
+
+extern "C" dt_status gpt_cuda_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a)
+{
+    bool fused = k->model.attention == GPT_ATTENTION_FUSED;
+    if (!a->out || (fused ? !a->lse : !a->weights))
+        return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
+    attention_backward b = {{}, a->dout, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};
+    DT_TRY(shape_of(k, &a->dropout, a->samples, &b.shape));
+    if (a->samples == 0)
+        return DT_OK;
+    b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->dout, a->qkv, a->dqkv);
+    b.shape.weight_bytes = access_bytes((size_t)b.shape.T, b.weights);
+    size_t rows = a->samples * (size_t)b.shape.T;
+    DT_TRY(gpt_cuda_scratch(k, rows * (size_t)b.shape.heads * sizeof(float)));
+    float *dots = (float *)k->scratch;
+    b.dots = dots;
+    DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        return queue_dots(stream, dots, (const E *)a->dout, (const E *)a->out, rows, b.shape);
+    }));
+    switch (k->model.dtype) {
+    case DT_FP16: return attention_backward_tensor<__half>(stream, a->samples, b);
+    case DT_BF16: return attention_backward_tensor<__nv_bfloat16>(stream, a->samples, b);
+    default: return attention_backward_fp32(stream, a->samples, b);
+    }
+}

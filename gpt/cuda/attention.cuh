@@ -1,0 +1,316 @@
+/* What the attention kernels share on the device: their arguments, tiles in shared memory, products of tiles on the tensor cores, dropout.
+ *
+ * A tile in shared memory is [rows][WIDTH + 8]: WIDTH is the head's width padded to one of a few sizes, a multiple of 16, with zeros. The
+ * 8 elements more make a row an odd number of 16-byte pieces, so that the 8 rows of one matrix load lie in 8 different groups of banks,
+ * and so do the words of a warp that writes accumulators.
+ *
+ * Blocks have 4 warps; each warp owns 16 * BLOCKS rows of the tile that stays, and what it computes never leaves its registers before the
+ * end. Layouts of operands and accumulators: gpt/cuda/mma.cuh; r = lane / 4 and c = lane % 4 here as well. */
+#ifndef GPT_CUDA_ATTENTION_CUH
+#define GPT_CUDA_ATTENTION_CUH
+
+#include "gpt/cuda/kernels.cuh"
+#include "gpt/cuda/mma.cuh"
+
+#include <type_traits>
+
+namespace gpt_cuda {
+
+enum { ATTENTION_WARPS = 4, ATTENTION_THREADS = 32 * ATTENTION_WARPS, ATTENTION_MAX_WIDTH = 256 };
+
+constexpr float LOG2_E = 1.4426950408889634f;
+
+/* Sizes, and how wide accesses to rows of a head may be. */
+struct attention_shape {
+    int T, width, heads;
+    size_t d;
+    int row_bytes;    /* 2 to 16 (fp32: unused): every row of a head in qkv, out and their gradients starts at a multiple of it */
+    int weight_bytes; /* the same for rows of weights */
+    float scale;      /* 1 / sqrt(width) */
+    dropout drop;
+    const struct gpt_cuda_step *step;
+};
+
+struct attention_forward {
+    attention_shape shape;
+    const void *qkv;
+    void *out;
+    float *lse;
+    void *weights; /* NULL: fused */
+};
+
+struct attention_backward {
+    attention_shape shape;
+    const void *dout, *qkv;
+    const float *lse, *dots; /* dots [samples, heads, T]: sums of dout * out over a head's columns */
+    const void *weights;     /* NULL: fused */
+    void *dqkv;
+};
+
+/* Queue what gpt_cuda_attention and gpt_cuda_attention_gradient have prepared. E: fp16 or bf16. */
+template <typename E> dt_status attention_forward_tensor(struct dt_stream *stream, size_t samples, const attention_forward &a);
+template <typename E> dt_status attention_backward_tensor(struct dt_stream *stream, size_t samples, const attention_backward &a);
+dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a);
+dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a);
+
+/* Calls f with the padded width as a type's `value`. */
+template <typename F> inline dt_status for_width(int width, F f)
+{
+    if (width <= 64)
+        return f(std::integral_constant<int, 64>());
+    if (width <= 96)
+        return f(std::integral_constant<int, 96>());
+    if (width <= 128)
+        return f(std::integral_constant<int, 128>());
+    return f(std::integral_constant<int, ATTENTION_MAX_WIDTH>());
+}
+
+/* One block's place: tiles of one head are neighbours in the grid, so that they find the head's rows in the L2 cache. */
+struct attention_place {
+    int tile, head;
+    size_t sample, rows; /* rows: before this head's in lse, dots and weights */
+};
+
+__device__ inline attention_place place_of(const attention_shape &s, int tiles)
+{
+    size_t pair = blockIdx.x / (unsigned)tiles;
+    return {(int)(blockIdx.x % (unsigned)tiles), (int)(pair % (size_t)s.heads), pair / (size_t)s.heads, pair * (size_t)s.T};
+}
+
+/* ---- tiles in shared memory ---- */
+
+template <int WIDTH> constexpr int tile_stride = WIDTH + 8;
+
+template <typename E, int WIDTH, int ROWS, int BYTES>
+__device__ inline void load_pieces(E *to, const E *from, size_t stride, int rows, int width)
+{
+    constexpr int N = BYTES / (int)sizeof(E), PIECES = WIDTH / N;
+#pragma unroll 1
+    for (int i = (int)threadIdx.x; i < ROWS * PIECES; i += ATTENTION_THREADS) {
+        int row = i / PIECES, column = i % PIECES * N;
+        bool valid = row < rows && column < width;
+        copy_async<BYTES>(to + row * tile_stride<WIDTH> + column, valid ? from + (size_t)row * stride + column : from, valid);
+    }
+}
+
+/* Start loading a tile [ROWS, WIDTH]: the first `rows` rows and `width` columns from global memory, zeros elsewhere. `bytes` is what all
+ * rows' addresses are a multiple of. The whole block calls; there after commit, wait and a barrier. */
+template <typename E, int WIDTH, int ROWS>
+__device__ inline void load_tile(E *to, const E *from, size_t stride, int rows, int width, int bytes)
+{
+    if (bytes == 16)
+        load_pieces<E, WIDTH, ROWS, 16>(to, from, stride, rows, width);
+    else if (bytes == 8)
+        load_pieces<E, WIDTH, ROWS, 8>(to, from, stride, rows, width);
+    else if (bytes == 4)
+        load_pieces<E, WIDTH, ROWS, 4>(to, from, stride, rows, width);
+    else
+#pragma unroll 1
+        for (int i = (int)threadIdx.x; i < ROWS * WIDTH; i += ATTENTION_THREADS) {
+            int row = i / WIDTH, column = i % WIDTH;
+            bool valid = row < rows && column < width;
+            to[row * tile_stride<WIDTH> + column] = valid ? from[(size_t)row * stride + column] : from_float<E>(0.0f);
+        }
+}
+
+template <typename E, int WIDTH, int ROWS, int N>
+__device__ inline void store_pieces(E *to, const E *from, size_t stride, int rows, int width)
+{
+    constexpr int PIECES = WIDTH / N;
+#pragma unroll 1
+    for (int i = (int)threadIdx.x % 32; i < ROWS * PIECES; i += 32) {
+        int row = i / PIECES, column = i % PIECES * N;
+        if (row < rows && column < width)
+            store_pack<N>(to + (size_t)row * stride + column, load_pack<N>(from + row * tile_stride<WIDTH> + column));
+    }
+}
+
+/* The warp's accumulators * scale become its rows of a matrix in global memory, by way of `tile`: shared memory [16 * BLOCKS, WIDTH] that
+ * no other warp uses any more. Row i of the accumulators' row blocks is scaled by row_scale[i / 16][i % 16 / 8] too. */
+template <typename E, int WIDTH, int BLOCKS>
+__device__ inline void store_accumulators(E *to, size_t stride, int rows, int width, int bytes, const float (&from)[BLOCKS][WIDTH / 8][4],
+                                          const float (&row_scale)[BLOCKS][2], E *tile)
+{
+    int r = (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4;
+    __syncwarp();
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < WIDTH / 8; i++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                *reinterpret_cast<uint32_t *>(tile + (block * 16 + half * 8 + r) * tile_stride<WIDTH> + i * 8 + c * 2) =
+                    two_of<E>(from[block][i][half * 2] * row_scale[block][half], from[block][i][half * 2 + 1] * row_scale[block][half]);
+    __syncwarp();
+    if (bytes == 16)
+        store_pieces<E, WIDTH, 16 * BLOCKS, 8>(to, tile, stride, rows, width);
+    else if (bytes == 8)
+        store_pieces<E, WIDTH, 16 * BLOCKS, 4>(to, tile, stride, rows, width);
+    else if (bytes == 4)
+        store_pieces<E, WIDTH, 16 * BLOCKS, 2>(to, tile, stride, rows, width);
+    else
+        store_pieces<E, WIDTH, 16 * BLOCKS, 1>(to, tile, stride, rows, width);
+}
+
+/* ---- products ---- */
+
+/* The rows of a tile that a warp owns, as the left operand: read again for each product, or KEPT in registers once arrived() is called. */
+template <typename E, int WIDTH, int BLOCKS, bool KEPT> struct row_operand {
+    const E *lane_row;
+
+    __device__ void of(const E *rows)
+    {
+        int lane = (int)threadIdx.x % 32;
+        lane_row = rows + lane % 16 * tile_stride<WIDTH> + lane / 16 * 8;
+    }
+    __device__ void arrived()
+    {
+    }
+    __device__ void get(uint32_t (&a)[4], int block, int step) const
+    {
+        load_matrices(a, lane_row + block * 16 * tile_stride<WIDTH> + step * 16);
+    }
+};
+
+template <typename E, int WIDTH, int BLOCKS> struct row_operand<E, WIDTH, BLOCKS, true> {
+    row_operand<E, WIDTH, BLOCKS, false> tile;
+    uint32_t kept[BLOCKS][WIDTH / 16][4];
+
+    __device__ void of(const E *rows)
+    {
+        tile.of(rows);
+    }
+    __device__ void arrived()
+    {
+#pragma unroll
+        for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+            for (int step = 0; step < WIDTH / 16; step++)
+                tile.get(kept[block][step], block, step);
+    }
+    __device__ void get(uint32_t (&a)[4], int block, int step) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = kept[block][step][i];
+    }
+};
+
+template <int BLOCKS, int COUNT> __device__ inline void clear(float (&x)[BLOCKS][COUNT][4])
+{
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                x[block][i][e] = 0.0f;
+}
+
+/* to [16 * BLOCKS, COLUMNS] += a [16 * BLOCKS, WIDTH] * b^T, b a tile [COLUMNS, WIDTH]. */
+template <typename E, int WIDTH, int BLOCKS, int COLUMNS, bool KEPT>
+__device__ inline void multiply_by_rows(float (&to)[BLOCKS][COLUMNS / 8][4], const row_operand<E, WIDTH, BLOCKS, KEPT> &a, const E *b)
+{
+    int lane = (int)threadIdx.x % 32;
+    const E *lane_row = b + (lane / 16 * 8 + lane % 8) * tile_stride<WIDTH> + lane / 8 % 2 * 8;
+    [[maybe_unused]] constexpr int UNROLL = WIDTH > 128 ? 4 : WIDTH / 16; /* past that, code without a use */
+#pragma unroll UNROLL
+    for (int step = 0; step < WIDTH / 16; step++) {
+        uint32_t rows[BLOCKS][4];
+#pragma unroll
+        for (int block = 0; block < BLOCKS; block++)
+            a.get(rows[block], block, step);
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 8; i += 2) {
+            uint32_t columns[4];
+            load_matrices(columns, lane_row + i * 8 * tile_stride<WIDTH> + step * 16);
+#pragma unroll
+            for (int block = 0; block < BLOCKS; block++) {
+                mma_16x8x16<E>(to[block][i], rows[block], columns[0], columns[1]);
+                mma_16x8x16<E>(to[block][i + 1], rows[block], columns[2], columns[3]);
+            }
+        }
+    }
+}
+
+/* to [16 * BLOCKS, WIDTH] += a [16 * BLOCKS, INNER] * b: a the accumulators of an earlier product, rounded to E here, and b a tile
+ * [INNER, WIDTH]. */
+template <typename E, int WIDTH, int BLOCKS, int INNER>
+__device__ inline void multiply_accumulators(float (&to)[BLOCKS][WIDTH / 8][4], const float (&a)[BLOCKS][INNER / 8][4], const E *b)
+{
+    int lane = (int)threadIdx.x % 32;
+    const E *lane_row = b + lane % 16 * tile_stride<WIDTH> + lane / 16 * 8;
+#pragma unroll
+    for (int step = 0; step < INNER / 16; step++) {
+        uint32_t rows[BLOCKS][4];
+#pragma unroll
+        for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                rows[block][i] = two_of<E>(a[block][step * 2 + i / 2][i % 2 * 2], a[block][step * 2 + i / 2][i % 2 * 2 + 1]);
+#pragma unroll
+        for (int i = 0; i < WIDTH / 8; i += 2) {
+            uint32_t columns[4];
+            load_matrices_transposed(columns, lane_row + step * 16 * tile_stride<WIDTH> + i * 8);
+#pragma unroll
+            for (int block = 0; block < BLOCKS; block++) {
+                mma_16x8x16<E>(to[block][i], rows[block], columns[0], columns[1]);
+                mma_16x8x16<E>(to[block][i + 1], rows[block], columns[2], columns[3]);
+            }
+        }
+    }
+}
+
+/* ---- dropout (lib/base/random.h, DT_RANDOM_ATTENTION) ---- */
+
+struct head_dropout {
+    uint64_t seed;
+    uint32_t threshold, head, sample, purpose;
+};
+
+__device__ inline head_dropout head_dropout_of(const attention_shape &s, const attention_place &place)
+{
+    const dropout &d = s.drop;
+    return {d.seed, d.threshold, (uint32_t)place.head << 20, (uint32_t)place.sample + d.first_sample + s.step->first_sample,
+            (uint32_t)DT_RANDOM_ATTENTION << 24 | d.layer};
+}
+
+/* One call's eight keys 8 * key_group.. of a query: bit i is set when key i is kept. */
+__device__ inline uint32_t kept_of_8(const head_dropout &d, uint32_t query, uint32_t key_group)
+{
+    struct dt_philox bits = dt_philox4x32(d.seed, d.head | key_group, query, d.sample, d.purpose);
+    uint32_t kept = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        kept |= (bits.word[i] & 0xffff) >= d.threshold ? 1u << i * 2 : 0;
+        kept |= (bits.word[i] >> 16) >= d.threshold ? 2u << i * 2 : 0;
+    }
+    return kept;
+}
+
+/* Bit i: whether key first_key + i, of 32 from a multiple of 32, is kept. The four lanes of a quad share the query and make one call
+ * each. */
+__device__ inline uint32_t kept_of_32_keys(const head_dropout &d, uint32_t query, uint32_t first_key)
+{
+    uint32_t c = threadIdx.x % 4, kept = kept_of_8(d, query, first_key / 8 + c) << c * 8;
+    kept |= __shfl_xor_sync(0xffffffffu, kept, 1);
+    return kept | __shfl_xor_sync(0xffffffffu, kept, 2);
+}
+
+/* For accumulators [16 keys, 16 queries] from first_key and first_query, multiples of 16: bit (e * 2 + g) * 8 of kept[i] says whether key
+ * g * 8 + r is kept for query i * 8 + c * 2 + e. The eight lanes of one c share four queries and two groups of keys,
+ * and make one call each. */
+__device__ inline void kept_of_16_queries(const head_dropout &d, uint32_t first_query, uint32_t first_key, uint32_t (&kept)[2])
+{
+    uint32_t lane = threadIdx.x % 32, r = lane / 4, c = lane % 4;
+    uint32_t mine = kept_of_8(d, first_query + r / 4 * 8 + c * 2 + r / 2 % 2, first_key / 8 + r % 2) << r % 4 * 8;
+    mine |= __shfl_xor_sync(0xffffffffu, mine, 4);
+    mine |= __shfl_xor_sync(0xffffffffu, mine, 8);
+    uint32_t other = __shfl_xor_sync(0xffffffffu, mine, 16);
+    kept[0] = (r < 4 ? mine : other) >> r;
+    kept[1] = (r < 4 ? other : mine) >> r;
+}
+
+} // namespace gpt_cuda
+
+#endif

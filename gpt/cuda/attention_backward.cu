@@ -1,0 +1,364 @@
+/* Attention's gradient on the tensor cores.
+ *
+ * Two kernels compute the weights again from lse (unfused: read them), so that each sum has one owner: no atomics, the same bits in every
+ * run. The first owns a tile of queries, walks over the keys up to the diagonal and makes dq; the second owns a tile of keys, walks over
+ * the queries from the diagonal on and makes dk and dv. With P the weights, m dropout's factors and D = dots:
+ *
+ *   dv = (P m)^T dout    dS = P (m (dout v^T) - D)    dq = dS k / sqrt(width)    dk = dS^T q / sqrt(width)
+ *
+ * The second computes transposed scores, k q^T: then P^T and dS^T are where the next product needs its left operand, in registers.
+ *
+ * Floor: 5 products over half of the square, 5 * T^2 * width FLOPs for one head, at the tensor cores' rate; these kernels do 7, two of
+ * them twice (8 past a width of 128). qkv, dout, out read and dqkv written once: 16 * T * width bytes. Dropout's bits are drawn twice.
+ *
+ * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS 2022, appendix B.4 for dropout. */
+#include "gpt/cuda/attention.cuh"
+
+namespace gpt_cuda {
+
+namespace {
+
+/* ---- dq ---- */
+
+template <int WIDTH> struct query_tiles {
+    static constexpr int BLOCKS = WIDTH <= 96 ? 2 : 1, ROWS = 16 * BLOCKS * ATTENTION_WARPS, KEYS = 32;
+    static constexpr int STAGE = 2 * KEYS * tile_stride<WIDTH>, WEIGHTS = ROWS * tile_stride<KEYS>; /* elements of one of two stages each */
+    static constexpr size_t elems(bool fused)
+    {
+        return (size_t)(2 * ROWS * tile_stride<WIDTH> + 2 * STAGE + (fused ? 0 : 2 * WEIGHTS));
+    }
+};
+
+/* The warp's accumulators = its part of a tile of weights in shared memory. */
+template <typename E, int BLOCKS, int KEYS>
+__device__ inline void weights_of(float (&p)[BLOCKS][KEYS / 8][4], const row_operand<E, KEYS, BLOCKS, false> &weights)
+{
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i += 2) {
+            uint32_t words[4]; /* laid out as a left operand: two neighbouring 8x8 matrices of accumulators */
+            weights.get(words, block, i / 2);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                float2 two = floats_of<E>(words[j]);
+                p[block][i + j / 2][j % 2 * 2] = two.x;
+                p[block][i + j / 2][j % 2 * 2 + 1] = two.y;
+            }
+        }
+}
+
+/* Scores become weights; 0 where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
+template <int BLOCKS, int KEYS>
+__device__ inline void weights_from_scores(float (&s)[BLOCKS][KEYS / 8][4], const float (&lse_log2)[BLOCKS][2], float scale_log2,
+                                           int first_row, int first_key)
+{
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                float weight = exp2_fast(fmaf(s[block][i][e], scale_log2, -lse_log2[block][e / 2]));
+                s[block][i][e] = first_key + i * 8 + e % 2 > first_row + block * 16 + e / 2 * 8 ? 0.0f : weight;
+            }
+}
+
+/* dp = P (m dp - D), the scores' gradients before their scale. */
+template <int BLOCKS, int KEYS>
+__device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const float (&p)[BLOCKS][KEYS / 8][4],
+                                       const float (&dots)[BLOCKS][2], const head_dropout &d, float drop_scale, int first_row,
+                                       int first_key)
+{
+    int c = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int i = 0; i < KEYS / 8; i += 4) {
+                uint32_t kept = 0xffffffffu;
+                if (d.threshold > 0)
+                    kept = kept_of_32_keys(d, (uint32_t)(first_row + block * 16 + half * 8), (uint32_t)(first_key + i * 8)) >> c * 2;
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    float &x = dp[block][i + e / 2][half * 2 + e % 2];
+                    float through = kept >> (e / 2 * 8 + e % 2) & 1 ? x * drop_scale : 0.0f;
+                    x = p[block][i + e / 2][half * 2 + e % 2] * (through - dots[block][half]);
+                }
+            }
+}
+
+template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THREADS) query_gradient_kernel(attention_backward a)
+{
+    using tiles = query_tiles<WIDTH>;
+    constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
+    const attention_shape &shape = a.shape;
+    int T = shape.T, width = shape.width, bytes = shape.row_bytes;
+    size_t d = shape.d, stride = 3 * d;
+    int row_tiles = (T + ROWS - 1) / ROWS;
+    attention_place place = place_of(shape, row_tiles);
+    int first = (row_tiles - 1 - place.tile) * ROWS; /* the longest rows first */
+    size_t column = (size_t)(place.head * width), sample_row = place.sample * (size_t)T;
+    const E *queries = (const E *)a.qkv + (sample_row + (size_t)first) * stride + column;
+    const E *keys = (const E *)a.qkv + sample_row * stride + d + column, *values = keys + d;
+    const E *douts = (const E *)a.dout + (sample_row + (size_t)first) * d + column;
+    const E *weights = (const E *)a.weights + (place.rows + (size_t)first) * (size_t)T; /* used when unfused */
+
+    E *query_tile = dynamic_shared<E>(), *dout_tile = query_tile + ROWS * tile_stride<WIDTH>,
+      *stages = dout_tile + ROWS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
+    int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16 * BLOCKS;
+    int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
+    int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
+    float scale_log2 = shape.scale * LOG2_E;
+    head_dropout dropped = head_dropout_of(shape, place);
+
+    auto load_stage = [&](int tile) {
+        int first_key = tile * KEYS;
+        E *stage = stages + tile % 2 * tiles::STAGE;
+        load_tile<E, WIDTH, KEYS>(stage, keys + (size_t)first_key * stride, stride, T - first_key, width, bytes);
+        load_tile<E, WIDTH, KEYS>(stage + KEYS * tile_stride<WIDTH>, values + (size_t)first_key * stride, stride, T - first_key, width,
+                                  bytes);
+        if (a.weights)
+            load_tile<E, KEYS, ROWS>(weight_stages + tile % 2 * tiles::WEIGHTS, weights + first_key, (size_t)T, T - first, T - first_key,
+                                     shape.weight_bytes);
+    };
+
+    load_tile<E, WIDTH, ROWS>(query_tile, queries, stride, T - first, width, bytes);
+    load_tile<E, WIDTH, ROWS>(dout_tile, douts, d, T - first, width, bytes);
+    load_stage(0);
+    copy_async_commit();
+
+    row_operand<E, WIDTH, BLOCKS, false> query, dout;
+    query.of(query_tile + warp_row * tile_stride<WIDTH>);
+    dout.of(dout_tile + warp_row * tile_stride<WIDTH>);
+    float lse_log2[BLOCKS][2], dots[BLOCKS][2], scale[BLOCKS][2];
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int row = lane_row + block * 16 + half * 8;
+            lse_log2[block][half] = a.lse && row < T ? a.lse[place.rows + (size_t)row] * LOG2_E : 0.0f;
+            dots[block][half] = row < T ? a.dots[place.rows + (size_t)row] : 0.0f;
+            scale[block][half] = shape.scale;
+        }
+    float dq[BLOCKS][WIDTH / 8][4];
+    clear(dq);
+
+    for (int tile = 0; tile < key_tiles; tile++) {
+        int first_key = tile * KEYS;
+        const E *key_tile = stages + tile % 2 * tiles::STAGE, *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
+        copy_async_wait<0>(); /* this stage is there, and nobody needs the other one any more */
+        __syncthreads();
+        if (tile + 1 < key_tiles)
+            load_stage(tile + 1);
+        copy_async_commit();
+        if (first_key >= warp_first + 16 * BLOCKS || warp_first >= T)
+            continue; /* no row of the warp sees any of these keys */
+        float p[BLOCKS][KEYS / 8][4], dp[BLOCKS][KEYS / 8][4];
+        clear(p);
+        clear(dp);
+        if (a.weights) {
+            row_operand<E, KEYS, BLOCKS, false> kept;
+            kept.of(weight_stages + tile % 2 * tiles::WEIGHTS + warp_row * tile_stride<KEYS>);
+            weights_of<E, BLOCKS, KEYS>(p, kept);
+        } else {
+            multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(p, query, key_tile);
+            weights_from_scores<BLOCKS, KEYS>(p, lse_log2, scale_log2, lane_row, first_key + lane_key);
+        }
+        multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(dp, dout, value_tile);
+        score_gradients<BLOCKS, KEYS>(dp, p, dots, dropped, shape.drop.scale, lane_row, first_key);
+        multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(dq, dp, key_tile);
+    }
+    E *to = (E *)a.dqkv + (sample_row + (size_t)warp_first) * stride + column;
+    store_accumulators<E, WIDTH, BLOCKS>(to, stride, T - warp_first, width, bytes, dq, scale, query_tile + warp_row * tile_stride<WIDTH>);
+}
+
+/* ---- dk and dv ---- */
+
+/* Wide heads leave room in the registers for one of the two: then DK and DV are kernels of their own. */
+template <int WIDTH> struct key_tiles {
+    static constexpr int KEYS = 16 * ATTENTION_WARPS, QUERIES = WIDTH <= 96 ? 64 : 32;
+    static constexpr int STAGE = 2 * QUERIES * tile_stride<WIDTH>, WEIGHTS = QUERIES * tile_stride<KEYS>;
+    static constexpr size_t bytes(size_t element, bool fused)
+    {
+        return 4 * QUERIES * sizeof(float) + element * (size_t)(2 * KEYS * tile_stride<WIDTH> + 2 * STAGE + (fused ? 0 : 2 * WEIGHTS));
+    }
+};
+
+/* The warp's accumulators [16 keys, QUERIES] = its part of a tile of weights [QUERIES, keys]. lane_row: the lane's row of the first
+ * matrices. */
+template <typename E, int KEYS, int QUERIES> __device__ inline void transposed_weights_of(float (&p)[1][QUERIES / 8][4], const E *lane_row)
+{
+#pragma unroll
+    for (int i = 0; i < QUERIES / 8; i += 2) {
+        uint32_t words[4]; /* queries i * 8.., keys 0 to 7, then 8 to 15; the next 8 queries likewise */
+        load_matrices_transposed(words, lane_row + i * 8 * tile_stride<KEYS>);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float2 two = floats_of<E>(words[j]);
+            p[0][i + j / 2][j % 2 * 2] = two.x;
+            p[0][i + j / 2][j % 2 * 2 + 1] = two.y;
+        }
+    }
+}
+
+/* Transposed scores become weights; 0 where the key comes after the query. */
+template <int QUERIES>
+__device__ inline void weights_from_transposed_scores(float (&s)[1][QUERIES / 8][4], const float *lse, float scale_log2, int first_key,
+                                                      int first_query)
+{
+#pragma unroll
+    for (int i = 0; i < QUERIES / 8; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            float weight = exp2_fast(fmaf(s[0][i][e], scale_log2, -lse[i * 8 + e % 2] * LOG2_E));
+            s[0][i][e] = first_key + e / 2 * 8 > first_query + i * 8 + e % 2 ? 0.0f : weight;
+        }
+}
+
+/* dp = P (m dp - D), then p = P m without its scale. dots: from the lane's column 0 on. */
+template <int QUERIES>
+__device__ inline void transposed_gradients(float (&dp)[1][QUERIES / 8][4], float (&p)[1][QUERIES / 8][4], const float *dots,
+                                            const head_dropout &d, float drop_scale, int warp_key, int first_query)
+{
+#pragma unroll
+    for (int i = 0; i < QUERIES / 8; i += 2) {
+        uint32_t kept[2] = {0xffffffffu, 0xffffffffu};
+        if (d.threshold > 0)
+            kept_of_16_queries(d, (uint32_t)(first_query + i * 8), (uint32_t)warp_key, kept);
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                float &x = dp[0][i + j][e], &weight = p[0][i + j][e];
+                bool keeps = kept[j] >> ((e % 2 * 2 + e / 2) * 8) & 1;
+                x = weight * ((keeps ? x * drop_scale : 0.0f) - dots[(i + j) * 8 + e % 2]);
+                weight = keeps ? weight : 0.0f;
+            }
+    }
+}
+
+template <typename E, int WIDTH, bool DK, bool DV>
+__global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attention_backward a)
+{
+    using tiles = key_tiles<WIDTH>;
+    constexpr int KEYS = tiles::KEYS, QUERIES = tiles::QUERIES;
+    const attention_shape &shape = a.shape;
+    int T = shape.T, width = shape.width, bytes = shape.row_bytes;
+    size_t d = shape.d, stride = 3 * d;
+    attention_place place = place_of(shape, (T + KEYS - 1) / KEYS);
+    int first = place.tile * KEYS; /* the keys that most queries see first */
+    size_t column = (size_t)(place.head * width), sample_row = place.sample * (size_t)T;
+    const E *queries = (const E *)a.qkv + sample_row * stride + column, *keys = queries + d + (size_t)first * stride, *values = keys + d;
+    const E *douts = (const E *)a.dout + sample_row * d + column;
+    const E *weights = (const E *)a.weights + place.rows * (size_t)T + (size_t)first; /* used when unfused */
+
+    float *row_stages = dynamic_shared<float>(); /* two stages of lse and dots */
+    E *key_tile = (E *)(row_stages + 4 * QUERIES), *value_tile = key_tile + KEYS * tile_stride<WIDTH>,
+      *stages = value_tile + KEYS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
+    int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16, warp_key = first + warp_row;
+    int first_tile = first / QUERIES, query_tiles = (T + QUERIES - 1) / QUERIES;
+    float scale_log2 = shape.scale * LOG2_E;
+    head_dropout dropped = head_dropout_of(shape, place);
+
+    auto load_stage = [&](int tile) {
+        int first_query = tile * QUERIES;
+        E *stage = stages + tile % 2 * tiles::STAGE;
+        load_tile<E, WIDTH, QUERIES>(stage, queries + (size_t)first_query * stride, stride, T - first_query, width, bytes);
+        load_tile<E, WIDTH, QUERIES>(stage + QUERIES * tile_stride<WIDTH>, douts + (size_t)first_query * d, d, T - first_query, width,
+                                     bytes);
+        if (a.weights)
+            load_tile<E, KEYS, QUERIES>(weight_stages + tile % 2 * tiles::WEIGHTS, weights + (size_t)first_query * (size_t)T, (size_t)T,
+                                        T - first_query, T - first, shape.weight_bytes);
+        int row = (int)threadIdx.x % QUERIES, part = (int)threadIdx.x / QUERIES;
+        const float *from = part == 0 ? a.lse : a.dots;
+        bool valid = from && first_query + row < T;
+        if (part < 2)
+            copy_async<4>(row_stages + (tile % 2 * 2 + part) * QUERIES + row,
+                          valid ? from + place.rows + (size_t)(first_query + row) : a.dots, valid);
+    };
+
+    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T - first, width, bytes);
+    if (DK)
+        load_tile<E, WIDTH, KEYS>(value_tile, values, stride, T - first, width, bytes);
+    load_stage(first_tile);
+    copy_async_commit();
+
+    row_operand<E, WIDTH, 1, false> key, value;
+    key.of(key_tile + warp_row * tile_stride<WIDTH>);
+    value.of(value_tile + warp_row * tile_stride<WIDTH>);
+    float dk[1][DK ? WIDTH / 8 : 1][4], dv[1][DV ? WIDTH / 8 : 1][4];
+    clear(dk);
+    clear(dv);
+
+    for (int tile = first_tile; tile < query_tiles; tile++) {
+        int first_query = tile * QUERIES;
+        const E *query_tile = stages + tile % 2 * tiles::STAGE, *dout_tile = query_tile + QUERIES * tile_stride<WIDTH>;
+        const float *lse = row_stages + tile % 2 * 2 * QUERIES + lane % 4 * 2, *dots = lse + QUERIES;
+        copy_async_wait<0>(); /* this stage is there, and nobody needs the other one any more */
+        __syncthreads();
+        if (tile + 1 < query_tiles)
+            load_stage(tile + 1);
+        copy_async_commit();
+        if (warp_key > first_query + QUERIES - 1 || warp_key >= T)
+            continue; /* none of these queries sees any key of the warp */
+        float p[1][QUERIES / 8][4], dp[1][QUERIES / 8][4];
+        clear(p);
+        clear(dp);
+        if (a.weights) {
+            transposed_weights_of<E, KEYS, QUERIES>(p, weight_stages + tile % 2 * tiles::WEIGHTS +
+                                                           (lane / 16 * 8 + lane % 8) * tile_stride<KEYS> + warp_row + lane / 8 % 2 * 8);
+        } else {
+            multiply_by_rows<E, WIDTH, 1, QUERIES>(p, key, query_tile);
+            weights_from_transposed_scores<QUERIES>(p, lse, scale_log2, warp_key + lane / 4, first_query + lane % 4 * 2);
+        }
+        if (DK)
+            multiply_by_rows<E, WIDTH, 1, QUERIES>(dp, value, dout_tile);
+        transposed_gradients<QUERIES>(dp, p, dots, dropped, shape.drop.scale, warp_key, first_query);
+        if constexpr (DV)
+            multiply_accumulators<E, WIDTH, 1, QUERIES>(dv, p, dout_tile);
+        if constexpr (DK)
+            multiply_accumulators<E, WIDTH, 1, QUERIES>(dk, dp, query_tile);
+    }
+
+    E *to = (E *)a.dqkv + (sample_row + (size_t)warp_key) * stride + d + column, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
+    const float key_scale[1][2] = {{shape.scale, shape.scale}}, value_scale[1][2] = {{shape.drop.scale, shape.drop.scale}};
+    if constexpr (DK)
+        store_accumulators<E, WIDTH, 1>(to, stride, T - warp_key, width, bytes, dk, key_scale, warp_tile);
+    if constexpr (DV)
+        store_accumulators<E, WIDTH, 1>(to + d, stride, T - warp_key, width, bytes, dv, value_scale, warp_tile);
+}
+
+template <typename E, int WIDTH, bool DK, bool DV>
+dt_status launch_keys(struct dt_stream *stream, size_t pairs, const attention_backward &a)
+{
+    using tiles = key_tiles<WIDTH>;
+    size_t count = ((size_t)a.shape.T + tiles::KEYS - 1) / tiles::KEYS * pairs;
+    return launch("attention gradient", key_gradient_kernel<E, WIDTH, DK, DV>, dim3((unsigned)count), dim3(ATTENTION_THREADS),
+                  tiles::bytes(sizeof(E), !a.weights), stream, a);
+}
+
+} // namespace
+
+template <typename E> dt_status attention_backward_tensor(struct dt_stream *stream, size_t samples, const attention_backward &a)
+{
+    return for_width(a.shape.width, [&](auto padded) -> dt_status {
+        constexpr int WIDTH = decltype(padded)::value;
+        using tiles = query_tiles<WIDTH>;
+        size_t pairs = samples * (size_t)a.shape.heads, row_tiles = ((size_t)a.shape.T + tiles::ROWS - 1) / tiles::ROWS;
+        DT_TRY(launch("attention gradient", query_gradient_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * pairs)), dim3(ATTENTION_THREADS),
+                      tiles::elems(!a.weights) * sizeof(E), stream, a));
+        if constexpr (WIDTH <= 128) {
+            return launch_keys<E, WIDTH, true, true>(stream, pairs, a);
+        } else {
+            DT_TRY((launch_keys<E, WIDTH, true, false>(stream, pairs, a)));
+            return launch_keys<E, WIDTH, false, true>(stream, pairs, a);
+        }
+    });
+}
+
+template dt_status attention_backward_tensor<__half>(struct dt_stream *stream, size_t samples, const attention_backward &a);
+template dt_status attention_backward_tensor<__nv_bfloat16>(struct dt_stream *stream, size_t samples, const attention_backward &a);
+
+} // namespace gpt_cuda

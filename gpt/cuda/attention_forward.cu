@@ -1,0 +1,238 @@
+/* Attention forward on the tensor cores.
+ *
+ * A block owns the queries of one tile and meets the keys tile by tile with a running softmax: scores and weights live in registers. Tiles
+ * above the diagonal are left out, by each warp for its own rows. The next keys are copied in while weights meet values, the values while
+ * scores are computed.
+ *
+ * Floor: 2 products over half of the square, 2 * T^2 * width FLOPs for one head, at the tensor cores' rate; qkv read and out written once,
+ * 8 * T * width bytes. Dropout adds one Philox call for 8 weights on the integer units, the softmax one exp2 for each.
+ *
+ * Unfused, a second walk over the keys computes the scores again, now that the rows' sums are known, and writes the weights.
+ *
+ * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
+#include "gpt/cuda/attention.cuh"
+
+namespace gpt_cuda {
+
+namespace {
+
+/* Sizes by width: more rows for a warp mean fewer loads from shared memory for each product, up to what 255 registers hold. */
+template <int WIDTH> struct forward_tiles {
+    static constexpr int BLOCKS = WIDTH <= 128 ? 2 : 1, ROWS = 16 * BLOCKS * ATTENTION_WARPS, KEYS = WIDTH < 128 ? 64 : 32;
+    static constexpr bool KEPT = WIDTH <= 64; /* queries stay in registers */
+    static constexpr size_t ELEMS = (size_t)(ROWS + 2 * KEYS) * tile_stride<WIDTH>;
+};
+
+/* What the rows of a warp carry from tile to tile: i is the row block, h the half (row r or r + 8 of it). */
+template <int BLOCKS> struct running {
+    float maximum[BLOCKS][2], sum[BLOCKS][2]; /* of unscaled scores; of this lane's columns */
+};
+
+/* -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
+template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][KEYS / 8][4], int first_row, int first_key)
+{
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (first_key + i * 8 + e % 2 > first_row + block * 16 + e / 2 * 8)
+                    s[block][i][e] = -INFINITY;
+}
+
+/* Scores become exp(score - maximum); sums and the output so far follow the maximum. */
+template <int WIDTH, int BLOCKS, int KEYS>
+__device__ inline void soften(float (&s)[BLOCKS][KEYS / 8][4], running<BLOCKS> &rows, float (&out)[BLOCKS][WIDTH / 8][4], float scale_log2)
+{
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float largest = rows.maximum[block][half];
+#pragma unroll
+            for (int i = 0; i < KEYS / 8; i++)
+                largest = fmaxf(largest, fmaxf(s[block][i][half * 2], s[block][i][half * 2 + 1]));
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+            float shrink = exp2_fast((rows.maximum[block][half] - largest) * scale_log2), from = largest * scale_log2, sum = 0;
+            rows.maximum[block][half] = largest;
+#pragma unroll
+            for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float weight = exp2_fast(fmaf(s[block][i][half * 2 + e], scale_log2, -from));
+                    s[block][i][half * 2 + e] = weight;
+                    sum += weight;
+                }
+            rows.sum[block][half] = rows.sum[block][half] * shrink + sum;
+#pragma unroll
+            for (int i = 0; i < WIDTH / 8; i++) {
+                out[block][i][half * 2] *= shrink;
+                out[block][i][half * 2 + 1] *= shrink;
+            }
+        }
+}
+
+template <int BLOCKS, int KEYS>
+__device__ inline void drop(float (&s)[BLOCKS][KEYS / 8][4], const head_dropout &d, int first_row, int first_key)
+{
+    int c = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int i = 0; i < KEYS / 8; i += 4) {
+                uint32_t kept = kept_of_32_keys(d, (uint32_t)(first_row + block * 16 + half * 8), (uint32_t)(first_key + i * 8)) >> c * 2;
+#pragma unroll
+                for (int e = 0; e < 8; e++)
+                    if (!(kept >> (e / 2 * 8 + e % 2) & 1))
+                        s[block][i + e / 2][half * 2 + e % 2] = 0.0f;
+            }
+}
+
+/* The weights of a tile of keys, from log2 of the rows' sums; zeros where the key comes after the query. */
+template <typename E, int BLOCKS, int KEYS>
+__device__ inline void write_weights(E *weights, const float (&s)[BLOCKS][KEYS / 8][4], const float (&lse_log2)[BLOCKS][2],
+                                     float scale_log2, int T, int first_row, int first_key)
+{
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int row = first_row + block * 16 + half * 8, key = first_key + i * 8;
+                float weight[2];
+                for (int e = 0; e < 2; e++)
+                    weight[e] = key + e > row ? 0.0f : exp2_fast(fmaf(s[block][i][half * 2 + e], scale_log2, -lse_log2[block][half]));
+                E *to = weights + (size_t)row * (size_t)T + key;
+                if (row < T && key + 1 < T && T % 2 == 0)
+                    *reinterpret_cast<uint32_t *>(to) = two_of<E>(weight[0], weight[1]);
+                else
+                    for (int e = 0; e < 2; e++)
+                        if (row < T && key + e < T)
+                            to[e] = from_float<E>(weight[e]);
+            }
+}
+
+template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THREADS) forward_kernel(attention_forward a)
+{
+    using tiles = forward_tiles<WIDTH>;
+    constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
+    const attention_shape &shape = a.shape;
+    int T = shape.T, width = shape.width, bytes = shape.row_bytes;
+    size_t d = shape.d, stride = 3 * d;
+    int row_tiles = (T + ROWS - 1) / ROWS;
+    attention_place place = place_of(shape, row_tiles);
+    int first = (row_tiles - 1 - place.tile) * ROWS; /* the longest rows first */
+    const E *queries = (const E *)a.qkv + place.sample * (size_t)T * stride + (size_t)(place.head * width), *keys = queries + d,
+            *values = keys + d;
+
+    E *query_tile = dynamic_shared<E>(), *key_tile = query_tile + ROWS * tile_stride<WIDTH>,
+      *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
+    int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16 * BLOCKS;
+    int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
+    int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
+    float scale_log2 = shape.scale * LOG2_E;
+    head_dropout dropped = head_dropout_of(shape, place);
+
+    row_operand<E, WIDTH, BLOCKS, tiles::KEPT> query;
+    query.of(query_tile + warp_row * tile_stride<WIDTH>);
+    float out[BLOCKS][WIDTH / 8][4];
+    running<BLOCKS> rows;
+    clear(out);
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            rows.maximum[block][half] = -INFINITY;
+            rows.sum[block][half] = 0;
+        }
+
+    load_tile<E, WIDTH, ROWS>(query_tile, queries + (size_t)first * stride, stride, T - first, width, bytes);
+    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T, width, bytes);
+    copy_async_commit();
+    copy_async_wait<0>();
+    __syncthreads();
+    query.arrived();
+    for (int tile = 0; tile < key_tiles; tile++) {
+        int first_key = tile * KEYS;
+        bool meets = first_key < warp_first + 16 * BLOCKS && warp_first < T; /* any key that any row of the warp sees */
+        float s[BLOCKS][KEYS / 8][4];
+        clear(s);
+        copy_async_wait<0>(); /* the keys are there, and nobody needs the last values any more */
+        __syncthreads();
+        load_tile<E, WIDTH, KEYS>(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width, bytes);
+        copy_async_commit();
+        if (meets)
+            multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
+        copy_async_wait<0>(); /* the values are there, and nobody needs these keys any more */
+        __syncthreads();
+        if (tile + 1 < key_tiles)
+            load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)(first_key + KEYS) * stride, stride, T - first_key - KEYS, width, bytes);
+        copy_async_commit();
+        if (meets) {
+            if (first_key + KEYS - 1 > warp_first)
+                mask<BLOCKS, KEYS>(s, lane_row, first_key + lane_key);
+            soften<WIDTH, BLOCKS, KEYS>(s, rows, out, scale_log2);
+            if (dropped.threshold > 0)
+                drop<BLOCKS, KEYS>(s, dropped, lane_row, first_key);
+            multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(out, s, value_tile);
+        }
+    }
+
+    float factor[BLOCKS][2], lse_log2[BLOCKS][2];
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float sum = rows.sum[block][half];
+            int row = lane_row + block * 16 + half * 8;
+            sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+            factor[block][half] = shape.drop.scale / sum;
+            lse_log2[block][half] = rows.maximum[block][half] * scale_log2 + log2f(sum);
+            if (a.lse && row < T && lane_key == 0)
+                a.lse[place.rows + (size_t)row] = rows.maximum[block][half] * shape.scale + logf(sum);
+        }
+
+    if (a.weights) {
+        E *weights = (E *)a.weights + place.rows * (size_t)T;
+        for (int first_key = 0; first_key < T; first_key += KEYS) {
+            float s[BLOCKS][KEYS / 8][4];
+            clear(s);
+            if (first_key < seen) {
+                __syncthreads(); /* nobody needs the last keys any more */
+                load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width, bytes);
+                copy_async_commit();
+                copy_async_wait<0>();
+                __syncthreads();
+                multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
+            }
+            write_weights<E, BLOCKS, KEYS>(weights, s, lse_log2, scale_log2, T, lane_row, first_key + lane_key);
+        }
+    }
+
+    E *to = (E *)a.out + (place.sample * (size_t)T + (size_t)warp_first) * d + (size_t)(place.head * width);
+    store_accumulators<E, WIDTH, BLOCKS>(to, d, T - warp_first, width, bytes, out, factor, query_tile + warp_row * tile_stride<WIDTH>);
+}
+
+} // namespace
+
+template <typename E> dt_status attention_forward_tensor(struct dt_stream *stream, size_t samples, const attention_forward &a)
+{
+    return for_width(a.shape.width, [&](auto padded) {
+        constexpr int WIDTH = decltype(padded)::value;
+        using tiles = forward_tiles<WIDTH>;
+        size_t row_tiles = ((size_t)a.shape.T + tiles::ROWS - 1) / tiles::ROWS;
+        return launch("attention", forward_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * samples * (size_t)a.shape.heads)),
+                      dim3(ATTENTION_THREADS), tiles::ELEMS * sizeof(E), stream, a);
+    });
+}
+
+template dt_status attention_forward_tensor<__half>(struct dt_stream *stream, size_t samples, const attention_forward &a);
+template dt_status attention_forward_tensor<__nv_bfloat16>(struct dt_stream *stream, size_t samples, const attention_forward &a);
+
+} // namespace gpt_cuda

@@ -1,0 +1,273 @@
+/* Attention in fp32, forward and backward, on the FMA units: for checking numbers, of any width. Fused and unfused as on the tensor cores.
+ *
+ * Tiles of 32 queries by 32 keys, 256 threads. Eight lanes share a row: lane l of the eight computes the scores of keys l, l + 8, ..., and
+ * owns the output's columns l, l + 8, .... Backward is two kernels as in attention_cuda_backward.cu: one owns queries, the other keys.
+ *
+ * Floor: 2 * T^2 * width FLOPs forward and 7 / 2 of that backward for one head, on the FMA units; but each FMA here reads shared memory,
+ * which is slower. */
+#include "gpt/cuda/attention.cuh"
+
+namespace gpt_cuda {
+
+namespace {
+
+enum {
+    SIZE = 32,
+    LANES = 8,
+    THREADS = SIZE * LANES,
+    OWN = SIZE / LANES,
+    COLUMNS = ATTENTION_MAX_WIDTH / LANES,
+    SQUARE = SIZE * (SIZE + 1)
+};
+
+/* Floats of a row in shared memory: odd, so that eight rows lie in eight banks. */
+__host__ __device__ inline int row_floats(int width)
+{
+    return width | 1;
+}
+
+/* A tile [SIZE, width], rows from `rows` on zero. */
+__device__ inline void load_rows(float *to, const float *from, size_t stride, int rows, int width)
+{
+    for (int row = (int)threadIdx.x / LANES, column = (int)threadIdx.x % LANES; column < width; column += LANES)
+        to[row * row_floats(width) + column] = row < rows ? from[(size_t)row * stride + column] : 0.0f;
+}
+
+__device__ inline float dot(const float *a, const float *b, int width)
+{
+    float sum = 0;
+    for (int i = 0; i < width; i++)
+        sum = fmaf(a[i], b[i], sum);
+    return sum;
+}
+
+/* The thread's columns of row `to`: += sum over the tile's rows j of factor[j * stride] * b[j]. */
+__device__ inline void add_rows(float (&to)[COLUMNS], const float *factor, int stride, const float *b, int width)
+{
+    int lane = (int)threadIdx.x % LANES;
+    for (int j = 0; j < SIZE; j++) {
+        float x = factor[j * stride];
+#pragma unroll
+        for (int i = 0; i < COLUMNS; i++)
+            if (lane + i * LANES < width)
+                to[i] = fmaf(x, b[j * row_floats(width) + lane + i * LANES], to[i]);
+    }
+}
+
+__device__ inline void store_row(float *to, const float (&from)[COLUMNS], float scale, int width)
+{
+    int lane = (int)threadIdx.x % LANES;
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++)
+        if (lane + i * LANES < width)
+            to[lane + i * LANES] = from[i] * scale;
+}
+
+__device__ inline float max_of_8(float x)
+{
+    for (int distance = LANES / 2; distance > 0; distance /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, distance));
+    return x;
+}
+__device__ inline float sum_of_8(float x)
+{
+    for (int distance = LANES / 2; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, distance);
+    return x;
+}
+
+__global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
+{
+    const attention_shape &shape = a.shape;
+    int T = shape.T, width = shape.width, lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES;
+    size_t stride = 3 * shape.d;
+    attention_place place = place_of(shape, (T + SIZE - 1) / SIZE);
+    int first = place.tile * SIZE, row = first + local;
+    const float *queries = (const float *)a.qkv + place.sample * (size_t)T * stride + (size_t)(place.head * width);
+    const float *keys = queries + shape.d, *values = keys + shape.d;
+    float *query_tile = dynamic_shared<float>(), *key_tile = query_tile + SIZE * row_floats(width),
+          *value_tile = key_tile + SIZE * row_floats(width), *weight = value_tile + SIZE * row_floats(width) + local * (SIZE + 1);
+    head_dropout dropped = head_dropout_of(shape, place);
+    float out[COLUMNS] = {}, maximum = -INFINITY, sum = 0;
+
+    load_rows(query_tile, queries + (size_t)first * stride, stride, T - first, width);
+    for (int first_key = 0; first_key <= first; first_key += SIZE) {
+        __syncthreads(); /* nobody needs the last tiles any more */
+        load_rows(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width);
+        load_rows(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width);
+        __syncthreads();
+        float score[OWN], largest = maximum;
+        for (int i = 0; i < OWN; i++) {
+            int key = lane + i * LANES;
+            score[i] = first_key + key > row
+                           ? -INFINITY
+                           : dot(query_tile + local * row_floats(width), key_tile + key * row_floats(width), width) * shape.scale;
+            largest = fmaxf(largest, score[i]);
+        }
+        largest = max_of_8(largest);
+        uint32_t kept = dropped.threshold > 0 ? kept_of_32_keys(dropped, (uint32_t)row, (uint32_t)first_key) : 0xffffffffu;
+        float shrink = expf(maximum - largest);
+        maximum = largest;
+        sum *= shrink;
+        for (int i = 0; i < OWN; i++) {
+            float x = expf(score[i] - largest);
+            sum += x;
+            weight[lane + i * LANES] = kept >> (lane + i * LANES) & 1 ? x : 0.0f;
+        }
+        __syncwarp(); /* a row's weights come from lanes of its own warp */
+        for (int i = 0; i < COLUMNS; i++)
+            out[i] *= shrink;
+        add_rows(out, weight, 1, value_tile, width);
+    }
+    float lse = maximum + logf(sum = sum_of_8(sum));
+    if (a.weights)
+        for (int first_key = 0; first_key < T; first_key += SIZE) {
+            __syncthreads();
+            load_rows(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width);
+            __syncthreads();
+            for (int i = 0; i < OWN; i++) {
+                int key = first_key + lane + i * LANES;
+                if (row < T && key < T)
+                    ((float *)a.weights)[(place.rows + (size_t)row) * (size_t)T + key] =
+                        key > row
+                            ? 0.0f
+                            : expf(dot(query_tile + local * row_floats(width), key_tile + (key - first_key) * row_floats(width), width) *
+                                       shape.scale -
+                                   lse);
+            }
+        }
+    if (row >= T)
+        return;
+    if (a.lse && lane == 0)
+        a.lse[place.rows + (size_t)row] = lse;
+    store_row((float *)a.out + (place.sample * (size_t)T + (size_t)row) * shape.d + (size_t)(place.head * width), out,
+              shape.drop.scale / sum, width);
+}
+
+/* What both backward kernels have in shared memory, and where they are. */
+struct backward_tiles {
+    attention_place place;
+    const float *queries, *keys, *values, *douts; /* the head's row 0 in global memory */
+    float *query, *key, *value, *dout;            /* tiles [SIZE, width] */
+    float *weight, *dscore;                       /* [SIZE queries, SIZE + 1]: P m without its scale, and dS */
+    head_dropout dropped;
+};
+
+__device__ inline backward_tiles backward_tiles_of(const attention_backward &a)
+{
+    const attention_shape &s = a.shape;
+    backward_tiles t;
+    t.place = place_of(s, (s.T + SIZE - 1) / SIZE);
+    size_t first_row = t.place.sample * (size_t)s.T, column = (size_t)(t.place.head * s.width), tile = (size_t)(SIZE * row_floats(s.width));
+    t.queries = (const float *)a.qkv + first_row * 3 * s.d + column;
+    t.keys = t.queries + s.d;
+    t.values = t.keys + s.d;
+    t.douts = (const float *)a.dout + first_row * s.d + column;
+    t.query = dynamic_shared<float>();
+    t.key = t.query + tile;
+    t.value = t.key + tile;
+    t.dout = t.value + tile;
+    t.weight = t.dout + tile;
+    t.dscore = t.weight + SQUARE;
+    t.dropped = head_dropout_of(s, t.place);
+    return t;
+}
+
+__device__ inline void load_queries(const backward_tiles &t, const attention_shape &s, int first)
+{
+    load_rows(t.query, t.queries + (size_t)first * 3 * s.d, 3 * s.d, s.T - first, s.width);
+    load_rows(t.dout, t.douts + (size_t)first * s.d, s.d, s.T - first, s.width);
+}
+__device__ inline void load_keys(const backward_tiles &t, const attention_shape &s, int first)
+{
+    load_rows(t.key, t.keys + (size_t)first * 3 * s.d, 3 * s.d, s.T - first, s.width);
+    load_rows(t.value, t.values + (size_t)first * 3 * s.d, 3 * s.d, s.T - first, s.width);
+}
+
+/* weight and dscore of the loaded tiles: this thread's row of queries, and its keys. */
+__device__ inline void backward_scores(const backward_tiles &t, const attention_backward &a, int first, int first_key)
+{
+    const attention_shape &s = a.shape;
+    int lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES, row = first + local, tile_row = row_floats(s.width);
+    size_t place = t.place.rows + (size_t)row;
+    uint32_t kept = t.dropped.threshold > 0 ? kept_of_32_keys(t.dropped, (uint32_t)row, (uint32_t)first_key) : 0xffffffffu;
+    for (int i = 0; i < OWN; i++) {
+        int key = lane + i * LANES;
+        bool sees = row < s.T && first_key + key <= row, keeps = kept >> key & 1;
+        float p = 0, dp = 0;
+        if (sees && a.weights)
+            p = ((const float *)a.weights)[place * (size_t)s.T + (size_t)(first_key + key)];
+        else if (sees)
+            p = expf(dot(t.query + local * tile_row, t.key + key * tile_row, s.width) * s.scale - a.lse[place]);
+        if (sees && keeps)
+            dp = dot(t.dout + local * tile_row, t.value + key * tile_row, s.width) * s.drop.scale;
+        t.weight[local * (SIZE + 1) + key] = keeps ? p : 0.0f;
+        t.dscore[local * (SIZE + 1) + key] = sees ? p * (dp - a.dots[place]) : 0.0f;
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backward a)
+{
+    const attention_shape &s = a.shape;
+    backward_tiles t = backward_tiles_of(a);
+    int first = t.place.tile * SIZE, local = (int)threadIdx.x / LANES, row = first + local;
+    float dq[COLUMNS] = {};
+    load_queries(t, s, first);
+    for (int first_key = 0; first_key <= first; first_key += SIZE) {
+        __syncthreads(); /* nobody needs the last tiles any more */
+        load_keys(t, s, first_key);
+        __syncthreads();
+        backward_scores(t, a, first, first_key);
+        __syncwarp(); /* a row's scores come from lanes of its own warp */
+        add_rows(dq, t.dscore + local * (SIZE + 1), 1, t.key, s.width);
+    }
+    if (row < s.T)
+        store_row((float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)row * 3 * s.d, dq, s.scale, s.width);
+}
+
+__global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backward a)
+{
+    const attention_shape &s = a.shape;
+    backward_tiles t = backward_tiles_of(a);
+    int first_key = t.place.tile * SIZE, local = (int)threadIdx.x / LANES, key = first_key + local;
+    float dk[COLUMNS] = {}, dv[COLUMNS] = {};
+    load_keys(t, s, first_key);
+    for (int first = first_key; first < s.T; first += SIZE) {
+        __syncthreads(); /* nobody needs the last tiles any more */
+        load_queries(t, s, first);
+        __syncthreads();
+        backward_scores(t, a, first, first_key);
+        __syncthreads(); /* a key's scores come from all rows */
+        add_rows(dk, t.dscore + local, SIZE + 1, t.query, s.width);
+        add_rows(dv, t.weight + local, SIZE + 1, t.dout, s.width);
+    }
+    if (key < s.T) {
+        float *to = (float *)a.dqkv + (t.keys - (const float *)a.qkv) + (size_t)key * 3 * s.d;
+        store_row(to, dk, s.scale, s.width);
+        store_row(to + s.d, dv, s.drop.scale, s.width);
+    }
+}
+
+/* Blocks and shared memory: `tiles` tiles of rows and `squares` of scores. */
+template <typename Arguments>
+dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size_t samples, int tiles, int squares, const Arguments &a)
+{
+    size_t blocks = ((size_t)a.shape.T + SIZE - 1) / SIZE * samples * (size_t)a.shape.heads;
+    size_t floats = (size_t)(tiles * SIZE * row_floats(a.shape.width) + squares * SQUARE);
+    return launch("attention fp32", kernel, dim3((unsigned)blocks), dim3(THREADS), floats * sizeof(float), stream, a);
+}
+
+} // namespace
+
+dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a)
+{
+    return launch_tiles(forward_kernel, stream, samples, 3, 1, a);
+}
+
+dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a)
+{
+    DT_TRY(launch_tiles(query_gradient_kernel, stream, samples, 4, 2, a));
+    return launch_tiles(key_gradient_kernel, stream, samples, 4, 2, a);
+}
+
+} // namespace gpt_cuda

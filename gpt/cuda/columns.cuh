@@ -1,0 +1,102 @@
+/* Sums over the rows of a matrix, column by column, in two stages through scratch memory: blocks sum chunks of rows, and a second small
+ * kernel sums the chunks. No atomics: the order depends on the shape and the GPU alone, so every run gives the same bits. */
+#ifndef GPT_CUDA_COLUMNS_CUH
+#define GPT_CUDA_COLUMNS_CUH
+
+#include "gpt/cuda/kernels.cuh"
+
+namespace gpt_cuda {
+
+enum { COLUMN_LANES = 32, COLUMN_ROWS = 8, COMBINE_ROWS = 32, COLUMN_LEAST_ROWS = 64 };
+
+/* First stage, block (COLUMN_LANES, COLUMN_ROWS): chunk blockIdx.y of the rows, the N * COLUMN_LANES columns of tile blockIdx.x.
+ * Source::SUMS sums for each column; source.add(row, column, sums) adds N columns of a row. partials [chunks, SUMS, columns] */
+template <typename Source, int N>
+__global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
+    column_partials_kernel(Source source, size_t rows, size_t columns, size_t rows_of_chunk, float *partials)
+{
+    constexpr int SUMS = Source::SUMS;
+    __shared__ float parts[COLUMN_ROWS][SUMS][N][COLUMN_LANES];
+    size_t tile = blockIdx.x * (size_t)(N * COLUMN_LANES), column = tile + threadIdx.x * N;
+    size_t first = blockIdx.y * rows_of_chunk, end = first + rows_of_chunk < rows ? first + rows_of_chunk : rows;
+    float sums[SUMS][N] = {};
+    if (column < columns) {
+#pragma unroll 4
+        for (size_t row = first + threadIdx.y; row < end; row += COLUMN_ROWS)
+            source.add(row, column, sums);
+    }
+#pragma unroll
+    for (int s = 0; s < SUMS; s++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            parts[threadIdx.y][s][j][threadIdx.x] = sums[s][j];
+    __syncthreads();
+    for (int i = threadIdx.y * COLUMN_LANES + threadIdx.x; i < SUMS * N * COLUMN_LANES; i += COLUMN_LANES * COLUMN_ROWS) {
+        int s = i / (N * COLUMN_LANES), c = i % (N * COLUMN_LANES);
+        float sum = 0;
+        for (int y = 0; y < COLUMN_ROWS; y++)
+            sum += parts[y][s][c % N][c / N];
+        if (tile + c < columns)
+            partials[(blockIdx.y * (size_t)SUMS + s) * columns + tile + c] = sum;
+    }
+}
+
+/* Where the sums of the second stage go. */
+template <typename E, int SUMS> struct column_outputs {
+    E *to[SUMS]; /* [columns] each */
+};
+
+/* Second stage, block (COLUMN_LANES, COMBINE_ROWS): a thread sums every COMBINE_ROWS-th chunk of one column, and the block these. */
+template <typename E, int SUMS>
+__global__ void __launch_bounds__(COLUMN_LANES *COMBINE_ROWS)
+    column_combine_kernel(column_outputs<E, SUMS> outputs, const float *partials, size_t chunks, size_t columns, bool accumulate)
+{
+    __shared__ float parts[COMBINE_ROWS][COLUMN_LANES];
+    size_t place = blockIdx.x * (size_t)COLUMN_LANES + threadIdx.x, all = SUMS * columns;
+    float sum = 0;
+    if (place < all) {
+#pragma unroll 4
+        for (size_t chunk = threadIdx.y; chunk < chunks; chunk += COMBINE_ROWS)
+            sum += partials[chunk * all + place];
+    }
+    parts[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || place >= all)
+        return;
+    for (int y = 1; y < COMBINE_ROWS; y++)
+        sum += parts[y][threadIdx.x];
+#pragma unroll
+    for (int s = 0; s < SUMS; s++)
+        if (place / columns == (size_t)s) {
+            E *to = outputs.to[s] + place % columns;
+            *to = from_float<E>(accumulate ? to_float(*to) + sum : sum);
+        }
+}
+
+template <typename E, int SUMS>
+inline dt_status combine_columns(const char *name, struct dt_stream *stream, column_outputs<E, SUMS> outputs, const float *partials,
+                                 size_t chunks, size_t columns, bool accumulate)
+{
+    return launch(name, column_combine_kernel<E, SUMS>, dim3((unsigned)((SUMS * columns + COLUMN_LANES - 1) / COLUMN_LANES)),
+                  dim3(COLUMN_LANES, COMBINE_ROWS), 0, stream, outputs, partials, chunks, columns, accumulate);
+}
+
+/* Both stages. Uses k->scratch. */
+template <typename E, int N, typename Source>
+inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const Source &source, size_t rows,
+                             size_t columns, column_outputs<E, Source::SUMS> outputs, bool accumulate)
+{
+    /* As many blocks as the GPU holds at once, but rows enough for each that the partial sums are few beside what is read. */
+    size_t tiles = (columns + N * COLUMN_LANES - 1) / (N * COLUMN_LANES), wanted = (size_t)k->multiprocessors * 8 / tiles + 1;
+    size_t most = (rows + COLUMN_LEAST_ROWS - 1) / COLUMN_LEAST_ROWS;
+    size_t of_chunk = (rows + (wanted < most ? wanted : most) - 1) / (wanted < most ? wanted : most);
+    size_t chunks = (rows + of_chunk - 1) / of_chunk;
+    DT_TRY(gpt_cuda_scratch(k, chunks * Source::SUMS * columns * sizeof(float)));
+    DT_TRY(launch(name, column_partials_kernel<Source, N>, dim3((unsigned)tiles, (unsigned)chunks), dim3(COLUMN_LANES, COLUMN_ROWS), 0,
+                  stream, source, rows, columns, of_chunk, (float *)k->scratch));
+    return combine_columns<E, Source::SUMS>(name, stream, outputs, (const float *)k->scratch, chunks, columns, accumulate);
+}
+
+} // namespace gpt_cuda
+
+#endif

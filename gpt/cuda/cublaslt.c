@@ -1,0 +1,60 @@
+#include "gpt/cuda/cublaslt.h"
+
+#include "lib/base/shared_library.h"
+
+#include <string.h>
+
+/* "libcublasLt.so.13": of CUDA's major version that this was compiled with, whose numbers and structures it passes. */
+#define NAME_OF(major) "libcublasLt.so." #major
+#define NAME_OF_MAJOR(major) NAME_OF(major)
+static const char library_name[] = NAME_OF_MAJOR(CUBLAS_VER_MAJOR);
+static const char remedy[] =
+    "load CUDA's module (module load cuda), add the library's folder to LD_LIBRARY_PATH, or name CUDA's in CUDA_HOME";
+
+static dt_status find_functions(void *library, struct gpt_cublaslt *out)
+{
+    const struct {
+        const char *symbol;
+        void *to; /* a pointer to a function, in *out */
+    } all[] = {
+        {"cublasLtGetVersion", &out->get_version},
+        {"cublasLtGetStatusString", &out->get_status_string},
+        {"cublasLtCreate", &out->create},
+        {"cublasLtDestroy", &out->destroy},
+        {"cublasLtMatmul", &out->matmul},
+        {"cublasLtMatmulAlgoGetHeuristic", &out->matmul_algo_get_heuristic},
+        {"cublasLtMatmulDescCreate", &out->matmul_desc_create},
+        {"cublasLtMatmulDescDestroy", &out->matmul_desc_destroy},
+        {"cublasLtMatmulDescSetAttribute", &out->matmul_desc_set_attribute},
+        {"cublasLtMatmulPreferenceCreate", &out->matmul_preference_create},
+        {"cublasLtMatmulPreferenceDestroy", &out->matmul_preference_destroy},
+        {"cublasLtMatmulPreferenceSetAttribute", &out->matmul_preference_set_attribute},
+        {"cublasLtMatrixLayoutCreate", &out->matrix_layout_create},
+        {"cublasLtMatrixLayoutDestroy", &out->matrix_layout_destroy},
+    };
+    char reason[256];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        void *found = dt_shared_library_symbol(library, all[i].symbol, reason, sizeof reason);
+        if (!found)
+            return dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt: %s; needs %s", reason, library_name);
+        memcpy(all[i].to, &found, sizeof found);
+    }
+    return DT_OK;
+}
+
+dt_status gpt_cublaslt_load(struct gpt_cublaslt *out)
+{
+    char reason[512];
+    void *library = dt_shared_library_open(library_name, "DTBENCH_LIBCUBLASLT", DTBENCH_CUDA_HOME, reason, sizeof reason);
+    char other[512];
+    if (!library) /* a folder may have the library without its number */
+        library = dt_shared_library_open("libcublasLt.so", "DTBENCH_LIBCUBLASLT", DTBENCH_CUDA_HOME, other, sizeof other);
+    if (!library)
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt cannot be loaded: %s; %s", reason, remedy);
+    DT_TRY(find_functions(library, out));
+    size_t version = out->get_version(); /* major * 10000 + minor * 100 + patch */
+    if (version / 10000 != CUBLAS_VER_MAJOR)
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt %zu.%zu was found, but this program needs %s: %s", version / 10000,
+                       version / 100 % 100, library_name, remedy);
+    return DT_OK;
+}

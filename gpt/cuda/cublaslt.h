@@ -1,0 +1,37 @@
+/* cuBLASLt, loaded when it is first needed: the program starts on machines that have none. */
+#ifndef GPT_CUDA_CUBLASLT_H
+#define GPT_CUDA_CUBLASLT_H
+
+#include <cublasLt.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/base/status.h"
+
+/* The functions that are used, under their own names and of the types that the header declares. Const once it is loaded. */
+struct gpt_cublaslt {
+    __typeof__(cublasLtGetVersion) *get_version;
+    __typeof__(cublasLtGetStatusString) *get_status_string;
+    __typeof__(cublasLtCreate) *create;
+    __typeof__(cublasLtDestroy) *destroy;
+    __typeof__(cublasLtMatmul) *matmul;
+    __typeof__(cublasLtMatmulAlgoGetHeuristic) *matmul_algo_get_heuristic;
+    __typeof__(cublasLtMatmulDescCreate) *matmul_desc_create;
+    __typeof__(cublasLtMatmulDescDestroy) *matmul_desc_destroy;
+    __typeof__(cublasLtMatmulDescSetAttribute) *matmul_desc_set_attribute;
+    __typeof__(cublasLtMatmulPreferenceCreate) *matmul_preference_create;
+    __typeof__(cublasLtMatmulPreferenceDestroy) *matmul_preference_destroy;
+    __typeof__(cublasLtMatmulPreferenceSetAttribute) *matmul_preference_set_attribute;
+    __typeof__(cublasLtMatrixLayoutCreate) *matrix_layout_create;
+    __typeof__(cublasLtMatrixLayoutDestroy) *matrix_layout_destroy;
+};
+
+/* Fills *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE, naming the library and what brings it. */
+dt_status gpt_cublaslt_load(struct gpt_cublaslt *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

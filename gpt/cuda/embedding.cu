@@ -1,0 +1,242 @@
+/* Token and position embedding, and the gradients of both tables. */
+#include "gpt/cuda/kernels.cuh"
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
+
+/* out [rows, d] = dropout(token_table[token] + position_table[t]): a warp takes a row, a lane eight columns (one call of Philox) at a time.
+ * Floor, in bytes an element of fp16: the token's row is read and out written, 4; the position table stays in the L2 cache. */
+template <typename E, int N>
+__global__ void __launch_bounds__(LANES *ROWS, 4)
+    embedding_kernel(E *out, const int32_t *tokens, const E *token_table, const E *position_table, size_t rows, uint32_t d, uint32_t T,
+                     dropout drop, const struct gpt_cuda_step *step)
+{
+    drop.first_sample += step->first_sample;
+    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+        uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T;
+        const E *of_token = token_table + (size_t)tokens[row] * d, *of_position = position_table + (size_t)position * d;
+#pragma unroll 2
+        for (uint32_t column = threadIdx.x * COLUMNS; column < d; column += LANES * COLUMNS) {
+            float factor[COLUMNS];
+            dropout_factors(drop, sample, position, column, factor);
+#pragma unroll
+            for (int p = 0; p < COLUMNS / N; p++)
+                if (column + p * N < d) {
+                    pack<E, N> a = load_pack<N>(of_token + column + p * N), b = load_pack<N>(of_position + column + p * N);
+#pragma unroll
+                    for (int j = 0; j < N; j++)
+                        a.at[j] = from_float<E>((to_float(a.at[j]) + to_float(b.at[j])) * factor[p * N + j]);
+                    store_pack<N>(out + row * d + column + p * N, a);
+                }
+        }
+    }
+}
+
+/* ---- gradient ----
+ * The rows of dout are listed by token, each token's in rising order, and each row of the table is then summed by one warp in that order:
+ * the same bits in every run, without atomics. Floor: dout is read twice (once for each table) and both tables are written. */
+
+enum { LIST_THREADS = 1024, RANGES_PER_MULTIPROCESSOR = 1 };
+
+/* What is listed, in scratch. */
+struct token_lists {
+    int32_t *first;  /* [V + 1]: where a token's rows begin in `sorted` */
+    int32_t *sorted; /* [M] rows */
+    int32_t *bucket; /* [M] rows by range of tokens, while sorting */
+};
+
+/* The sum over the block's threads of those before this one, and of all in *total. Every thread calls. */
+__device__ inline int32_t sum_before(int32_t x, int32_t *warps, int32_t *total)
+{
+    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    int32_t upto = x;
+    for (int distance = 1; distance < LANES; distance *= 2) {
+        int32_t other = __shfl_up_sync(0xffffffffu, upto, distance);
+        upto += lane >= distance ? other : 0;
+    }
+    if (lane == LANES - 1)
+        warps[warp] = upto;
+    __syncthreads();
+    int32_t before = 0, all = 0;
+    for (int w = 0; w < LIST_THREADS / LANES; w++) {
+        before += w < warp ? warps[w] : 0;
+        all += warps[w];
+    }
+    __syncthreads();
+    *total = all;
+    return before + upto - x;
+}
+
+/* A block lists the rows of a range of tokens: it counts them, and all tokens below, over all of `tokens`; puts its own rows in rising
+ * order into its part of the bucket; and then each thread picks the rows of one token at a time from there. Reads tokens twice in each
+ * block, some hundred kilobytes from the L2 cache. Tokens outside of [0, vocab) are in no list. */
+__global__ void __launch_bounds__(LIST_THREADS)
+    list_kernel(token_lists lists, const int32_t *tokens, int32_t rows, int32_t vocab, int32_t range)
+{
+    __shared__ int32_t warps[LIST_THREADS / LANES];
+    int32_t *counts = dynamic_shared<int32_t>(); /* [range] */
+    int32_t low = (int32_t)blockIdx.x * range, high = low + range < vocab ? low + range : vocab, below = 0, total;
+    for (int32_t v = threadIdx.x; v < range; v += LIST_THREADS)
+        counts[v] = 0;
+    __syncthreads();
+    for (int32_t m = threadIdx.x; m < rows; m += LIST_THREADS) {
+        int32_t token = tokens[m];
+        below += token >= 0 && token < low;
+        if (token >= low && token < high)
+            atomicAdd(&counts[token - low], 1);
+    }
+    sum_before(below, warps, &total); /* a barrier for counts, too */
+    int32_t start = total, place = total;
+    for (int32_t base = 0; base < range; base += LIST_THREADS) {
+        int32_t v = base + threadIdx.x, count = v < range ? counts[v] : 0, before = sum_before(count, warps, &total);
+        if (v < high - low)
+            lists.first[low + v] = place + before;
+        place += total;
+    }
+    int32_t end = place;
+    if (high == vocab && threadIdx.x == 0)
+        lists.first[vocab] = end;
+    place = start;
+    for (int32_t base = 0; base < rows; base += LIST_THREADS) {
+        int32_t m = base + threadIdx.x, token = m < rows ? tokens[m] : -1;
+        bool mine = token >= low && token < high;
+        int32_t before = sum_before(mine, warps, &total);
+        if (mine)
+            lists.bucket[place + before] = m;
+        place += total;
+    }
+    __syncthreads();
+    for (int32_t v = low + threadIdx.x; v < high; v += LIST_THREADS) {
+        int32_t to = lists.first[v];
+        for (int32_t i = start; i < end && counts[v - low] > 0; i++)
+            if (tokens[lists.bucket[i]] == v)
+                lists.sorted[to++] = lists.bucket[i];
+    }
+}
+
+/* The rows of dout that a table's row sums: those of a token, or of a position. */
+struct rows_of_token {
+    token_lists lists;
+    uint32_t T;
+    __device__ int32_t count(size_t token) const
+    {
+        return lists.first[token + 1] - lists.first[token];
+    }
+    __device__ uint32_t at(size_t token, int32_t i) const
+    {
+        return (uint32_t)lists.sorted[lists.first[token] + i];
+    }
+};
+
+struct rows_of_position {
+    uint32_t samples, T;
+    __device__ int32_t count(size_t) const
+    {
+        return (int32_t)samples;
+    }
+    __device__ uint32_t at(size_t position, int32_t i) const
+    {
+        return (uint32_t)i * T + (uint32_t)position;
+    }
+};
+
+/* table [table_rows, d]: a warp sums 256 columns of one row of the table. */
+template <typename E, int N, typename Rows>
+__global__ void __launch_bounds__(LANES *ROWS) table_gradient_kernel(E *table, const E *dout, Rows rows, size_t table_rows, uint32_t d,
+                                                                     bool accumulate, dropout drop, const struct gpt_cuda_step *step)
+{
+    drop.first_sample += step->first_sample;
+    uint32_t slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
+    for (size_t unit = blockIdx.x * (size_t)ROWS + threadIdx.y; unit < table_rows * slices; unit += gridDim.x * (size_t)ROWS) {
+        size_t row = unit / slices;
+        uint32_t column = (uint32_t)(unit % slices) * (LANES * COLUMNS) + threadIdx.x * COLUMNS;
+        int32_t count = rows.count(row);
+        if (column >= d || (accumulate && count == 0))
+            continue;
+        float sums[COLUMNS] = {};
+#pragma unroll 2
+        for (int32_t i = 0; i < count; i++) {
+            uint32_t m = rows.at(row, i);
+            pack<E, N> part[COLUMNS / N];
+#pragma unroll
+            for (int p = 0; p < COLUMNS / N; p++)
+                if (column + p * N < d)
+                    part[p] = load_pack<N>(dout + (size_t)m * d + column + p * N);
+            float factor[COLUMNS];
+            dropout_factors(drop, drop.first_sample + m / rows.T, m % rows.T, column, factor);
+#pragma unroll
+            for (int p = 0; p < COLUMNS / N; p++)
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    if (column + p * N < d)
+                        sums[p * N + j] += to_float(part[p].at[j]) * factor[p * N + j];
+        }
+#pragma unroll
+        for (int p = 0; p < COLUMNS / N; p++) {
+            if (column + p * N >= d)
+                break;
+            E *to = table + row * d + column + p * N;
+            pack<E, N> out;
+            if (accumulate)
+                out = load_pack<N>(to);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                out.at[j] = from_float<E>(accumulate ? to_float(out.at[j]) + sums[p * N + j] : sums[p * N + j]);
+            store_pack<N>(to, out);
+        }
+    }
+}
+
+template <typename E, typename Rows>
+dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, void *table,
+                         const Rows &rows, size_t table_rows)
+{
+    size_t d = (size_t)k->model.hidden, slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
+    return for_pack<E>(
+        d,
+        [&](auto n) {
+            return launch("embedding gradient", table_gradient_kernel<E, decltype(n)::value, Rows>,
+                          dim3(blocks_for(k, table_rows * slices, ROWS, BLOCKS_PER_MULTIPROCESSOR * 8)), dim3(LANES, ROWS), 0, stream,
+                          (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout), k->step);
+        },
+        table, a->dout);
+}
+
+} // namespace
+
+extern "C" dt_status gpt_cuda_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
+{
+    size_t d = (size_t)k->model.hidden, rows = a->samples * (size_t)k->model.block_size;
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            d,
+            [&](auto n) {
+                return launch("embedding", embedding_kernel<E, decltype(n)::value>,
+                              dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)a->out,
+                              a->tokens, (const E *)a->token_table, (const E *)a->position_table, rows, (uint32_t)d,
+                              (uint32_t)k->model.block_size, dropout_of(&a->dropout), k->step);
+            },
+            a->out, a->token_table, a->position_table);
+    });
+}
+
+extern "C" dt_status gpt_cuda_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
+{
+    size_t T = (size_t)k->model.block_size, rows = a->samples * T, vocab = (size_t)k->model.vocab_size;
+    /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
+    size_t ranges = (size_t)k->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
+    size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
+    DT_TRY(gpt_cuda_scratch(k, (vocab + 1 + 2 * rows) * sizeof(int32_t)));
+    token_lists lists = {(int32_t *)k->scratch, (int32_t *)k->scratch + vocab + 1, (int32_t *)k->scratch + vocab + 1 + rows};
+    DT_TRY(launch("embedding gradient", list_kernel, dim3((unsigned)((vocab + range - 1) / range)), dim3(LIST_THREADS),
+                  range * sizeof(int32_t), stream, lists, a->tokens, (int32_t)rows, (int32_t)vocab, (int32_t)range));
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        DT_TRY(table_gradient<E>(k, stream, a, a->dtoken_table, rows_of_token{lists, (uint32_t)T}, vocab));
+        return table_gradient<E>(k, stream, a, a->dposition_table, rows_of_position{(uint32_t)a->samples, (uint32_t)T}, T);
+    });
+}

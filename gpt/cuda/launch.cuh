@@ -1,0 +1,34 @@
+/* Starting a kernel, and its dynamic shared memory: the two things that a CPU which stands in for the GPU (test/cuda_emulator, which has a
+ * file of this name of its own) does another way. */
+#ifndef GPT_CUDA_LAUNCH_CUH
+#define GPT_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime.h>
+
+#include "lib/device/cuda/device.h"
+
+namespace gpt_cuda {
+
+/* Queue `kernel` on `stream`: grid and block as in <<<>>>. More than 48 KiB of dynamic shared memory is asked for first.
+ * Errors: DT_ERR_DEVICE, with `name`. */
+template <typename... Formal, typename... Actual>
+inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
+                        Actual... arguments)
+{
+    if (shared_bytes > 48 * 1024)
+        DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
+                              name));
+    kernel<<<grid, block, shared_bytes, dt_cuda_stream(stream)>>>(static_cast<Formal>(arguments)...);
+    return dt_cuda_status(cudaGetLastError(), name);
+}
+
+/* The block's dynamic shared memory. */
+template <typename T> __device__ inline T *dynamic_shared()
+{
+    extern __shared__ __align__(128) unsigned char gpt_cuda_dynamic_shared[];
+    return reinterpret_cast<T *>(gpt_cuda_dynamic_shared);
+}
+
+} // namespace gpt_cuda
+
+#endif

@@ -1,0 +1,288 @@
+#include "gpt/cuda/linear_plan.h"
+
+#include <stdlib.h>
+
+/* Algorithms that are tried of those the heuristic names, the best of which is nearly always among the first few. */
+enum { MOST_TRIED = 6 };
+
+static dt_status failed(const struct gpt_cuda_linear *linear, cublasStatus_t status, const char *what,
+                        const struct gpt_cuda_product_shape *s)
+{
+    return dt_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? DT_ERR_OOM : DT_ERR_DEVICE, "cuBLASLt: %s [%zu, %zu] x [%zu, %zu]: %s", what,
+                   s->m, s->k, s->k, s->n, linear->lt.get_status_string(status));
+}
+
+/* ---- descriptions ---- */
+
+static cudaDataType_t data_type(enum dt_dtype dtype)
+{
+    return dtype == DT_FP32 ? CUDA_R_32F : dtype == DT_FP16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static cublasLtEpilogue_t epilogue_of(enum gpt_cuda_epilogue epilogue)
+{
+    static const cublasLtEpilogue_t all[] = {
+        [GPT_CUDA_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
+        [GPT_CUDA_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+        [GPT_CUDA_BIAS_GRADIENT] = CUBLASLT_EPILOGUE_BGRADB, /* over k, of the second operand */
+        [GPT_CUDA_GELU_GRADIENT] = CUBLASLT_EPILOGUE_DGELU,
+    };
+    return all[epilogue];
+}
+
+/* The epilogue's array. The heuristic takes what it needs to know of its alignment from the address itself. */
+static cublasStatus_t set_extra(const struct gpt_cublaslt *lt, const struct gpt_cuda_plan *plan, const void *address)
+{
+    switch (plan->shape.epilogue) {
+    case GPT_CUDA_BIAS:
+    case GPT_CUDA_BIAS_GRADIENT:
+        return lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address);
+    case GPT_CUDA_GELU_GRADIENT:
+        return lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &address, sizeof address);
+    default: return CUBLAS_STATUS_SUCCESS;
+    }
+}
+
+/* Sums are fp32 in every dtype. For fp32 operands that means true fp32, not TF32 with its 10 bits: this dtype is there to be compared with
+ * the CPU. */
+static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p,
+                               enum dt_dtype dtype)
+{
+    cudaDataType_t type = data_type(dtype);
+    cublasOperation_t op_a = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
+    int64_t hidden_stride = (int64_t)p->m;
+    size_t rows_a = gpt_cuda_product_stored_rows_a(p), rows_b = gpt_cuda_product_stored_rows_b(p);
+
+    cublasStatus_t status = lt->matmul_desc_create(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && p->epilogue == GPT_CUDA_GELU_GRADIENT)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &hidden_stride, sizeof hidden_stride);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set_extra(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes); /* an address that is aligned so and no better */
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matrix_layout_create(&plan->a, type, rows_a, p->transpose_a ? p->m : p->k, (int64_t)rows_a);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matrix_layout_create(&plan->b, type, rows_b, p->transpose_b ? p->k : p->n, (int64_t)rows_b);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matrix_layout_create(&plan->d, type, p->m, p->n, (int64_t)p->m);
+    return status;
+}
+
+static void destroy(const struct gpt_cublaslt *lt, struct gpt_cuda_plan *plan)
+{
+    cublasLtMatrixLayout_t layouts[] = {plan->a, plan->b, plan->d};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        if (layouts[i])
+            lt->matrix_layout_destroy(layouts[i]);
+    if (plan->operation)
+        lt->matmul_desc_destroy(plan->operation);
+    free(plan);
+}
+
+void gpt_cuda_plans_destroy(struct gpt_cuda_linear *linear)
+{
+    for (struct gpt_cuda_plan *plan = linear->plans, *next; plan; plan = next) {
+        next = plan->next;
+        destroy(&linear->lt, plan);
+    }
+    linear->plans = NULL;
+}
+
+/* ---- which algorithm ---- */
+
+static cublasStatus_t set_preference(const struct gpt_cublaslt *lt, cublasLtMatmulPreference_t preference,
+                                     const struct gpt_cuda_product_shape *shape)
+{
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        uint32_t value;
+    } all[] = {
+        /* split sums meet in fp32: neither rounded on the way nor in an order that changes from run to run */
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape->a_bytes},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape->b_bytes},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape->d_bytes},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape->d_bytes},
+    };
+    uint64_t workspace_bytes = GPT_CUDA_WORKSPACE_BYTES;
+    cublasStatus_t status =
+        lt->matmul_preference_set_attribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes, sizeof workspace_bytes);
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = lt->matmul_preference_set_attribute(preference, all[i].attribute, &all[i].value, sizeof all[i].value);
+    return status;
+}
+
+/* What the heuristic names, best first; *count 0 where it knows none. */
+static cublasStatus_t ask(const struct gpt_cuda_linear *linear, const struct gpt_cuda_plan *plan,
+                          cublasLtMatmulHeuristicResult_t named[MOST_TRIED], int *count)
+{
+    const struct gpt_cublaslt *lt = &linear->lt;
+    cublasLtMatmulPreference_t preference = NULL;
+    *count = 0;
+    cublasStatus_t status = lt->matmul_preference_create(&preference);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set_preference(lt, preference, &plan->shape);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = lt->matmul_algo_get_heuristic(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, MOST_TRIED,
+                                               named, count);
+        /* how it says that it has none for this combination */
+        if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
+            status = CUBLAS_STATUS_SUCCESS;
+            *count = 0;
+        }
+    }
+    if (preference)
+        lt->matmul_preference_destroy(preference);
+    int good = 0;
+    for (int i = 0; i < *count; i++)
+        if (named[i].state == CUBLAS_STATUS_SUCCESS)
+            named[good++] = named[i];
+    *count = good;
+    return status;
+}
+
+static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_stream *stream, const struct gpt_cuda_plan *plan,
+                               const struct gpt_cuda_product *p)
+{
+    const struct gpt_cublaslt *lt = &linear->lt;
+    const void *const extra[] = {
+        [GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient, [GPT_CUDA_GELU_GRADIENT] = p->hidden};
+    float alpha = 1, beta = p->accumulate ? 1 : 0;
+    cublasStatus_t status = set_extra(lt, plan, extra[p->epilogue]);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->d, plan->d, p->d, plan->d,
+                      &plan->algorithm, linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
+}
+
+dt_status gpt_cuda_plan_run(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p)
+{
+    cublasStatus_t status = multiply(k->linear, stream, plan, p);
+    return status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(k->linear, status, "the product", &plan->shape);
+}
+
+/* ---- the fastest ---- */
+
+static dt_status time_some(struct gpt_cuda_linear *linear, struct dt_stream *stream, dt_status (*work)(void *context), void *context,
+                           int times, int64_t *out)
+{
+    int64_t all;
+    DT_TRY(dt_event_record(linear->start, stream));
+    for (int i = 0; i < times; i++)
+        DT_TRY(work(context));
+    DT_TRY(dt_event_record(linear->end, stream));
+    DT_TRY(dt_stream_synchronize(stream));
+    DT_TRY(dt_event_elapsed_ns(linear->start, linear->end, &all));
+    *out = all / times;
+    return DT_OK;
+}
+
+dt_status gpt_cuda_time_ns(struct gpt_kernels *k, struct dt_stream *stream, dt_status (*work)(void *context), void *context, int64_t *out)
+{
+    enum { ENOUGH_NS = 2000000, MOST_TIMES = 20 };
+    DT_TRY(work(context)); /* the first run of a kernel loads it */
+    DT_TRY(time_some(k->linear, stream, work, context, 1, out));
+    int64_t times = ENOUGH_NS / (*out > 0 ? *out : 1);
+    if (times <= 1)
+        return DT_OK;
+    return time_some(k->linear, stream, work, context, times > MOST_TIMES ? MOST_TIMES : (int)times, out);
+}
+
+struct trial {
+    struct gpt_kernels *k;
+    struct dt_stream *stream;
+    struct gpt_cuda_plan *plan;
+    struct gpt_cuda_product product; /* overwrites its output */
+    cublasStatus_t status;
+};
+
+static dt_status try_once(void *context)
+{
+    struct trial *t = context;
+    t->status = multiply(t->k->linear, t->stream, t->plan, &t->product);
+    return t->status == CUBLAS_STATUS_SUCCESS ? DT_OK : DT_ERR_DEVICE;
+}
+
+/* plan->algorithm becomes the fastest of those named. An algorithm that cuBLASLt then refuses to run is left out; if all are, the plan is
+ * not possible. */
+static dt_status choose_fastest(struct trial *t, const cublasLtMatmulHeuristicResult_t *named, int count)
+{
+    int64_t best_ns = 0, ns;
+    t->plan->possible = false;
+    cublasLtMatmulAlgo_t best = named[0].algo;
+    for (int i = 0; i < count; i++) {
+        t->plan->algorithm = named[i].algo;
+        t->status = CUBLAS_STATUS_SUCCESS;
+        dt_status status = gpt_cuda_time_ns(t->k, t->stream, try_once, t, &ns);
+        if (t->status == CUBLAS_STATUS_NOT_SUPPORTED || t->status == CUBLAS_STATUS_INVALID_VALUE)
+            continue;
+        if (t->status != CUBLAS_STATUS_SUCCESS)
+            return failed(t->k->linear, t->status, "trying the product", &t->plan->shape);
+        DT_TRY(status);
+        /* 2 % is noise: the heuristic's order then stands */
+        if (!t->plan->possible || ns < best_ns - best_ns / 50) {
+            best = named[i].algo;
+            best_ns = ns;
+        }
+        t->plan->possible = true;
+    }
+    t->plan->algorithm = best;
+    return DT_OK;
+}
+
+static dt_status choose(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p)
+{
+    cublasLtMatmulHeuristicResult_t named[MOST_TRIED];
+    struct trial t = {.k = k, .stream = stream, .plan = plan, .product = *p};
+    void *elsewhere = NULL;
+    int count;
+    cublasStatus_t asked = ask(k->linear, plan, named, &count);
+    if (asked != CUBLAS_STATUS_SUCCESS)
+        return failed(k->linear, asked, "no algorithm for", &plan->shape);
+    plan->possible = count > 0;
+    if (!plan->possible)
+        return DT_OK;
+    plan->algorithm = named[0].algo;
+    if (count == 1 || dt_cuda_capturing(k->device))
+        return DT_OK;
+    if (p->accumulate) { /* what is there must stay: the trials write elsewhere, and without memory for that there are none */
+        if (dt_cuda_own_alloc(k->device, p->m * p->n * dt_dtype_bytes(k->model.dtype), &elsewhere) < 0)
+            return DT_OK;
+        t.product.d = elsewhere;
+        t.product.accumulate = false;
+    }
+    dt_status status = choose_fastest(&t, named, count);
+    dt_cuda_own_free(k->device, elsewhere);
+    return status;
+}
+
+dt_status gpt_cuda_plan_find(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *p, struct gpt_cuda_plan **out)
+{
+    struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(p);
+    /* a step has some dozens */
+    for (*out = k->linear->plans; *out; *out = (*out)->next)
+        if (gpt_cuda_product_shapes_equal(&(*out)->shape, &shape))
+            return DT_OK;
+    struct gpt_cuda_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    plan->shape = shape;
+    cublasStatus_t described = describe(&k->linear->lt, plan, p, k->model.dtype);
+    dt_status status = described == CUBLAS_STATUS_SUCCESS ? choose(k, stream, plan, p) : failed(k->linear, described, "describing", &shape);
+    if (status == DT_OK && !plan->possible && p->epilogue == GPT_CUDA_PLAIN)
+        status = failed(k->linear, CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm for", &shape);
+    if (status < 0) {
+        destroy(&k->linear->lt, plan);
+        return status;
+    }
+    plan->next = k->linear->plans;
+    k->linear->plans = plan;
+    *out = plan;
+    return DT_OK;
+}

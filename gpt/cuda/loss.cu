@@ -1,0 +1,204 @@
+/* The loss over a row of logits and the gradient in its place. A block has a row; the rows' losses are added up by a second kernel in their
+ * order, so that the sum is the same in every run. */
+#include "gpt/cuda/kernels.cuh"
+
+#include <cfloat>
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { FEW = 128, MANY = 512, IN_FLIGHT = 4 };
+
+/* A row of V elements as packs of N between up to N - 1 elements at each end that no 16-byte access reaches. Each of these is one thread's.
+ */
+template <typename E, int N> struct row_view {
+    E *at, *packs_at;
+    int packs, head, edges;
+
+    __device__ row_view(E *row, int vocab) : at(row)
+    {
+        int past = (int)((uintptr_t)row / sizeof(E) % N);
+        head = past ? min(N - past, vocab) : 0;
+        packs = (vocab - head) / N;
+        packs_at = row + head;
+        edges = vocab - packs * N;
+    }
+    /* The element at an end that is this thread's; only for threads below `edges`. */
+    __device__ E *edge() const
+    {
+        return at + ((int)threadIdx.x < head ? (int)threadIdx.x : packs * N + (int)threadIdx.x);
+    }
+};
+
+__device__ inline double block_total(double x, double *warps)
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = (int)blockDim.x / 32;
+    for (int distance = 16; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, distance);
+    if (lane == 0)
+        warps[warp] = x;
+    __syncthreads();
+    x = lane < count ? warps[lane] : 0.0;
+    for (int distance = 16; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, distance);
+    __syncthreads();
+    return x;
+}
+
+/* The largest logit that one thread has met, and its sum of exp(logit - largest). A NaN gets into the sum. */
+struct running {
+    float largest = -FLT_MAX;
+    double sum = 0.0;
+
+    template <typename E, int N> __device__ void take(const pack<E, N> &x)
+    {
+        float most = to_float(x.at[0]), part = 0.0f;
+        for (int j = 1; j < N; j++)
+            most = fmaxf(most, to_float(x.at[j]));
+        if (most > largest) {
+            sum *= __expf(largest - most);
+            largest = most;
+        }
+        for (int j = 0; j < N; j++)
+            part += __expf(to_float(x.at[j]) - largest);
+        sum += part;
+    }
+};
+
+/* logits becomes (softmax - onehot) * gradient_scale, losses[row] -log softmax[target]. With KEEP the row is in shared memory between its
+ * only read and its only write; without, where it does not fit, it is read twice.
+ * Floor  2 (KEEP) or 3 passes over rows * V elements of memory traffic. The exponentials, two an element, take about half as long. */
+template <typename E, bool KEEP>
+__global__ void __launch_bounds__(MANY)
+    cross_entropy_kernel(E *logits, const int32_t *targets, double *losses, int vocab, float gradient_scale)
+{
+    constexpr int N = pack_elems<E>;
+    __shared__ float warps[32];
+    __shared__ double double_warps[32];
+    E *kept = dynamic_shared<E>(), *row = logits + (size_t)blockIdx.x * (size_t)vocab;
+    const row_view<E, N> view(row, vocab);
+    const int step = (int)blockDim.x, thread = (int)threadIdx.x;
+    const int32_t target = targets[blockIdx.x];
+    const float at_target = to_float(row[target]);
+    running r;
+
+    pack<E, 1> edge{};
+    if (thread < view.edges) {
+        edge.at[0] = *view.edge();
+        r.take(edge);
+    }
+    for (int first = thread; first < view.packs; first += IN_FLIGHT * step) {
+        pack<E, N> x[IN_FLIGHT];
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (first + u * step < view.packs)
+                x[u] = load_pack<N>(view.packs_at + (size_t)(first + u * step) * N);
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (first + u * step < view.packs) {
+                if (KEEP)
+                    store_pack<N>(kept + (first + u * step) * N, x[u]);
+                r.take(x[u]);
+            }
+    }
+
+    float largest = block_max(r.largest, warps);
+    double total = block_total(r.sum * __expf(r.largest - largest), double_warps); /* every thread has read `at_target` by now */
+    float scale = (float)(gradient_scale / total);
+
+    /* A thread reads back what it kept itself. */
+#pragma unroll 2
+    for (int p = thread; p < view.packs; p += step) {
+        pack<E, N> x = load_pack<N>(KEEP ? kept + p * N : view.packs_at + (size_t)p * N);
+        for (int j = 0; j < N; j++)
+            x.at[j] = from_float<E>(__expf(to_float(x.at[j]) - largest) * scale);
+        store_pack<N>(view.packs_at + (size_t)p * N, x);
+    }
+    if (thread < view.edges)
+        *view.edge() = from_float<E>(__expf(to_float(edge.at[0]) - largest) * scale);
+    __syncthreads();
+    if (thread == 0) {
+        row[target] = from_float<E>((float)(gradient_scale * (exp((double)at_target - largest) / total - 1.0)));
+        losses[blockIdx.x] = largest + log(total) - at_target;
+    }
+}
+
+/* losses[row] = sum of its logits, which become gradient_scale. Floor: 2 passes over them. */
+template <typename E> __global__ void __launch_bounds__(MANY) logit_sum_kernel(E *logits, double *losses, int vocab, float gradient_scale)
+{
+    constexpr int N = pack_elems<E>;
+    __shared__ double warps[32];
+    const row_view<E, N> view(logits + (size_t)blockIdx.x * (size_t)vocab, vocab);
+    const int step = (int)blockDim.x, thread = (int)threadIdx.x;
+    const E gradient = from_float<E>(gradient_scale);
+    pack<E, N> gradients;
+    double sum = 0.0;
+    for (int j = 0; j < N; j++)
+        gradients.at[j] = gradient;
+    if (thread < view.edges) {
+        sum = to_float(*view.edge());
+        *view.edge() = gradient;
+    }
+#pragma unroll 4
+    for (int p = thread; p < view.packs; p += step) {
+        E *at = view.packs_at + (size_t)p * N;
+        pack<E, N> x = load_pack<N>(at);
+        float part = 0.0f;
+        for (int j = 0; j < N; j++)
+            part += to_float(x.at[j]);
+        sum += part;
+        store_pack<N>(at, gradients);
+    }
+    sum = block_total(sum, warps);
+    if (thread == 0)
+        losses[blockIdx.x] = sum;
+}
+
+/* *loss += loss_scale * the sum of losses [rows]; one block. */
+__global__ void __launch_bounds__(MANY) total_loss_kernel(double *loss, const double *losses, size_t rows, float loss_scale)
+{
+    __shared__ double warps[32];
+    double sum = 0.0;
+    for (size_t r = threadIdx.x; r < rows; r += blockDim.x)
+        sum += losses[r];
+    sum = block_total(sum, warps);
+    if (threadIdx.x == 0)
+        *loss += sum * loss_scale;
+}
+
+/* What a block may have of shared memory, less what the kernels above declare themselves. */
+dt_status most_kept_bytes(size_t *out)
+{
+    int gpu = 0, bytes = 0;
+    DT_TRY(dt_cuda_status(cudaGetDevice(&gpu), "loss"));
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu), "loss"));
+    *out = (size_t)bytes - 32 * (sizeof(float) + sizeof(double)) - 128;
+    return DT_OK;
+}
+
+} // namespace
+
+extern "C" dt_status gpt_cuda_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a)
+{
+    DT_TRY(gpt_cuda_scratch(k, a->rows * sizeof(double)));
+    size_t most = 0;
+    DT_TRY(most_kept_bytes(&most));
+    DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        int vocab = k->model.vocab_size;
+        size_t bytes = (size_t)vocab * sizeof(E);
+        dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
+        double *losses = (double *)k->scratch;
+        E *logits = (E *)a->logits;
+        if (a->sum)
+            return launch("logit sum", logit_sum_kernel<E>, grid, block, 0, stream, logits, losses, vocab, a->gradient_scale);
+        if (bytes <= most)
+            return launch("cross-entropy", cross_entropy_kernel<E, true>, grid, block, bytes, stream, logits, a->targets, losses, vocab,
+                          a->gradient_scale);
+        return launch("cross-entropy", cross_entropy_kernel<E, false>, grid, block, 0, stream, logits, a->targets, losses, vocab,
+                      a->gradient_scale);
+    }));
+    return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)k->scratch, a->rows,
+                  a->loss_scale);
+}

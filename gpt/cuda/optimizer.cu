@@ -1,0 +1,186 @@
+/* The optimizers, each over a whole run of parameters in one launch, and the step's own numbers. */
+#include "gpt/cuda/kernels.cuh"
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 8, IN_FLIGHT = 2 };
+
+/* One thread: a launch's own time is the floor. */
+__global__ void begin_step_kernel(struct gpt_cuda_step *step, uint32_t first_sample, int32_t number)
+{
+    *step = {first_sample, number, 0};
+}
+
+/* Integers: the order of the additions does not show. */
+__device__ inline void count_overflows(struct gpt_cuda_step *step, unsigned left_out)
+{
+    if (left_out)
+        atomicAdd((unsigned long long *)&step->overflows, (unsigned long long)left_out);
+}
+
+__device__ inline bool is_finite(float x)
+{
+    return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+/* Floor: 3 elements of memory traffic a parameter. */
+template <typename E, int N>
+__global__ void __launch_bounds__(THREADS) sgd_kernel(E *params, const E *grads, size_t count, float rate, struct gpt_cuda_step *step)
+{
+    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    unsigned left_out = 0;
+    auto update = [&](E &param, E grad) {
+        float g = to_float(grad);
+        if (is_finite(g))
+            param = from_float<E>(to_float(param) - g * rate);
+        else
+            left_out++;
+    };
+    for (size_t first = thread; first < packs; first += IN_FLIGHT * stride) {
+        pack<E, N> p[IN_FLIGHT], g[IN_FLIGHT];
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (first + u * stride < packs) {
+                g[u] = load_pack<N>(grads + (first + u * stride) * N);
+                p[u] = load_pack<N>(params + (first + u * stride) * N);
+            }
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (first + u * stride < packs) {
+                for (int j = 0; j < N; j++)
+                    update(p[u].at[j], g[u].at[j]);
+                store_pack<N>(params + (first + u * stride) * N, p[u]);
+            }
+    }
+    for (size_t i = packs * N + thread; i < count; i += stride)
+        update(params[i], grads[i]);
+    count_overflows(step, left_out);
+}
+
+/* What of Adam is the same for all parameters. */
+struct adam_numbers {
+    float learning_rate, beta1, beta2, epsilon, gradient_scale;
+};
+
+template <typename E> struct adam_arrays {
+    E *params;
+    const E *grads;
+    float *first_moment, *second_moment, *master;
+};
+
+/* A pack of parameters in fp32. */
+template <int N> struct adam_state {
+    pack<float, N> m, v, p;
+};
+
+template <typename E, int N> __device__ inline void load_state(const adam_arrays<E> &a, size_t at, bool first, adam_state<N> &s)
+{
+    if (first) {
+        pack<E, N> params = load_pack<N>(a.params + at);
+        for (int j = 0; j < N; j++) {
+            s.m.at[j] = s.v.at[j] = 0.0f;
+            s.p.at[j] = to_float(params.at[j]);
+        }
+    } else {
+        s.m = load_pack<N>(a.first_moment + at);
+        s.v = load_pack<N>(a.second_moment + at);
+        s.p = load_pack<N>(a.master + at);
+    }
+}
+
+/* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic, and of a warp's 16-bit elements two whole lines.
+ * Floor: 3 elements and 24 bytes of memory traffic a parameter. */
+template <typename E, int N>
+__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t count, adam_numbers c, struct gpt_cuda_step *step)
+{
+    __shared__ float corrections[2];
+    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    const bool first_step = step->number == 1;
+    unsigned left_out = 0;
+    if (threadIdx.x < 2)
+        corrections[threadIdx.x] = (float)(1.0 / (1.0 - pow((double)(threadIdx.x ? c.beta2 : c.beta1), (double)step->number)));
+    __syncthreads();
+    const float rate = c.learning_rate * corrections[0], correction2 = corrections[1];
+
+    auto update = [&](float &m, float &v, float &p, E grad) {
+        float raw = to_float(grad), g = raw * c.gradient_scale;
+        if (!is_finite(raw)) {
+            left_out++;
+            return;
+        }
+        m = m + (g - m) * (1.0f - c.beta1);
+        v = v + (g * g - v) * (1.0f - c.beta2);
+        p = p - m * rate / (sqrtf(v * correction2) + c.epsilon);
+    };
+    auto finish = [&](auto &s, auto &grads, size_t at) {
+        constexpr int W = sizeof grads.at / sizeof grads.at[0];
+        pack<E, W> params;
+        for (int j = 0; j < W; j++) {
+            update(s.m.at[j], s.v.at[j], s.p.at[j], grads.at[j]);
+            params.at[j] = from_float<E>(s.p.at[j]);
+        }
+        store_pack<W>(a.first_moment + at, s.m);
+        store_pack<W>(a.second_moment + at, s.v);
+        store_pack<W>(a.master + at, s.p);
+        store_pack<W>(a.params + at, params);
+    };
+
+    for (size_t first = thread; first < packs; first += IN_FLIGHT * stride) {
+        pack<E, N> grads[IN_FLIGHT];
+        adam_state<N> state[IN_FLIGHT];
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (first + u * stride < packs) {
+                grads[u] = load_pack<N>(a.grads + (first + u * stride) * N);
+                load_state(a, (first + u * stride) * N, first_step, state[u]);
+            }
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (first + u * stride < packs)
+                finish(state[u], grads[u], (first + u * stride) * N);
+    }
+    for (size_t i = packs * N + thread; i < count; i += stride) {
+        pack<E, 1> grad = load_pack<1>(a.grads + i);
+        adam_state<1> state;
+        load_state(a, i, first_step, state);
+        finish(state, grad, i);
+    }
+    count_overflows(step, left_out);
+}
+
+} // namespace
+
+extern "C" dt_status gpt_cuda_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
+{
+    k->host_step = {first_sample, number, 0};
+    return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->step, first_sample, number);
+}
+
+extern "C" dt_status gpt_cuda_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+{
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        constexpr int N = pack_elems<E>;
+        float rate = a->learning_rate * a->gradient_scale;
+        bool fits = packs_fit<E, N>(0, a->params, a->grads);
+        unsigned blocks = blocks_for(k, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("sgd", fits ? sgd_kernel<E, N> : sgd_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
+                      (const E *)a->grads, a->count, rate, k->step);
+    });
+}
+
+extern "C" dt_status gpt_cuda_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+{
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        constexpr int N = 4;
+        adam_arrays<E> arrays = {(E *)a->params, (const E *)a->grads, a->first_moment, a->second_moment, a->master};
+        adam_numbers numbers = {a->learning_rate, a->beta1, a->beta2, a->epsilon, a->gradient_scale};
+        bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
+        unsigned blocks = blocks_for(k, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("adam", fits ? adam_kernel<E, N> : adam_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, arrays, a->count,
+                      numbers, k->step);
+    });
+}

@@ -1,0 +1,53 @@
+/* The model's linear layers as matrix products of cuBLASLt: which operand is which, and how each lies in memory.
+ *
+ * gpt's arrays are row-major and cuBLASLt's matrices column-major: a row-major array [r, c] is there a matrix of c rows and r columns with
+ * the leading dimension c. So each product is computed transposed, and nothing is moved for it. No CUDA in here. */
+#ifndef GPT_CUDA_PRODUCT_H
+#define GPT_CUDA_PRODUCT_H
+
+#include "gpt/kernels.h"
+
+/* What is done beside the product, in the same kernel if cuBLASLt can. */
+enum gpt_cuda_epilogue {
+    GPT_CUDA_PLAIN,
+    GPT_CUDA_BIAS,          /* each column of d adds bias [m] */
+    GPT_CUDA_BIAS_GRADIENT, /* bias_gradient [n] becomes the sums of op(b)'s columns */
+    GPT_CUDA_GELU_GRADIENT  /* d is multiplied by gelu' of hidden [m, n], which lies as d does */
+};
+
+/* d [m, n] = op(a) [m, k] * op(b) [k, n]; accumulate: d adds to what is there. All column-major: a is stored [m, k], or [k, m] when it is
+ * transposed, b [k, n] or [n, k], always without gaps. */
+struct gpt_cuda_product {
+    size_t m, n, k;
+    bool transpose_a, transpose_b, accumulate;
+    enum gpt_cuda_epilogue epilogue;
+    const void *a, *b;
+    void *d;
+    const void *bias, *hidden;
+    void *bias_gradient;
+};
+
+/* y^T [out, rows] = w [out, in] * x^T [in, rows] */
+struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a);
+/* dx^T [in, rows] = w^T [in, out] * dy^T [out, rows] */
+struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_input_gradient *a);
+struct gpt_cuda_product gpt_cuda_product_gelu_input_gradient(const struct gpt_linear_gelu_input_gradient *a);
+/* dw^T [in, out] = x^T [in, rows] * dy [rows, out]. Sums that add to what is there are no epilogue: db is then the caller's to do. */
+struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear_weight_gradient *a);
+
+/* Rows that an operand is stored with, which is its leading dimension. */
+size_t gpt_cuda_product_stored_rows_a(const struct gpt_cuda_product *p);
+size_t gpt_cuda_product_stored_rows_b(const struct gpt_cuda_product *p);
+
+/* Products with equal shapes can be computed by the same algorithm. Alignments are of the addresses, in bytes, at most 16: no kernel moves
+ * more at once. `extra` is that of the epilogue's array. */
+struct gpt_cuda_product_shape {
+    size_t m, n, k;
+    bool transpose_a, transpose_b;
+    enum gpt_cuda_epilogue epilogue;
+    uint32_t a_bytes, b_bytes, d_bytes, extra_bytes;
+};
+struct gpt_cuda_product_shape gpt_cuda_product_shape(const struct gpt_cuda_product *p);
+bool gpt_cuda_product_shapes_equal(const struct gpt_cuda_product_shape *a, const struct gpt_cuda_product_shape *b);
+
+#endif

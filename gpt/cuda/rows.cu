@@ -1,0 +1,75 @@
+/* Dropout, alone and with the residual stream. Floor, in bytes an element of fp16: the gradient reads dout and writes dbranch, 4; with the
+ * residual it is 6. A warp takes a row, and a lane eight columns at a time: one call of Philox (some 100 integer instructions, 13 an
+ * element) serves them. */
+#include "gpt/cuda/kernels.cuh"
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
+
+/* out = residual + dropout(branch), or dropout(branch) alone. [rows, d]; out may be branch. d is a multiple of N. */
+template <typename E, int N, bool RESIDUAL>
+__global__ void __launch_bounds__(LANES *ROWS) dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d,
+                                                              uint32_t T, dropout drop, const struct gpt_cuda_step *step)
+{
+    drop.first_sample += step->first_sample;
+    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+        uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T;
+#pragma unroll 2
+        for (uint32_t column = threadIdx.x * COLUMNS; column < d; column += LANES * COLUMNS) {
+            pack<E, N> b[COLUMNS / N], r[COLUMNS / N];
+#pragma unroll
+            for (int p = 0; p < COLUMNS / N; p++)
+                if (column + p * N < d) {
+                    b[p] = load_pack<N>(branch + row * d + column + p * N);
+                    if (RESIDUAL)
+                        r[p] = load_pack<N>(residual + row * d + column + p * N);
+                }
+            float factor[COLUMNS];
+            dropout_factors(drop, sample, position, column, factor);
+#pragma unroll
+            for (int p = 0; p < COLUMNS / N; p++)
+                if (column + p * N < d) {
+#pragma unroll
+                    for (int j = 0; j < N; j++) {
+                        float dropped = to_float(b[p].at[j]) * factor[p * N + j];
+                        b[p].at[j] = from_float<E>(RESIDUAL ? to_float(r[p].at[j]) + dropped : dropped);
+                    }
+                    store_pack<N>(out + row * d + column + p * N, b[p]);
+                }
+        }
+    }
+}
+
+template <bool RESIDUAL>
+dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream *stream, void *out, const void *residual,
+                       const void *branch, size_t samples, const struct gpt_dropout *how)
+{
+    size_t d = (size_t)k->model.hidden, rows = samples * (size_t)k->model.block_size;
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            d,
+            [&](auto n) {
+                return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>,
+                              dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)out,
+                              (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)k->model.block_size, dropout_of(how),
+                              k->step);
+            },
+            out, residual, branch);
+    });
+}
+
+} // namespace
+
+extern "C" dt_status gpt_cuda_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
+{
+    return dropout_rows<true>("dropout and residual", k, stream, a->out, a->residual, a->branch, a->samples, &a->dropout);
+}
+
+extern "C" dt_status gpt_cuda_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
+{
+    return dropout_rows<false>("dropout gradient", k, stream, a->dbranch, nullptr, a->dout, a->samples, &a->dropout);
+}

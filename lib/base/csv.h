@@ -1,0 +1,31 @@
+/* Tables as comma-separated text, as RFC 4180 has them: fields in double quotes may hold commas, quotes (doubled) and line breaks; a line
+ * ends with LF or CRLF. The first record names the columns. Stricter than most readers: every record has as many fields as there are
+ * columns, names are not empty and all different, and a quote stands only where the RFC lets it. Blank lines and a byte order mark before
+ * the first name are passed over.
+ * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
+#ifndef LIB_BASE_CSV_H
+#define LIB_BASE_CSV_H
+
+#include "lib/base/status.h"
+
+#include <stddef.h>
+
+struct dt_csv {
+    char *text;      /* a copy of the input, cut into fields */
+    char **names;    /* [column_count] */
+    char **fields;   /* [row_count][column_count] */
+    int *lines;      /* [row_count] line on which a record begins; the first line is 1 */
+    int column_count, row_count;
+};
+
+/* Read text [length]. `source` names it in errors, "FILE:LINE: what is wrong". Owner: the caller, dt_csv_finish, also after a failure.
+ * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status dt_csv_parse(const char *text, size_t length, const char *source, struct dt_csv *out);
+void dt_csv_finish(struct dt_csv *csv); /* takes a zeroed one */
+
+/* The number of the column with this name; -1 when there is none. */
+int dt_csv_column(const struct dt_csv *csv, const char *name);
+/* A field of a record; "" where column is -1. */
+const char *dt_csv_field(const struct dt_csv *csv, int row, int column);
+
+#endif

@@ -1,0 +1,26 @@
+/* Element types of parameters, activations and messages. */
+#ifndef LIB_BASE_DTYPE_H
+#define LIB_BASE_DTYPE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include <stddef.h>
+
+enum dt_dtype { DT_FP32, DT_FP16, DT_BF16, DT_DTYPE_COUNT };
+
+size_t dt_dtype_bytes(enum dt_dtype dtype);
+const char *dt_dtype_name(enum dt_dtype dtype); /* "fp32", "fp16", "bf16" */
+
+/* Scalar conversions, round to nearest even, NaN kept; for tests and small host work (kernels have their own vector code). */
+float dt_fp16_to_fp32(unsigned short bits);
+unsigned short dt_fp32_to_fp16(float value);
+float dt_bf16_to_fp32(unsigned short bits);
+unsigned short dt_fp32_to_bf16(float value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,11 @@
+/* The few things asked of the OpenMP runtime outside of pragmas: openmp.c, or openmp_none.c in a build without it. */
+#ifndef LIB_BASE_OPENMP_H
+#define LIB_BASE_OPENMP_H
+
+/* Threads that parallel regions started by the calling thread will use. */
+void dt_openmp_set_threads(int threads);
+
+/* "OpenMP 4.5", or "no OpenMP". */
+const char *dt_openmp_version(void);
+
+#endif

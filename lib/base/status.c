@@ -1,0 +1,42 @@
+#include "lib/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last_message[1024];
+
+dt_status dt_fail(dt_status status, const char *format, ...)
+{
+    /* Through a second buffer: callers wrap the text they found ("%s: %s", where, dt_error_message()). */
+    char text[sizeof last_message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(last_message, sizeof last_message, "%s", text);
+    return status;
+}
+
+const char *dt_error_message(void)
+{
+    return last_message;
+}
+
+const char *dt_status_name(dt_status status)
+{
+    switch (status) {
+    case DT_OK: return "ok";
+    case DT_ERR_INVALID: return "invalid";
+    case DT_ERR_OOM: return "oom";
+    case DT_ERR_HOST_MEMORY: return "host_memory";
+    case DT_ERR_IO: return "io";
+    case DT_ERR_COMM: return "comm";
+    case DT_ERR_TIMEOUT: return "timeout";
+    case DT_ERR_DEVICE: return "device";
+    case DT_ERR_UNAVAILABLE: return "unavailable";
+    case DT_ERR_INTERRUPTED: return "interrupted";
+    case DT_ERR_VERIFY: return "verify";
+    case DT_ERR_WORLD: return "world";
+    }
+    return "unknown";
+}

@@ -1,0 +1,43 @@
+/* Status codes and the message that goes with a failure.
+ *
+ * Every function that can fail returns dt_status: DT_OK or a negative code. The text of the last failure of a thread is kept for it,
+ * as errno is, so that the place that prints (cli) can say what happened without every signature carrying a buffer. Work queued on a
+ * stream fails later and elsewhere: the stream keeps status and text, and dt_stream_synchronize hands both to the waiting thread. */
+#ifndef LIB_BASE_STATUS_H
+#define LIB_BASE_STATUS_H
+
+#include <stddef.h>
+
+typedef enum dt_status {
+    DT_OK = 0,
+    DT_ERR_INVALID = -1,     /* an argument, option or config value is wrong */
+    DT_ERR_OOM = -2,         /* the device's memory (or its limit) is used up: a result, not a fault */
+    DT_ERR_HOST_MEMORY = -3, /* malloc failed */
+    DT_ERR_IO = -4,          /* a file could not be read or written */
+    DT_ERR_COMM = -5,        /* a communicator failed or a peer is gone */
+    DT_ERR_TIMEOUT = -6,     /* a step or the start-up outlived its limit */
+    DT_ERR_DEVICE = -7,      /* the device or one of its libraries failed */
+    DT_ERR_UNAVAILABLE = -8, /* not compiled in, or the machine lacks it */
+    DT_ERR_INTERRUPTED = -9, /* SIGINT or SIGTERM */
+    DT_ERR_VERIFY = -10,     /* losses differ from one device's */
+    DT_ERR_WORLD = -11,      /* the launcher's ranks and the config disagree */
+} dt_status;
+
+/* Return early with a failure; only in functions that own nothing yet. */
+#define DT_TRY(call)                                                                                                                       \
+    do {                                                                                                                                   \
+        dt_status dt_try_status_ = (call);                                                                                                 \
+        if (dt_try_status_ < 0)                                                                                                            \
+            return dt_try_status_;                                                                                                         \
+    } while (0)
+
+/* Keep `format` as this thread's failure text (at most 1023 bytes) and return `status`. */
+dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */
+const char *dt_error_message(void);
+
+/* A short lower-case name: "ok", "oom", "invalid", ... Never NULL. */
+const char *dt_status_name(dt_status status);
+
+#endif

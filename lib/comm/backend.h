@@ -1,0 +1,107 @@
+/* What a communicator backend implements. Included by lib/comm*.c only. */
+#ifndef LIB_COMM_BACKEND_H
+#define LIB_COMM_BACKEND_H
+
+#include "lib/comm/comm.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum dt_comm_kind {
+    DT_COMM_ALL_REDUCE,
+    DT_COMM_REDUCE_SCATTER,
+    DT_COMM_ALL_GATHER,
+    DT_COMM_BROADCAST,
+    DT_COMM_REDUCE,
+    DT_COMM_SEND,
+    DT_COMM_RECV,
+    DT_COMM_KINDS
+};
+
+/* One operation as its caller gave it; arguments are checked. */
+struct dt_comm_operation {
+    enum dt_comm_kind kind;
+    const void *send;   /* what is read; in place operations: receive */
+    void *receive;      /* what is written; NULL for send */
+    size_t count_elems; /* as in lib/comm/comm.h: of the part for reduce_scatter and all_gather */
+    enum dt_dtype dtype;
+    enum dt_reduction reduction;
+    int peer; /* root of broadcast and reduce, other end of send and recv */
+    struct dt_stream *stream;
+    uint64_t sequence; /* counts from 1 within the communicator, in the order of calls */
+};
+
+/* State of an operation in the ring of the last ones. NCCL does not tell waiting from moving: that is WAITING; and of an operation that was
+ * captured, and is replayed with its graph, nothing is known. */
+enum dt_comm_state { DT_COMM_QUEUED, DT_COMM_WAITING, DT_COMM_MOVING, DT_COMM_DONE, DT_COMM_FAILED, DT_COMM_IN_GRAPH };
+
+enum { DT_COMM_RING = 64 };
+
+struct dt_comm_entry {
+    _Atomic uint64_t sequence; /* written last */
+    enum dt_comm_kind kind;
+    uint64_t bytes;
+    _Atomic int state; /* enum dt_comm_state: the stream's thread changes it while any thread may dump it */
+};
+
+struct dt_comm_backend {
+    const char *name; /* "self", "mpi", "sim", "nccl" */
+    const char *(*library)(const struct dt_comm *comm);
+    void (*destroy)(struct dt_comm *comm); /* frees comm itself too */
+    /* Queue an operation on its stream. Between group_start and group_end only sends and receives come. */
+    dt_status (*queue)(struct dt_comm *comm, const struct dt_comm_operation *operation);
+    dt_status (*group_start)(struct dt_comm *comm);
+    dt_status (*group_end)(struct dt_comm *comm);
+    /* As dt_comm_split. */
+    dt_status (*split)(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out);
+    /* As dt_comm_subset, for ranks that are in the list and those that are not. */
+    dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
+    dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
+    void (*abort)(struct dt_comm *comm);
+    /* Bring the ring's states up to date; from any thread. NULL: they always are. */
+    void (*refresh)(struct dt_comm *comm);
+};
+
+/* What every backend's communicator begins with. */
+struct dt_comm {
+    const struct dt_comm_backend *backend;
+    struct dt_device *device;
+    int rank, size;
+    char name[32];
+    struct dt_comm_options options;
+    _Atomic uint64_t sequence; /* of the last operation; the host thread counts, any thread may dump */
+    struct dt_comm_entry ring[DT_COMM_RING];
+    bool in_group;                  /* between group_start and group_end */
+    struct dt_stream *group_stream; /* of the group's first operation; NULL before it */
+    /* What was split from what, for dumps; the root's mutex guards it. */
+    struct dt_comm *root, *parent, *children, *sibling;
+    pthread_mutex_t tree;
+};
+
+/* Fill the common part. */
+void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, struct dt_device *device, int rank, int size,
+                  const char *name, const struct dt_comm_options *options);
+/* Note an operation's state in the ring; from any thread. Operations that have left the ring are passed over. */
+void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state);
+const char *dt_comm_kind_name(enum dt_comm_kind kind);
+
+/* Split by way of subsets' lists where a backend only has split: color is the first rank, so that equal lists meet. */
+dt_status dt_comm_subset_by_split(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
+
+dt_status dt_comm_self_create(struct dt_device *device, const char *name, const struct dt_comm_options *options, struct dt_comm **out);
+dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const char *name, const struct dt_comm_options *options,
+                             struct dt_comm **out);
+/* comm_mpi.c, or comm_mpi_none.c which says what is missing. Collective. */
+dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                             struct dt_comm **out);
+/* As dt_comm_available. */
+bool dt_comm_mpi_available(char *text, size_t text_bytes);
+/* As dt_comm_check_world. */
+dt_status dt_comm_mpi_check_world(const struct dt_world *world);
+/* comm_nccl.c, or comm_nccl_none.c which says what is missing. Collective; the device is a cuda one. */
+dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                              struct dt_comm **out);
+bool dt_comm_nccl_available(char *text, size_t text_bytes);
+dt_status dt_comm_nccl_check_world(const struct dt_world *world);
+
+#endif

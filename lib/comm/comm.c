@@ -1,0 +1,329 @@
+/* The communicators' interface: checks arguments once, notes the operation in the ring, and hands it to the backend. */
+#include "lib/comm/backend.h"
+#include "lib/device/span.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *dt_comm_kind_name(enum dt_comm_kind kind)
+{
+    static const char *const names[DT_COMM_KINDS] = {
+        [DT_COMM_ALL_REDUCE] = "all_reduce",
+        [DT_COMM_REDUCE_SCATTER] = "reduce_scatter",
+        [DT_COMM_ALL_GATHER] = "all_gather",
+        [DT_COMM_BROADCAST] = "broadcast",
+        [DT_COMM_REDUCE] = "reduce",
+        [DT_COMM_SEND] = "send",
+        [DT_COMM_RECV] = "recv",
+    };
+    return names[kind];
+}
+
+void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, struct dt_device *device, int rank, int size,
+                  const char *name, const struct dt_comm_options *options)
+{
+    *comm = (struct dt_comm){.backend = backend, .device = device, .rank = rank, .size = size};
+    if (options)
+        comm->options = *options;
+    strncat(comm->name, name, sizeof comm->name - 1);
+    comm->root = comm;
+    pthread_mutex_init(&comm->tree, NULL);
+}
+
+dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                         struct dt_comm **out)
+{
+    struct dt_device_info info;
+    *out = NULL;
+    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
+        return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
+    dt_device_info(device, &info);
+    if (strcmp(info.kind, "sim") == 0)
+        return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
+    if (world->size == 1)
+        return dt_comm_self_create(device, "world", options, out);
+    return strcmp(info.kind, "cuda") == 0 ? dt_comm_nccl_create(device, world, options, out)
+                                          : dt_comm_mpi_create(device, world, options, out);
+}
+
+const char *dt_comm_backend_name(int index)
+{
+    static const char *const names[] = {"self", "mpi", "nccl", "sim"};
+    return index >= 0 && index < (int)(sizeof names / sizeof names[0]) ? names[index] : NULL;
+}
+
+const char *dt_comm_backend_for(const char *device_kind, int world_size)
+{
+    return strcmp(device_kind, "sim") == 0 ? "sim" : world_size == 1 ? "self" : strcmp(device_kind, "cuda") == 0 ? "nccl" : "mpi";
+}
+
+bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
+{
+    if (strcmp(backend, "mpi") == 0)
+        return dt_comm_mpi_available(text, text_bytes);
+    if (strcmp(backend, "nccl") == 0)
+        return dt_comm_nccl_available(text, text_bytes);
+    bool self = strcmp(backend, "self") == 0, sim = strcmp(backend, "sim") == 0;
+    snprintf(text, text_bytes, "%s",
+             self  ? "one rank"
+             : sim ? "any number of ranks in one process, for predictions"
+                   : "this version has none");
+    return self || sim;
+}
+
+dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
+{
+    return strcmp(backend, "mpi") == 0    ? dt_comm_mpi_check_world(world)
+           : strcmp(backend, "nccl") == 0 ? dt_comm_nccl_check_world(world)
+                                          : DT_OK;
+}
+
+/* A communicator that came of `parent`, or NULL. */
+static void add_child(struct dt_comm *parent, struct dt_comm *child)
+{
+    if (!child)
+        return;
+    child->root = parent->root;
+    child->parent = parent;
+    pthread_mutex_lock(&parent->root->tree);
+    child->sibling = parent->children;
+    parent->children = child;
+    pthread_mutex_unlock(&parent->root->tree);
+}
+
+static void remove_child(struct dt_comm *child)
+{
+    if (!child->parent)
+        return;
+    pthread_mutex_lock(&child->root->tree);
+    struct dt_comm **link = &child->parent->children;
+    while (*link != child)
+        link = &(*link)->sibling;
+    *link = child->sibling;
+    pthread_mutex_unlock(&child->root->tree);
+}
+
+dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
+{
+    *out = NULL;
+    DT_TRY(parent->backend->split(parent, color, key, name, out));
+    add_child(parent, *out);
+    return DT_OK;
+}
+
+dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+{
+    bool member = false;
+    *out = NULL;
+    for (int i = 0; i < count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= parent->size)
+            return dt_fail(DT_ERR_INVALID, "%s: rank %d is not one of the %d of %s", name, ranks[i], parent->size, parent->name);
+        member |= ranks[i] == parent->rank;
+    }
+    if (count > 0 && !member)
+        return dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
+    DT_TRY(parent->backend->subset(parent, ranks, count, name, out));
+    add_child(parent, *out);
+    return DT_OK;
+}
+
+dt_status dt_comm_subset_by_split(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+{
+    int key = 0;
+    while (key < count && ranks[key] != parent->rank)
+        key++;
+    return parent->backend->split(parent, count ? ranks[0] : -1, key, name, out);
+}
+
+void dt_comm_destroy(struct dt_comm *comm)
+{
+    if (!comm)
+        return;
+    remove_child(comm);
+    pthread_mutex_destroy(&comm->tree);
+    comm->backend->destroy(comm);
+}
+
+int dt_comm_rank(const struct dt_comm *comm)
+{
+    return comm->rank;
+}
+
+int dt_comm_size(const struct dt_comm *comm)
+{
+    return comm->size;
+}
+
+const char *dt_comm_name(const struct dt_comm *comm)
+{
+    return comm->name;
+}
+
+const char *dt_comm_library(const struct dt_comm *comm)
+{
+    return comm->backend->library(comm);
+}
+
+/* Note the operation as queued and give it to the backend. Nothing to move is nothing to do, the same on every rank. */
+static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
+{
+    bool has_peer = operation.kind >= DT_COMM_BROADCAST;
+    if (has_peer && (operation.peer < 0 || operation.peer >= comm->size))
+        return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, dt_comm_kind_name(operation.kind), operation.peer,
+                       comm->size);
+    if (operation.count_elems == 0)
+        return DT_OK;
+    operation.sequence = comm->sequence + 1;
+    struct dt_comm_entry *entry = &comm->ring[operation.sequence % DT_COMM_RING];
+    entry->kind = operation.kind;
+    entry->bytes = operation.count_elems * dt_dtype_bytes(operation.dtype);
+    atomic_store(&entry->state, DT_COMM_QUEUED);
+    atomic_store(&entry->sequence, operation.sequence);
+    atomic_store(&comm->sequence, operation.sequence);
+
+    /* A group goes together when it ends: it is one span, from its first operation on. */
+    bool spans = !comm->in_group || comm->group_stream == NULL;
+    if (comm->in_group)
+        comm->group_stream = operation.stream;
+    if (spans)
+        DT_TRY(dt_span_begin(operation.stream, comm->in_group ? "group" : dt_comm_kind_name(operation.kind), DT_SPAN_COMMUNICATION,
+                             entry->bytes, comm->name));
+    DT_TRY(comm->backend->queue(comm, &operation));
+    return comm->in_group ? DT_OK : dt_span_end(operation.stream);
+}
+
+dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,
+                        struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_ALL_REDUCE,
+                                                  .send = buffer,
+                                                  .receive = buffer,
+                                                  .count_elems = count_elems,
+                                                  .dtype = dtype,
+                                                  .reduction = op,
+                                                  .stream = stream});
+}
+
+dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, size_t receive_count_elems, enum dt_dtype dtype,
+                            enum dt_reduction op, struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_REDUCE_SCATTER,
+                                                  .send = send,
+                                                  .receive = receive,
+                                                  .count_elems = receive_count_elems,
+                                                  .dtype = dtype,
+                                                  .reduction = op,
+                                                  .stream = stream});
+}
+
+dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, size_t send_count_elems, enum dt_dtype dtype,
+                        struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_ALL_GATHER,
+                                                  .send = send,
+                                                  .receive = receive,
+                                                  .count_elems = send_count_elems,
+                                                  .dtype = dtype,
+                                                  .stream = stream});
+}
+
+dt_status dt_broadcast(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int root, struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_BROADCAST,
+                                                  .send = buffer,
+                                                  .receive = buffer,
+                                                  .count_elems = count_elems,
+                                                  .dtype = dtype,
+                                                  .peer = root,
+                                                  .stream = stream});
+}
+
+dt_status dt_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op, int root,
+                    struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_REDUCE,
+                                                  .send = buffer,
+                                                  .receive = buffer,
+                                                  .count_elems = count_elems,
+                                                  .dtype = dtype,
+                                                  .reduction = op,
+                                                  .peer = root,
+                                                  .stream = stream});
+}
+
+dt_status dt_send(struct dt_comm *comm, const void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream)
+{
+    return queue(comm,
+                 (struct dt_comm_operation){
+                     .kind = DT_COMM_SEND, .send = buffer, .count_elems = count_elems, .dtype = dtype, .peer = peer, .stream = stream});
+}
+
+dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream)
+{
+    return queue(comm,
+                 (struct dt_comm_operation){
+                     .kind = DT_COMM_RECV, .receive = buffer, .count_elems = count_elems, .dtype = dtype, .peer = peer, .stream = stream});
+}
+
+dt_status dt_group_start(struct dt_comm *comm)
+{
+    comm->in_group = true;
+    comm->group_stream = NULL;
+    return comm->backend->group_start(comm);
+}
+
+dt_status dt_group_end(struct dt_comm *comm)
+{
+    comm->in_group = false;
+    DT_TRY(comm->backend->group_end(comm));
+    return comm->group_stream ? dt_span_end(comm->group_stream) : DT_OK;
+}
+
+dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    return comm->backend->host_all_gather(comm, mine, bytes, all);
+}
+
+void dt_comm_abort(struct dt_comm *comm)
+{
+    comm->backend->abort(comm);
+}
+
+void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state)
+{
+    struct dt_comm_entry *entry = &comm->ring[sequence % DT_COMM_RING];
+    if (atomic_load(&entry->sequence) == sequence)
+        atomic_store(&entry->state, (int)state);
+}
+
+static void dump_one(struct dt_comm *comm, FILE *to)
+{
+    static const char *const states[] = {"queued", "waiting", "moving", "done", "failed", "in a graph"};
+    if (comm->backend->refresh)
+        comm->backend->refresh(comm);
+    fprintf(to, "communicator %s, rank %d of %d (%s):\n", comm->name, comm->rank, comm->size, comm->backend->name);
+    uint64_t last = atomic_load(&comm->sequence), first = last >= DT_COMM_RING ? last - DT_COMM_RING + 1 : 1;
+    for (uint64_t sequence = first; sequence <= last; sequence++) {
+        const struct dt_comm_entry *entry = &comm->ring[sequence % DT_COMM_RING];
+        fprintf(to, "  %8llu  %-14s %14llu bytes  %s\n", (unsigned long long)sequence, dt_comm_kind_name(entry->kind),
+                (unsigned long long)entry->bytes, states[atomic_load(&entry->state)]);
+    }
+}
+
+/* The descendants that have done anything. */
+static void dump_children(struct dt_comm *comm, FILE *to)
+{
+    for (struct dt_comm *child = comm->children; child; child = child->sibling) {
+        if (atomic_load(&child->sequence) > 0)
+            dump_one(child, to);
+        dump_children(child, to);
+    }
+}
+
+void dt_comm_dump(struct dt_comm *comm, FILE *to)
+{
+    pthread_mutex_lock(&comm->root->tree);
+    dump_one(comm, to);
+    dump_children(comm, to);
+    pthread_mutex_unlock(&comm->root->tree);
+}

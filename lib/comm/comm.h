@@ -1,0 +1,103 @@
+/* Communicators: collectives among the ranks of a job, queued on a stream.
+ *
+ * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory, lib/comm/mpi/comm.c), nccl (cuda memory, lib/comm/nccl/comm.c; the ranks meet over
+ * TCP, lib/rendezvous/rendezvous.h), sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same
+ * order. Counts are elements. Pointers are device memory; a call returns once queued on `stream`, and the memory is in use until the stream
+ * has passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator,
+ * operation, sequence number and ranks.
+ *
+ * Sums. mpi: elements are added in fp32, rounded to the dtype when they are stored; DT_AVG divides the finished sum by the size. nccl: what
+ * NCCL does, which is to add in the dtype itself, rounding after each addition, in an order that depends on the algorithm it picks (wider
+ * where a switch adds); for DT_AVG every rank's elements are first multiplied by 1 / size, rounded to the dtype, which is exact where the
+ * size is a power of two. In all backends the result is the same on every rank, bit for bit. */
+#ifndef LIB_COMM_COMM_H
+#define LIB_COMM_COMM_H
+
+#include "lib/device/device.h"
+#include "lib/base/dtype.h"
+#include "lib/launch/world.h"
+
+#include <stdio.h>
+
+struct dt_comm;
+
+enum dt_reduction { DT_SUM, DT_AVG };
+
+struct dt_comm_options {
+    double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: never */
+    double init_timeout_s; /* the same for creation and split; 0: never */
+    /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then tells NCCL that it is on a host of its own
+     * (NCCL_HOSTID), so that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same
+     * uuid, before NCCL would fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
+    bool share_devices;
+};
+
+/* The world's communicator for `device`. Collective over all ranks. world->size 1 never starts MPI; size > 1 picks mpi for cpu, nccl for
+ * cuda, and sim for sim (where nothing is exchanged and every size and rank works in one process).
+ * Errors: DT_ERR_WORLD when the library sees another size than the launcher's variables say (says what to pass), DT_ERR_UNAVAILABLE,
+ * DT_ERR_TIMEOUT, DT_ERR_COMM. Owner: the caller. */
+dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                         struct dt_comm **out);
+/* Ranks with the same color form a communicator, ordered by key, then by rank. Collective over `parent`. color < 0: not a member, *out is
+ * NULL. `name` (copied, at most 31 bytes) appears in dumps. Destroy before the parent. */
+dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out);
+/* The communicator of the ranks `ranks` [count] of `parent`, in this order. Collective over `parent`: each rank calls with the list that it
+ * is in, lists of different ranks being equal or disjoint, or with count 0 to stay out (*out is then NULL). Unlike split it needs to know
+ * nothing of the others, so it works on sim too. Destroy before the parent. */
+dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
+void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the backend needs it. Streams must be synchronized. */
+
+/* One row of `dtbench list`: the backends "self", "mpi", "nccl", "sim" by index, NULL past the last; whether this build has it;
+ * `text` gets its library, or what is missing. Starts nothing. */
+const char *dt_comm_backend_name(int index);
+bool dt_comm_available(const char *backend, char *text, size_t text_bytes);
+/* Would the ranks of this world find each other? What can be known without a word between them: has the launcher told MPI of them? Where it
+ * has not, each would be a world of its own. Errors: DT_ERR_WORLD, with the launcher's option that is missing. */
+dt_status dt_comm_check_world(const char *backend, const struct dt_world *world);
+/* The backend that dt_comm_create picks for a device of this kind. */
+const char *dt_comm_backend_for(const char *device_kind, int world_size);
+
+int dt_comm_rank(const struct dt_comm *comm);
+int dt_comm_size(const struct dt_comm *comm);
+const char *dt_comm_name(const struct dt_comm *comm);
+/* "Open MPI 4.1.4" and the like, for provenance; "none" for self and sim. */
+const char *dt_comm_library(const struct dt_comm *comm);
+
+/* buffer [count]: in place, everybody's sum or average. */
+dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,
+                        struct dt_stream *stream);
+/* send [size * count], receive [count]: rank r gets the reduced r-th part. receive may be send + rank * count; send is then undefined but
+ * for that part, and otherwise may be used as scratch too. */
+dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, size_t receive_count_elems, enum dt_dtype dtype,
+                            enum dt_reduction op, struct dt_stream *stream);
+/* send [count], receive [size * count]: the parts in rank order. send may be receive + rank * count. */
+dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, size_t send_count_elems, enum dt_dtype dtype,
+                        struct dt_stream *stream);
+dt_status dt_broadcast(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int root, struct dt_stream *stream);
+/* In place at root; elsewhere buffer is only read. */
+dt_status dt_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op, int root,
+                    struct dt_stream *stream);
+/* A send matches the peer's receives in the order of their streams' calls. Either may wait for the other. */
+dt_status dt_send(struct dt_comm *comm, const void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream);
+dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream);
+/* Sends and receives between start and end, all on one stream, go together: none waits for another of the group. No collectives within. */
+dt_status dt_group_start(struct dt_comm *comm);
+dt_status dt_group_end(struct dt_comm *comm);
+
+/* Host side, blocking, small (control data, metrics): all [size * bytes] gets everybody's `mine` in rank order. Not while this
+ * communicator has work queued on a stream. Subject to the step timeout. sim: copies `mine` to every place. */
+dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
+
+/* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
+void dt_comm_abort(struct dt_comm *comm);
+
+/* Once, before a process ends: MPI wants to be told. No communicator may be left. After a failure it does nothing, since peers may be gone
+ * and MPI would wait for them. MPI does not start again afterwards; without this call a process may make one world after another. */
+void dt_comm_library_finish(void);
+
+/* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving, done, failed, in a graph), newest last,
+ * a line each: of this communicator, and of all that were split from it and have been used. From any thread, while none of them is
+ * destroyed. */
+void dt_comm_dump(struct dt_comm *comm, FILE *to);
+
+#endif

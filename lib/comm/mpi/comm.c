@@ -1,0 +1,412 @@
+#include "lib/comm/mpi/comm.h"
+
+#include "lib/device/cpu/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static const struct dt_comm_backend mpi_backend;
+
+/* MPI itself remembers, under this name of MPI_COMM_SELF, that a failure left operations unfinished: MPI_Finalize would wait for them. */
+static const char broken_name[] = "dtbench: broken";
+
+/* ---- the library ---- */
+
+/* Containers often forbid a process to read another's memory. Open MPI finds out too late, with a message for each failed copy. */
+static bool may_read_other_memory(void)
+{
+    char from = 1, to = 0;
+    struct iovec local = {&to, 1}, remote = {&from, 1};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+/* Open MPI reads its settings from the environment. These suit ranks that share a machine with their compute threads; the user's own win.
+ */
+static void set_defaults(const struct dt_world *world)
+{
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that are not there */
+    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+    setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is the supervisor's to report, in one line */
+    if (!may_read_other_memory()) {        /* twice through shared memory instead, in pieces that survive naps between them */
+        setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+        setenv("OMPI_MCA_btl_vader_max_send_size", "131072", 0);
+        setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "16", 0);
+    }
+    if (world->local_size == world->size) { /* no network to look for */
+        setenv("OMPI_MCA_pml", "ob1", 0);
+        setenv("OMPI_MCA_btl", "self,vader", 0);
+    }
+}
+
+/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4". */
+static void read_library_version(char *out, size_t out_bytes)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = 0;
+    char *version = strstr(text, " v");
+    if (version)
+        memmove(version + 1, version + 2, strlen(version + 2) + 1);
+    snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
+}
+
+/* Without a word from the launcher MPI would start every rank as a world of its own, or end the process in a long message. Open MPI has
+ * given up the older PMI-1 and PMI-2, and is seldom built with them; whose is, says so with OMPI_MCA_pmix. */
+dt_status dt_comm_mpi_check_world(const struct dt_world *world)
+{
+    char library[64];
+    bool srun = strcmp(world->launcher, "srun") == 0, told = getenv("OMPI_COMM_WORLD_RANK") || getenv("PMIX_RANK");
+    if (told)
+        return DT_OK;
+    read_library_version(library, sizeof library);
+    bool pmix_only = strncmp(library, "Open MPI", 8) == 0 && !getenv("OMPI_MCA_pmix");
+    if (getenv("PMI_RANK") && !(srun && pmix_only))
+        return DT_OK;
+    if (srun)
+        return dt_fail(DT_ERR_WORLD,
+                       "srun started %d tasks, but told %s nothing of each other (0 of 1 each): pass `srun --mpi=pmix` (`srun --mpi=list` "
+                       "shows what it has)",
+                       world->size, library);
+    return dt_fail(DT_ERR_WORLD,
+                   "%s started %d ranks, but the cpu device's ranks talk MPI: start them with `mpirun -n %d` or `srun --mpi=pmix`",
+                   world->launcher, world->size, world->size);
+}
+
+static dt_status check_world(const struct dt_world *world)
+{
+    int rank = 0, size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == world->rank && size == world->size)
+        return DT_OK;
+    bool srun = strcmp(world->launcher, "srun") == 0;
+    return dt_fail(DT_ERR_WORLD, "%s says rank %d of %d, MPI says rank %d of %d: %s", world->launcher, world->rank, world->size, rank, size,
+                   srun ? "pass `srun --mpi=pmix`" : "start the ranks with the mpirun that belongs to the MPI library of this build");
+}
+
+static bool is_broken(void)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    MPI_Comm_get_name(MPI_COMM_SELF, name, &length);
+    return strcmp(name, broken_name) == 0;
+}
+
+/* Once per process; a later world finds MPI running. */
+static dt_status start_library(const struct dt_world *world)
+{
+    int started = 0, finished = 0, provided = 0;
+    MPI_Initialized(&started);
+    MPI_Finalized(&finished);
+    if (finished)
+        return dt_fail(DT_ERR_COMM, "MPI cannot start twice in a process");
+    if (!started) {
+        DT_TRY(dt_comm_mpi_check_world(world));
+        set_defaults(world);
+        if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+            return dt_fail(DT_ERR_COMM, "MPI does not start");
+    }
+    MPI_Query_thread(&provided);
+    if (provided < MPI_THREAD_MULTIPLE)
+        return dt_fail(DT_ERR_UNAVAILABLE, "this MPI library cannot be called from several threads (MPI_THREAD_MULTIPLE)");
+    if (is_broken())
+        return dt_fail(DT_ERR_COMM, "an earlier failure left MPI unusable in this process");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    return check_world(world);
+}
+
+void dt_comm_library_finish(void)
+{
+    int started = 0, finished = 0;
+    MPI_Initialized(&started);
+    MPI_Finalized(&finished);
+    if (started && !finished && !is_broken())
+        MPI_Finalize();
+}
+
+bool dt_comm_mpi_available(char *text, size_t text_bytes)
+{
+    char version[64];
+    read_library_version(version, sizeof version); /* may be asked before MPI is started */
+    snprintf(text, text_bytes, "%s; the ranks of one machine or of several", version);
+    return true;
+}
+
+/* ---- making and ending ---- */
+
+static struct mpi_comm *mpi_of(const struct dt_comm *comm)
+{
+    return (struct mpi_comm *)comm;
+}
+
+static const char *mpi_library(const struct dt_comm *comm)
+{
+    return mpi_of(comm)->library;
+}
+
+static void mpi_destroy(struct dt_comm *base)
+{
+    struct mpi_comm *comm = mpi_of(base);
+    /* Freeing may wait for operations that will never end; MPI keeps what is left, and the process is about to. */
+    if (atomic_load(&comm->family->given_up))
+        MPI_Comm_set_name(MPI_COMM_SELF, broken_name);
+    else
+        MPI_Comm_free(&comm->handle);
+    if (atomic_fetch_sub(&comm->family->members, 1) == 1)
+        free(comm->family);
+    for (struct mpi_batch *b = comm->batches, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(comm->group);
+    free(comm->sent);
+    free(comm->received);
+    free(atomic_load(&comm->scratch));
+    pthread_mutex_destroy(&comm->mutex);
+    free(comm);
+}
+
+/* Wrap `handle`, which becomes the communicator's. Joins `family`, or founds one. */
+static dt_status wrap(MPI_Comm handle, struct mpi_family *family, struct dt_device *device, const char *name,
+                      const struct dt_comm_options *options, struct dt_comm **out)
+{
+    int rank = 0, size = 0, found = 0, *tag_limit = NULL;
+    MPI_Comm_rank(handle, &rank);
+    MPI_Comm_size(handle, &size);
+    struct mpi_comm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        goto no_memory;
+    comm->sent = calloc((size_t)size, sizeof *comm->sent);
+    comm->received = calloc((size_t)size, sizeof *comm->received);
+    comm->family = family ? family : calloc(1, sizeof *family);
+    if (!comm->sent || !comm->received || !comm->family)
+        goto no_memory;
+    atomic_fetch_add(&comm->family->members, 1);
+    comm->handle = handle;
+    comm->isa = dt_reduce_isa(0);
+    comm->scratch_bytes = (size_t)size * DT_MPI_SCRATCH_PER_PEER_BYTES;
+    if (comm->scratch_bytes < DT_MPI_SCRATCH_BYTES)
+        comm->scratch_bytes = DT_MPI_SCRATCH_BYTES;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_limit, &found);
+    comm->tag_count = (found ? *tag_limit : 32767) / 4;
+    read_library_version(comm->library, sizeof comm->library);
+    pthread_mutex_init(&comm->mutex, NULL);
+    MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN);
+    dt_comm_init(&comm->base, &mpi_backend, device, rank, size, name, options);
+    *out = &comm->base;
+    return DT_OK;
+no_memory:
+    if (comm) {
+        free(comm->sent);
+        free(comm->received);
+        if (!family)
+            free(comm->family);
+    }
+    free(comm);
+    MPI_Comm_free(&handle);
+    return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for communicator %s", name);
+}
+
+/* Nobody blocks in MPI before everybody is there. */
+static dt_status meet(struct mpi_comm *comm, const char *what)
+{
+    struct mpi_waiting waiting = {.comm = comm, .what = what, .timeout_s = comm->base.options.init_timeout_s};
+    struct mpi_requests requests = {0};
+    MPI_Request barrier;
+    DT_TRY(dt_mpi_check(&waiting, MPI_Ibarrier(comm->handle, &barrier)));
+    dt_status status = dt_mpi_requests_add(&requests, barrier, -1);
+    if (status == DT_OK)
+        status = dt_mpi_wait(&waiting, &requests);
+    dt_mpi_requests_finish(&requests, status < 0);
+    return status;
+}
+
+dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                             struct dt_comm **out)
+{
+    DT_TRY(start_library(world));
+    /* A communicator of our own, so that another world of this process later, or other users of MPI, have theirs. To make it MPI waits for
+     * everybody, and for ever for one that is gone. */
+    MPI_Comm handle;
+    struct mpi_family nobody = {.members = 0};
+    struct mpi_comm all = {.family = &nobody, .handle = MPI_COMM_WORLD};
+    dt_comm_init(&all.base, &mpi_backend, device, world->rank, world->size, "world", options);
+    DT_TRY(meet(&all, "the first meeting"));
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &handle) != MPI_SUCCESS)
+        return dt_fail(DT_ERR_COMM, "MPI makes no communicator for the world");
+    return wrap(handle, NULL, device, "world", options, out);
+}
+
+static dt_status mpi_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
+{
+    struct mpi_comm *comm = mpi_of(parent);
+    struct mpi_waiting waiting = {.comm = comm, .what = "split"};
+    MPI_Comm handle;
+    int size = 0;
+    DT_TRY(meet(comm, "split"));
+    DT_TRY(dt_mpi_check(&waiting, MPI_Comm_split(comm->handle, color < 0 ? MPI_UNDEFINED : color, key, &handle)));
+    if (handle == MPI_COMM_NULL)
+        return DT_OK;
+    MPI_Comm_size(handle, &size);
+    if (size > 1)
+        return wrap(handle, comm->family, parent->device, name, &parent->options, out);
+    MPI_Comm_free(&handle);
+    return dt_comm_self_create(parent->device, name, &parent->options, out);
+}
+
+/* ---- operations ---- */
+
+struct collective_arguments {
+    struct mpi_comm *comm;
+    struct dt_comm_operation operation;
+    unsigned number;
+};
+
+static dt_status collective_task(void *arguments)
+{
+    struct collective_arguments *a = arguments;
+    dt_comm_mark(&a->comm->base, a->operation.sequence, DT_COMM_WAITING);
+    DT_TRY(dt_mpi_run_collective(a->comm, &a->operation, dt_dtype_bytes(a->operation.dtype), a->number));
+    dt_comm_mark(&a->comm->base, a->operation.sequence, DT_COMM_DONE);
+    return DT_OK;
+}
+
+struct transfer_arguments {
+    struct mpi_comm *comm;
+    struct mpi_transfer transfer;
+};
+
+static dt_status transfer_task(void *arguments)
+{
+    struct transfer_arguments *a = arguments;
+    return dt_mpi_run_transfers(a->comm, &a->transfer, 1);
+}
+
+struct batch_arguments {
+    struct mpi_comm *comm;
+    struct mpi_batch *batch;
+};
+
+static dt_status batch_task(void *arguments)
+{
+    struct batch_arguments *a = arguments;
+    dt_status status = dt_mpi_run_transfers(a->comm, a->batch->transfers, a->batch->count);
+    pthread_mutex_lock(&a->comm->mutex);
+    struct mpi_batch **link = &a->comm->batches;
+    while (*link != a->batch)
+        link = &(*link)->next;
+    *link = a->batch->next;
+    pthread_mutex_unlock(&a->comm->mutex);
+    free(a->batch);
+    return status;
+}
+
+static dt_status add_to_group(struct mpi_comm *comm, const struct mpi_transfer *transfer, struct dt_stream *stream)
+{
+    struct mpi_batch *group = comm->group;
+    if (comm->group_stream && comm->group_stream != stream)
+        return dt_fail(DT_ERR_INVALID, "%s: the transfers of a group are not all on one stream", comm->base.name);
+    if (!group || group->count == group->capacity) {
+        int capacity = group ? 2 * group->capacity : 8;
+        group = realloc(group, sizeof *group + (size_t)capacity * sizeof group->transfers[0]);
+        if (!group)
+            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a group of %d transfers", capacity);
+        group->count = comm->group ? group->count : 0;
+        group->capacity = capacity;
+        comm->group = group;
+    }
+    group->transfers[group->count++] = *transfer;
+    comm->group_stream = stream;
+    return DT_OK;
+}
+
+static dt_status queue_transfer(struct mpi_comm *comm, const struct dt_comm_operation *o)
+{
+    bool send = o->kind == DT_COMM_SEND;
+    dt_cpu_stream_exchanges(o->stream);
+    if (o->peer == comm->base.rank)
+        return dt_fail(DT_ERR_INVALID, "%s: rank %d cannot %s itself", comm->base.name, o->peer, send ? "send to" : "receive from");
+    unsigned number = send ? comm->sent[o->peer]++ : comm->received[o->peer]++;
+    struct transfer_arguments a = {comm,
+                                   {.buffer = send ? (char *)o->send : o->receive,
+                                    .bytes = o->count_elems * dt_dtype_bytes(o->dtype),
+                                    .peer = o->peer,
+                                    .tag = dt_mpi_tag(comm, number, MPI_PHASE_TRANSFER),
+                                    .send = send,
+                                    .sequence = o->sequence}};
+    if (comm->grouping)
+        return add_to_group(comm, &a.transfer, o->stream);
+    return dt_cpu_submit(o->stream, dt_comm_kind_name(o->kind), transfer_task, &a, sizeof a);
+}
+
+static dt_status mpi_queue(struct dt_comm *base, const struct dt_comm_operation *operation)
+{
+    struct mpi_comm *comm = mpi_of(base);
+    if (operation->kind == DT_COMM_SEND || operation->kind == DT_COMM_RECV)
+        return queue_transfer(comm, operation);
+    if (comm->grouping)
+        return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, dt_comm_kind_name(operation->kind));
+    struct collective_arguments a = {comm, *operation, comm->collectives++};
+    return dt_cpu_submit(operation->stream, dt_comm_kind_name(operation->kind), collective_task, &a, sizeof a);
+}
+
+static dt_status mpi_group_start(struct dt_comm *base)
+{
+    struct mpi_comm *comm = mpi_of(base);
+    if (comm->grouping)
+        return dt_fail(DT_ERR_INVALID, "%s: a group within a group", base->name);
+    comm->grouping = true;
+    return DT_OK;
+}
+
+static dt_status mpi_group_end(struct dt_comm *base)
+{
+    struct mpi_comm *comm = mpi_of(base);
+    struct batch_arguments a = {comm, comm->group};
+    struct dt_stream *stream = comm->group_stream;
+    if (!comm->grouping)
+        return dt_fail(DT_ERR_INVALID, "%s: a group ends that never began", base->name);
+    comm->grouping = false;
+    comm->group = NULL;
+    comm->group_stream = NULL;
+    if (!a.batch)
+        return DT_OK;
+    pthread_mutex_lock(&comm->mutex);
+    a.batch->next = comm->batches;
+    comm->batches = a.batch;
+    pthread_mutex_unlock(&comm->mutex);
+    return dt_cpu_submit(stream, "group", batch_task, &a, sizeof a);
+}
+
+/* An all_gather of bytes, here and now. */
+static dt_status mpi_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
+{
+    struct mpi_comm *comm = mpi_of(base);
+    struct dt_comm_operation gather = {.kind = DT_COMM_ALL_GATHER, .send = mine, .receive = all, .count_elems = bytes};
+    return bytes ? dt_mpi_run_collective(comm, &gather, 1, comm->collectives++) : DT_OK;
+}
+
+static void mpi_abort(struct dt_comm *base)
+{
+    atomic_store(&mpi_of(base)->family->given_up, true);
+}
+
+static const struct dt_comm_backend mpi_backend = {
+    .name = "mpi",
+    .library = mpi_library,
+    .destroy = mpi_destroy,
+    .queue = mpi_queue,
+    .group_start = mpi_group_start,
+    .group_end = mpi_group_end,
+    .split = mpi_split,
+    .subset = dt_comm_subset_by_split,
+    .host_all_gather = mpi_host_all_gather,
+    .abort = mpi_abort,
+};

@@ -1,0 +1,101 @@
+/* Inside the MPI communicator: its state, and how an operation waits. Included by lib/comm_mpi*.c only, which alone include mpi.h:
+ * comm_mpi.c (the library, creation, queueing), comm_mpi_collective.c, comm_mpi_transfer.c (what moves data), comm_mpi_wait.c.
+ *
+ * Open MPI makes progress only while somebody calls it, so every operation is a task on its stream's thread that sees it through. The
+ * ranks of one machine share its processors with their own compute threads: whoever waits for a late peer tests and sleeps, it does not
+ * spin. */
+#ifndef LIB_COMM_MPI_COMM_H
+#define LIB_COMM_MPI_COMM_H
+
+#include "lib/comm/backend.h"
+#include "lib/comm/mpi/reduce.h"
+
+#include <mpi.h>
+#include <pthread.h>
+
+/* Shared by a world's communicator and all that were split from it. */
+struct mpi_family {
+    atomic_int members;
+    atomic_bool given_up; /* somebody called abort, or an operation failed: no peer can be relied on any more */
+};
+
+struct mpi_transfer {
+    char *buffer;
+    size_t bytes;
+    int peer, tag;
+    bool send;
+    uint64_t sequence;
+};
+
+/* Transfers that were grouped; in its communicator's list until its task has run, because behind a failure it never does. */
+struct mpi_batch {
+    struct mpi_batch *next;
+    int count, capacity;
+    struct mpi_transfer transfers[];
+};
+
+struct mpi_comm {
+    struct dt_comm base;
+    struct mpi_family *family;
+    MPI_Comm handle;
+    char library[64];
+    const struct dt_reduce_isa *isa;
+    int tag_count; /* operations that are told apart by their tags */
+
+    /* Host thread only. Collectives are numbered alike by all ranks, transfers by the two ends of each direction. */
+    unsigned collectives;
+    unsigned *sent, *received; /* [size] */
+    bool grouping;
+    struct mpi_batch *group;
+    struct dt_stream *group_stream;
+
+    pthread_mutex_t mutex; /* guards batches */
+    struct mpi_batch *batches;
+    size_t scratch_bytes;
+    _Atomic(void *) scratch; /* [scratch_bytes] that no operation uses now, or NULL */
+};
+
+/* Room for what arrives and is not summed yet: small enough to stay in a processor's second-level cache between the two. Where there are so
+ * many peers that their pieces would become crumbs it grows. */
+enum { DT_MPI_SCRATCH_BYTES = 1 << 20, DT_MPI_SCRATCH_PER_PEER_BYTES = 128 << 10 };
+
+enum mpi_phase { MPI_PHASE_SCATTER, MPI_PHASE_GATHER, MPI_PHASE_TRANSFER };
+
+/* The tag of the n-th operation. Operations far apart share one, and are never under way together. */
+int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase);
+
+/* What waits: for texts, the ring and the limit. */
+struct mpi_waiting {
+    struct mpi_comm *comm;
+    uint64_t sequence; /* in the ring; 0: not there, then `what` tells what it is */
+    const char *what;
+    size_t bytes;
+    double timeout_s; /* without any request finished; 0: never */
+    bool moving;      /* something has arrived */
+};
+
+/* Messages under way that are waited for together. Starts zeroed. */
+struct mpi_requests {
+    MPI_Request *requests; /* [count] */
+    int *peers;            /* [count] the rank at the other end; -1 when it is of no use to name it */
+    int count, capacity;
+};
+
+/* Add the sending or receiving of memory [bytes], in pieces that MPI's int counts can hold; nothing for 0 bytes. */
+dt_status dt_mpi_post(struct mpi_waiting *waiting, struct mpi_requests *requests, bool send, int peer, int tag, char *memory, size_t bytes);
+/* Add a request that MPI made. */
+dt_status dt_mpi_requests_add(struct mpi_requests *requests, MPI_Request request, int peer);
+/* Until all are complete; there are none afterwards. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
+dt_status dt_mpi_wait(struct mpi_waiting *waiting, struct mpi_requests *requests);
+/* Free. withdraw: after a failure, take back first what is not complete, so that nothing arrives in memory whose owner is about to free it.
+ */
+void dt_mpi_requests_finish(struct mpi_requests *requests, bool withdraw);
+
+/* DT_OK, or DT_ERR_COMM with MPI's own text; the family has then given up. */
+dt_status dt_mpi_check(struct mpi_waiting *waiting, int error);
+
+/* Carry out an operation, blocking. element_bytes: that of the operation's dtype, or 1 to move bytes. */
+dt_status dt_mpi_run_collective(struct mpi_comm *comm, const struct dt_comm_operation *operation, size_t element_bytes, unsigned number);
+dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer *transfers, int count);
+
+#endif

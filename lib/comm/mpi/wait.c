@@ -1,0 +1,179 @@
+#include "lib/comm/mpi/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* Long enough to move at full speed, short enough for an abort to be heard in between. */
+enum { PIECE_BYTES = 64 << 20 };
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase)
+{
+    return (int)(number % (unsigned)comm->tag_count) * 4 + (int)phase;
+}
+
+/* Between two looks: at once in the first microseconds, while the data is probably on its way; then naps of a quarter of the time waited so
+ * far. Each costs the processor some 20 us, so the longest ones take a few percent of a core from the kernels, and a wait becomes no more
+ * than a quarter longer than it had to be. The kernel may delay a nap's end by the thread's timer slack, 50 us unless told otherwise. */
+static void nap(int64_t waited_ns)
+{
+    if (waited_ns < 10000)
+        return;
+    int64_t length_ns = waited_ns / 4 < 20000 ? 20000 : waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000;
+    struct timespec t = {0, (long)length_ns};
+    prctl(PR_SET_TIMERSLACK, 1000);
+    nanosleep(&t, NULL);
+}
+
+/* An operation's own name stands before the text already: the stream puts it there. */
+static dt_status give_up(struct mpi_waiting *w, dt_status status, const char *why)
+{
+    const struct dt_comm *comm = &w->comm->base;
+    char text[1024], what[48];
+    snprintf(text, sizeof text, "%s", why);
+    if (w->sequence)
+        snprintf(what, sizeof what, "operation %llu", (unsigned long long)w->sequence);
+    else
+        snprintf(what, sizeof what, "%s", w->what);
+    atomic_store(&w->comm->family->given_up, true);
+    if (w->sequence)
+        dt_comm_mark(&w->comm->base, w->sequence, DT_COMM_FAILED);
+    return dt_fail(status, "%s of communicator %s, %zu bytes, rank %d of %d: %s", what, comm->name, w->bytes, comm->rank, comm->size, text);
+}
+
+dt_status dt_mpi_check(struct mpi_waiting *w, int error)
+{
+    if (error == MPI_SUCCESS)
+        return DT_OK;
+    char text[MPI_MAX_ERROR_STRING] = "an error without a name";
+    int length = 0, class = 0;
+    MPI_Error_string(error, text, &length);
+    MPI_Error_class(error, &class);
+    if (class == MPI_ERR_TRUNCATE)
+        snprintf(text, sizeof text, "the ranks call different operations, or with different counts");
+    return give_up(w, DT_ERR_COMM, text);
+}
+
+dt_status dt_mpi_requests_add(struct mpi_requests *r, MPI_Request request, int peer)
+{
+    if (r->count == r->capacity) {
+        int capacity = r->capacity ? 2 * r->capacity : 16;
+        MPI_Request *requests = realloc(r->requests, (size_t)capacity * sizeof *requests);
+        r->requests = requests ? requests : r->requests;
+        int *peers = realloc(r->peers, (size_t)capacity * sizeof *peers);
+        r->peers = peers ? peers : r->peers;
+        if (!requests || !peers)
+            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d messages", capacity);
+        r->capacity = capacity;
+    }
+    r->requests[r->count] = request;
+    r->peers[r->count++] = peer;
+    return DT_OK;
+}
+
+/* The room for a request is made before MPI starts it: a message that nobody waits for must not be under way. */
+dt_status dt_mpi_post(struct mpi_waiting *w, struct mpi_requests *r, bool send, int peer, int tag, char *memory, size_t bytes)
+{
+    MPI_Comm handle = w->comm->handle;
+    for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
+        int piece = bytes - done < PIECE_BYTES ? (int)(bytes - done) : PIECE_BYTES;
+        DT_TRY(dt_mpi_requests_add(r, MPI_REQUEST_NULL, peer));
+        MPI_Request *request = &r->requests[r->count - 1];
+        DT_TRY(dt_mpi_check(w, send ? MPI_Isend(memory + done, piece, MPI_BYTE, peer, tag, handle, request)
+                                    : MPI_Irecv(memory + done, piece, MPI_BYTE, peer, tag, handle, request)));
+    }
+    return DT_OK;
+}
+
+/* How many from the front are complete. One by one: MPI_Testall tells that something failed, but not what. */
+static dt_status test_from(struct mpi_waiting *w, struct mpi_requests *r, int *front)
+{
+    for (; *front < r->count; ++*front) {
+        int complete = 1;
+        if (r->requests[*front] != MPI_REQUEST_NULL)
+            DT_TRY(dt_mpi_check(w, MPI_Test(&r->requests[*front], &complete, MPI_STATUS_IGNORE)));
+        if (!complete)
+            break;
+    }
+    return DT_OK;
+}
+
+/* The peers that have not done their part: "rank 1, 3". */
+static void name_missing(struct mpi_requests *r, char *out, size_t out_bytes)
+{
+    int named = 0;
+    snprintf(out, out_bytes, "the others");
+    for (int i = 0; i < r->count; i++) {
+        int complete = 0;
+        bool known = r->peers[i] < 0;
+        for (int j = 0; j < i; j++)
+            known |= r->peers[j] == r->peers[i] && r->requests[j] != MPI_REQUEST_NULL;
+        if (known || MPI_Test(&r->requests[i], &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS || complete)
+            continue;
+        size_t used = named ? strlen(out) : 0;
+        snprintf(out + used, out_bytes - used, "%s%d", named++ ? ", " : "rank ", r->peers[i]);
+    }
+}
+
+dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
+{
+    int64_t start_ns = 0; /* of waiting for the message in front */
+    for (int front = 0;;) {
+        int before = front;
+        DT_TRY(test_from(w, r, &front));
+        if (front > before && !w->moving) {
+            if (w->sequence)
+                dt_comm_mark(&w->comm->base, w->sequence, DT_COMM_MOVING);
+            w->moving = true;
+        }
+        if (front == r->count)
+            break;
+        if (atomic_load(&w->comm->family->given_up))
+            return give_up(w, DT_ERR_COMM, "given up, as asked or because another operation failed");
+        int64_t time_ns = now_ns();
+        start_ns = front == before && start_ns ? start_ns : time_ns;
+        if (w->timeout_s > 0 && (double)(time_ns - start_ns) * 1e-9 > w->timeout_s) {
+            char missing[512], text[600];
+            name_missing(r, missing, sizeof missing);
+            snprintf(text, sizeof text, "waited %g s for %s", w->timeout_s, missing);
+            return give_up(w, DT_ERR_TIMEOUT, text);
+        }
+        nap(time_ns - start_ns);
+    }
+    r->count = 0;
+    return DT_OK;
+}
+
+static void take_back(struct mpi_requests *r)
+{
+    const struct timespec a_moment = {0, 1000000};
+    int complete = 0;
+    for (int i = 0; i < r->count; i++) {
+        if (r->requests[i] != MPI_REQUEST_NULL)
+            MPI_Cancel(&r->requests[i]);
+    }
+    for (int tries = 0; tries < 20 && !complete; tries++) {
+        if (MPI_Testall(r->count, r->requests, &complete, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+            break;
+        if (!complete)
+            nanosleep(&a_moment, NULL);
+    }
+}
+
+void dt_mpi_requests_finish(struct mpi_requests *r, bool withdraw)
+{
+    if (withdraw && r->count)
+        take_back(r);
+    free(r->requests);
+    free(r->peers);
+    *r = (struct mpi_requests){0};
+}

@@ -1,0 +1,435 @@
+#include "lib/comm/nccl/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct dt_comm_backend nccl_backend;
+
+/* How long the others may take to come to an orderly end. */
+static const double end_s = 10;
+
+/* ---- the library ---- */
+
+static void version_name(int version, char *out, size_t out_bytes)
+{
+    int major = version / 10000, minor = version / 100 % 100; /* since 2.9 */
+    snprintf(out, out_bytes, "NCCL %d.%d.%d", major, minor, version % 100);
+}
+
+static dt_status load(struct dt_nccl *nccl, int *version, char *name, size_t name_bytes)
+{
+    DT_TRY(dt_nccl_load(nccl));
+    *version = 0;
+    if (nccl->get_version(version) != ncclSuccess || *version < DT_NCCL_OLDEST)
+        return dt_fail(DT_ERR_UNAVAILABLE, "libnccl.so.2 says that it is version %d: NCCL 2.18 (21801) or newer is needed", *version);
+    version_name(*version, name, name_bytes);
+    return DT_OK;
+}
+
+bool dt_comm_nccl_available(char *text, size_t text_bytes)
+{
+    struct dt_nccl nccl;
+    char name[32];
+    int version;
+    bool there = load(&nccl, &version, name, sizeof name) == DT_OK;
+    snprintf(text, text_bytes, "%s%s", there ? name : dt_error_message(),
+             there ? "; the GPUs of one machine or of several, without MPI" : "");
+    return there;
+}
+
+dt_status dt_comm_nccl_check_world(const struct dt_world *world)
+{
+    char address[DT_ADDRESS_BYTES];
+    int port;
+    return world->size > 1 ? dt_world_meeting_point(world, address, &port) : DT_OK;
+}
+
+static const char *nccl_library(const struct dt_comm *comm)
+{
+    return dt_nccl_of(comm)->family->library;
+}
+
+/* ---- ending ---- */
+
+/* The ranks come to an end together where all is well; else what is left is dropped. */
+static void end_handle(struct nccl_comm *comm)
+{
+    struct nccl_family *f = comm->family;
+    const struct timespec a_moment = {0, 200000};
+    int64_t end_ns;
+    struct timespec t;
+    if (!comm->handle)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    end_ns = t.tv_sec * INT64_C(1000000000) + t.tv_nsec + (int64_t)(end_s * 1e9);
+    ncclResult_t result = f->nccl.comm_finalize(comm->handle);
+    while (result == ncclInProgress) {
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        if (atomic_load(&f->given_up) || t.tv_sec * INT64_C(1000000000) + t.tv_nsec > end_ns)
+            break;
+        nanosleep(&a_moment, NULL);
+        if (f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
+            result = ncclInternalError;
+    }
+    if (result == ncclSuccess)
+        f->nccl.comm_destroy(comm->handle);
+    else
+        f->nccl.comm_abort(comm->handle);
+    comm->handle = NULL;
+}
+
+static void free_comm(struct nccl_comm *comm)
+{
+    for (int i = 0; i < DT_COMM_RING; i++) {
+        if (comm->begun[i])
+            cudaEventDestroy(comm->begun[i]);
+        if (comm->ended[i])
+            cudaEventDestroy(comm->ended[i]);
+    }
+    free(comm->ranks);
+    free(comm);
+}
+
+static void end_family(struct nccl_family *f)
+{
+    dt_cuda_unwatch(f->device, &f->watch);
+    if (f->rendezvous)
+        dt_rendezvous_on_ask(f->rendezvous, NULL, NULL);
+    dt_rendezvous_destroy(f->rendezvous, !atomic_load(&f->given_up));
+    pthread_mutex_destroy(&f->mutex);
+    free(f);
+}
+
+static void nccl_destroy(struct dt_comm *base)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    struct nccl_family *f = comm->family;
+    if (atomic_load(&f->given_up) && !f->aborted)
+        dt_nccl_is_over(f);
+    end_handle(comm);
+    pthread_mutex_lock(&f->mutex);
+    struct nccl_comm **link = &f->members;
+    while (*link != comm)
+        link = &(*link)->next;
+    *link = comm->next;
+    bool last = !f->members;
+    pthread_mutex_unlock(&f->mutex);
+    free_comm(comm);
+    if (last)
+        end_family(f);
+}
+
+/* ---- making ---- */
+
+/* A member of the family that has no handle yet: rank `rank` of the world's ranks [size]. From here on nccl_destroy ends it. */
+static dt_status add_member(struct nccl_family *f, const int *ranks, int size, int rank, uint64_t group, const char *name,
+                            struct nccl_comm **out)
+{
+    struct nccl_comm *comm = calloc(1, sizeof *comm);
+    int *copy = malloc((size_t)size * sizeof *copy);
+    if (!comm || !copy) {
+        free(comm);
+        free(copy);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for communicator %s", name);
+    }
+    memcpy(copy, ranks, (size_t)size * sizeof *copy);
+    comm->family = f;
+    comm->ranks = copy;
+    comm->group = (struct dt_rendezvous_group){.id = group, .ranks = copy, .size = size, .rank = rank};
+    dt_comm_init(&comm->base, &nccl_backend, f->device, rank, size, name, &f->options);
+    dt_status status = DT_OK;
+    for (int i = 0; i < DT_COMM_RING && status == DT_OK; i++) {
+        status = dt_cuda_status(cudaEventCreateWithFlags(&comm->begun[i], cudaEventDisableTiming), "an event of a communicator");
+        if (status == DT_OK)
+            status = dt_cuda_status(cudaEventCreateWithFlags(&comm->ended[i], cudaEventDisableTiming), "an event of a communicator");
+    }
+    if (status < 0) {
+        free_comm(comm);
+        return status;
+    }
+    pthread_mutex_lock(&f->mutex);
+    comm->next = f->members;
+    f->members = comm;
+    pthread_mutex_unlock(&f->mutex);
+    *out = comm;
+    return DT_OK;
+}
+
+static dt_status gather(struct nccl_comm *comm, const char *what, const void *mine, size_t bytes, void *all, double timeout_s)
+{
+    char text[96];
+    if (atomic_load(&comm->family->given_up))
+        return dt_nccl_is_over(comm->family);
+    snprintf(text, sizeof text, "%s of communicator %s", what, comm->base.name);
+    dt_status status = dt_rendezvous_all_gather(comm->family->rendezvous, &comm->group, text, mine, bytes, all, timeout_s);
+    if (status < 0 && atomic_load(&comm->family->given_up) && !comm->family->aborted)
+        return dt_nccl_is_over(comm->family);
+    if (status < 0) {
+        snprintf(comm->family->failure_text, sizeof comm->family->failure_text, "%s", dt_error_message());
+        return dt_nccl_give_up(comm->family, status, comm->family->failure_text);
+    }
+    return DT_OK;
+}
+
+/* What each rank says of itself before NCCL comes in. */
+struct greeting {
+    char uuid[48];
+    int version;
+};
+
+/* Two ranks on one GPU make NCCL fail or hang, and so may two versions of it. */
+static dt_status check_greetings(const struct nccl_family *f, const struct greeting *all, int size)
+{
+    char name[2][32];
+    for (int i = 1; i < size; i++) {
+        version_name(all[0].version, name[0], sizeof name[0]);
+        version_name(all[i].version, name[1], sizeof name[1]);
+        if (all[i].version != all[0].version)
+            return dt_fail(DT_ERR_WORLD, "rank 0 has %s, and rank %d has %s: all ranks need the same", name[0], i, name[1]);
+        for (int j = 0; j < i && !f->options.share_devices; j++) {
+            if (all[i].uuid[0] && strcmp(all[i].uuid, all[j].uuid) == 0)
+                return dt_fail(DT_ERR_WORLD,
+                               "ranks %d and %d both use %s: give each rank a GPU of its own, or share GPUs, which is for correctness and "
+                               "no measure of speed",
+                               j, i, all[i].uuid);
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status greet(struct nccl_comm *world, int version)
+{
+    struct dt_device_info info;
+    struct greeting mine = {.version = version}, *all = calloc((size_t)world->base.size, sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
+    dt_device_info(world->base.device, &info);
+    snprintf(mine.uuid, sizeof mine.uuid, "%s", info.uuid);
+    dt_status status = gather(world, "the first meeting", &mine, sizeof mine, all, world->base.options.init_timeout_s);
+    if (status == DT_OK)
+        status = check_greetings(world->family, all, world->base.size);
+    free(all);
+    return status;
+}
+
+/* NCCL takes two ranks of one host for two GPUs of it. It reads this once, when it is first asked for something. */
+static dt_status pretend_hosts(const struct nccl_family *f)
+{
+    char host[64] = "", name[96];
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s-%d", host, f->world_rank);
+    return setenv("NCCL_HOSTID", name, 1) == 0 ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for NCCL_HOSTID");
+}
+
+struct invitation {
+    ncclUniqueId id;
+    int result;
+};
+
+/* Rank 0's invitation, and NCCL's own meeting. */
+static dt_status join(struct nccl_comm *world)
+{
+    const struct dt_nccl *nccl = &world->family->nccl;
+    double timeout_s = world->base.options.init_timeout_s;
+    struct invitation mine = {.result = ncclSuccess}, *all = calloc((size_t)world->base.size, sizeof *all);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
+    if (world->base.rank == 0)
+        mine.result = nccl->get_unique_id(&mine.id);
+    dt_status status = gather(world, "NCCL's invitation", &mine, sizeof mine, all, timeout_s);
+    if (status == DT_OK && all[0].result != ncclSuccess)
+        status = dt_fail(DT_ERR_COMM, "NCCL does not start on rank 0: %s (NCCL_DEBUG=WARN tells more)",
+                         nccl->error_string((ncclResult_t)all[0].result));
+    if (status == DT_OK)
+        status = dt_nccl_settle(world, nccl->comm_init(&world->handle, world->base.size, all[0].id, world->base.rank, &config), "creation",
+                                timeout_s);
+    free(all);
+    return status;
+}
+
+static dt_status meet(struct nccl_family *f, const struct dt_world *world)
+{
+    char address[DT_ADDRESS_BYTES];
+    struct dt_rendezvous_place place = {.address = address,
+                                        .local = world->local_size == world->size,
+                                        .rank = world->rank,
+                                        .size = world->size,
+                                        .job = dt_rendezvous_job(world),
+                                        .timeout_s = f->options.init_timeout_s};
+    DT_TRY(dt_world_meeting_point(world, address, &place.port));
+    return dt_rendezvous_create(&place, &f->rendezvous);
+}
+
+static dt_status make_world(struct nccl_family *f, int size, struct nccl_comm **out)
+{
+    int *ranks = malloc((size_t)size * sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    for (int i = 0; i < size; i++)
+        ranks[i] = i;
+    dt_status status = add_member(f, ranks, size, f->world_rank, 0, "world", out);
+    free(ranks);
+    return status;
+}
+
+dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                              struct dt_comm **out)
+{
+    struct nccl_comm *comm = NULL;
+    struct nccl_family *f = calloc(1, sizeof *f);
+    int version = 0;
+    if (!f)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator");
+    f->device = device;
+    f->world_rank = world->rank;
+    if (options)
+        f->options = *options;
+    pthread_mutex_init(&f->mutex, NULL);
+    f->watch = (struct dt_cuda_watch){.poll = dt_nccl_poll, .context = f};
+    dt_cuda_watch(device, &f->watch);
+    dt_status status = load(&f->nccl, &version, f->library, sizeof f->library);
+    if (status == DT_OK)
+        status = meet(f, world);
+    if (status == DT_OK)
+        status = make_world(f, world->size, &comm);
+    if (status < 0) {
+        end_family(f);
+        return status;
+    }
+    dt_rendezvous_on_ask(f->rendezvous, dt_nccl_answer, f);
+    status = greet(comm, version);
+    if (status == DT_OK && f->options.share_devices)
+        status = pretend_hosts(f);
+    if (status == DT_OK)
+        status = join(comm);
+    if (status < 0) {
+        nccl_destroy(&comm->base);
+        return status;
+    }
+    *out = &comm->base;
+    return DT_OK;
+}
+
+/* ---- splitting ---- */
+
+struct vote {
+    int color, key;
+    uint64_t group; /* the new group's number, if this rank becomes its first */
+};
+
+/* The new group that `me` is in: its ranks in the parent, by key and then rank. Returns how many. */
+static int members_of(const struct vote *votes, int size, int me, int *out)
+{
+    int count = 0;
+    for (int i = 0; i < size && votes[me].color >= 0; i++) {
+        if (votes[i].color != votes[me].color)
+            continue;
+        int place = count++;
+        for (; place > 0 && votes[out[place - 1]].key > votes[i].key; place--)
+            out[place] = out[place - 1];
+        out[place] = i;
+    }
+    return count;
+}
+
+/* Does any group of two or more come of it? */
+static bool splits_anything(const struct vote *votes, int size)
+{
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < i && votes[i].color >= 0; j++)
+            if (votes[i].color == votes[j].color)
+                return true;
+    return false;
+}
+
+/* NCCL's part, in which all of the parent's ranks take part, members of a new communicator (comm) or not (NULL). */
+static dt_status split_handle(struct nccl_comm *parent, struct nccl_comm *comm)
+{
+    const struct dt_nccl *nccl = &parent->family->nccl;
+    double timeout_s = parent->base.options.init_timeout_s;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t none = NULL;
+    config.blocking = 0;
+    int first = NCCL_SPLIT_NOCOLOR;
+    for (int i = 0; comm && i < parent->base.size; i++)
+        first = parent->ranks[i] == comm->ranks[0] ? i : first;
+    ncclResult_t result = nccl->comm_split(parent->handle, first, comm ? comm->base.rank : 0, comm ? &comm->handle : &none, &config);
+    DT_TRY(dt_nccl_settle(parent, result, "split", timeout_s));
+    if (!comm)
+        return DT_OK;
+    result = comm->handle ? ncclInProgress : ncclInternalError;
+    return dt_nccl_settle(comm, result, "creation", timeout_s);
+}
+
+static dt_status split_by(struct nccl_comm *parent, const struct vote *votes, int *members, const char *name, struct dt_comm **out)
+{
+    struct nccl_family *f = parent->family;
+    struct nccl_comm *comm = NULL;
+    int me = parent->base.rank, size = parent->base.size, place = 0;
+    int count = members_of(votes, size, me, members);
+    uint64_t group = count ? votes[members[0]].group : 0;
+    for (int i = 0; i < count; i++) {
+        place = members[i] == me ? i : place;
+        members[i] = parent->ranks[members[i]];
+    }
+    if (count > 1)
+        DT_TRY(add_member(f, members, count, place, group, name, &comm));
+    dt_status status = splits_anything(votes, size) ? split_handle(parent, comm) : DT_OK;
+    if (status < 0 && comm)
+        nccl_destroy(&comm->base);
+    DT_TRY(status);
+    if (count == 1)
+        return dt_comm_self_create(f->device, name, &f->options, out);
+    *out = comm ? &comm->base : NULL;
+    return DT_OK;
+}
+
+static dt_status nccl_split(struct dt_comm *base, int color, int key, const char *name, struct dt_comm **out)
+{
+    struct nccl_comm *parent = dt_nccl_of(base);
+    struct nccl_family *f = parent->family;
+    struct vote mine = {color, key, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
+    struct vote *votes = calloc((size_t)base->size, sizeof *votes);
+    int *members = calloc((size_t)base->size, sizeof *members);
+    dt_status status = votes && members ? gather(parent, "split", &mine, sizeof mine, votes, base->options.init_timeout_s)
+                                        : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", base->size);
+    if (status == DT_OK)
+        status = split_by(parent, votes, members, name, out);
+    free(votes);
+    free(members);
+    return status;
+}
+
+/* ---- the rest ---- */
+
+static dt_status nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
+{
+    return bytes ? gather(dt_nccl_of(base), "host_all_gather", mine, bytes, all, base->options.step_timeout_s) : DT_OK;
+}
+
+/* The host thread sees it in its next poll, and there tells NCCL. */
+static void nccl_abort(struct dt_comm *base)
+{
+    struct nccl_family *f = dt_nccl_of(base)->family;
+    atomic_store(&f->given_up, true);
+    dt_rendezvous_interrupt(f->rendezvous);
+}
+
+static const struct dt_comm_backend nccl_backend = {
+    .name = "nccl",
+    .library = nccl_library,
+    .destroy = nccl_destroy,
+    .queue = dt_nccl_queue,
+    .group_start = dt_nccl_group_start,
+    .group_end = dt_nccl_group_end,
+    .split = nccl_split,
+    .subset = dt_comm_subset_by_split,
+    .host_all_gather = nccl_host_all_gather,
+    .abort = nccl_abort,
+    .refresh = dt_nccl_refresh,
+};

@@ -1,0 +1,83 @@
+/* Inside the nccl communicator: comm_nccl.c (making, splitting, ending), comm_nccl_queue.c (operations), comm_nccl_wait.c (what can go
+ * wrong meanwhile). Included by these only.
+ *
+ * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an operation of one
+ * has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.
+ *
+ * NCCL is told never to block. The host polls it: in the calls here as long as NCCL is busy, and, through dt_cuda_watch, while somebody
+ * waits for a stream. There it also sees whether a rank's connection is still open, which NCCL alone finds out late or never, and whether
+ * an operation has outlived the step timeout. How far operations are is told by a pair of events around each; within a graph there are
+ * none. */
+#ifndef LIB_COMM_NCCL_COMM_H
+#define LIB_COMM_NCCL_COMM_H
+
+#include "lib/comm/backend.h"
+#include "lib/comm/nccl/library.h"
+#include "lib/device/cuda/device.h"
+#include "lib/rendezvous/rendezvous.h"
+
+struct nccl_family {
+    struct dt_nccl nccl;
+    char library[32]; /* "NCCL 2.28.9" */
+    struct dt_device *device;
+    struct dt_rendezvous *rendezvous;
+    struct dt_cuda_watch watch;
+    struct dt_comm_options options;
+    int world_rank;
+    uint32_t groups; /* that this rank was the first to name */
+
+    atomic_bool given_up; /* by any thread, with dt_comm_abort, or here after a failure */
+    bool aborted;         /* the host thread has done so; then these two tell why */
+    dt_status failure;
+    char failure_text[900];
+    int64_t finished_ns; /* when an operation was last seen finished */
+    bool in_graph;       /* some operations are */
+
+    pthread_mutex_t mutex;     /* guards the list and the members' `finished` */
+    struct nccl_comm *members; /* the newest first */
+};
+
+struct nccl_comm {
+    struct dt_comm base;
+    struct nccl_family *family;
+    struct nccl_comm *next;
+    ncclComm_t handle; /* NULL: not there yet, or aborted */
+    struct dt_rendezvous_group group;
+    int *ranks;                                           /* [size] of the world */
+    cudaEvent_t begun[DT_COMM_RING], ended[DT_COMM_RING]; /* by sequence % DT_COMM_RING */
+    uint64_t collective[DT_COMM_RING];                    /* which collective of the communicator it is; 0: a send or receive */
+    int peer[DT_COMM_RING];                               /* of a send or receive */
+    _Atomic uint64_t collectives;                         /* called */
+    _Atomic uint64_t queued;                              /* all up to this sequence number are on their streams */
+    uint64_t finished;                                    /* all up to this sequence number were seen finished */
+
+    /* Host thread: between group_start and group_end. */
+    bool grouping;
+    struct dt_stream *group_stream;
+    uint64_t group_first; /* sequence number; 0: none yet */
+};
+
+static inline struct nccl_comm *dt_nccl_of(const struct dt_comm *comm)
+{
+    return (struct nccl_comm *)comm;
+}
+
+/* Wait while NCCL says that it is busy with what returned `result`, at most timeout_s (0: never gives up). `what` is for the text.
+ * Errors: DT_ERR_COMM, DT_ERR_TIMEOUT; the family is then aborted. */
+dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s);
+/* The family's first failure: keep it, and abort all. Returns `status`, with `text` as this thread's failure. */
+dt_status dt_nccl_give_up(struct nccl_family *family, dt_status status, const char *text);
+/* What follows a failure, or dt_comm_abort: DT_ERR_COMM. */
+dt_status dt_nccl_is_over(struct nccl_family *family);
+/* dt_cuda_watch's poll; context: the family. */
+dt_status dt_nccl_poll(void *context, int64_t waited_ns);
+/* See which operations have begun and ended, for the ring. Any thread. */
+void dt_nccl_refresh(struct dt_comm *base);
+/* dt_rendezvous_answer; context: the family. */
+bool dt_nccl_answer(void *context, uint64_t group, struct dt_rendezvous_progress *out);
+
+dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *operation);
+dt_status dt_nccl_group_start(struct dt_comm *base);
+dt_status dt_nccl_group_end(struct dt_comm *base);
+
+#endif

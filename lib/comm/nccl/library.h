@@ -1,0 +1,53 @@
+/* NCCL's functions, found at run time: the program starts on machines that have none. The emulated GPU of the tests fills the same table
+ * with its own (test/cuda_emulator/libraries/nccl_library.cpp). For lib/comm_nccl*.c only, which alone include nccl.h. */
+#ifndef LIB_COMM_NCCL_LIBRARY_H
+#define LIB_COMM_NCCL_LIBRARY_H
+
+#include "lib/base/status.h"
+
+#include <nccl.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Communicators that do not block, and are split: what this needs of the header and of the library. */
+#define DT_NCCL_OLDEST NCCL_VERSION(2, 18, 1)
+#if NCCL_VERSION_CODE < DT_NCCL_OLDEST
+#error "the nccl communicator needs the header of NCCL 2.18 or newer"
+#endif
+
+struct dt_nccl {
+    ncclResult_t (*get_version)(int *version);
+    ncclResult_t (*get_unique_id)(ncclUniqueId *id);
+    const char *(*error_string)(ncclResult_t result);
+    const char *(*last_error)(ncclComm_t comm);
+    ncclResult_t (*comm_init)(ncclComm_t *comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config);
+    ncclResult_t (*comm_split)(ncclComm_t parent, int color, int key, ncclComm_t *comm, ncclConfig_t *config);
+    ncclResult_t (*comm_finalize)(ncclComm_t comm);
+    ncclResult_t (*comm_destroy)(ncclComm_t comm);
+    ncclResult_t (*comm_abort)(ncclComm_t comm);
+    ncclResult_t (*comm_async_error)(ncclComm_t comm, ncclResult_t *error);
+    ncclResult_t (*all_reduce)(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream);
+    ncclResult_t (*reduce_scatter)(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                   cudaStream_t stream);
+    ncclResult_t (*all_gather)(const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream);
+    ncclResult_t (*broadcast)(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                              cudaStream_t stream);
+    ncclResult_t (*reduce)(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                           cudaStream_t stream);
+    ncclResult_t (*send)(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+    ncclResult_t (*receive)(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+    ncclResult_t (*group_start)(void);
+    ncclResult_t (*group_end)(void);
+};
+
+/* Fill the table. Loads libnccl.so.2 the first time, which stays loaded: it has threads. The name in DTBENCH_LIBNCCL goes first.
+ * Errors: DT_ERR_UNAVAILABLE, saying what is missing and what brings it. */
+dt_status dt_nccl_load(struct dt_nccl *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,124 @@
+/* Operations of the nccl communicator, on their way to a stream. */
+#include "lib/comm/nccl/comm.h"
+
+/* ncclBfloat16, which headers such as 2.20's show to C++ alone; the number is part of NCCL's interface. */
+enum { BFLOAT16 = 9 };
+
+static ncclDataType_t type_of(enum dt_dtype dtype)
+{
+    static const ncclDataType_t types[DT_DTYPE_COUNT] = {
+        [DT_FP32] = ncclFloat32, [DT_FP16] = ncclFloat16, [DT_BF16] = (ncclDataType_t)BFLOAT16};
+    return types[dtype];
+}
+
+static ncclResult_t call(const struct nccl_comm *comm, const struct dt_comm_operation *o)
+{
+    const struct dt_nccl *nccl = &comm->family->nccl;
+    ncclDataType_t type = type_of(o->dtype);
+    ncclRedOp_t op = o->reduction == DT_AVG ? ncclAvg : ncclSum;
+    cudaStream_t stream = dt_cuda_stream(o->stream);
+    ncclComm_t handle = comm->handle;
+    switch (o->kind) {
+    case DT_COMM_ALL_REDUCE: return nccl->all_reduce(o->send, o->receive, o->count_elems, type, op, handle, stream);
+    case DT_COMM_REDUCE_SCATTER: return nccl->reduce_scatter(o->send, o->receive, o->count_elems, type, op, handle, stream);
+    case DT_COMM_ALL_GATHER: return nccl->all_gather(o->send, o->receive, o->count_elems, type, handle, stream);
+    case DT_COMM_BROADCAST: return nccl->broadcast(o->send, o->receive, o->count_elems, type, o->peer, handle, stream);
+    case DT_COMM_REDUCE: return nccl->reduce(o->send, o->receive, o->count_elems, type, op, o->peer, handle, stream);
+    case DT_COMM_SEND: return nccl->send(o->send, o->count_elems, type, o->peer, handle, stream);
+    default: return nccl->receive(o->receive, o->count_elems, type, o->peer, handle, stream);
+    }
+}
+
+static dt_status mark(cudaEvent_t event, struct dt_stream *stream)
+{
+    return dt_cuda_status(cudaEventRecord(event, dt_cuda_stream(stream)), "an event of a communicator");
+}
+
+/* Before an operation: its place in the ring, and where it begins on the stream. Within a graph only that it is there. */
+static dt_status begin(struct nccl_comm *comm, const struct dt_comm_operation *o)
+{
+    size_t slot = o->sequence % DT_COMM_RING;
+    bool collective = o->kind != DT_COMM_SEND && o->kind != DT_COMM_RECV;
+    comm->collective[slot] = collective ? atomic_fetch_add(&comm->collectives, 1) + 1 : 0;
+    comm->peer[slot] = o->peer;
+    if (!dt_cuda_capturing(comm->base.device))
+        return mark(comm->begun[slot], o->stream);
+    dt_comm_mark(&comm->base, o->sequence, DT_COMM_IN_GRAPH);
+    comm->family->in_graph = true;
+    return DT_OK;
+}
+
+static dt_status end(struct nccl_comm *comm, uint64_t sequence, struct dt_stream *stream)
+{
+    if (!dt_cuda_capturing(comm->base.device))
+        DT_TRY(mark(comm->ended[sequence % DT_COMM_RING], stream));
+    atomic_store(&comm->queued, sequence);
+    return DT_OK;
+}
+
+static dt_status queue_in_group(struct nccl_comm *comm, const struct dt_comm_operation *o)
+{
+    if (comm->group_stream && comm->group_stream != o->stream)
+        return dt_fail(DT_ERR_INVALID, "%s: the transfers of a group are not all on one stream", comm->base.name);
+    if (!comm->group_first)
+        DT_TRY(comm->family->nccl.group_start() == ncclSuccess ? DT_OK
+                                                               : dt_nccl_give_up(comm->family, DT_ERR_COMM, "NCCL begins no group"));
+    comm->group_stream = o->stream;
+    comm->group_first = comm->group_first ? comm->group_first : o->sequence;
+    DT_TRY(begin(comm, o));
+    ncclResult_t result = call(comm, o); /* only noted: all goes at the group's end */
+    return result == ncclInProgress ? DT_OK : dt_nccl_settle(comm, result, dt_comm_kind_name(o->kind), 0);
+}
+
+dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    const char *name = dt_comm_kind_name(o->kind);
+    bool transfer = o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV;
+    if (transfer && o->peer == base->rank)
+        return dt_fail(DT_ERR_INVALID, "%s: rank %d cannot %s itself", base->name, o->peer,
+                       o->kind == DT_COMM_SEND ? "send to" : "receive from");
+    if (comm->grouping && !transfer)
+        return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, name);
+    if (transfer)
+        dt_cuda_stream_exchanges(o->stream);
+    if (atomic_load(&comm->family->given_up)) { /* whoever waits for the stream is told */
+        dt_comm_mark(base, o->sequence, DT_COMM_FAILED);
+        return DT_OK;
+    }
+    if (comm->grouping)
+        return queue_in_group(comm, o);
+    DT_TRY(begin(comm, o));
+    DT_TRY(dt_nccl_settle(comm, call(comm, o), name, base->options.step_timeout_s));
+    return end(comm, o->sequence, o->stream);
+}
+
+dt_status dt_nccl_group_start(struct dt_comm *base)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    if (comm->grouping)
+        return dt_fail(DT_ERR_INVALID, "%s: a group within a group", base->name);
+    comm->grouping = true;
+    return DT_OK;
+}
+
+dt_status dt_nccl_group_end(struct dt_comm *base)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    uint64_t first = comm->group_first, last = atomic_load(&base->sequence);
+    struct dt_stream *stream = comm->group_stream;
+    if (!comm->grouping)
+        return dt_fail(DT_ERR_INVALID, "%s: a group ends that never began", base->name);
+    comm->grouping = false;
+    comm->group_stream = NULL;
+    comm->group_first = 0;
+    if (!first) /* nothing in it, or nothing any more */
+        return DT_OK;
+    ncclResult_t result = comm->family->nccl.group_end(); /* also after an abort: it is this thread's own state */
+    if (atomic_load(&comm->family->given_up))
+        return DT_OK;
+    DT_TRY(dt_nccl_settle(comm, result, "a group of sends and receives", base->options.step_timeout_s));
+    for (uint64_t sequence = last - first < DT_COMM_RING ? first : last - DT_COMM_RING + 1; sequence <= last; sequence++)
+        DT_TRY(end(comm, sequence, stream));
+    return DT_OK;
+}

@@ -1,0 +1,266 @@
+/* Waiting for NCCL, and what can go wrong meanwhile. */
+#include "lib/comm/nccl/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Between two full looks of a poll; for the others to tell how far they are; how long a rank that took leave in order may be missing where
+ * operations are under way: its own part may be done. */
+static const double look_s = 0.002, answers_s = 1, left_s = 10;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* At once in the first microseconds, then ever less often, up to a millisecond. */
+static void nap(int64_t waited_ns)
+{
+    if (waited_ns < 50000)
+        return;
+    struct timespec t = {0, (long)(waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000)};
+    nanosleep(&t, NULL);
+}
+
+/* ---- how far operations are ---- */
+
+/* One communicator; the family's mutex is held. NCCL runs its operations one behind the other, so the first that has not ended tells. */
+static void refresh(struct nccl_comm *comm)
+{
+    uint64_t called = atomic_load(&comm->base.sequence), queued = atomic_load(&comm->queued);
+    if (called > DT_COMM_RING && comm->finished < called - DT_COMM_RING)
+        comm->finished = called - DT_COMM_RING;
+    for (; comm->finished < queued; comm->finished++) {
+        uint64_t sequence = comm->finished + 1;
+        size_t slot = sequence % DT_COMM_RING;
+        const struct dt_comm_entry *entry = &comm->base.ring[slot];
+        if (atomic_load(&entry->state) == DT_COMM_IN_GRAPH || atomic_load(&entry->state) == DT_COMM_FAILED)
+            continue;
+        if (cudaEventQuery(comm->ended[slot]) == cudaSuccess) {
+            dt_comm_mark(&comm->base, sequence, DT_COMM_DONE);
+            comm->family->finished_ns = now_ns();
+            continue;
+        }
+        cudaGetLastError(); /* "not ready" is no error */
+        if (cudaEventQuery(comm->begun[slot]) == cudaSuccess)
+            dt_comm_mark(&comm->base, sequence, DT_COMM_WAITING);
+        cudaGetLastError();
+        return;
+    }
+}
+
+void dt_nccl_refresh(struct dt_comm *base)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    pthread_mutex_lock(&comm->family->mutex);
+    if (!dt_cuda_capturing(base->device)) /* a capture forbids to ask */
+        refresh(comm);
+    pthread_mutex_unlock(&comm->family->mutex);
+}
+
+bool dt_nccl_answer(void *context, uint64_t group, struct dt_rendezvous_progress *out)
+{
+    struct nccl_family *f = context;
+    bool found = false;
+    pthread_mutex_lock(&f->mutex);
+    for (const struct nccl_comm *c = f->members; c && !found; c = c->next) {
+        found = c->group.id == group;
+        if (found)
+            *out = (struct dt_rendezvous_progress){.called = atomic_load(&c->collectives), .finished = c->finished};
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return found;
+}
+
+/* ---- giving up ---- */
+
+dt_status dt_nccl_is_over(struct nccl_family *f)
+{
+    if (!f->aborted)
+        return dt_nccl_give_up(f, DT_ERR_COMM, "given up, as asked");
+    return dt_fail(DT_ERR_COMM, "given up, because of an earlier failure: %s", f->failure_text);
+}
+
+dt_status dt_nccl_give_up(struct nccl_family *f, dt_status status, const char *text)
+{
+    if (f->aborted)
+        return dt_nccl_is_over(f);
+    dt_rendezvous_tell(f->rendezvous, status, text); /* else the others would only see this rank leave */
+    snprintf(f->failure_text, sizeof f->failure_text, "%s", text);
+    f->failure = status;
+    f->aborted = true;
+    atomic_store(&f->given_up, true);
+    dt_rendezvous_interrupt(f->rendezvous);
+    pthread_mutex_lock(&f->mutex);
+    for (struct nccl_comm *c = f->members; c; c = c->next) {
+        for (uint64_t s = c->finished + 1; s <= atomic_load(&c->base.sequence); s++)
+            if (atomic_load(&c->base.ring[s % DT_COMM_RING].state) != DT_COMM_IN_GRAPH)
+                dt_comm_mark(&c->base, s, DT_COMM_FAILED);
+    }
+    pthread_mutex_unlock(&f->mutex);
+    for (struct nccl_comm *c = f->members; c; c = c->next) { /* only this thread changes the list */
+        if (c->handle)
+            f->nccl.comm_abort(c->handle); /* ends its kernels; the handle is gone, whatever this returns */
+        c->handle = NULL;
+    }
+    return dt_fail(status, "%s", f->failure_text);
+}
+
+/* ---- what can be wrong ---- */
+
+/* A rank of the world that gave up, whose connection closed, or that took leave (`left`). */
+static dt_status check_ranks(struct nccl_family *f, bool left)
+{
+    char text[900], why[800];
+    dt_status status;
+    int rank;
+    const struct nccl_comm *world = f->members;
+    while (world && world->next) /* the oldest */
+        world = world->next;
+    if (dt_rendezvous_heard(f->rendezvous, &rank, &status, why, sizeof why)) {
+        snprintf(text, sizeof text, "rank %d gave up: %s", rank, why);
+        return dt_nccl_give_up(f, status, text);
+    }
+    int gone = world ? dt_rendezvous_gone(f->rendezvous, &world->group, left) : -1;
+    if (gone < 0)
+        return DT_OK;
+    snprintf(text, sizeof text, "rank %d of %d is gone: %s", gone, world->base.size,
+             left ? "it has left while others wait" : "its connection closed, so it was killed or crashed");
+    return dt_nccl_give_up(f, DT_ERR_COMM, text);
+}
+
+/* NCCL has failed. That a peer is gone it may see a moment before the ranks' own connections do, which know which and why. */
+static dt_status fail_nccl(struct nccl_comm *comm, const char *what, ncclResult_t result)
+{
+    const struct dt_nccl *nccl = &comm->family->nccl;
+    const struct timespec a_moment = {0, 10000000};
+    bool network = result == ncclRemoteError || result == ncclSystemError;
+    char why[300], text[800];
+    snprintf(why, sizeof why, "%s", nccl->last_error(comm->handle));
+    for (int i = 0; network && i < 30; i++) {
+        DT_TRY(check_ranks(comm->family, false));
+        nanosleep(&a_moment, NULL);
+    }
+    snprintf(text, sizeof text, "%s of communicator %s, rank %d of %d: NCCL: %s%s%s%s", what, comm->base.name, comm->base.rank,
+             comm->base.size, nccl->error_string(result), *why ? " (" : "", why, *why ? ")" : "");
+    return dt_nccl_give_up(comm->family, DT_ERR_COMM, text);
+}
+
+dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s)
+{
+    struct nccl_family *f = comm->family;
+    int64_t start_ns = now_ns();
+    while (result == ncclInProgress) {
+        int64_t waited_ns = now_ns() - start_ns;
+        if (atomic_load(&f->given_up))
+            return dt_nccl_is_over(f);
+        if (waited_ns > 1000000)
+            DT_TRY(check_ranks(f, false));
+        if (timeout_s > 0 && (double)waited_ns * 1e-9 > timeout_s) {
+            char text[400];
+            snprintf(text, sizeof text,
+                     "%s of communicator %s, rank %d of %d: NCCL was not done within %g s; NCCL_DEBUG=INFO tells what it tries, and "
+                     "NCCL_SOCKET_IFNAME which network it may use",
+                     what, comm->base.name, comm->base.rank, comm->base.size, timeout_s);
+            return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
+        }
+        nap(waited_ns);
+        if (comm->handle && f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
+            result = ncclInternalError;
+    }
+    return result == ncclSuccess ? DT_OK : fail_nccl(comm, what, result);
+}
+
+/* The operation at which a communicator stands, and who has not called it, as far as the others tell. */
+static void describe_wait(struct nccl_comm *comm, double waited_s, char *text, size_t text_bytes)
+{
+    uint64_t sequence = comm->finished + 1;
+    size_t slot = sequence % DT_COMM_RING, size = (size_t)comm->base.size;
+    const struct dt_comm_entry *entry = &comm->base.ring[slot];
+    struct dt_rendezvous_progress *progress = calloc(size, sizeof *progress);
+    bool *flags = calloc(3 * size, sizeof *flags), *answered = flags, *behind = flags + size, *silent = behind + size;
+    char who[300] = "";
+    bool any_behind = false, any_silent = false;
+    if (!comm->collective[slot]) {
+        snprintf(who, sizeof who, "rank %d", comm->peer[slot]);
+    } else if (progress && flags) {
+        dt_rendezvous_ask(comm->family->rendezvous, &comm->group, answers_s, progress, answered);
+        for (size_t i = 0; i < size; i++) {
+            any_behind |= behind[i] = answered[i] && progress[i].called < comm->collective[slot];
+            any_silent |= silent[i] = !answered[i];
+        }
+        dt_rendezvous_name_ranks(any_behind ? behind : silent, (int)size, who, sizeof who);
+        size_t used = strlen(who);
+        if (any_behind || any_silent)
+            snprintf(who + used, sizeof who - used, any_behind ? ", still before it" : ", from which nothing is heard");
+    }
+    free(progress);
+    free(flags);
+    snprintf(text, text_bytes, "%s: operation %llu of communicator %s, %llu bytes, rank %d of %d: waited %.3g s for %s",
+             dt_comm_kind_name(entry->kind), (unsigned long long)sequence, comm->base.name, (unsigned long long)entry->bytes,
+             comm->base.rank, comm->base.size, waited_s, *who ? who : "the others, which have all called it");
+}
+
+/* Nothing has finished for too long, though something should. */
+static dt_status time_out(struct nccl_family *f, double waited_s)
+{
+    char text[800], names[300] = "";
+    for (struct nccl_comm *c = f->members; c; c = c->next) {
+        if (c->finished >= atomic_load(&c->queued))
+            continue;
+        const struct dt_comm_entry *entry = &c->base.ring[(c->finished + 1) % DT_COMM_RING];
+        if (atomic_load(&entry->state) != DT_COMM_WAITING) /* behind something else on its stream */
+            continue;
+        describe_wait(c, waited_s, text, sizeof text);
+        return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
+    }
+    for (const struct nccl_comm *c = f->members; c; c = c->next) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", c->base.name);
+    }
+    snprintf(text, sizeof text, "a graph with operations of communicators (%s) was not done within %g s", names, waited_s);
+    return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
+}
+
+/* Operations that have begun and not ended; in a graph nobody knows. */
+static bool is_waiting(struct nccl_family *f)
+{
+    bool waiting = f->in_graph;
+    pthread_mutex_lock(&f->mutex);
+    for (struct nccl_comm *c = f->members; c; c = c->next) {
+        refresh(c);
+        uint64_t next = c->finished + 1;
+        waiting |= next <= atomic_load(&c->queued) && atomic_load(&c->base.ring[next % DT_COMM_RING].state) == DT_COMM_WAITING;
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return waiting;
+}
+
+dt_status dt_nccl_poll(void *context, int64_t waited_ns)
+{
+    struct nccl_family *f = context;
+    if (atomic_load(&f->given_up))
+        return dt_nccl_is_over(f);
+    if ((double)waited_ns * 1e-9 < look_s) /* most waits end here */
+        return DT_OK;
+    bool waiting = is_waiting(f);
+    DT_TRY(check_ranks(f, false)); /* knows more than NCCL, which only sees a connection close */
+    for (struct nccl_comm *c = f->members; c; c = c->next) {
+        ncclResult_t error = ncclSuccess;
+        if (c->handle && f->nccl.comm_async_error(c->handle, &error) != ncclSuccess)
+            error = ncclInternalError;
+        if (error != ncclSuccess && error != ncclInProgress)
+            return fail_nccl(c, "operations", error);
+    }
+    int64_t now = now_ns(), begin_ns = now - waited_ns, idle_ns = now - (f->finished_ns > begin_ns ? f->finished_ns : begin_ns);
+    double idle_s = (double)idle_ns * 1e-9;
+    if (waiting && idle_s > left_s)
+        DT_TRY(check_ranks(f, true));
+    if (waiting && f->options.step_timeout_s > 0 && idle_s > f->options.step_timeout_s)
+        return time_out(f, f->options.step_timeout_s);
+    return DT_OK;
+}

@@ -1,0 +1,148 @@
+/* The sim device's communicators: any rank and size in one process. Nothing moves, since on that device there is nothing to move;
+ * operations are added to the program that the device records (lib/device/sim.h), and the engine gives them their time. */
+#include "lib/comm/backend.h"
+#include "lib/device/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sim_comm {
+    struct dt_comm base;
+    int slot;   /* of the device; -1: nothing is recorded here */
+    int *ranks; /* [size] in the world's numbers */
+};
+
+static const struct dt_comm_backend sim_backend;
+
+static struct sim_comm *sim_of(const struct dt_comm *comm)
+{
+    return (struct sim_comm *)comm;
+}
+
+static const char *sim_library(const struct dt_comm *comm)
+{
+    return "none";
+}
+
+static void sim_destroy(struct dt_comm *comm)
+{
+    free(sim_of(comm)->ranks);
+    free(comm);
+}
+
+/* Takes `ranks`, also on failure. */
+static dt_status create(struct dt_device *device, int rank, int size, int *ranks, const char *name, const struct dt_comm_options *options,
+                        struct dt_comm **out)
+{
+    struct sim_comm *comm = calloc(1, sizeof *comm);
+    *out = NULL;
+    if (!comm || !ranks) {
+        free(comm);
+        free(ranks);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator");
+    }
+    comm->ranks = ranks;
+    dt_comm_init(&comm->base, &sim_backend, device, rank, size, name, options);
+    dt_status status = dt_sim_add_slot(device, name, ranks, size, &comm->slot);
+    if (status < 0) {
+        sim_destroy(&comm->base);
+        return status;
+    }
+    *out = &comm->base;
+    return DT_OK;
+}
+
+dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const char *name, const struct dt_comm_options *options,
+                             struct dt_comm **out)
+{
+    int *ranks = malloc((size_t)size * sizeof *ranks);
+    for (int i = 0; ranks && i < size; i++)
+        ranks[i] = i;
+    return create(device, rank, size, ranks, name, options, out);
+}
+
+static dt_status sim_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+{
+    int rank = 0;
+    if (count == 0)
+        return DT_OK;
+    int *members = malloc((size_t)count * sizeof *members);
+    for (int i = 0; members && i < count; i++)
+        members[i] = sim_of(parent)->ranks[ranks[i]];
+    while (ranks[rank] != parent->rank)
+        rank++;
+    return create(parent->device, rank, count, members, name, &parent->options, out);
+}
+
+static dt_status sim_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
+{
+    return dt_fail(DT_ERR_UNAVAILABLE, "%s: sim cannot know the other ranks' colors; use a subset", name);
+}
+
+static dt_status record(const struct sim_comm *comm, const struct dt_comm_operation *o, struct dt_sim_program *program, int stream)
+{
+    static const enum dt_sim_collective collectives[] = {
+        [DT_COMM_ALL_REDUCE] = DT_SIM_ALL_REDUCE, [DT_COMM_REDUCE_SCATTER] = DT_SIM_REDUCE_SCATTER,
+        [DT_COMM_ALL_GATHER] = DT_SIM_ALL_GATHER, [DT_COMM_BROADCAST] = DT_SIM_BROADCAST,
+        [DT_COMM_REDUCE] = DT_SIM_REDUCE,
+    };
+    const struct dt_sim_device *device = dt_sim_device_of(comm->base.device);
+    bool message = o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV;
+    bool of_parts = o->kind == DT_COMM_REDUCE_SCATTER || o->kind == DT_COMM_ALL_GATHER; /* their count is one rank's */
+    double bytes = (double)o->count_elems * (double)dt_dtype_bytes(o->dtype) * (of_parts ? comm->base.size : 1);
+    char label[64];
+    snprintf(label, sizeof label, "%s %s", dt_comm_kind_name(o->kind), comm->base.name);
+    if (o->kind == DT_COMM_ALL_GATHER)
+        DT_TRY(dt_sim_program_host(program, device->gather_host_s_per_byte * bytes));
+    DT_TRY(dt_sim_program_host(program, message ? device->message_host_s : of_parts ? device->gather_host_s : device->collective_host_s));
+    if (o->kind == DT_COMM_SEND)
+        return dt_sim_program_send(program, stream, comm->slot, o->peer, bytes, label);
+    if (o->kind == DT_COMM_RECV)
+        return dt_sim_program_recv(program, stream, comm->slot, o->peer, bytes, label);
+    return dt_sim_program_collective(program, stream, comm->slot, collectives[o->kind], bytes, o->peer, label);
+}
+
+static dt_status sim_queue(struct dt_comm *base, const struct dt_comm_operation *operation)
+{
+    int stream;
+    struct dt_sim_program *program = dt_sim_recording(operation->stream, &stream);
+    dt_comm_mark(base, operation->sequence, DT_COMM_DONE);
+    return program ? record(sim_of(base), operation, program, stream) : DT_OK;
+}
+
+static dt_status sim_group_start(struct dt_comm *comm)
+{
+    struct dt_sim_program *program = dt_sim_recording_of(comm->device);
+    return program ? dt_sim_program_group_start(program) : DT_OK;
+}
+
+static dt_status sim_group_end(struct dt_comm *comm)
+{
+    struct dt_sim_program *program = dt_sim_recording_of(comm->device);
+    return program ? dt_sim_program_group_end(program) : DT_OK;
+}
+
+static dt_status sim_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    for (int i = 0; i < comm->size; i++)
+        memcpy((char *)all + (size_t)i * bytes, mine, bytes);
+    return DT_OK;
+}
+
+static void sim_abort(struct dt_comm *comm)
+{
+    /* nothing here ever waits for anybody */
+}
+
+static const struct dt_comm_backend sim_backend = {
+    .name = "sim",
+    .library = sim_library,
+    .destroy = sim_destroy,
+    .queue = sim_queue,
+    .group_start = sim_group_start,
+    .group_end = sim_group_end,
+    .split = sim_split,
+    .subset = sim_subset,
+    .host_all_gather = sim_host_all_gather,
+    .abort = sim_abort,
+};

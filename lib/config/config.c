@@ -1,0 +1,242 @@
+#include "lib/config/config.h"
+#include "lib/config/parts.h"
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PATH_BYTES])
+{
+    int bytes = snprintf(path, DT_CONFIG_PATH_BYTES, "%s%s%s", prefix, *prefix ? "." : "", key);
+    if (bytes >= DT_CONFIG_PATH_BYTES)
+        path[0] = '?';
+}
+
+int dt_config_find(const struct dt_table *table, const char *path)
+{
+    for (int i = 0; i < table->count; i++)
+        if (strcmp(table->fields[i].path, path) == 0)
+            return i;
+    return -1;
+}
+
+bool dt_config_is_object(const struct dt_table *table, const char *path)
+{
+    size_t bytes = strlen(path);
+    for (int i = 0; i < table->count; i++)
+        if (bytes == 0 || (strncmp(table->fields[i].path, path, bytes) == 0 && table->fields[i].path[bytes] == '.'))
+            return true;
+    return false;
+}
+
+bool dt_config_is_known(const struct dt_table *table, const char *path)
+{
+    const char *name;
+    return dt_config_find(table, path) >= 0 || dt_config_is_object(table, path) || dt_config_settings_above(table, path, &name) >= 0;
+}
+
+static void store(const struct dt_field *field, void *target, const void *value, size_t bytes)
+{
+    if (target)
+        memcpy((char *)target + field->offset, value, bytes);
+}
+
+static dt_status read_number(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
+{
+    if (!cJSON_IsNumber(value))
+        return dt_config_fail_type(field, value, label);
+    double number = value->valuedouble;
+    bool whole = field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64;
+    if (whole && number != floor(number))
+        return dt_config_fail_range(field, value, label);
+    if (!(field->above ? number > field->min : number >= field->min) || !(field->below ? number < field->max : number <= field->max))
+        return dt_config_fail_range(field, value, label);
+    int as_int = field->kind == DT_FIELD_INT ? (int)number : 0;
+    uint64_t as_u64 = field->kind == DT_FIELD_U64 ? (uint64_t)number : 0;
+    float as_float = (float)number;
+    switch (field->kind) {
+    case DT_FIELD_INT: store(field, target, &as_int, sizeof as_int); break;
+    case DT_FIELD_U64: store(field, target, &as_u64, sizeof as_u64); break;
+    case DT_FIELD_FLOAT: /* rounding must not carry it out of an open range:
+                            0.99999999999 is no float below 1 */
+        if ((field->below && as_float >= (float)field->max) || (field->above && as_float <= (float)field->min))
+            return dt_config_fail_range(field, value, label);
+        store(field, target, &as_float, sizeof as_float);
+        break;
+    default: store(field, target, &number, sizeof number);
+    }
+    return DT_OK;
+}
+
+static dt_status read_string(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
+{
+    if (!cJSON_IsString(value))
+        return dt_config_fail_type(field, value, label);
+    const char *text = value->valuestring;
+    int chosen = -1;
+    for (int i = 0; field->choice && field->choice(i); i++)
+        if (strcmp(field->choice(i), text) == 0)
+            chosen = i;
+    if (field->choice && chosen < 0)
+        return dt_config_fail_choice(field, value, label);
+    if (field->kind == DT_FIELD_ENUM) {
+        store(field, target, &chosen, sizeof chosen);
+        return DT_OK;
+    }
+    double characters = 0;
+    for (const char *c = text; *c; c++) {
+        characters += ((unsigned char)*c & 0xC0) != 0x80;
+        if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            return dt_fail(DT_ERR_INVALID, "%s: a control character is not allowed here", label);
+    }
+    if (!field->choice && (characters < field->min || characters > field->max))
+        return dt_config_fail_range(field, value, label);
+    if (strlen(text) >= field->size) /* a table whose size is smaller than its range */
+        return dt_fail(DT_ERR_INVALID, "%s: longer than %zu bytes", label, field->size - 1);
+    store(field, target, text, strlen(text) + 1);
+    return DT_OK;
+}
+
+dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
+{
+    switch (field->kind) {
+    case DT_FIELD_STRING:
+    case DT_FIELD_ENUM: return read_string(field, value, label, target);
+    case DT_FIELD_BOOL: break;
+    case DT_FIELD_SETTINGS: return dt_config_read_settings(field, NULL, value, label, target);
+    default: return read_number(field, value, label, target);
+    }
+    if (!cJSON_IsBool(value))
+        return dt_config_fail_type(field, value, label);
+    bool truth = cJSON_IsTrue(value);
+    if (truth > field->max)
+        return dt_config_fail_range(field, value, label);
+    store(field, target, &truth, sizeof truth);
+    return DT_OK;
+}
+
+static dt_status read_member(const struct dt_table *table, const char *prefix, const struct cJSON *member, const char *label, void *target,
+                             bool *given)
+{
+    char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES];
+    const char *key = member->string;
+    dt_config_join(prefix, key, path);
+    snprintf(inner, sizeof inner, "%s%s%s", label, *prefix ? "." : ": ", *key ? key : "\"\"");
+    dt_config_clean(inner);
+    if (strchr(key, '.') && (dt_config_find(table, path) >= 0 || dt_config_is_object(table, path)))
+        return dt_fail(DT_ERR_INVALID, "%s: a path of two keys; write an object inside an object", inner);
+    if (!*key || strchr(key, '.') || (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path)))
+        return dt_config_fail_unknown(table, prefix, key, inner);
+    return dt_config_read_at(table, path, member, inner, target, given);
+}
+
+dt_status dt_config_read_at(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label, void *target,
+                            bool *given)
+{
+    const char *setting = NULL;
+    int index = dt_config_find(table, path);
+    if (index < 0)
+        index = dt_config_settings_above(table, path, &setting);
+    if (index >= 0) {
+        DT_TRY(setting ? dt_config_read_settings(&table->fields[index], setting, value, label, target)
+                       : dt_config_read_value(&table->fields[index], value, label, target));
+        if (given)
+            given[index] = true;
+        return DT_OK;
+    }
+    if (!cJSON_IsObject(value))
+        return dt_config_fail_object(table, path, value, label);
+    for (const cJSON *member = value->child; member; member = member->next)
+        if (*path || strcmp(member->string, "sweep") != 0)
+            DT_TRY(read_member(table, path, member, label, target, given));
+    return DT_OK;
+}
+
+dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given)
+{
+    return dt_config_read_at(table, "", object, where, target, given);
+}
+
+dt_status dt_config_defaults(const struct dt_table *table, void *target)
+{
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        if (!field->initial) {
+            size_t bytes = field->kind == DT_FIELD_BOOL                                         ? sizeof(bool)
+                           : field->kind == DT_FIELD_U64 || field->kind == DT_FIELD_NUMBER      ? 8
+                           : field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS ? 1
+                                                                                                : 4;
+            memset((char *)target + field->offset, 0, bytes);
+            continue;
+        }
+        char label[DT_CONFIG_LABEL_BYTES];
+        struct cJSON *value;
+        snprintf(label, sizeof label, "default of %s", field->path);
+        DT_TRY(dt_json_parse(field->initial, strlen(field->initial), label, &value));
+        dt_status status = dt_config_read_value(field, value, label, target);
+        dt_json_destroy(value);
+        DT_TRY(status);
+    }
+    return DT_OK;
+}
+
+static struct cJSON *value_of(const struct dt_field *field, const void *source)
+{
+    const char *at = (const char *)source + field->offset;
+    bool truth;
+    int as_int;
+    uint64_t as_u64;
+    double number;
+    float as_float;
+    char text[32];
+    switch (field->kind) {
+    case DT_FIELD_BOOL: memcpy(&truth, at, sizeof truth); return cJSON_CreateBool(truth);
+    case DT_FIELD_INT: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateNumber(as_int);
+    case DT_FIELD_U64: memcpy(&as_u64, at, sizeof as_u64); return cJSON_CreateNumber((double)as_u64);
+    case DT_FIELD_NUMBER: memcpy(&number, at, sizeof number); return cJSON_CreateNumber(number);
+    case DT_FIELD_FLOAT: /* 0.1, and not 0.10000000149011612 */
+        memcpy(&as_float, at, sizeof as_float);
+        dt_format_float(as_float, text, sizeof text);
+        return cJSON_CreateNumber(strtod(text, NULL));
+    case DT_FIELD_STRING: return cJSON_CreateString(at);
+    case DT_FIELD_SETTINGS: return *at ? cJSON_Parse(at) : cJSON_CreateObject();
+    case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(field->choice(as_int));
+    }
+    return NULL;
+}
+
+dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out)
+{
+    struct cJSON *root = cJSON_CreateObject();
+    if (!root)
+        goto fail;
+    for (int i = 0; i < table->count; i++) {
+        if (wanted && !wanted[i])
+            continue;
+        struct cJSON *object = root;
+        const char *key = table->fields[i].path;
+        for (const char *dot; (dot = strchr(key, '.')) != NULL; key = dot + 1) {
+            char name[64];
+            snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
+            struct cJSON *inner = cJSON_GetObjectItemCaseSensitive(object, name);
+            object = inner ? inner : cJSON_AddObjectToObject(object, name);
+            if (!object)
+                goto fail;
+        }
+        struct cJSON *value = value_of(&table->fields[i], source);
+        if (!value || !cJSON_AddItemToObject(object, key, value)) {
+            cJSON_Delete(value);
+            goto fail;
+        }
+    }
+    *out = root;
+    return DT_OK;
+fail:
+    cJSON_Delete(root);
+    return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
+}

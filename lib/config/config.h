@@ -1,0 +1,119 @@
+/* Reading a config by a table: every key has one row that says its path, type,
+ * range, default and meaning.
+ *
+ * A config is a JSON object; "model.dtype" is the path of key "dtype" in the
+ * object at "model". Rows fill a plain struct through offsets. Everything that
+ * is not in the table is refused, with the nearest name that is. On top of it
+ * come overrides ("--set path=value") and sweeps; neither knows what the keys
+ * mean. Every error is one line: "FILE: path: what is wrong and what is
+ * allowed". */
+#ifndef LIB_CONFIG_CONFIG_H
+#define LIB_CONFIG_CONFIG_H
+
+#include "lib/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct cJSON;
+
+enum dt_field_kind {
+    DT_FIELD_BOOL,   /* bool */
+    DT_FIELD_INT,    /* int */
+    DT_FIELD_U64,    /* uint64_t; at most 2^53 - 1, which a JSON number holds exactly
+                      */
+    DT_FIELD_NUMBER, /* double */
+    DT_FIELD_FLOAT,  /* float */
+    DT_FIELD_STRING, /* char [size]: NUL-terminated UTF-8 */
+    DT_FIELD_ENUM,   /* int (or an enum): the index of the name in `choice` */
+    /* char [size]: an object whose names begin with `prefix`, values strings,
+     * numbers or booleans. Kept as compact JSON, the names in order and every
+     * value as the string that an environment variable would have; "" when there
+     * is none. A sweep may vary it, or path.NAME */
+    DT_FIELD_SETTINGS,
+};
+
+/* A name that the design has and this version does not. */
+struct dt_refused_choice {
+    const char *name, *instead;
+};
+
+struct dt_field {
+    const char *path;
+    enum dt_field_kind kind;
+    size_t offset, size;                     /* in the struct; size: of strings, bytes */
+    double min, max;                         /* numbers: both allowed unless `above` / `below` say
+                                                otherwise; strings: characters (code points) */
+    bool above, below;                       /* the value must be > min, < max */
+    bool version_limit;                      /* the range is this version's, not the design's: said in
+                                                the error */
+    const char *prefix;                      /* settings */
+    const char *(*choice)(int index);        /* enums, and strings with a fixed list:
+                                                names, NULL after the last */
+    const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
+    const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
+    const char *description;                 /* for help and the schema */
+};
+
+struct dt_table {
+    const struct dt_field *fields;
+    int count;
+};
+
+/* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a
+ * default contradicts its own row. */
+dt_status dt_config_defaults(const struct dt_table *table, void *target);
+
+/* Read `object` into `target` (what it does not name stays), and set given[i]
+ * (table->count of them; may be NULL) for each field named. The top-level key
+ * "sweep" is skipped. `where` begins every error ("quickstart.json"). Errors:
+ * DT_ERR_INVALID. */
+dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given);
+
+/* The reverse: an object with every field whose wanted[i] is true (NULL: all),
+ * in the table's order. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out);
+
+/* The row of a path; -1 when there is none. */
+int dt_config_find(const struct dt_table *table, const char *path);
+
+/* Change `object` as "path=value" says: value is taken as JSON, and as a string
+ * where it is not JSON. An object given as a value replaces the one that is
+ * there. "sweep.path=[...]" sets or adds a sweep's axis; setting a path that
+ * the sweep varies drops it from the sweep. Errors name "--set path=value":
+ * DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, const char *assignment);
+
+/* A sweep: "sweep": {path: [value, ...], ...}. The product of the lists is run,
+ * the first path outermost (it changes slowest). A path is dotted
+ * ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at
+ * an object's path ("model": [{...}, {...}]) merges each object into the
+ * config's own. Two axes must not set the same key. At most DT_SWEEP_MAX
+ * combinations. */
+enum { DT_SWEEP_MAX = 100000, DT_SWEEP_MAX_AXES = 64 };
+
+struct dt_sweep_axis {
+    char path[96];
+    const struct cJSON *values; /* a non-empty array, owned by the config object */
+    int count;
+};
+
+struct dt_sweep {
+    struct dt_sweep_axis axes[DT_SWEEP_MAX_AXES];
+    int axis_count;
+    int combinations; /* 1 without a sweep */
+};
+
+/* Find and check the sweep of `object`, and each of its values by itself.
+ * Errors: DT_ERR_INVALID. */
+dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object, const char *where, struct dt_sweep *out);
+
+/* Read combination `index` of the sweep over `target` and `given`, which
+ * dt_config_read filled from the config itself. */
+dt_status dt_sweep_read(const struct dt_table *table, const struct dt_sweep *sweep, int index, const char *where, void *target,
+                        bool *given);
+
+/* 'combination 2 of 3 (paradigm="pdp")', for errors; "" without a sweep. */
+void dt_sweep_describe(const struct dt_sweep *sweep, int index, char *text, size_t text_bytes);
+
+#endif

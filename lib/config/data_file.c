@@ -1,0 +1,48 @@
+#include "lib/config/data_file.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PLACES = 5 };
+
+/* The directory of the running program; "." where the system does not tell. */
+static void program_directory(char out[PATH_MAX])
+{
+    char path[PATH_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[bytes > 0 ? bytes : 0] = 0;
+    snprintf(out, PATH_MAX, "%s", bytes > 0 ? dirname(path) : ".");
+}
+
+dt_status dt_find_data_file(const char *name, const char *directory, char *out, size_t out_bytes)
+{
+    char beside[PATH_MAX], places[PLACES][PATH_MAX + 64], tried[1024] = "";
+    const char *configs = getenv("DTBENCH_CONFIGS");
+    int count = 0;
+    if (*name == '/') {
+        snprintf(out, out_bytes, "%s", name);
+        return access(name, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "%s: cannot be read", name);
+    }
+    program_directory(beside);
+    if (directory && *directory)
+        snprintf(places[count++], sizeof places[0], "%s", directory);
+    snprintf(places[count++], sizeof places[0], ".");
+    if (configs && *configs) {
+        snprintf(places[count++], sizeof places[0], "%s", configs);
+    } else {
+        snprintf(places[count++], sizeof places[0], "%s/../../configs", beside);
+        snprintf(places[count++], sizeof places[0], "%s/../share/dtbench/configs", beside);
+    }
+    for (int i = 0; i < count; i++) {
+        int bytes = snprintf(out, out_bytes, "%s/%s", places[i], name);
+        if (bytes > 0 && (size_t)bytes < out_bytes && access(out, R_OK) == 0)
+            return DT_OK;
+        size_t used = strlen(tried);
+        snprintf(tried + used, sizeof tried - used, "%s%.250s", used ? ", " : "", places[i]);
+    }
+    return dt_fail(DT_ERR_IO, "%s: not found in %s", name, tried);
+}

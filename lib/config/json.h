@@ -1,0 +1,52 @@
+/* Strict JSON, over cJSON's tree.
+ *
+ * cJSON's own reader takes trailing garbage, duplicate keys, 007, raw control characters and broken UTF-8, and saturates what overflows.
+ * A benchmark must not guess what its user meant, so the reader here is our own and follows RFC 8259 to the letter; beyond that it refuses
+ * numbers that overflow a double, duplicate keys (compared after escapes are decoded), \u0000, lone surrogates, a byte order mark, nesting
+ * deeper than DT_JSON_MAX_DEPTH and objects of more than DT_JSON_MAX_KEYS keys. Every failure is one line that says where:
+ * "FILE:LINE:COLUMN: path.to.key: what is wrong" (columns count bytes, from 1).
+ *
+ * Only the tree is cJSON's: walk it with cJSON.h, compare keys with cJSON_GetObjectItemCaseSensitive. */
+#ifndef LIB_CONFIG_JSON_H
+#define LIB_CONFIG_JSON_H
+
+#include "lib/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cJSON;
+
+enum { DT_JSON_MAX_DEPTH = 64, DT_JSON_MAX_KEYS = 4096, DT_JSON_MAX_FILE_BYTES = 16 << 20 };
+
+/* Parse text [length], which may hold any byte. `source` names it in errors. Owner: the caller, dt_json_destroy.
+ * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status dt_json_parse(const char *text, size_t length, const char *source, struct cJSON **out);
+void dt_json_destroy(struct cJSON *value); /* takes NULL */
+
+/* Read a whole file, "-" for standard input, as text with a NUL after its `length` bytes. Owner: the caller, free.
+ * Errors: DT_ERR_IO with the file's name, DT_ERR_INVALID past DT_JSON_MAX_FILE_BYTES, DT_ERR_HOST_MEMORY. */
+dt_status dt_read_file(const char *path, char **out_text, size_t *out_length);
+
+/* How to print. SORTED orders keys by their bytes at every level: with no INDENT this is the canonical form that hashes are made of. */
+enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2 };
+
+/* Numbers are printed with as few digits as read back to the same double; NaN and infinities become null, and bytes that are not UTF-8
+ * (of a file's name, of the environment) U+FFFD. Owner: the caller, free.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_json_print(const struct cJSON *value, int style, char **out_text);
+
+/* The shortest decimal text that reads back as `value` (as a double, or as a float for the second); at least 32 bytes. */
+void dt_format_double(double value, char *text, size_t text_bytes);
+void dt_format_float(float value, char *text, size_t text_bytes);
+
+/* A value in an error text: compact, one line, cut to fit with "...". */
+void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes);
+
+/* Bytes of the UTF-8 sequence that begins at text < end; 0 when it is not one. */
+size_t dt_utf8_bytes(const char *text, const char *end);
+
+/* FNV-1a, 64 bits. Source: Fowler, Noll, Vo; RFC 9923. */
+uint64_t dt_hash_fnv1a(const void *bytes, size_t count);
+
+#endif

@@ -1,0 +1,202 @@
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A text that grows; the first failed allocation is remembered and ends all further writing. */
+struct text {
+    char *data;
+    size_t used, size;
+    bool failed;
+};
+
+static void put_bytes(struct text *t, const char *bytes, size_t count)
+{
+    if (t->failed)
+        return;
+    if (t->used + count + 1 > t->size) {
+        size_t wanted = 2 * (t->used + count) + 64;
+        char *grown = realloc(t->data, wanted);
+        if (!grown) {
+            t->failed = true;
+            return;
+        }
+        t->data = grown;
+        t->size = wanted;
+    }
+    memcpy(t->data + t->used, bytes, count);
+    t->used += count;
+    t->data[t->used] = 0;
+}
+
+static void put_text(struct text *t, const char *string)
+{
+    put_bytes(t, string, strlen(string));
+}
+
+static void put_line_break(struct text *t, int style, int depth)
+{
+    if (!(style & DT_JSON_INDENT))
+        return;
+    put_text(t, "\n");
+    for (int i = 0; i < depth; i++)
+        put_text(t, "  ");
+}
+
+static void put_string(struct text *t, const char *string)
+{
+    const char *end = string + strlen(string);
+    put_text(t, "\"");
+    for (const char *c = string; c < end;) {
+        char escape[8];
+        size_t bytes = dt_utf8_bytes(c, end);
+        switch (*c) {
+        case '"': put_text(t, "\\\""); break;
+        case '\\': put_text(t, "\\\\"); break;
+        case '\n': put_text(t, "\\n"); break;
+        case '\r': put_text(t, "\\r"); break;
+        case '\t': put_text(t, "\\t"); break;
+        default:
+            if (bytes == 0) {
+                put_text(t, "\xEF\xBF\xBD");
+            } else if (bytes == 1 && *c < 0x20) {
+                snprintf(escape, sizeof escape, "\\u%04x", (unsigned char)*c);
+                put_text(t, escape);
+            } else {
+                put_bytes(t, c, bytes);
+            }
+        }
+        c += bytes ? bytes : 1;
+    }
+    put_text(t, "\"");
+}
+
+static int by_key(const void *left, const void *right)
+{
+    const cJSON *const *a = left, *const *b = right;
+    return strcmp((*a)->string, (*b)->string);
+}
+
+static void put_value(struct text *t, const cJSON *value, int style, int depth);
+
+static void put_children(struct text *t, const cJSON *parent, int style, int depth)
+{
+    bool object = cJSON_IsObject(parent);
+    int count = 0;
+    for (const cJSON *child = parent->child; child; child = child->next)
+        count++;
+    const cJSON **children = malloc((size_t)(count ? count : 1) * sizeof *children);
+    if (!children) {
+        t->failed = true;
+        return;
+    }
+    count = 0;
+    for (const cJSON *child = parent->child; child; child = child->next)
+        children[count++] = child;
+    if (object && style & DT_JSON_SORTED)
+        qsort(children, (size_t)count, sizeof *children, by_key);
+
+    put_text(t, object ? "{" : "[");
+    for (int i = 0; i < count; i++) {
+        if (i > 0)
+            put_text(t, !object && style & DT_JSON_INDENT ? ", " : ",");
+        if (object) { /* lists stay on one line: they are short, or numbers */
+            put_line_break(t, style, depth + 1);
+            put_string(t, children[i]->string);
+            put_text(t, style & DT_JSON_INDENT ? ": " : ":");
+        }
+        put_value(t, children[i], style, depth + 1);
+    }
+    if (object && count > 0)
+        put_line_break(t, style, depth);
+    put_text(t, object ? "}" : "]");
+    free(children);
+}
+
+static void put_value(struct text *t, const cJSON *value, int style, int depth)
+{
+    char number[32];
+    if (cJSON_IsObject(value) || cJSON_IsArray(value)) {
+        put_children(t, value, style, depth);
+    } else if (cJSON_IsString(value)) {
+        put_string(t, value->valuestring);
+    } else if (cJSON_IsNumber(value) && isfinite(value->valuedouble)) {
+        dt_format_double(value->valuedouble, number, sizeof number);
+        put_text(t, number);
+    } else {
+        put_text(t, cJSON_IsTrue(value) ? "true" : cJSON_IsFalse(value) ? "false" : "null");
+    }
+}
+
+dt_status dt_json_print(const struct cJSON *value, int style, char **out_text)
+{
+    struct text t = {0};
+    put_value(&t, value, style, 0);
+    if (t.failed) {
+        free(t.data);
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing JSON");
+    }
+    *out_text = t.data;
+    return DT_OK;
+}
+
+void dt_format_double(double value, char *text, size_t text_bytes)
+{
+    if (value == 0) { /* minus zero has no meaning to keep */
+        snprintf(text, text_bytes, "0");
+    } else if (fabs(value) < 0x1p53 && value == floor(value)) {
+        snprintf(text, text_bytes, "%.0f", value);
+    } else {
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(text, text_bytes, "%.*g", digits, value);
+            if (strtod(text, NULL) == value)
+                return;
+        }
+    }
+}
+
+void dt_format_float(float value, char *text, size_t text_bytes)
+{
+    if (value == 0) {
+        snprintf(text, text_bytes, "0");
+        return;
+    }
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, text_bytes, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            return;
+    }
+}
+
+void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes)
+{
+    char *whole;
+    if (dt_json_print(value, DT_JSON_COMPACT, &whole) < 0) {
+        snprintf(text, text_bytes, "?");
+        return;
+    }
+    size_t length = strlen(whole);
+    if (length < text_bytes) {
+        memcpy(text, whole, length + 1);
+    } else {
+        size_t kept = text_bytes - 4;
+        while (kept > 0 && ((unsigned char)whole[kept] & 0xC0) == 0x80) /* not through a character */
+            kept--;
+        memcpy(text, whole, kept);
+        memcpy(text + kept, "...", 4);
+    }
+    free(whole);
+}
+
+uint64_t dt_hash_fnv1a(const void *bytes, size_t count)
+{
+    const unsigned char *b = bytes;
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ b[i]) * 0x100000001B3u;
+    return hash;
+}

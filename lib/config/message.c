@@ -1,0 +1,197 @@
+#include "lib/config/parts.h"
+#include "lib/base/edit_distance.h"
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { QUOTE_BYTES = 64, LIST_BYTES = 400 };
+
+const char *dt_config_type_name(const struct cJSON *value)
+{
+    return cJSON_IsObject(value)   ? "an object"
+           : cJSON_IsArray(value)  ? "a list"
+           : cJSON_IsString(value) ? "a string"
+           : cJSON_IsNumber(value) ? "a number"
+           : cJSON_IsBool(value)   ? "true or false"
+                                   : "null";
+}
+
+void dt_config_clean(char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            *c = '?';
+}
+
+static void append(char *list, size_t list_bytes, const char *separator, const char *word)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, list_bytes - used, "%s%s", used ? separator : "", word);
+}
+
+static void list_choices(const struct dt_field *field, char list[LIST_BYTES])
+{
+    list[0] = 0;
+    for (int i = 0; field->choice(i); i++)
+        append(list, LIST_BYTES, ", ", field->choice(i));
+}
+
+/* "an integer from 1 to 64", "a number above 0, up to 1", "one of a, b" */
+static void describe_wanted(const struct dt_field *field, char text[LIST_BYTES])
+{
+    char min[32], max[32], names[LIST_BYTES];
+    dt_format_double(field->min, min, sizeof min);
+    dt_format_double(field->max, max, sizeof max);
+    if (field->choice) {
+        list_choices(field, names);
+        snprintf(text, LIST_BYTES, "one of %.380s", names);
+        return;
+    }
+    switch (field->kind) {
+    case DT_FIELD_BOOL: snprintf(text, LIST_BYTES, "true or false"); break;
+    case DT_FIELD_SETTINGS: snprintf(text, LIST_BYTES, "an object of settings whose names begin with %s", field->prefix); break;
+    case DT_FIELD_STRING:
+        if (field->min > 0)
+            snprintf(text, LIST_BYTES, "a string of %s to %s characters", min, max);
+        else
+            snprintf(text, LIST_BYTES, "a string of at most %s characters", max);
+        break;
+    default:
+        snprintf(text, LIST_BYTES, "%s %s %s %s %s", field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "an integer" : "a number",
+                 field->above ? "above" : "from", min,
+                 field->below   ? "to below"
+                 : field->above ? "and up to"
+                                : "to",
+                 max);
+    }
+}
+
+dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label)
+{
+    char quote[QUOTE_BYTES], wanted[LIST_BYTES];
+    dt_json_quote(value, quote, sizeof quote);
+    describe_wanted(field, wanted);
+    if (cJSON_IsBool(value) || cJSON_IsNull(value))
+        return dt_fail(DT_ERR_INVALID, "%s: %s is wanted, not %s", label, wanted, quote);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; %s is wanted", label, quote, dt_config_type_name(value), wanted);
+}
+
+dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label)
+{
+    char quote[QUOTE_BYTES], wanted[LIST_BYTES], only[32];
+    dt_json_quote(value, quote, sizeof quote);
+    describe_wanted(field, wanted);
+    if (field->version_limit && (!cJSON_IsNumber(value) || value->valuedouble > field->max)) {
+        dt_format_double(field->max, only, sizeof only);
+        return dt_fail(DT_ERR_INVALID, "%s: %s is not supported by this version; use %s", label, quote,
+                       field->kind != DT_FIELD_BOOL ? only
+                       : field->max > 0             ? "true"
+                                                    : "false");
+    }
+    bool fraction = (field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64) && value->valuedouble != floor(value->valuedouble);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; %s is wanted", label, quote, fraction ? "not an integer" : "out of range", wanted);
+}
+
+dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label)
+{
+    char quote[QUOTE_BYTES], names[LIST_BYTES], hint[128] = "";
+    const char *text = value->valuestring, *nearest = NULL;
+    dt_json_quote(value, quote, sizeof quote);
+    for (const struct dt_refused_choice *r = field->refused; r && r->name; r++)
+        if (strcmp(r->name, text) == 0)
+            return dt_fail(DT_ERR_INVALID, "%s: %s is not supported by this version; use \"%s\"", label, quote, r->instead);
+    for (int i = 0; field->choice(i); i++)
+        if (dt_looks_like(text, field->choice(i)) &&
+            (!nearest || dt_edit_distance(text, field->choice(i)) < dt_edit_distance(text, nearest)))
+            nearest = field->choice(i);
+    if (nearest)
+        snprintf(hint, sizeof hint, "; did you mean \"%s\"?", nearest);
+    list_choices(field, names);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is not one of %s%s", label, quote, names, hint);
+}
+
+/* The keys that may stand in the object at `prefix`. */
+static void list_keys(const struct dt_table *table, const char *prefix, char list[LIST_BYTES])
+{
+    size_t skip = strlen(prefix);
+    const char *last = "";
+    int last_bytes = 0;
+    list[0] = 0;
+    for (int i = 0; i < table->count; i++) {
+        const char *path = table->fields[i].path;
+        if (skip && (strncmp(path, prefix, skip) != 0 || path[skip] != '.'))
+            continue;
+        const char *key = path + (skip ? skip + 1 : 0);
+        int bytes = (int)strcspn(key, ".");
+        if (bytes == last_bytes && strncmp(key, last, (size_t)bytes) == 0)
+            continue; /* an object's keys stand together in the table */
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", bytes, key);
+        append(list, LIST_BYTES, ", ", word);
+        last = key;
+        last_bytes = bytes;
+    }
+}
+
+dt_status dt_config_fail_object(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label)
+{
+    char quote[QUOTE_BYTES], keys[LIST_BYTES];
+    dt_json_quote(value, quote, sizeof quote);
+    list_keys(table, path, keys);
+    return dt_fail(DT_ERR_INVALID, "%s: an object with %s is wanted, not %s", label, keys, quote);
+}
+
+/* How far `key` in the object at `prefix` is from the row `path`: by the key
+ * among its neighbours, by the last word elsewhere. */
+static int distance_to(const char *path, const char *prefix, const char *key)
+{
+    const char *last = strrchr(path, '.');
+    char first[64];
+    size_t skip = strlen(prefix);
+    int distance = 1000;
+    if (!skip) { /* a path of two keys, or the name of an object */
+        if (dt_looks_like(key, path))
+            distance = 2 * dt_edit_distance(key, path);
+        snprintf(first, sizeof first, "%.*s", (int)strcspn(path, "."), path);
+        if (last && dt_looks_like(key, first))
+            distance = 2 * dt_edit_distance(key, first);
+    } else if (strncmp(path, prefix, skip) == 0 && path[skip] == '.' && dt_looks_like(key, path + skip + 1)) {
+        distance = 2 * dt_edit_distance(key, path + skip + 1);
+    }
+    last = last ? last + 1 : path;
+    if (dt_edit_distance(key, last) <= 1 && dt_looks_like(key, last)) { /* right word, wrong place: a neighbour wins */
+        int elsewhere = 2 * dt_edit_distance(key, last) + 1;
+        distance = elsewhere < distance ? elsewhere : distance;
+    }
+    return distance;
+}
+
+dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefix, const char *key, const char *label)
+{
+    char keys[LIST_BYTES], known[DT_CONFIG_PATH_BYTES];
+    const char *nearest = NULL;
+    int least = 1000;
+    for (int i = 0; i < table->count; i++) {
+        int distance = distance_to(table->fields[i].path, prefix, key);
+        if (distance < least) {
+            least = distance;
+            nearest = table->fields[i].path;
+        }
+    }
+    int from_sweep = *prefix ? 0 : 2 * dt_edit_distance(key, "sweep"); /* the one key that is in no table */
+    if (from_sweep > 0 && from_sweep < least && dt_looks_like(key, "sweep"))
+        return dt_fail(DT_ERR_INVALID, "%s: unknown key; did you mean \"sweep\"?", label);
+    if (nearest) {
+        /* A key that resembles an object's name means the object. */
+        int bytes = (int)strcspn(nearest, ".");
+        snprintf(known, sizeof known, "%.*s", bytes, nearest);
+        if (*prefix || !dt_looks_like(key, known) || 2 * dt_edit_distance(key, known) > least)
+            snprintf(known, sizeof known, "%s", nearest);
+        return dt_fail(DT_ERR_INVALID, "%s: unknown key; did you mean \"%s\"?", label, known);
+    }
+    list_keys(table, prefix, keys);
+    return dt_fail(DT_ERR_INVALID, "%s: unknown key; known %s%s: %s", label, *prefix ? "in " : "here", prefix, keys);
+}

@@ -1,0 +1,51 @@
+/* What the files of the config reader share; nobody else includes it. Labels
+ * are the beginnings of errors: "FILE: path". */
+#ifndef LIB_CONFIG_PARTS_H
+#define LIB_CONFIG_PARTS_H
+
+#include "lib/config/config.h"
+
+enum { DT_CONFIG_PATH_BYTES = 192, DT_CONFIG_LABEL_BYTES = 512 };
+
+/* prefix.key, or key where the prefix is "". Cut where it is too long: no row
+ * has a path of that length, so it is found nowhere. */
+void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PATH_BYTES]);
+
+/* Is there a field below `path`? "" always is such a path. */
+bool dt_config_is_object(const struct dt_table *table, const char *path);
+
+/* The row of settings that `path` names one of, and its name; -1: none. */
+int dt_config_settings_above(const struct dt_table *table, const char *path, const char **out_name);
+
+/* Is there anything at `path`: a field, an object of fields, or a setting (its
+ * name need not be right)? */
+bool dt_config_is_known(const struct dt_table *table, const char *path);
+
+/* Add one setting, or, name NULL, an object of them, to those in `target`
+ * (NULL: check only). */
+dt_status dt_config_read_settings(const struct dt_field *field, const char *name, const struct cJSON *value, const char *label,
+                                  void *target);
+
+/* Check `value` against a row and store it in `target` (NULL: check only). */
+dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target);
+
+/* Read what stands at `path`: a field's value, or an object of them. Marks
+ * given (NULL: nobody asks). */
+dt_status dt_config_read_at(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label, void *target,
+                            bool *given);
+
+/* Messages (lib/config/message.c); each returns DT_ERR_INVALID. */
+dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefix, const char *key, const char *label);
+dt_status dt_config_fail_object(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label);
+dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label);
+dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label);
+dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label);
+
+/* "a string", "a number", ... */
+const char *dt_config_type_name(const struct cJSON *value);
+
+/* Control characters become '?', so that what a user typed cannot break the
+ * line. */
+void dt_config_clean(char *text);
+
+#endif

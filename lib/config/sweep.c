@@ -1,0 +1,131 @@
+#include "lib/config/parts.h"
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Find the lists below `node`, which stands at `prefix` of the sweep, in the
+ * order in which they are written. */
+static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
+                              struct dt_sweep *sweep)
+{
+    for (const struct cJSON *child = node->child; child; child = child->next) {
+        char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES], quote[64];
+        dt_config_join(prefix, child->string, path);
+        snprintf(inner, sizeof inner, "%s.%s", label, *child->string ? child->string : "\"\"");
+        dt_config_clean(inner);
+        if (!*child->string || !dt_config_is_known(table, path))
+            return dt_config_fail_unknown(table, prefix, child->string, inner);
+        int index = dt_config_find(table, path);
+        bool settings = index >= 0 && table->fields[index].kind == DT_FIELD_SETTINGS;
+        if (cJSON_IsObject(child) && (settings || dt_config_is_object(table, path))) {
+            DT_TRY(collect_axes(table, child, path, inner, sweep));
+            continue;
+        }
+        dt_json_quote(child, quote, sizeof quote);
+        if (!cJSON_IsArray(child))
+            return dt_fail(DT_ERR_INVALID, "%s: a list of values is wanted, not %s", inner, quote);
+        if (!child->child)
+            return dt_fail(DT_ERR_INVALID, "%s: the list is empty; give it at least one value", inner);
+        if (sweep->axis_count == DT_SWEEP_MAX_AXES)
+            return dt_fail(DT_ERR_INVALID, "%s: more than %d lists in one sweep", inner, DT_SWEEP_MAX_AXES);
+        struct dt_sweep_axis *axis = &sweep->axes[sweep->axis_count++];
+        if (strlen(path) >= sizeof axis->path)
+            return dt_fail(DT_ERR_INVALID, "%s: a path of more than %zu bytes", inner, sizeof axis->path - 1);
+        snprintf(axis->path, sizeof axis->path, "%.*s", (int)sizeof axis->path - 1, path);
+        axis->values = child;
+        axis->count = 0;
+        for (const struct cJSON *value = child->child; value; value = value->next) {
+            char item[DT_CONFIG_LABEL_BYTES + 16];
+            snprintf(item, sizeof item, "%s[%d]", inner, axis->count++);
+            DT_TRY(dt_config_read_at(table, path, value, item, NULL, NULL));
+        }
+    }
+    return DT_OK;
+}
+
+/* Two axes that each set one setting, and not the same, are no contradiction.
+ */
+static bool are_different_settings(const struct dt_table *table, const struct dt_sweep_axis *a, const struct dt_sweep_axis *b)
+{
+    const char *name;
+    return dt_config_settings_above(table, a->path, &name) >= 0 && dt_config_settings_above(table, b->path, &name) >= 0 &&
+           strcmp(a->path, b->path) != 0;
+}
+
+/* No field may be set by two axes: which of them wins would be a guess. */
+static dt_status check_overlap(const struct dt_table *table, const struct dt_sweep *sweep, const char *label)
+{
+    bool *set = calloc((size_t)table->count * DT_SWEEP_MAX_AXES, sizeof *set);
+    if (!set)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    dt_status status = DT_OK;
+    for (int a = 0; a < sweep->axis_count; a++)
+        for (const struct cJSON *value = sweep->axes[a].values->child; value; value = value->next)
+            (void)dt_config_read_at(table, sweep->axes[a].path, value, label, NULL, set + a * table->count); /* read once already */
+    for (int a = 0; a < sweep->axis_count; a++)
+        for (int b = 0; b < a; b++)
+            for (int i = 0; i < table->count && status == DT_OK; i++)
+                if (set[a * table->count + i] && set[b * table->count + i] &&
+                    !are_different_settings(table, &sweep->axes[a], &sweep->axes[b]))
+                    status = dt_fail(DT_ERR_INVALID, "%s: both \"%s\" and \"%s\" set %s; leave one of them", label, sweep->axes[b].path,
+                                     sweep->axes[a].path, table->fields[i].path);
+    free(set);
+    return status;
+}
+
+dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object, const char *where, struct dt_sweep *out)
+{
+    const struct cJSON *node = cJSON_GetObjectItemCaseSensitive(object, "sweep");
+    char label[DT_CONFIG_LABEL_BYTES], quote[64];
+    *out = (struct dt_sweep){.combinations = 1};
+    if (!node)
+        return DT_OK;
+    snprintf(label, sizeof label, "%s: sweep", where);
+    if (!cJSON_IsObject(node)) {
+        dt_json_quote(node, quote, sizeof quote);
+        return dt_fail(DT_ERR_INVALID, "%s: an object of lists is wanted, not %s", label, quote);
+    }
+    DT_TRY(collect_axes(table, node, "", label, out));
+    DT_TRY(check_overlap(table, out, label));
+    double combinations = 1;
+    for (int a = 0; a < out->axis_count; a++)
+        combinations *= out->axes[a].count;
+    if (combinations > DT_SWEEP_MAX)
+        return dt_fail(DT_ERR_INVALID, "%s: %.0f combinations; at most %d are allowed", label, combinations, DT_SWEEP_MAX);
+    out->combinations = (int)combinations;
+    return DT_OK;
+}
+
+/* Which value each axis has in combination `index`: the last axis changes
+ * fastest. */
+static const struct cJSON *value_at(const struct dt_sweep *sweep, int axis, int index)
+{
+    for (int a = sweep->axis_count - 1; a > axis; a--)
+        index /= sweep->axes[a].count;
+    return cJSON_GetArrayItem(sweep->axes[axis].values, index % sweep->axes[axis].count);
+}
+
+dt_status dt_sweep_read(const struct dt_table *table, const struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
+{
+    for (int a = 0; a < sweep->axis_count; a++)
+        DT_TRY(dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, given));
+    return DT_OK;
+}
+
+void dt_sweep_describe(const struct dt_sweep *sweep, int index, char *text, size_t text_bytes)
+{
+    text[0] = 0;
+    if (sweep->axis_count == 0)
+        return;
+    size_t used = (size_t)snprintf(text, text_bytes, "combination %d of %d (", index + 1, sweep->combinations);
+    for (int a = 0; a < sweep->axis_count && used < text_bytes; a++) {
+        char quote[48];
+        dt_json_quote(value_at(sweep, a, index), quote, sizeof quote);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s=%s", a ? ", " : "", sweep->axes[a].path, quote);
+    }
+    if (used < text_bytes)
+        snprintf(text + used, text_bytes - used, ")");
+}

@@ -1,0 +1,23 @@
+/* What only the cpu backends (gpt's cpu kernels, the MPI communicator) may know of the cpu device. */
+#ifndef LIB_DEVICE_CPU_DEVICE_H
+#define LIB_DEVICE_CPU_DEVICE_H
+
+#include "lib/device/device.h"
+
+/* Work for a stream's thread. `arguments` points to the stream's own copy. */
+typedef dt_status (*dt_cpu_task)(void *arguments);
+
+/* Queue `task` on `stream` with a copy of `arguments` (at most DT_CPU_ARGUMENT_BYTES; shallow). `label` is a string literal. Queues; blocks
+ * only while the queue (4096 entries) is full. The stream's thread has its OpenMP team set to dt_cpu_threads. */
+enum { DT_CPU_ARGUMENT_BYTES = 256 };
+dt_status dt_cpu_submit(struct dt_stream *stream, const char *label, dt_cpu_task task, const void *arguments, size_t arguments_bytes);
+
+/* Say, before the first of them is queued, that `stream` exchanges messages with single peers (send, receive). Its tasks may then wait for
+ * a peer that waits for another stream of this rank; so memory must not order streams beyond what the program does: what is freed on
+ * `stream` goes to other streams only once it has been passed, and never makes them wait. */
+void dt_cpu_stream_exchanges(struct dt_stream *stream);
+
+/* Threads that one kernel on this device may use. */
+int dt_cpu_threads(const struct dt_device *device);
+
+#endif

@@ -1,0 +1,89 @@
+/* Inside the cpu device: a stream is a thread that works through a ring of tasks in order; an event is a place in such a ring.
+ *
+ * The host thread alone adds entries, and nothing spins: two ranks may share a processor. Entries are numbered from 1; a stream has passed
+ * entry n when all entries up to n are done. A stream that failed skips its later tasks but still passes their numbers, so whoever waits
+ * for it goes on (and inherits the failure, see dt_cpu_stream_wait_for). */
+#ifndef LIB_DEVICE_CPU_STREAM_H
+#define LIB_DEVICE_CPU_STREAM_H
+
+#include "lib/device/backend.h"
+#include "lib/device/cpu/device.h"
+
+#include <pthread.h>
+
+enum cpu_entry_kind {
+    CPU_TASK,    /* skipped while the stream has a failure */
+    CPU_CLEANUP, /* runs even then */
+    CPU_MARK,
+    CPU_WAIT
+};
+
+struct cpu_entry {
+    enum cpu_entry_kind kind;
+    dt_cpu_task task;
+    const char *label;
+    _Alignas(16) unsigned char arguments[DT_CPU_ARGUMENT_BYTES];
+};
+
+/* Everything that was queued as number first to last is in doubt. last is UINT64_MAX until dt_stream_synchronize has reported it. */
+struct cpu_failure {
+    dt_status status;
+    uint64_t first, last;
+    char text[1024];
+};
+
+struct cpu_stream {
+    struct dt_stream base;
+    struct cpu_stream *next; /* the device's list. A stopped stream stays in it, as events and freed blocks may still name it */
+    pthread_t thread;
+    int threads;    /* of one kernel */
+    bool running;   /* host only: false once stopped */
+    bool exchanges; /* host only: see dt_cpu_stream_exchanges */
+    struct cpu_entry *ring;
+    uint64_t reported; /* host only: failures up to this entry have been returned */
+
+    pthread_mutex_t mutex; /* guards what follows, and an entry's ownership: [passed, queued) is the thread's, the rest the host's */
+    pthread_cond_t added, advanced;
+    uint64_t queued, passed;
+    int waiting; /* threads in `advanced` */
+    bool idle, stop;
+    struct cpu_failure failure;
+};
+
+struct cpu_event {
+    struct dt_event base;
+    struct cpu_stream *stream; /* host only, as the next two: the last record; NULL before the first */
+    uint64_t number;           /* of its entry */
+    uint64_t recorded;         /* count of records */
+    pthread_mutex_t mutex;     /* guards what follows */
+    uint64_t passed;           /* the latest record that was passed, by count */
+    int64_t time_ns;           /* when */
+};
+
+/* Owner of *out: the device; stop ends the thread and frees the ring, discard frees the rest. Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream **out);
+void dt_cpu_stream_stop(struct cpu_stream *stream); /* waits for what is queued; a second call does nothing */
+void dt_cpu_stream_discard(struct cpu_stream *stream);
+
+/* Queue an entry; blocks while the ring is full. */
+void dt_cpu_stream_push(struct cpu_stream *stream, enum cpu_entry_kind kind, const char *label, dt_cpu_task task, const void *arguments,
+                        size_t arguments_bytes);
+
+/* Queue a wait until `source` has passed entry `number`. inherit: if that entry came after a failure of `source` which has not been
+ * reported yet, `stream` fails likewise, so that nothing is computed from data that never came. */
+void dt_cpu_stream_wait_for(struct cpu_stream *stream, struct cpu_stream *source, uint64_t number, bool inherit);
+
+bool dt_cpu_stream_has_passed(struct cpu_stream *stream, uint64_t number);
+void dt_cpu_stream_drain(struct cpu_stream *stream); /* blocks until the ring is empty */
+
+/* The rows of the backend's table that concern streams and events. */
+dt_status dt_cpu_stream_synchronize(struct dt_stream *stream);
+dt_status dt_cpu_stream_wait(struct dt_stream *stream, const struct dt_event *event);
+dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_event **out);
+void dt_cpu_event_destroy(struct dt_event *event);
+dt_status dt_cpu_event_record(struct dt_event *event, struct dt_stream *stream);
+dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+
+void dt_cpu_library_version(char *out, size_t out_bytes); /* "oneDNN 2.6.3" */
+
+#endif

@@ -1,0 +1,152 @@
+/* Which GPUs there are, why there is none, and which one a rank takes. Opens none of them: a context costs memory. */
+#include "lib/device/cuda/parts.h"
+
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tensor cores for bf16, and what the kernels are compiled for. */
+enum { OLDEST_MAJOR = 8 };
+
+static void version_text(int version, char *out, size_t out_bytes) /* 13010: "13.1" */
+{
+    snprintf(out, out_bytes, "%d.%d", version / 1000, version % 1000 / 10);
+}
+
+static void no_gpu(char *reason, size_t reason_bytes)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible)
+        snprintf(reason, reason_bytes, "CUDA_VISIBLE_DEVICES=\"%.150s\" leaves this process no GPU", visible);
+    else
+        snprintf(reason, reason_bytes, "the driver sees no GPU here%s",
+                 getenv("SLURM_JOB_ID") ? "; ask Slurm for some (--gpus-per-node, --gpus-per-task)" : "");
+}
+
+static void old_driver(char *reason, size_t reason_bytes)
+{
+    int driver = 0, runtime = 0;
+    char has[16], needs[16];
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+        snprintf(reason, reason_bytes, "no NVIDIA driver here (libcuda.so.1): run on a GPU node, and a container with its GPUs passed in");
+        return;
+    }
+    cudaRuntimeGetVersion(&runtime);
+    version_text(driver, has, sizeof has);
+    version_text(runtime, needs, sizeof needs);
+    snprintf(reason, reason_bytes,
+             "the NVIDIA driver is one of CUDA %s and this build is for CUDA %s: update the driver, or build with CUDA %s", has, needs,
+             has);
+}
+
+/* The GPUs that this process may use; 0 with a reason. */
+static int count_gpus(char *reason, size_t reason_bytes)
+{
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess && count > 0)
+        return count;
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver)
+        old_driver(reason, reason_bytes);
+    else if (error == cudaErrorNoDevice || error == cudaSuccess)
+        no_gpu(reason, reason_bytes);
+    else
+        snprintf(reason, reason_bytes, "the NVIDIA driver does not start: %s (%s); nvidia-smi may tell more", cudaGetErrorString(error),
+                 cudaGetErrorName(error));
+    return 0;
+}
+
+static bool properties_of(int ordinal, struct cudaDeviceProp *out)
+{
+    bool known = cudaGetDeviceProperties(out, ordinal) == cudaSuccess;
+    if (!known)
+        cudaGetLastError();
+    return known;
+}
+
+/* Whether the kernels run on it; else the reason. */
+static bool new_enough(int ordinal, char *reason, size_t reason_bytes)
+{
+    struct cudaDeviceProp properties;
+    if (!properties_of(ordinal, &properties)) {
+        snprintf(reason, reason_bytes, "the NVIDIA driver tells nothing of GPU %d; nvidia-smi may tell more", ordinal);
+        return false;
+    }
+    if (properties.major >= OLDEST_MAJOR)
+        return true;
+    snprintf(reason, reason_bytes, "GPU %d, %.100s, has compute capability %d.%d, and the kernels need %d.0 (A100) or later", ordinal,
+             properties.name, properties.major, properties.minor, OLDEST_MAJOR);
+    return false;
+}
+
+bool dt_cuda_available(char *reason, size_t reason_bytes)
+{
+    return count_gpus(reason, reason_bytes) > 0 && new_enough(0, reason, reason_bytes);
+}
+
+/* "580.95.05"; where the system does not tell, the CUDA version that the driver is good for, which is all that the runtime knows. */
+static void driver_text(const char *cuda_version, char *out, size_t out_bytes)
+{
+    char line[64] = "";
+    FILE *file = fopen("/sys/module/nvidia/version", "re");
+    if (file) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = 0;
+        fclose(file);
+    }
+    line[strcspn(line, "\n")] = 0;
+    snprintf(out, out_bytes, line[0] ? "%.31s" : "for CUDA %.16s", line[0] ? line : cuda_version);
+}
+
+/* "GPU-" and the board's 16 bytes as nvidia-smi writes them. */
+static void uuid_text(const cudaUUID_t *uuid, char *out, size_t out_bytes)
+{
+    size_t used = (size_t)snprintf(out, out_bytes, "GPU");
+    for (int i = 0; i < 16; i++) {
+        bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+        used += (size_t)snprintf(out + used, out_bytes - used, "%s%02x", dash ? "-" : "", (unsigned char)uuid->bytes[i]);
+    }
+}
+
+bool dt_cuda_look(int index, struct dt_device_info *out)
+{
+    char reason[256], runtime_version[16], driver_version[16];
+    int runtime = 0, driver = 0;
+    struct cudaDeviceProp properties;
+    if (index >= count_gpus(reason, sizeof reason) || !properties_of(index, &properties))
+        return false;
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver);
+    version_text(runtime, runtime_version, sizeof runtime_version);
+    version_text(driver, driver_version, sizeof driver_version);
+    snprintf(out->name, sizeof out->name, "%.127s", properties.name);
+    snprintf(out->versions, sizeof out->versions, "CUDA runtime %s, CUDA driver %s", runtime_version, driver_version);
+    out->memory_bytes = properties.totalGlobalMem;
+    out->threads = 1;
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        out->peak_flops[dtype] = dt_cuda_peak_flops(out->name, (enum dt_dtype)dtype);
+    driver_text(driver_version, out->driver, sizeof out->driver);
+    uuid_text(&properties.uuid, out->uuid, sizeof out->uuid);
+    return true;
+}
+
+/* Where a launcher gives every rank a GPU of its own and hides the others, each sees one, whatever its local rank; should that be the same
+ * one, the ranks find out when they meet (dt_comm_options.share_devices). */
+dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
+{
+    char reason[256];
+    int count = count_gpus(reason, sizeof reason), rank = options->local_rank;
+    if (count == 0)
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuda device: %s", reason);
+    if (rank >= count && count > 1 && !options->share)
+        return dt_fail(DT_ERR_INVALID,
+                       "cuda device: local rank %d has no GPU of its own: its process sees %d%s%s; run at most one rank per GPU", rank,
+                       count, getenv("CUDA_VISIBLE_DEVICES") ? ", CUDA_VISIBLE_DEVICES=" : "",
+                       getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES") : "");
+    *out = rank % count;
+    if (!new_enough(*out, reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuda device: %s", reason);
+    return DT_OK;
+}

@@ -1,0 +1,149 @@
+/* The cuda device: streams, events and graphs are CUDA's, memory comes from pools (device_cuda_pool.h). Not run on a GPU yet; the tests run
+ * it on an emulated one (test/cuda_emulator). */
+#include "lib/device/cuda/device.h"
+
+#include "lib/device/cuda/parts.h"
+#include "lib/base/machine.h"
+
+#include <cuda_runtime.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct cuda_device *cuda_of(const struct dt_device *device)
+{
+    return (struct cuda_device *)device;
+}
+
+static dt_status cuda_create(const struct dt_device_options *options, struct dt_device **out)
+{
+    int ordinal;
+    size_t free_bytes, total_bytes;
+    DT_TRY(dt_cuda_choose(options, &ordinal));
+    struct cuda_device *device = calloc(1, sizeof *device);
+    dt_status status = DT_ERR_HOST_MEMORY;
+    if (!device)
+        return dt_fail(status, "cuda device: no host memory");
+    device->ordinal = ordinal;
+    if (!dt_cuda_look(ordinal, &device->info)) {
+        status = dt_fail(DT_ERR_DEVICE, "cuda device: GPU %d does not tell its properties", ordinal);
+        goto fail;
+    }
+    if ((status = dt_cuda_status(cudaSetDevice(ordinal), "cuda device")) < 0 ||
+        (status = dt_cuda_status(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda device: its memory")) < 0 ||
+        (status =
+             dt_cuda_status(cudaDeviceGetAttribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, ordinal), "cuda device")) < 0)
+        goto fail;
+    device->info.memory_bytes = total_bytes;
+    device->poison = getenv("DTBENCH_POISON") != NULL;
+    device->base.ledger.limit_bytes = total_bytes;
+    device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();
+    dt_cuda_memory_init(device);
+    pthread_mutex_init(&device->mutex, NULL);
+    *out = &device->base;
+    return DT_OK;
+fail:
+    free(device);
+    return status;
+}
+
+static void cuda_destroy(struct dt_device *base)
+{
+    struct cuda_device *device = cuda_of(base);
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        if (device->streams[i])
+            dt_cuda_stream_destroy(&device->streams[i]->base);
+    }
+    dt_cuda_memory_finish(device);
+    dt_cuda_tasks_free(&device->tasks);
+    dt_cuda_tasks_free(&device->captured_tasks);
+    pthread_mutex_destroy(&device->mutex);
+    free(device);
+}
+
+static uint64_t cuda_reserved_bytes(const struct dt_device *device)
+{
+    return cuda_of(device)->pool.reserved_bytes + cuda_of(device)->host_pool.reserved_bytes;
+}
+
+static void cuda_info(const struct dt_device *base, struct dt_device_info *out)
+{
+    const struct cuda_device *device = cuda_of(base);
+    size_t free_bytes, total_bytes;
+    char kind[sizeof out->kind];
+    memcpy(kind, out->kind, sizeof kind);
+    *out = device->info;
+    memcpy(out->kind, kind, sizeof kind);
+    if (!device->capture && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
+        out->available_bytes = free_bytes + device->pool.reserved_bytes;
+    else
+        cudaGetLastError();
+}
+
+dt_status dt_cuda_status(int error, const char *what)
+{
+    if (error == cudaSuccess)
+        return DT_OK;
+    cudaGetLastError(); /* CUDA keeps an error for whoever asks next, who would take it for its own */
+    return dt_fail(error == cudaErrorMemoryAllocation ? DT_ERR_OOM : DT_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
+}
+
+bool dt_cuda_capturing(const struct dt_device *device)
+{
+    return cuda_of(device)->capture != 0;
+}
+
+int dt_cuda_multiprocessors(const struct dt_device *device)
+{
+    return cuda_of(device)->multiprocessors;
+}
+
+const char *dt_cuda_uuid(const struct dt_device *device)
+{
+    return cuda_of(device)->info.uuid;
+}
+
+void dt_cuda_watch(struct dt_device *device, struct dt_cuda_watch *watch)
+{
+    watch->next = cuda_of(device)->watches;
+    cuda_of(device)->watches = watch;
+}
+
+void dt_cuda_unwatch(struct dt_device *device, struct dt_cuda_watch *watch)
+{
+    struct dt_cuda_watch **place = &cuda_of(device)->watches;
+    while (*place && *place != watch)
+        place = &(*place)->next;
+    if (*place)
+        *place = watch->next;
+}
+
+const struct dt_device_backend dt_device_cuda = {
+    .kind = "cuda",
+    .available = dt_cuda_available,
+    .look = dt_cuda_look,
+    .create = cuda_create,
+    .destroy = cuda_destroy,
+    .info = cuda_info,
+    .reserved_bytes = cuda_reserved_bytes,
+    .stream_create = dt_cuda_stream_create,
+    .stream_destroy = dt_cuda_stream_destroy,
+    .stream_synchronize = dt_cuda_stream_synchronize,
+    .stream_wait = dt_cuda_stream_wait,
+    .event_create = dt_cuda_event_create,
+    .event_destroy = dt_cuda_event_destroy,
+    .event_record = dt_cuda_event_record,
+    .event_elapsed_ns = dt_cuda_event_elapsed_ns,
+    .alloc = dt_cuda_alloc,
+    .free = dt_cuda_free,
+    .alloc_host = dt_cuda_alloc_host,
+    .free_host = dt_cuda_free_host,
+    .copy = dt_cuda_copy,
+    .copy_from_host = dt_cuda_copy_from_host,
+    .copy_to_host = dt_cuda_copy_to_host,
+    .zero = dt_cuda_zero,
+    .captures = true,
+    .graph_begin = dt_cuda_graph_begin,
+    .graph_end = dt_cuda_graph_end,
+    .graph_launch = dt_cuda_graph_launch,
+    .graph_destroy = dt_cuda_graph_destroy,
+};

@@ -1,0 +1,58 @@
+/* What the cuda backends know of a cuda device below lib/device/device.h: its handles, its own memory, and who else wants to be asked while a
+ * stream is waited for. For lib/device_cuda*.c, lib/comm_nccl*.c and gpt's cuda kernels; cuda's own types stay out of here. */
+#ifndef LIB_DEVICE_CUDA_DEVICE_H
+#define LIB_DEVICE_CUDA_DEVICE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/device/device.h"
+
+struct CUstream_st;
+
+/* The cudaStream_t of a stream. */
+struct CUstream_st *dt_cuda_stream(const struct dt_stream *stream);
+
+/* A cudaError_t as a status, with "<what>: <the error's own text>"; 0 is DT_OK. No memory left is DT_ERR_OOM, all else DT_ERR_DEVICE. */
+dt_status dt_cuda_status(int error, const char *what);
+
+/* Whether dt_graph_begin has begun and dt_graph_end is still to come: no call that blocks or allocates is allowed then. */
+bool dt_cuda_capturing(const struct dt_device *device);
+
+int dt_cuda_multiprocessors(const struct dt_device *device);
+/* "GPU-5c2f...": the board's own number; ranks compare them to see whether they share one. */
+const char *dt_cuda_uuid(const struct dt_device *device);
+
+/* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device/cpu/device.h): other streams get memory that was
+ * freed on it only once they are ordered behind that, and are never made to wait for it. Told before the first such message; may be told
+ * again. */
+void dt_cuda_stream_exchanges(struct dt_stream *stream);
+
+/* Queue `task` to run on a thread of the driver's, in the stream's order, on a copy of `arguments`; in a graph it runs at every launch, on
+ * the same copy. It calls nothing of CUDA. A failure is what the next dt_stream_synchronize on this device returns, with `label`. Errors:
+ * DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+typedef dt_status (*dt_cuda_host_task)(void *arguments);
+dt_status dt_cuda_submit_host(struct dt_stream *stream, const char *label, dt_cuda_host_task task, const void *arguments,
+                              size_t arguments_bytes);
+
+/* Device memory that a library or a kernel keeps for itself: not in the ledger (lib/device/memory.h), zeroed, 256-byte aligned. Blocks; not while
+ * capturing. Freed at the latest with the device. Errors: DT_ERR_OOM. */
+dt_status dt_cuda_own_alloc(struct dt_device *device, size_t bytes, void **out);
+void dt_cuda_own_free(struct dt_device *device, void *memory); /* waits for the device; takes NULL */
+
+/* Asked while dt_stream_synchronize waits: once at its beginning, whether or not there is anything to wait for, then again and again until
+ * the stream has passed; a failure ends the wait and is what it returns. waited_ns: how long this wait has lasted. Owner: the caller, who
+ * takes it off before freeing it. */
+struct dt_cuda_watch {
+    dt_status (*poll)(void *context, int64_t waited_ns);
+    void *context;
+    struct dt_cuda_watch *next; /* the device's own */
+};
+void dt_cuda_watch(struct dt_device *device, struct dt_cuda_watch *watch);
+void dt_cuda_unwatch(struct dt_device *device, struct dt_cuda_watch *watch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,237 @@
+/* Memory of the cuda device: two pools over what cudaMalloc and cudaHostAlloc give, and what libraries and kernels keep for themselves. */
+#include "lib/device/cuda/parts.h"
+
+#include <cuda_runtime.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_status grow_device(void *context, size_t bytes, void **out)
+{
+    return dt_cuda_status(cudaMalloc(out, bytes), "cudaMalloc");
+}
+
+static void shrink_device(void *context, void *data)
+{
+    cudaFree(data);
+}
+
+static dt_status grow_host(void *context, size_t bytes, void **out)
+{
+    return dt_cuda_status(cudaHostAlloc(out, bytes, cudaHostAllocDefault), "cudaHostAlloc");
+}
+
+static void shrink_host(void *context, void *data)
+{
+    cudaFreeHost(data);
+}
+
+void dt_cuda_memory_init(struct cuda_device *device)
+{
+    device->pool = (struct cuda_pool){.name = "device", .grow = grow_device, .shrink = shrink_device};
+    device->host_pool = (struct cuda_pool){.name = "host", .grow = grow_host, .shrink = shrink_host};
+}
+
+void dt_cuda_memory_finish(struct cuda_device *device)
+{
+    while (device->own)
+        dt_cuda_own_free(&device->base, device->own->data);
+    dt_cuda_pool_finish(&device->pool);
+    dt_cuda_pool_finish(&device->host_pool);
+}
+
+/* ---- giving back ---- */
+
+/* A graph's addresses stay as long as it may be launched. */
+static bool pinned(const struct cuda_device *device)
+{
+    return device->capture != 0 || device->graphs > 0;
+}
+
+/* cudaFree waits for the whole device: not while anything is queued, lest ranks wait for each other that way. */
+static bool all_idle(const struct cuda_device *device)
+{
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        if (device->streams[i] && cudaStreamQuery(device->streams[i]->handle) != cudaSuccess) {
+            cudaGetLastError();
+            return false;
+        }
+    }
+    return true;
+}
+
+void dt_cuda_memory_settle(struct cuda_device *device)
+{
+    dt_cuda_pool_join(&device->pool, &device->order);
+    dt_cuda_pool_join(&device->host_pool, &device->order);
+    bool unsettled = dt_cuda_pool_unsettled(&device->pool), host_unsettled = dt_cuda_pool_unsettled(&device->host_pool);
+    if ((!unsettled && !host_unsettled) || pinned(device) || !all_idle(device))
+        return;
+    if (unsettled)
+        dt_cuda_pool_settle(&device->pool);
+    if (host_unsettled)
+        dt_cuda_pool_settle(&device->host_pool);
+}
+
+/* The driver has no more: wait until what is queued is done and give back what nobody has. Peers may have to go on first, and cannot while
+ * this rank's host waits here: so not for ever. DT_ERR_OOM when there is nothing to give. */
+static dt_status make_room(struct cuda_device *device)
+{
+    enum { LONGEST_S = 20 };
+    if (pinned(device))
+        return DT_ERR_OOM;
+    dt_status status = dt_cuda_wait_for_all(device, LONGEST_S);
+    if (status < 0)
+        return status == DT_ERR_TIMEOUT ? DT_ERR_OOM : status;
+    return dt_cuda_pool_release(&device->pool) + dt_cuda_pool_release(&device->host_pool) > 0 ? DT_OK : DT_ERR_OOM;
+}
+
+/* Who has the memory: buffers, the pool for the next ones, kernels and libraries that asked this device; the rest is CUDA's own and that of
+ * other processes. */
+static dt_status out_of_memory(const struct cuda_device *device, bool on_host, size_t bytes)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    char asked[DT_MEMORY_TEXT], used[DT_MEMORY_TEXT], kept[DT_MEMORY_TEXT], own[DT_MEMORY_TEXT], left[DT_MEMORY_TEXT],
+        total[DT_MEMORY_TEXT];
+    const struct cuda_pool *pool = on_host ? &device->host_pool : &device->pool;
+    uint64_t live_bytes = pool->live_bytes[CUDA_POOL_LARGE] + pool->live_bytes[CUDA_POOL_SMALL], own_bytes = 0;
+    dt_memory_text(bytes, asked);
+    dt_memory_text(live_bytes, used);
+    dt_memory_text(pool->reserved_bytes - live_bytes, kept);
+    if (on_host)
+        return dt_fail(DT_ERR_OOM, "out of host memory: CUDA refuses %s more that is pinned; buffers hold %s, and pieces of %s are left",
+                       asked, used, kept);
+    for (const struct cuda_own *one = device->own; one; one = one->next)
+        own_bytes += one->bytes;
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    return dt_fail(
+        DT_ERR_OOM,
+        "out of device memory: CUDA refuses %s more; of the GPU's %s, buffers hold %s, pieces of %s are left between them, kernels "
+        "and libraries hold %s, and %s are free",
+        asked, dt_memory_text(total_bytes, total), used, kept, dt_memory_text(own_bytes, own), dt_memory_text(free_bytes, left));
+}
+
+/* ---- buffers ---- */
+
+dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_t bytes, struct cuda_block **out)
+{
+    struct cuda_device *device = (struct cuda_device *)stream->base.device;
+    struct cuda_places waits;
+    dt_status status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
+    if (status == DT_ERR_OOM && (status = make_room(device)) == DT_OK)
+        status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
+    if (status == DT_ERR_OOM)
+        return out_of_memory(device, pool == &device->host_pool, bytes);
+    DT_TRY(status);
+    status = dt_cuda_wait_for_places(stream, &waits);
+    if (status < 0)
+        dt_cuda_pool_give(pool, &device->order, *out, &waits);
+    return status;
+}
+
+/* A mark that cannot be made is one of a device that works no more; the next call tells. */
+void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block)
+{
+    struct cuda_places after = {{0}};
+    dt_cuda_mark(stream, &after.at[stream->index]);
+    dt_cuda_pool_give(pool, &((struct cuda_device *)stream->base.device)->order, block, &after);
+}
+
+static dt_status allocate(struct cuda_pool *pool, struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+{
+    struct cuda_block *block;
+    DT_TRY(dt_cuda_take(pool, (struct cuda_stream *)stream, bytes, &block));
+    out->data = block->data;
+    out->block = block;
+    return DT_OK;
+}
+
+dt_status dt_cuda_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+{
+    struct cuda_device *device = (struct cuda_device *)stream->device;
+    DT_TRY(allocate(&device->pool, stream, bytes, out));
+    if (!device->poison)
+        return DT_OK;
+    return dt_cuda_status(cudaMemsetAsync(out->data, 0xFF, bytes, dt_cuda_stream(stream)), "poison");
+}
+
+struct fill {
+    void *to;
+    size_t bytes;
+};
+
+static dt_status run_poison(void *arguments)
+{
+    const struct fill *a = arguments;
+    memset(a->to, 0xFF, a->bytes);
+    return DT_OK;
+}
+
+dt_status dt_cuda_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+{
+    struct cuda_device *device = (struct cuda_device *)stream->device;
+    DT_TRY(allocate(&device->host_pool, stream, bytes, out));
+    struct fill a = {out->data, bytes};
+    return device->poison ? dt_cuda_submit_host(stream, "poison", run_poison, &a, sizeof a) : DT_OK;
+}
+
+void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer)
+{
+    dt_cuda_give(&((struct cuda_device *)stream->device)->pool, (struct cuda_stream *)stream, buffer->block);
+}
+
+void dt_cuda_free_host(struct dt_stream *stream, const struct dt_buffer *buffer)
+{
+    dt_cuda_give(&((struct cuda_device *)stream->device)->host_pool, (struct cuda_stream *)stream, buffer->block);
+}
+
+/* ---- memory of libraries and kernels ---- */
+
+static dt_status zero_now(void *data, size_t bytes)
+{
+    DT_TRY(dt_cuda_status(cudaMemset(data, 0, bytes), "zero"));
+    return dt_cuda_status(cudaStreamSynchronize(NULL), "zero"); /* the default stream, where nothing else is ever queued */
+}
+
+dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    *out = NULL;
+    if (device->capture)
+        return dt_fail(DT_ERR_INVALID, "memory of the kernels' own: not while a graph is captured");
+    if (bytes == 0)
+        return DT_OK;
+    struct cuda_own *own = calloc(1, sizeof *own);
+    if (!own)
+        return dt_fail(DT_ERR_HOST_MEMORY, "memory of the kernels' own: no host memory");
+    dt_status status = grow_device(device, bytes, &own->data);
+    if (status == DT_ERR_OOM && (status = make_room(device)) == DT_OK)
+        status = grow_device(device, bytes, &own->data);
+    if (status == DT_ERR_OOM)
+        status = out_of_memory(device, false, bytes);
+    if (status == DT_OK && (status = zero_now(own->data, bytes)) < 0)
+        cudaFree(own->data);
+    if (status < 0) {
+        free(own);
+        return status;
+    }
+    own->bytes = bytes;
+    own->next = device->own;
+    device->own = own;
+    *out = own->data;
+    return DT_OK;
+}
+
+void dt_cuda_own_free(struct dt_device *base, void *memory)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    struct cuda_own **place = &device->own;
+    while (*place && (*place)->data != memory)
+        place = &(*place)->next;
+    struct cuda_own *own = *place;
+    if (!memory || !own)
+        return;
+    dt_cuda_wait_for_all(device, 0); /* cudaFree would wait likewise, but not see a lost rank; a failure has been told, or will be */
+    *place = own->next;
+    cudaFree(own->data);
+    free(own);
+}

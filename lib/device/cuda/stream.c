@@ -1,0 +1,300 @@
+/* Streams, events, and waiting for them. The host never blocks within CUDA: it asks, sleeps a little and asks the watches, so that a kernel
+ * that waits for a lost rank ends as its communicator's failure. */
+#include "lib/device/cuda/parts.h"
+
+#include <cuda_runtime.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct cuda_device *device_of(const struct cuda_stream *stream)
+{
+    return (struct cuda_device *)stream->base.device;
+}
+
+struct CUstream_st *dt_cuda_stream(const struct dt_stream *stream)
+{
+    return ((const struct cuda_stream *)stream)->handle;
+}
+
+void dt_cuda_stream_exchanges(struct dt_stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    device_of(stream)->order.exchanges[stream->index] = true;
+}
+
+/* ---- waiting ---- */
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Between two questions: at first at once, as short waits are many; later after a small part of the time that the wait has taken already,
+ * so that it adds little to what is measured, and at most 100 microseconds. */
+static void pause_after(int64_t waited_ns)
+{
+    enum { SPIN_NS = 50000, LONGEST_NS = 100000, PART = 256 };
+    int64_t pause_ns = waited_ns / PART < LONGEST_NS ? waited_ns / PART : LONGEST_NS;
+    if (waited_ns < SPIN_NS)
+        return;
+    if (pause_ns < SPIN_NS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+}
+
+static int query_stream(void *handle)
+{
+    return cudaStreamQuery(handle);
+}
+
+static int query_event(void *handle)
+{
+    return cudaEventQuery(handle);
+}
+
+static dt_status wait_for(struct cuda_device *device, int (*query)(void *handle), void *handle, const char *what, double limit_s)
+{
+    int64_t start_ns = now_ns();
+    for (;;) {
+        int64_t waited_ns = now_ns() - start_ns;
+        for (struct dt_cuda_watch *watch = device->watches; watch; watch = watch->next)
+            DT_TRY(watch->poll(watch->context, waited_ns));
+        int error = query(handle);
+        if (error != cudaErrorNotReady)
+            return dt_cuda_status(error, what);
+        cudaGetLastError();
+        if (limit_s > 0 && (double)waited_ns > limit_s * 1e9)
+            return dt_fail(DT_ERR_TIMEOUT, "%s: not done after %g s", what, limit_s);
+        pause_after(waited_ns);
+    }
+}
+
+dt_status dt_cuda_wait_for_stream(struct cuda_stream *stream, double limit_s)
+{
+    char what[64];
+    snprintf(what, sizeof what, "stream %s", stream->base.name);
+    DT_TRY(wait_for(device_of(stream), query_stream, stream->handle, what, limit_s));
+    dt_cuda_order_after(&device_of(stream)->order, stream->index);
+    return DT_OK;
+}
+
+dt_status dt_cuda_wait_for_event(struct cuda_device *device, struct CUevent_st *event, const char *what)
+{
+    return wait_for(device, query_event, event, what, 0);
+}
+
+dt_status dt_cuda_wait_for_all(struct cuda_device *device, double limit_s)
+{
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        if (device->streams[i])
+            DT_TRY(dt_cuda_wait_for_stream(device->streams[i], limit_s));
+    }
+    return DT_OK;
+}
+
+dt_status dt_cuda_stream_synchronize(struct dt_stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    DT_TRY(dt_cuda_wait_for_stream(stream, 0));
+    DT_TRY(dt_cuda_task_failure(device_of(stream)));
+    dt_cuda_memory_settle(device_of(stream));
+    return DT_OK;
+}
+
+/* ---- streams ---- */
+
+/* Kernels of other streams are short and somebody waits for them, so theirs come before those of the compute stream where both are ready.
+ */
+static dt_status create_handle(struct cuda_stream *stream, const char *name)
+{
+    int least = 0, greatest = 0;
+    DT_TRY(dt_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream priorities"));
+    int priority = strcmp(name, "compute") == 0 ? least : greatest;
+    DT_TRY(dt_cuda_status(cudaStreamCreateWithPriority(&stream->handle, cudaStreamNonBlocking, priority), name));
+    return dt_cuda_status(cudaEventCreateWithFlags(&stream->join, cudaEventDisableTiming), name);
+}
+
+static void free_stream(struct cuda_stream *stream)
+{
+    for (int i = 0; i < CUDA_MARKS; i++) {
+        if (stream->marks[i])
+            cudaEventDestroy(stream->marks[i]);
+    }
+    if (stream->join)
+        cudaEventDestroy(stream->join);
+    if (stream->handle)
+        cudaStreamDestroy(stream->handle);
+    free(stream);
+}
+
+dt_status dt_cuda_stream_create(struct dt_device *base, const char *name, struct dt_stream **out)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int index = 0;
+    while (index < CUDA_STREAMS && device->streams[index])
+        index++;
+    if (index == CUDA_STREAMS)
+        return dt_fail(DT_ERR_DEVICE, "stream %s: a cuda device has at most %d", name, CUDA_STREAMS);
+    struct cuda_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return dt_fail(DT_ERR_HOST_MEMORY, "stream %s: no host memory", name);
+    stream->base.device = base;
+    stream->index = index;
+    dt_status status = create_handle(stream, name);
+    if (status == DT_OK)
+        status = dt_cuda_join(stream); /* it may get memory that the others have left behind themselves */
+    if (status < 0) {
+        free_stream(stream);
+        return status;
+    }
+    device->streams[index] = stream;
+    dt_cuda_order_open(&device->order, index);
+    *out = &stream->base;
+    return DT_OK;
+}
+
+/* Its index may be given to another stream, whose places go on from here. */
+void dt_cuda_stream_destroy(struct dt_stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    struct cuda_device *device = device_of(stream);
+    dt_cuda_wait_for_stream(stream, 0); /* a failure has been told, or will be */
+    dt_cuda_order_close(&device->order, stream->index);
+    device->streams[stream->index] = NULL;
+    free_stream(stream);
+}
+
+/* ---- places ---- */
+
+dt_status dt_cuda_mark(struct cuda_stream *stream, uint64_t *out)
+{
+    uint64_t place = dt_cuda_order_mark(&device_of(stream)->order, stream->index);
+    struct CUevent_st **mark = &stream->marks[place % CUDA_MARKS];
+    *out = place;
+    if (!*mark)
+        DT_TRY(dt_cuda_status(cudaEventCreateWithFlags(mark, cudaEventDisableTiming), "mark"));
+    return dt_cuda_status(cudaEventRecord(*mark, stream->handle), "mark");
+}
+
+dt_status dt_cuda_wait_for_places(struct cuda_stream *stream, const struct cuda_places *places)
+{
+    struct cuda_device *device = device_of(stream);
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        struct cuda_stream *source = device->streams[i];
+        if (places->at[i] == 0 || !source)
+            continue;
+        uint64_t newest = device->order.behind[i].at[i], oldest = newest < CUDA_MARKS ? 1 : newest - CUDA_MARKS + 1;
+        uint64_t place = places->at[i] < oldest ? oldest : places->at[i];
+        DT_TRY(dt_cuda_status(cudaStreamWaitEvent(stream->handle, source->marks[place % CUDA_MARKS], 0), "wait for memory"));
+    }
+    dt_cuda_places_merge(&device->order.behind[stream->index], places);
+    return DT_OK;
+}
+
+dt_status dt_cuda_join(struct cuda_stream *stream)
+{
+    struct cuda_device *device = device_of(stream);
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        struct cuda_stream *other = device->streams[i];
+        if (!other || other == stream)
+            continue;
+        DT_TRY(dt_cuda_status(cudaEventRecord(other->join, other->handle), "join"));
+        DT_TRY(dt_cuda_status(cudaStreamWaitEvent(stream->handle, other->join, 0), "join"));
+    }
+    return DT_OK;
+}
+
+dt_status dt_cuda_fork(struct cuda_stream *stream)
+{
+    struct cuda_device *device = device_of(stream);
+    DT_TRY(dt_cuda_status(cudaEventRecord(stream->join, stream->handle), "fork"));
+    for (int i = 0; i < CUDA_STREAMS; i++) {
+        if (device->streams[i] && device->streams[i] != stream)
+            DT_TRY(dt_cuda_status(cudaStreamWaitEvent(device->streams[i]->handle, stream->join, 0), "fork"));
+    }
+    return DT_OK;
+}
+
+/* ---- events ---- */
+
+dt_status dt_cuda_event_create(struct dt_device *device, bool timed, struct dt_event **out)
+{
+    struct cuda_event *event = calloc(1, sizeof *event);
+    if (!event)
+        return dt_fail(DT_ERR_HOST_MEMORY, "event: no host memory");
+    dt_status status = dt_cuda_status(cudaEventCreateWithFlags(&event->handle, timed ? cudaEventDefault : cudaEventDisableTiming), "event");
+    if (status == DT_OK && timed)
+        status = dt_cuda_status(cudaEventCreateWithFlags(&event->order, cudaEventDisableTiming), "event");
+    if (status < 0) {
+        dt_cuda_event_destroy(&event->base);
+        return status;
+    }
+    *out = &event->base;
+    return DT_OK;
+}
+
+/* CUDA keeps what a mark that is still ahead needs. */
+void dt_cuda_event_destroy(struct dt_event *base)
+{
+    struct cuda_event *event = (struct cuda_event *)base;
+    if (event->handle)
+        cudaEventDestroy(event->handle);
+    if (event->order)
+        cudaEventDestroy(event->order);
+    free(event);
+}
+
+/* In a capture the time of a mark is that of each launch, which CUDA calls external; to such a mark nothing in the graph can refer, so
+ * another one beside it orders. */
+dt_status dt_cuda_event_record(struct dt_event *base, struct dt_stream *base_stream)
+{
+    struct cuda_event *event = (struct cuda_event *)base;
+    struct cuda_stream *stream = (struct cuda_stream *)base_stream;
+    struct cuda_device *device = device_of(stream);
+    if (device->capture && event->order) {
+        DT_TRY(dt_cuda_status(cudaEventRecordWithFlags(event->handle, stream->handle, cudaEventRecordExternal), "event record"));
+        DT_TRY(dt_cuda_status(cudaEventRecord(event->order, stream->handle), "event record"));
+    } else {
+        DT_TRY(dt_cuda_status(cudaEventRecord(event->handle, stream->handle), "event record"));
+    }
+    event->recorded = true;
+    event->capture = device->capture;
+    event->after = device->order.behind[stream->index];
+    return DT_OK;
+}
+
+/* What was recorded before a capture is passed in it, and what was recorded in it is passed after it. */
+dt_status dt_cuda_stream_wait(struct dt_stream *base_stream, const struct dt_event *base)
+{
+    const struct cuda_event *event = (const struct cuda_event *)base;
+    struct cuda_stream *stream = (struct cuda_stream *)base_stream;
+    struct cuda_device *device = device_of(stream);
+    if (!event->recorded || event->capture != device->capture)
+        return DT_OK;
+    struct CUevent_st *handle = event->capture && event->order ? event->order : event->handle;
+    DT_TRY(dt_cuda_status(cudaStreamWaitEvent(stream->handle, handle, 0), "stream wait"));
+    dt_cuda_places_merge(&device->order.behind[stream->index], &event->after);
+    return DT_OK;
+}
+
+dt_status dt_cuda_event_elapsed_ns(const struct dt_event *start_base, const struct dt_event *end_base, int64_t *out_ns)
+{
+    const struct cuda_event *start = (const struct cuda_event *)start_base, *end = (const struct cuda_event *)end_base;
+    float milliseconds = 0;
+    if (!start->recorded || !end->recorded)
+        return dt_fail(DT_ERR_INVALID, "elapsed time: a mark was never recorded");
+    cudaError_t error = cudaEventElapsedTime(&milliseconds, start->handle, end->handle);
+    if (error == cudaErrorNotReady || error == cudaErrorInvalidResourceHandle) {
+        cudaGetLastError();
+        return dt_fail(DT_ERR_INVALID, "elapsed time: a mark is still ahead of its stream");
+    }
+    DT_TRY(dt_cuda_status(error, "elapsed time"));
+    *out_ns = (int64_t)((double)milliseconds * 1e6);
+    return DT_OK;
+}

@@ -1,0 +1,398 @@
+/* The interface's side of devices: check once, count memory, hand on to the backend. */
+#include "lib/device/device.h"
+#include "lib/device/backend.h"
+#include "lib/device/span.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The order in which a default is looked for. */
+static const struct dt_device_backend *const backends[] = {&dt_device_cuda, &dt_device_cpu, &dt_device_sim};
+enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
+
+const char *dt_device_kind_name(int index)
+{
+    return index >= 0 && index < BACKEND_COUNT ? backends[index]->kind : NULL;
+}
+
+static const struct dt_device_backend *find_backend(const char *kind)
+{
+    for (int i = 0; i < BACKEND_COUNT; i++) {
+        if (strcmp(kind, backends[i]->kind) == 0)
+            return backends[i];
+    }
+    return NULL;
+}
+
+static dt_status unknown_kind(const char *kind)
+{
+    return dt_fail(DT_ERR_INVALID, "unknown device \"%s\": use cuda, cpu or sim", kind);
+}
+
+bool dt_device_available(const char *kind, char *reason, size_t reason_bytes)
+{
+    const struct dt_device_backend *backend = find_backend(kind);
+    snprintf(reason, reason_bytes, "%s", "");
+    if (backend)
+        return backend->available(reason, reason_bytes);
+    unknown_kind(kind);
+    snprintf(reason, reason_bytes, "%s", dt_error_message());
+    return false;
+}
+
+bool dt_device_look(const char *kind, int index, struct dt_device_info *out)
+{
+    const struct dt_device_backend *backend = find_backend(kind);
+    memset(out, 0, sizeof *out);
+    snprintf(out->kind, sizeof out->kind, "%s", kind);
+    return backend && index >= 0 && backend->look(index, out);
+}
+
+int dt_device_count(const char *kind)
+{
+    struct dt_device_info info;
+    int count = 0;
+    while (dt_device_look(kind, count, &info))
+        count++;
+    return count;
+}
+
+dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out)
+{
+    struct dt_device_options resolved = options ? *options : (struct dt_device_options){0};
+    const struct dt_device_backend *backend = find_backend(kind);
+    *out = NULL;
+    if (!backend)
+        return unknown_kind(kind);
+    if (resolved.local_size == 0)
+        resolved.local_size = 1;
+    if (resolved.threads < 0)
+        return dt_fail(DT_ERR_INVALID, "device threads: %d is negative; use 0 for this rank's share of the processors", resolved.threads);
+    if (resolved.local_rank < 0 || resolved.local_rank >= resolved.local_size)
+        return dt_fail(DT_ERR_INVALID, "local rank %d is outside 0 to %d", resolved.local_rank, resolved.local_size - 1);
+    struct dt_device *device;
+    DT_TRY(backend->create(&resolved, &device));
+    device->backend = backend;
+    device->options = resolved;
+    if (resolved.memory_limit_bytes)
+        device->ledger.limit_bytes = resolved.memory_limit_bytes;
+    if (resolved.host_memory_limit_bytes)
+        device->host_ledger.limit_bytes = resolved.host_memory_limit_bytes;
+    device->host_ledger.on_host = true;
+    *out = device;
+    return DT_OK;
+}
+
+/* A step that failed in a capture may leave it open. */
+static void abandon_capture(struct dt_device *device)
+{
+    if (device->capturing)
+        dt_graph_end(device->capturing, NULL);
+}
+
+void dt_device_destroy(struct dt_device *device)
+{
+    if (!device)
+        return;
+    abandon_capture(device);
+    dt_spans_forget(device);
+    device->backend->destroy(device);
+}
+
+void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->kind, sizeof out->kind, "%s", device->backend->kind);
+    device->backend->info(device, out);
+}
+
+void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out)
+{
+    *out = (struct dt_memory_usage){.device = device->ledger.usage, .host = device->host_ledger.usage};
+}
+
+void dt_memory_reset_peak(struct dt_device *device)
+{
+    dt_ledger_reset_peak(&device->ledger);
+    dt_ledger_reset_peak(&device->host_ledger);
+}
+
+uint64_t dt_device_reserved_bytes(const struct dt_device *device)
+{
+    return device->backend->reserved_bytes(device);
+}
+
+/* For what blocks, or changes which streams there are. */
+static dt_status not_capturing(const struct dt_device *device, const char *what)
+{
+    return device->capturing ? dt_fail(DT_ERR_INVALID, "%s: not while a graph is captured", what) : DT_OK;
+}
+
+dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt_stream **out)
+{
+    *out = NULL;
+    struct dt_stream *stream;
+    DT_TRY(not_capturing(device, "stream create"));
+    DT_TRY(device->backend->stream_create(device, name, &stream));
+    stream->device = device;
+    snprintf(stream->name, sizeof stream->name, "%s", name);
+    *out = stream;
+    return DT_OK;
+}
+
+void dt_stream_destroy(struct dt_stream *stream)
+{
+    if (!stream)
+        return;
+    abandon_capture(stream->device);
+    stream->device->backend->stream_destroy(stream);
+}
+
+dt_status dt_stream_synchronize(struct dt_stream *stream)
+{
+    DT_TRY(not_capturing(stream->device, "stream synchronize"));
+    return stream->device->backend->stream_synchronize(stream);
+}
+
+struct dt_device *dt_stream_device(const struct dt_stream *stream)
+{
+    return stream->device;
+}
+
+const char *dt_stream_name(const struct dt_stream *stream)
+{
+    return stream->name;
+}
+
+static dt_status create_event(struct dt_device *device, bool timed, struct dt_event **out)
+{
+    *out = NULL;
+    struct dt_event *event;
+    DT_TRY(device->backend->event_create(device, timed, &event));
+    event->device = device;
+    event->timed = timed;
+    *out = event;
+    return DT_OK;
+}
+
+dt_status dt_event_create(struct dt_device *device, struct dt_event **out)
+{
+    return create_event(device, false, out);
+}
+
+dt_status dt_event_create_timed(struct dt_device *device, struct dt_event **out)
+{
+    return create_event(device, true, out);
+}
+
+void dt_event_destroy(struct dt_event *event)
+{
+    if (event)
+        event->device->backend->event_destroy(event);
+}
+
+static dt_status same_device(const struct dt_event *event, const struct dt_device *device, const char *what)
+{
+    if (event->device == device)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "%s: the event belongs to another device (%s)", what, event->device->backend->kind);
+}
+
+dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream)
+{
+    DT_TRY(same_device(event, stream->device, "event record"));
+    return stream->device->backend->event_record(event, stream);
+}
+
+dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event)
+{
+    DT_TRY(same_device(event, stream->device, "stream wait"));
+    return stream->device->backend->stream_wait(stream, event);
+}
+
+dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns)
+{
+    *out_ns = 0;
+    DT_TRY(same_device(end, start->device, "elapsed time"));
+    DT_TRY(not_capturing(start->device, "elapsed time"));
+    if (!start->timed || !end->timed)
+        return dt_fail(DT_ERR_INVALID, "elapsed time: an event is not a timed one");
+    return start->device->backend->event_elapsed_ns(start, end, out_ns);
+}
+
+static struct dt_ledger *ledger_of(struct dt_device *device, bool on_host)
+{
+    return on_host ? &device->host_ledger : &device->ledger;
+}
+
+/* Of one allocation; those of all that is allocated add up to dt_device.live. The mixing is splitmix64's. */
+static uint64_t allocation_number(const struct dt_buffer *buffer)
+{
+    uint64_t what = (uint64_t)buffer->bytes << 4 | (uint64_t)buffer->category << 1 | buffer->on_host;
+    uint64_t x = (uintptr_t)buffer->data + what * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static dt_status allocate(struct dt_stream *stream, bool on_host, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    const struct dt_device_backend *backend = stream->device->backend;
+    struct dt_ledger *ledger = ledger_of(stream->device, on_host);
+    struct dt_buffer buffer = {.bytes = bytes, .category = category, .on_host = on_host};
+    memset(out, 0, sizeof *out);
+    if ((unsigned)category >= DT_CATEGORY_COUNT)
+        return dt_fail(DT_ERR_INVALID, "allocation: %d is no memory category", (int)category);
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(dt_ledger_add(ledger, category, bytes));
+    dt_status status = on_host ? backend->alloc_host(stream, bytes, &buffer) : backend->alloc(stream, bytes, &buffer);
+    if (status < 0) {
+        dt_ledger_remove(ledger, category, bytes);
+        return status;
+    }
+    stream->device->live += allocation_number(&buffer);
+    *out = buffer;
+    return DT_OK;
+}
+
+dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    return allocate(stream, false, category, bytes, out);
+}
+
+dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    return allocate(stream, true, category, bytes, out);
+}
+
+void dt_free(struct dt_stream *stream, struct dt_buffer *buffer)
+{
+    const struct dt_device_backend *backend = stream->device->backend;
+    if (!buffer->data)
+        return;
+    dt_ledger_remove(ledger_of(stream->device, buffer->on_host), buffer->category, buffer->bytes);
+    stream->device->live -= allocation_number(buffer);
+    if (buffer->on_host)
+        backend->free_host(stream, buffer);
+    else
+        backend->free(stream, buffer);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+static dt_status check_pointers(const char *what, const void *to, const void *from)
+{
+    return to && from ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: %s is NULL", what, to ? "the source" : "the destination");
+}
+
+dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("copy", to, from));
+    DT_TRY(dt_span_begin(stream, "copy", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->copy(stream, to, from, bytes));
+    return dt_span_end(stream);
+}
+
+dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("copy from host", to, from));
+    DT_TRY(dt_span_begin(stream, "copy_from_host", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->copy_from_host(stream, to, from, bytes));
+    return dt_span_end(stream);
+}
+
+dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("copy to host", to, from));
+    DT_TRY(dt_span_begin(stream, "copy_to_host", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->copy_to_host(stream, to, from, bytes));
+    return dt_span_end(stream);
+}
+
+dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes)
+{
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(check_pointers("zero", to, to));
+    DT_TRY(dt_span_begin(stream, "zero", DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(stream->device->backend->zero(stream, to, bytes));
+    return dt_span_end(stream);
+}
+
+bool dt_device_captures(const struct dt_device *device)
+{
+    return device->backend->captures;
+}
+
+dt_status dt_graph_begin(struct dt_stream *origin)
+{
+    struct dt_device *device = origin->device;
+    DT_TRY(not_capturing(device, "graph begin"));
+    if (!device->backend->captures)
+        return dt_fail(DT_ERR_INVALID, "graph begin: the %s device has no graphs", device->backend->kind);
+    DT_TRY(device->backend->graph_begin(origin));
+    device->capturing = origin;
+    device->live_at_begin = device->live;
+    dt_memory_usage(device, &device->usage_at_begin);
+    dt_memory_reset_peak(device);
+    return DT_OK;
+}
+
+static void raise_peaks(struct dt_device *device, const struct dt_memory_usage *usage)
+{
+    dt_ledger_raise_peak(&device->ledger, &usage->device);
+    dt_ledger_raise_peak(&device->host_ledger, &usage->host);
+}
+
+dt_status dt_graph_end(struct dt_stream *origin, struct dt_graph **out)
+{
+    struct dt_device *device = origin->device;
+    struct dt_graph *graph;
+    struct dt_memory_usage usage;
+    if (out)
+        *out = NULL;
+    if (device->capturing != origin)
+        return dt_fail(DT_ERR_INVALID, "graph end: no capture began on stream %s", origin->name);
+    device->capturing = NULL;
+    dt_memory_usage(device, &usage);
+    raise_peaks(device, &device->usage_at_begin);
+    if (!out)
+        return device->backend->graph_end(origin, NULL);
+    DT_TRY(device->backend->graph_end(origin, &graph));
+    graph->device = device;
+    graph->live = device->live_at_begin;
+    graph->usage = usage;
+    dt_status status = device->backend->graph_launch(graph, origin);
+    if (status == DT_OK && device->live == graph->live) {
+        *out = graph;
+        return DT_OK;
+    }
+    device->backend->graph_destroy(graph);
+    DT_TRY(status);
+    return dt_fail(DT_ERR_INVALID, "graph end: other memory is allocated than at its begin, so it cannot be repeated");
+}
+
+dt_status dt_graph_launch(struct dt_graph *graph, struct dt_stream *stream)
+{
+    struct dt_device *device = graph->device;
+    if (stream->device != device)
+        return dt_fail(DT_ERR_INVALID, "graph launch: stream %s is on another device", stream->name);
+    DT_TRY(not_capturing(device, "graph launch"));
+    if (device->live != graph->live)
+        return dt_fail(DT_ERR_INVALID, "graph launch: other memory is allocated than when the graph was captured");
+    DT_TRY(device->backend->graph_launch(graph, stream));
+    raise_peaks(device, &graph->usage);
+    return DT_OK;
+}
+
+void dt_graph_destroy(struct dt_graph *graph)
+{
+    if (graph)
+        graph->device->backend->graph_destroy(graph);
+}

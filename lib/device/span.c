@@ -1,0 +1,166 @@
+#include "lib/device/span.h"
+#include "lib/device/backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_STREAMS = 64 };
+
+struct marked {
+    struct dt_span span;
+    struct dt_event *start, *end;
+};
+
+struct stream_spans {
+    const struct dt_stream *stream; /* NULL: a free place */
+    int last;                       /* its latest span, in marked */
+    int depth;                      /* how many are open: that one, and those that are part of it */
+};
+
+struct dt_spans {
+    struct dt_event *base;
+    struct marked *marked; /* [count] */
+    int count, capacity;
+    struct stream_spans streams[MOST_STREAMS];
+};
+
+bool dt_spans_on(const struct dt_device *device)
+{
+    return device->spans != NULL;
+}
+
+dt_status dt_spans_start(struct dt_stream *stream)
+{
+    if (stream->device->spans)
+        return dt_fail(DT_ERR_INVALID, "spans: they are recorded already");
+    struct dt_spans *spans = calloc(1, sizeof *spans);
+    if (!spans)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for spans");
+    dt_status status = dt_event_create_timed(stream->device, &spans->base);
+    if (status == DT_OK)
+        status = dt_event_record(spans->base, stream);
+    if (status == DT_OK) /* other streams' work shall not be before it */
+        status = dt_stream_synchronize(stream);
+    if (status < 0) {
+        dt_event_destroy(spans->base);
+        free(spans);
+        return status;
+    }
+    stream->device->spans = spans;
+    return DT_OK;
+}
+
+/* The stream's place, its own or a new one; NULL when all are taken. */
+static struct stream_spans *place_of(struct dt_spans *spans, const struct dt_stream *stream)
+{
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        if (!spans->streams[i].stream)
+            spans->streams[i].stream = stream;
+        if (spans->streams[i].stream == stream)
+            return &spans->streams[i];
+    }
+    return NULL;
+}
+
+static dt_status add(struct dt_spans *spans, struct dt_device *device, struct marked **out)
+{
+    if (spans->count == spans->capacity) {
+        int capacity = spans->capacity ? 2 * spans->capacity : 256;
+        struct marked *marked = realloc(spans->marked, (size_t)capacity * sizeof *marked);
+        if (!marked)
+            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", capacity);
+        spans->marked = marked;
+        spans->capacity = capacity;
+    }
+    struct marked *m = *out = &spans->marked[spans->count];
+    *m = (struct marked){0};
+    DT_TRY(dt_event_create_timed(device, &m->start));
+    dt_status status = dt_event_create_timed(device, &m->end);
+    if (status < 0) {
+        dt_event_destroy(m->start);
+        return status;
+    }
+    spans->count++;
+    return DT_OK;
+}
+
+dt_status dt_span_begin(struct dt_stream *stream, const char *name, enum dt_span_category category, uint64_t bytes, const char *group)
+{
+    struct dt_spans *spans = stream->device->spans;
+    struct marked *m = NULL;
+    if (!spans)
+        return DT_OK;
+    struct stream_spans *place = place_of(spans, stream);
+    if (!place)
+        return dt_fail(DT_ERR_INVALID, "spans: more than %d streams", MOST_STREAMS);
+    if (place->depth > 0) {
+        place->depth++;
+        return DT_OK;
+    }
+    DT_TRY(add(spans, stream->device, &m));
+    m->span = (struct dt_span){.category = category, .bytes = bytes, .stream_number = (int)(place - spans->streams)};
+    snprintf(m->span.name, sizeof m->span.name, "%s", name);
+    snprintf(m->span.stream, sizeof m->span.stream, "%s", stream->name);
+    snprintf(m->span.group, sizeof m->span.group, "%s", group ? group : "");
+    place->last = spans->count - 1;
+    place->depth = 1;
+    return dt_event_record(m->start, stream);
+}
+
+dt_status dt_span_end(struct dt_stream *stream)
+{
+    struct dt_spans *spans = stream->device->spans;
+    struct stream_spans *place = spans ? place_of(spans, stream) : NULL;
+    if (!place || place->depth == 0 || --place->depth > 0)
+        return DT_OK;
+    return dt_event_record(spans->marked[place->last].end, stream);
+}
+
+dt_status dt_spans_time_of(const struct dt_device *device, const struct dt_event *event, int64_t *out_ns)
+{
+    if (!device->spans)
+        return dt_fail(DT_ERR_INVALID, "spans: none are recorded");
+    return dt_event_elapsed_ns(device->spans->base, event, out_ns);
+}
+
+void dt_spans_forget(struct dt_device *device)
+{
+    struct dt_spans *spans = device->spans;
+    device->spans = NULL;
+    if (!spans)
+        return;
+    for (int i = 0; i < spans->count; i++) {
+        dt_event_destroy(spans->marked[i].start);
+        dt_event_destroy(spans->marked[i].end);
+    }
+    dt_event_destroy(spans->base);
+    free(spans->marked);
+    free(spans);
+}
+
+dt_status dt_spans_collect(struct dt_device *device, struct dt_span **out, int *count)
+{
+    struct dt_spans *spans = device->spans;
+    dt_status status = DT_OK;
+    *out = NULL;
+    *count = 0;
+    if (!spans)
+        return dt_fail(DT_ERR_INVALID, "spans: none are recorded");
+    struct dt_span *all = calloc((size_t)spans->count + 1, sizeof *all);
+    if (!all)
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", spans->count);
+    for (int i = 0; status == DT_OK && i < spans->count; i++) {
+        all[i] = spans->marked[i].span;
+        status = dt_event_elapsed_ns(spans->base, spans->marked[i].start, &all[i].start_ns);
+        if (status == DT_OK)
+            status = dt_event_elapsed_ns(spans->base, spans->marked[i].end, &all[i].end_ns);
+    }
+    if (status == DT_OK) {
+        *out = all;
+        *count = spans->count;
+    } else {
+        free(all);
+    }
+    dt_spans_forget(device);
+    return status;
+}

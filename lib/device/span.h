@@ -1,0 +1,44 @@
+/* Spans: when the work on a device's streams began and ended, piece by piece, for the trace of a step.
+ *
+ * Between dt_spans_start and dt_spans_collect every dt_span_begin and dt_span_end marks its stream with a timed event; at other times both
+ * do nothing. lib/device/device.c marks copies, lib/comm/comm.c collectives and messages, gpt's traced kernels themselves: whoever queues work need not
+ * know. A span's time is the stream's own, waiting for peers included, but not waiting for other streams before the work. */
+#ifndef LIB_DEVICE_SPAN_H
+#define LIB_DEVICE_SPAN_H
+
+#include "lib/device/device.h"
+
+enum dt_span_category { DT_SPAN_COMPUTE, DT_SPAN_COMMUNICATION, DT_SPAN_COPY, DT_SPAN_PHASE };
+
+struct dt_span {
+    char name[40];                  /* "layer_norm", "all_reduce", ... */
+    char stream[32];                /* the stream's name */
+    int stream_number;              /* from 0, by the order of their first spans: two streams may have one name */
+    char group[32];                 /* of communication: the communicator; else "" */
+    enum dt_span_category category; /* DT_SPAN_PHASE: of a schedule's step, and of no stream */
+    uint64_t bytes;                 /* that move; 0 where it does not say */
+    int64_t start_ns, end_ns;       /* from dt_spans_start on */
+};
+
+/* From now on; times count from where `stream` is now, which is waited for: synchronize the others first. Not inside a graph's capture. One
+ * at a time. Errors: DT_ERR_INVALID when it has started already, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+dt_status dt_spans_start(struct dt_stream *stream);
+
+/* Whether dt_spans_start has been and dt_spans_collect is still to come. */
+bool dt_spans_on(const struct dt_device *device);
+
+/* Around the queueing of one piece of work. A span inside another of the same stream is part of that one. group may be NULL. */
+dt_status dt_span_begin(struct dt_stream *stream, const char *name, enum dt_span_category category, uint64_t bytes, const char *group);
+dt_status dt_span_end(struct dt_stream *stream);
+
+/* When a timed event of the device was passed, from dt_spans_start on. Errors: DT_ERR_INVALID when nothing is recorded, or not passed. */
+dt_status dt_spans_time_of(const struct dt_device *device, const struct dt_event *event, int64_t *out_ns);
+
+/* All spans since dt_spans_start, in the order in which they were queued, and no more from here on. All streams are synchronized.
+ * *out [*count] is the caller's to free. Errors: DT_ERR_INVALID when it had not started, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+dt_status dt_spans_collect(struct dt_device *device, struct dt_span **out, int *count);
+
+/* Drop what was marked, where a step failed. Streams may still be busy with it. */
+void dt_spans_forget(struct dt_device *device);
+
+#endif

@@ -1,0 +1,303 @@
+#include "lib/launch/launch.h"
+
+#include "lib/launch/environment.h"
+#include "lib/launch/supervisor.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How long dumps and ordinary ends may take. With what lib/launch/peers.c grants after a failure it stays well below ten seconds. */
+static const double linger_dump_s = 0.5, linger_exit_s = 3.0;
+
+static bool all_done(const struct supervisor *s)
+{
+    for (int r = 0; r < s->launch->world_size; r++) {
+        if (!s->by_rank[r] || !s->by_rank[r]->done)
+            return false;
+    }
+    return true;
+}
+
+static bool any_ready(const struct supervisor *s, bool all)
+{
+    for (int r = 0; r < s->launch->world_size; r++) {
+        bool ready = s->by_rank[r] && (s->by_rank[r]->steps > 0 || s->by_rank[r]->done);
+        if (ready != all)
+            return ready;
+    }
+    return all;
+}
+
+static void check_stop(struct supervisor *s)
+{
+    int requests = s->launch->stop_requests ? s->launch->stop_requests(s->launch->context) : 0;
+    if (requests >= 2 || (requests == 1 && !s->stop_sent && !any_ready(s, false))) {
+        dt_supervisor_fail(s, DT_ERR_INTERRUPTED, -1, 0, "stopped before the experiment was over");
+        s->end_ns = dt_supervisor_now_ns();
+    } else if (requests == 1 && !s->stop_sent) {
+        s->stop_sent = true;
+        dt_supervisor_send_all(s, DT_WIRE_STOP);
+    }
+}
+
+/* The ranks that hold the others up: not ready ones during start-up, else those with the fewest steps. */
+static void time_out(struct supervisor *s, const char *what, double limit_s, bool starting)
+{
+    char text[1024], list[512] = "";
+    long least = -1;
+    int count = 0;
+    for (int r = 0; r < s->launch->world_size; r++) {
+        const struct peer *p = s->by_rank[r];
+        long steps = p ? p->steps : 0;
+        if (!(p && p->done) && (least < 0 || steps < least))
+            least = steps;
+    }
+    for (int r = 0; r < s->launch->world_size; r++) {
+        const struct peer *p = s->by_rank[r];
+        if ((p && p->done) || (p ? p->steps : 0) > least)
+            continue;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%d%s", count++ ? ", " : "", r, p ? "" : " (never reported)");
+    }
+    if (starting)
+        snprintf(text, sizeof text, "%s took longer than %g s: waiting for rank%s %s", what, limit_s, count == 1 ? "" : "s", list);
+    else
+        snprintf(text, sizeof text, "%s took longer than %g s: rank%s %s did not get past progress report %ld", what, limit_s,
+                 count == 1 ? "" : "s", list, least);
+    dt_supervisor_ask_for_dumps(s);
+    dt_supervisor_fail(s, s->stop_sent ? DT_ERR_INTERRUPTED : DT_ERR_TIMEOUT, -1, linger_dump_s, text);
+}
+
+static void check_timeouts(struct supervisor *s)
+{
+    const struct dt_launch *launch = s->launch;
+    int64_t now = dt_supervisor_now_ns();
+    if (!any_ready(s, true)) {
+        double limit_s = launch->init_timeout_s + launch->grace_s;
+        if (launch->init_timeout_s > 0 && (double)(now - s->start_ns) * 1e-9 > limit_s)
+            time_out(s, "the start-up", limit_s, true);
+        return;
+    }
+    for (int r = 0; r < launch->world_size; r++) {
+        const struct peer *p = s->by_rank[r];
+        double limit_s = launch->step_timeout_s + launch->grace_s;
+        if (!p->done && launch->step_timeout_s > 0 && (double)(now - p->heard_ns) * 1e-9 > limit_s)
+            time_out(s, "a step", limit_s, false);
+    }
+}
+
+/* mpirun's text in one line: without its rules of dashes, blanks and breaks run together. */
+static void excerpt(const char *noise, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+    bool blank = false;
+    for (const char *c = noise; *c && used + 2 < out_bytes; c++) {
+        if (*c == '-' && (c[1] == '-' || (c > noise && c[-1] == '-')))
+            continue;
+        if (*c == ' ' || *c == '\n' || *c == '\t' || *c == '\r') {
+            blank = used > 0;
+            continue;
+        }
+        if (blank)
+            out[used++] = ' ';
+        blank = false;
+        out[used++] = *c;
+    }
+    out[used] = 0;
+}
+
+/* A child is gone before its rank was done, or announced: the ranks never came up, or mpirun itself was killed. */
+static void check_child(struct supervisor *s, int number)
+{
+    const struct dt_child *child = &s->children[number];
+    bool mpirun = dt_launch_uses_mpirun(s->launch);
+    if (!child->gone || s->status != DT_OK || (mpirun ? all_done(s) || dt_supervisor_connected(s) > 0 : s->by_rank[number] != NULL))
+        return;
+    for (int i = 0; i < s->peer_count; i++) /* what it said is still to be read */
+        if (s->peers[i].fd >= 0 && s->peers[i].pid == child->pid)
+            return;
+    char text[1024], who[64], said[600];
+    excerpt(child->noise, said, sizeof said);
+    snprintf(who, sizeof who, mpirun ? "mpirun" : "the process of rank %d", number);
+    const char *before = mpirun ? "before the ranks reported" : "before it reported";
+    int status = child->wait_status;
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "%s was killed by signal %d (%s)%s%s", who, WTERMSIG(status), strsignal(WTERMSIG(status)),
+                 said[0] ? ": " : "", said);
+    else
+        snprintf(text, sizeof text, "%s ended with code %d %s%s%s", who, WEXITSTATUS(status), before, said[0] ? ": " : "", said);
+    dt_supervisor_fail(s, DT_ERR_COMM, mpirun ? -1 : number, 0, text);
+}
+
+/* Nobody is left to add to a failure: all are gone and what they wrote is read; or it is known how the rank that vanished ended, and the
+ * others would only wait for it. */
+static bool is_complete(const struct supervisor *s)
+{
+    bool silent = true;
+    for (int c = 0; c < s->child_count; c++)
+        silent &= s->children[c].noise_fd < 0;
+    if (s->vanished >= 0 && !dt_launch_uses_mpirun(s->launch) && s->children[s->vanished].gone)
+        return true;
+    return silent && dt_supervisor_children_gone(s) && dt_supervisor_connected(s) == 0;
+}
+
+static void supervise(struct supervisor *s)
+{
+    while (!all_done(s) && (s->end_ns == 0 || dt_supervisor_now_ns() < s->end_ns)) {
+        if (s->status != DT_OK && is_complete(s))
+            break;
+        dt_supervisor_handle_events(s, s->end_ns || dt_supervisor_children_gone(s) ? 10 : 100);
+        check_stop(s);
+        for (int c = 0; c < s->child_count; c++)
+            check_child(s, c);
+        if (s->status == DT_OK)
+            check_timeouts(s);
+    }
+}
+
+static void wait_for_end(struct supervisor *s, double seconds)
+{
+    int64_t until = dt_supervisor_after(seconds);
+    while (dt_supervisor_now_ns() < until && (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0))
+        dt_supervisor_handle_events(s, 10);
+}
+
+/* Leave nobody behind: mpirun in order first, so that it removes its files, then all by force. */
+static void end_processes(struct supervisor *s)
+{
+    if (all_done(s))
+        wait_for_end(s, linger_exit_s);
+    dt_status status = s->status; /* what dies from here on dies of us */
+    s->status = DT_ERR_INTERRUPTED;
+    if (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0) {
+        if (dt_launch_uses_mpirun(s->launch)) {
+            dt_child_signal(&s->children[0], SIGTERM, false);
+            wait_for_end(s, 1.5);
+        }
+        for (int c = 0; c < s->child_count; c++)
+            dt_child_signal(&s->children[c], SIGKILL, true);
+        for (int i = 0; i < s->peer_count; i++) {
+            if (s->peers[i].fd >= 0) /* still connected, so the pid is still its own */
+                kill(s->peers[i].pid, SIGKILL);
+        }
+        wait_for_end(s, 2.0);
+    }
+    s->status = status;
+}
+
+/* Now that it is gone: the signal or code that ended the rank that vanished, and what it, or MPI, had to say when it came up. */
+static void explain_vanished(struct supervisor *s)
+{
+    int rank = s->vanished, signal_number = 0, code = 0;
+    if (rank < 0)
+        return;
+    const struct dt_child *child = &s->children[dt_launch_uses_mpirun(s->launch) ? 0 : rank];
+    if (!dt_launch_uses_mpirun(s->launch)) {
+        signal_number = child->gone && WIFSIGNALED(child->wait_status) ? WTERMSIG(child->wait_status) : 0;
+        code = child->gone && WIFEXITED(child->wait_status) ? WEXITSTATUS(child->wait_status) : 0;
+    } else if (dt_mpirun_names_rank(child->noise, &rank, &signal_number, &code) &&
+               (rank < 0 || rank >= s->launch->world_size || !s->by_rank[rank])) {
+        return;
+    }
+    const struct peer *p = s->by_rank[rank];
+    char how[640] = "", said[500];
+    excerpt(child->noise, said, sizeof said);
+    if (signal_number > 0)
+        snprintf(how, sizeof how, ": signal %d (%s)%s", signal_number, strsignal(signal_number),
+                 signal_number == SIGKILL ? "; if nobody sent it, the machine ran out of memory" : "");
+    else if (p->steps == 0 && said[0])
+        snprintf(how, sizeof how, " while starting: %s", said);
+    else if (code > 0)
+        snprintf(how, sizeof how, ": it ended with code %d and without a word", code);
+    s->outcome->failed_rank = rank;
+    snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed%s", rank, (int)p->pid, how);
+}
+
+static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_name_bytes)
+{
+    uint64_t random = 0;
+    size_t ranks = (size_t)s->launch->world_size;
+    s->peer_count = s->launch->world_size + 8; /* some room for strangers */
+    s->peers = calloc((size_t)s->peer_count, sizeof *s->peers);
+    s->by_rank = calloc(ranks, sizeof *s->by_rank);
+    s->child_count = dt_launch_uses_mpirun(s->launch) ? 1 : s->launch->world_size;
+    s->children = calloc((size_t)s->child_count, sizeof *s->children);
+    s->polls = calloc((size_t)(s->peer_count + 1 + s->child_count), sizeof *s->polls);
+    if (!s->peers || !s->by_rank || !s->children || !s->polls)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to supervise %zu ranks", ranks);
+    for (int i = 0; i < s->peer_count; i++)
+        s->peers[i] = (struct peer){.fd = -1, .rank = -1, .reader = {.passed_fd = -1}};
+    for (int c = 0; c < s->child_count; c++)
+        s->children[c] = (struct dt_child){.noise_fd = -1, .gone = true};
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return dt_fail(DT_ERR_IO, "no random number for a socket's name: %s", strerror(errno));
+    snprintf(socket_name, socket_name_bytes, "dtbench-%d-%016llx", (int)getpid(), (unsigned long long)random);
+    return dt_wire_listen(socket_name, &s->listen_fd);
+}
+
+/* Each rank, or mpirun. Ranks of their own meet at a port of this machine, and one that is alone meets nobody. */
+static dt_status start_children(struct supervisor *s, const char *socket_name)
+{
+    int port = 0;
+    if (s->child_count > 1)
+        DT_TRY(dt_launch_reserve_port(&s->port_fd, &port));
+    for (int c = 0; c < s->child_count; c++)
+        DT_TRY(dt_child_start(s->launch, c, port, socket_name, &s->children[c]));
+    return DT_OK;
+}
+
+static void finish(struct supervisor *s)
+{
+    for (int i = 0; s->peers && i < s->peer_count; i++) {
+        if (s->peers[i].fd >= 0)
+            close(s->peers[i].fd);
+        dt_wire_finish(&s->peers[i].reader);
+    }
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+    if (s->port_fd >= 0)
+        close(s->port_fd);
+    for (int c = 0; s->children && c < s->child_count; c++)
+        dt_child_finish(&s->children[c]);
+    free(s->children);
+    free(s->peers);
+    free(s->by_rank);
+    free(s->polls);
+}
+
+dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome *out)
+{
+    char socket_name[64];
+    *out = (struct dt_launch_outcome){.failed_rank = -1};
+    if (launch->world_size < 1 || !launch->argv || !launch->argv[0] || !launch->input)
+        return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
+    struct supervisor s = {
+        .launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_supervisor_now_ns()};
+    dt_status status = prepare(&s, socket_name, sizeof socket_name);
+    if (status == DT_OK) {
+        dt_status started = start_children(&s, socket_name);
+        if (started == DT_OK)
+            supervise(&s);
+        else
+            dt_supervisor_fail(&s, started, -1, 0, dt_error_message());
+        end_processes(&s);
+        explain_vanished(&s);
+        if (s.status == DT_OK && !out->result)
+            dt_supervisor_fail(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
+        status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
+    }
+    finish(&s);
+    return status;
+}
+
+void dt_launch_outcome_finish(struct dt_launch_outcome *outcome)
+{
+    free(outcome->result);
+    *outcome = (struct dt_launch_outcome){.failed_rank = -1};
+}

@@ -1,0 +1,177 @@
+#include "lib/launch/wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct header {
+    uint32_t type;
+    int32_t value;
+    uint64_t length;
+};
+
+enum { RECEIVE_BYTES = 64 << 10, LONGEST_BYTES = 256 << 20 };
+
+/* An abstract address is a NUL and the name, as long as the given length says. */
+static dt_status make_address(const char *name, struct sockaddr_un *out, socklen_t *out_length)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > sizeof out->sun_path - 1)
+        return dt_fail(DT_ERR_INVALID, "\"%s\" is no name for a supervisor's socket", name);
+    memset(out, 0, sizeof *out);
+    out->sun_family = AF_UNIX;
+    memcpy(out->sun_path + 1, name, length);
+    *out_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    return DT_OK;
+}
+
+dt_status dt_wire_listen(const char *name, int *out_fd)
+{
+    struct sockaddr_un address;
+    socklen_t length = 0;
+    DT_TRY(make_address(name, &address, &length));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return dt_fail(DT_ERR_IO, "cannot make a socket for the ranks: %s", strerror(errno));
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, 1024) != 0) {
+        dt_fail(DT_ERR_IO, "cannot listen for the ranks: %s", strerror(errno));
+        close(fd);
+        return DT_ERR_IO;
+    }
+    *out_fd = fd;
+    return DT_OK;
+}
+
+dt_status dt_wire_connect(const char *name, int *out_fd)
+{
+    struct sockaddr_un address;
+    socklen_t length = 0;
+    DT_TRY(make_address(name, &address, &length));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return dt_fail(DT_ERR_IO, "cannot make a socket to the supervisor: %s", strerror(errno));
+    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
+        dt_fail(DT_ERR_COMM, "the supervisor does not answer: %s", strerror(errno));
+        close(fd);
+        return DT_ERR_COMM;
+    }
+    *out_fd = fd;
+    return DT_OK;
+}
+
+dt_status dt_wire_send(int fd, enum dt_wire_type type, int32_t value, const char *text, size_t length, int pass_fd)
+{
+    struct header header = {(uint32_t)type, value, length};
+    struct iovec parts[2] = {{&header, sizeof header}, {(void *)text, length}};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    if (pass_fd >= 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &pass_fd, sizeof pass_fd);
+    }
+    while (parts[0].iov_len + parts[1].iov_len > 0) {
+        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return dt_fail(DT_ERR_COMM, "cannot reach the process at the other end: %s", strerror(errno));
+        message.msg_control = NULL;
+        message.msg_controllen = 0;
+        for (int i = 0; i < 2; i++) {
+            size_t taken = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
+            parts[i].iov_base = (char *)parts[i].iov_base + taken;
+            parts[i].iov_len -= taken;
+            sent -= (ssize_t)taken;
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status make_room(struct dt_wire_reader *reader)
+{
+    if (reader->start > 0) {
+        memmove(reader->data, reader->data + reader->start, reader->used - reader->start);
+        reader->used -= reader->start;
+        reader->start = 0;
+    }
+    if (reader->capacity - reader->used >= RECEIVE_BYTES)
+        return DT_OK;
+    size_t capacity = 2 * reader->capacity + RECEIVE_BYTES;
+    char *data = realloc(reader->data, capacity);
+    if (!data)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a message of %zu bytes", capacity);
+    reader->data = data;
+    reader->capacity = capacity;
+    return DT_OK;
+}
+
+dt_status dt_wire_receive(struct dt_wire_reader *reader, int fd, bool *out_end)
+{
+    *out_end = false;
+    DT_TRY(make_room(reader));
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {reader->data + reader->used, reader->capacity - reader->used};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return DT_OK;
+    if (got <= 0) { /* a reset connection is an end like any other */
+        *out_end = true;
+        return DT_OK;
+    }
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        if (reader->passed_fd >= 0)
+            close(reader->passed_fd);
+        memcpy(&reader->passed_fd, CMSG_DATA(c), sizeof reader->passed_fd);
+    }
+    reader->used += (size_t)got;
+    return DT_OK;
+}
+
+int dt_wire_next(struct dt_wire_reader *reader, struct dt_wire_message *out)
+{
+    struct header header;
+    if (reader->used - reader->start < sizeof header)
+        return 0;
+    memcpy(&header, reader->data + reader->start, sizeof header);
+    if (header.type < DT_WIRE_HELLO || header.type > DT_WIRE_DONE || header.length > LONGEST_BYTES)
+        return dt_fail(DT_ERR_COMM, "a message between supervisor and rank makes no sense");
+    if (reader->used - reader->start - sizeof header < header.length)
+        return 0;
+    char *text = realloc(reader->text, header.length + 1);
+    if (!text)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a message of %llu bytes", (unsigned long long)header.length);
+    memcpy(text, reader->data + reader->start + sizeof header, header.length);
+    text[header.length] = 0;
+    reader->text = text;
+    reader->start += sizeof header + header.length;
+    *out = (struct dt_wire_message){(enum dt_wire_type)header.type, header.value, header.length, text};
+    return 1;
+}
+
+void dt_wire_finish(struct dt_wire_reader *reader)
+{
+    free(reader->data);
+    free(reader->text);
+    if (reader->passed_fd >= 0)
+        close(reader->passed_fd);
+    *reader = (struct dt_wire_reader){.passed_fd = -1};
+}

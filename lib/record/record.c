@@ -1,0 +1,225 @@
+#include "lib/record/record.h"
+
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* What must fit before the first step: a good many records of a few KiB. */
+enum { PROBE_BYTES = 64 << 10 };
+
+struct dt_record_file {
+    int fd;
+    bool regular; /* locks, torn tails and taking back exist only for these */
+    char *path;   /* for errors */
+};
+
+static dt_status lock(const struct dt_record_file *f, int operation)
+{
+    while (f->regular && flock(f->fd, operation) < 0) {
+        if (errno == ENOLCK || errno == ENOTSUP || errno == EBADF) /* a file system without locks: one writer is the user's to see to */
+            return DT_OK;
+        if (errno != EINTR)
+            return dt_fail(DT_ERR_IO, "cannot lock %s: %s", f->path, strerror(errno));
+    }
+    return DT_OK;
+}
+
+/* Would a few records fit? Blocks are asked for beyond the end and given back at once, so nothing that is there changes. */
+static dt_status probe_regular(const struct dt_record_file *f)
+{
+    struct stat facts;
+    struct statvfs system;
+    struct rlimit limit;
+    if (fstat(f->fd, &facts) < 0)
+        return dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, strerror(errno));
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (rlim_t)facts.st_size + PROBE_BYTES > limit.rlim_cur)
+        return dt_fail(DT_ERR_IO, "cannot write records to %s: the limit on the size of files (ulimit -f) leaves no room", f->path);
+    int failed;
+    do {
+        failed = fallocate(f->fd, FALLOC_FL_KEEP_SIZE, facts.st_size, PROBE_BYTES) < 0 ? errno : 0;
+    } while (failed == EINTR);
+    if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG || failed == EIO || failed == EROFS)
+        return dt_fail(DT_ERR_IO, "cannot write records to %s: %s (%d KiB are wanted)", f->path, strerror(failed), PROBE_BYTES >> 10);
+    if (failed == 0) {
+        /* The reservation's end; a file that only grows (chattr +a) keeps it, to no harm. */
+        if (ftruncate(f->fd, facts.st_size) < 0 && errno != EPERM)
+            return dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, strerror(errno));
+    } else if (fstatvfs(f->fd, &system) == 0 && system.f_blocks > 0 && (double)system.f_bavail * (double)system.f_frsize < PROBE_BYTES) {
+        return dt_fail(DT_ERR_IO, "cannot write records to %s: its file system is full", f->path);
+    }
+    return DT_OK;
+}
+
+/* Devices and pipes: an empty write tells what can be told without leaving a trace (/dev/full refuses even that). */
+static dt_status probe_stream(const struct dt_record_file *f)
+{
+    if (write(f->fd, "", 0) < 0)
+        return dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, strerror(errno));
+    return DT_OK;
+}
+
+dt_status dt_record_open(const char *path, struct dt_record_file **out)
+{
+    bool standard = strcmp(path, "-") == 0;
+    struct dt_record_file *f = calloc(1, sizeof *f);
+    char *name = strdup(standard ? "standard output" : path);
+    dt_status status = DT_ERR_IO;
+    struct stat facts;
+    if (!f || !name) {
+        free(f);
+        free(name);
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while opening %s", path);
+    }
+    f->path = name;
+    f->fd = standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    if (f->fd < 0 || fstat(f->fd, &facts) < 0) {
+        dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
+        goto fail;
+    }
+    f->regular = S_ISREG(facts.st_mode);
+    if ((status = lock(f, LOCK_EX)) < 0)
+        goto fail;
+    status = f->regular ? probe_regular(f) : probe_stream(f);
+    if (status < 0)
+        goto fail;
+    if ((status = lock(f, LOCK_UN)) < 0)
+        goto fail;
+    *out = f;
+    return DT_OK;
+fail:
+    dt_record_close(f);
+    return status;
+}
+
+void dt_record_close(struct dt_record_file *file)
+{
+    if (!file)
+        return;
+    if (file->fd >= 0)
+        close(file->fd); /* drops the lock too */
+    free(file->path);
+    free(file);
+}
+
+/* A pipe may take a line in parts; a file takes it whole unless the disk is full. */
+static dt_status write_all(const struct dt_record_file *f, const char *text, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t now = write(f->fd, text + done, bytes - done);
+        if (now < 0 && errno != EINTR)
+            return dt_fail(DT_ERR_IO, "cannot write a record to %s: %s", f->path, strerror(errno));
+        done += now > 0 ? (size_t)now : 0;
+    }
+    return DT_OK;
+}
+
+static dt_status append_locked(const struct dt_record_file *f, const char *text, size_t bytes)
+{
+    struct stat facts = {0};
+    char last = '\n';
+    if (f->regular) {
+        if (fstat(f->fd, &facts) < 0)
+            return dt_fail(DT_ERR_IO, "cannot write a record to %s: %s", f->path, strerror(errno));
+        if (facts.st_size > 0 && pread(f->fd, &last, 1, facts.st_size - 1) < 0)
+            last = '\n'; /* standard output opened for writing only */
+    }
+    /* text begins with a newline for the case of a torn last line. */
+    bool torn = last != '\n';
+    dt_status status = write_all(f, text + !torn, bytes - !torn);
+    if (status < 0) {
+        if (f->regular && ftruncate(f->fd, facts.st_size) < 0)
+            return dt_fail(status, "%s; a part of it stays in the file", dt_error_message());
+        return status;
+    }
+    while (fsync(f->fd) < 0) {
+        if (errno == EINVAL || errno == ENOTSUP || errno == EROFS) /* a pipe, a terminal */
+            break;
+        if (errno != EINTR)
+            return dt_fail(DT_ERR_IO, "cannot write a record to %s: %s", f->path, strerror(errno));
+    }
+    return DT_OK;
+}
+
+dt_status dt_record_append(struct dt_record_file *file, const char *line)
+{
+    size_t bytes = strlen(line);
+    if (strchr(line, '\n'))
+        return dt_fail(DT_ERR_INVALID, "a record of more than one line for %s", file->path);
+    char *text = malloc(bytes + 3);
+    if (!text)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a record");
+    text[0] = '\n';
+    memcpy(text + 1, line, bytes);
+    text[bytes + 1] = '\n';
+    text[bytes + 2] = 0;
+    dt_status status = lock(file, LOCK_EX);
+    if (status == DT_OK) {
+        status = append_locked(file, text, bytes + 2);
+        if (status == DT_OK)
+            status = lock(file, LOCK_UN);
+        else
+            (void)lock(file, LOCK_UN); /* the first failure is the one to tell; close unlocks in any case */
+    }
+    free(text);
+    return status;
+}
+
+dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped)
+{
+    cJSON *records = cJSON_CreateArray();
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t bytes;
+    dt_status status = DT_OK;
+    *skipped = 0;
+    if (!records)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while reading %s", path);
+    errno = 0;
+    FILE *file = fopen(path, "re");
+    if (!file && errno != ENOENT)
+        status = dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    while (file && status == DT_OK && (errno = 0, bytes = getline(&line, &size, file)) >= 0) {
+        cJSON *record;
+        if (strspn(line, " \t\r\n") == (size_t)bytes)
+            continue;
+        status = dt_json_parse(line, (size_t)bytes, path, &record);
+        if (status == DT_OK && cJSON_IsObject(record)) {
+            cJSON_AddItemToArray(records, record);
+        } else if (status != DT_ERR_HOST_MEMORY) {
+            cJSON_Delete(record);
+            status = DT_OK;
+            ++*skipped;
+        }
+    }
+    if (status == DT_OK && file && ferror(file))
+        status = dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    free(line);
+    if (file)
+        fclose(file);
+    if (status < 0)
+        cJSON_Delete(records);
+    else
+        *out = records;
+    return status;
+}
+
+bool dt_records_have_ok(const struct cJSON *records, const char *config_hash)
+{
+    for (const cJSON *r = records->child; r; r = r->next) {
+        const char *hash = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r, "config_hash"));
+        const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r, "status"));
+        if (hash && status && strcmp(hash, config_hash) == 0 && strcmp(status, "ok") == 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,169 @@
+/* What rank 0 does for the others: it puts gatherings together and passes questions on. */
+#include "lib/rendezvous/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* To a rank, which may be this process. */
+static void send_to(struct dt_rendezvous *r, int rank, const struct dt_frame *frame, const void *payload)
+{
+    if (rank == 0) {
+        dt_rendezvous_deliver(r, frame, payload);
+        return;
+    }
+    pthread_mutex_lock(&r->sending);
+    dt_link_send(&r->links[rank], frame, payload); /* a link that fails is found closed by the thread */
+    pthread_mutex_unlock(&r->sending);
+}
+
+static void send_to_others(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
+{
+    for (int rank = 1; rank < r->size; rank++)
+        send_to(r, rank, frame, payload);
+}
+
+static void free_gathering(struct gathering *g)
+{
+    free(g->ranks);
+    free(g->pieces);
+    free(g);
+}
+
+/* The gathering that a frame belongs to; `mutex` is held. */
+static struct gathering **find(struct dt_rendezvous *r, const struct dt_frame *frame)
+{
+    struct gathering **link = &r->gatherings;
+    while (*link && ((*link)->group != frame->group || (*link)->sequence != frame->sequence))
+        link = &(*link)->next;
+    return link;
+}
+
+static struct gathering *begin(const struct dt_frame *frame)
+{
+    struct gathering *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->group = frame->group;
+    g->sequence = frame->sequence;
+    g->count = (int)frame->count;
+    g->bytes = frame->bytes;
+    g->ranks = malloc(frame->count * sizeof *g->ranks);
+    g->pieces = malloc(frame->count * frame->bytes + 1);
+    if (!g->ranks || !g->pieces) {
+        free_gathering(g);
+        return NULL;
+    }
+    for (int i = 0; i < g->count; i++)
+        g->ranks[i] = -1;
+    return g;
+}
+
+/* Put a piece in its place; the gathering when that was the last one. */
+static struct gathering *add_piece(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload)
+{
+    struct gathering *complete = NULL;
+    pthread_mutex_lock(&r->mutex);
+    struct gathering **link = find(r, frame), *g = *link;
+    if (!g)
+        g = *link = begin(frame);
+    if (g && (int)frame->index < g->count && g->ranks[frame->index] < 0) {
+        if (g->bytes == frame->bytes && g->count == (int)frame->count)
+            memcpy(g->pieces + frame->index * frame->bytes, payload, frame->bytes);
+        else
+            g->different = true;
+        g->ranks[frame->index] = from;
+        if (++g->arrived == g->count) {
+            complete = g;
+            *link = g->next;
+        }
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return complete;
+}
+
+static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload)
+{
+    struct gathering *g = add_piece(r, from, frame, payload);
+    if (!g)
+        return;
+    struct dt_frame reply = {.type = g->different ? DT_FRAME_DIFFERENT : DT_FRAME_GATHERED,
+                             .group = g->group,
+                             .sequence = g->sequence,
+                             .bytes = g->different ? 0 : (uint64_t)g->count * g->bytes};
+    for (int i = 0; i < g->count; i++)
+        send_to(r, g->ranks[i], &reply, g->pieces);
+    free_gathering(g);
+}
+
+/* Who gave no piece: told to all who did, since one that waits in vain is soon not alone. Nothing to tell where the gathering is complete:
+ * its end is on its way. */
+static void handle_withdrawal(struct dt_rendezvous *r, const struct dt_frame *frame)
+{
+    struct dt_frame reply = {.type = DT_FRAME_MISSING, .group = frame->group, .sequence = frame->sequence};
+    pthread_mutex_lock(&r->mutex);
+    struct gathering **link = find(r, frame), *g = *link;
+    if (g)
+        *link = g->next;
+    pthread_mutex_unlock(&r->mutex);
+    if (!g)
+        return;
+    char *missing = malloc((size_t)g->count);
+    reply.bytes = missing ? (uint64_t)g->count : 0;
+    for (int i = 0; missing && i < g->count; i++)
+        missing[i] = g->ranks[i] < 0;
+    for (int i = 0; i < g->count; i++)
+        if (g->ranks[i] >= 0)
+            send_to(r, g->ranks[i], &reply, missing);
+    free(missing);
+    free_gathering(g);
+}
+
+static void handle_question(struct dt_rendezvous *r, int from, const struct dt_frame *frame)
+{
+    struct dt_frame ask = *frame, state;
+    struct dt_rendezvous_progress progress;
+    ask.index = (uint32_t)from;
+    send_to_others(r, &ask, NULL);
+    if (dt_rendezvous_own_state(r, &ask, &state, &progress))
+        send_to(r, from, &state, &progress);
+}
+
+void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_state how)
+{
+    struct dt_frame frame = {.type = how == DT_LINK_LEFT ? DT_FRAME_LEFT : DT_FRAME_LOST, .index = (uint32_t)rank};
+    pthread_mutex_lock(&r->routing);
+    pthread_mutex_lock(&r->sending);
+    dt_link_close(&r->links[rank]);
+    pthread_mutex_unlock(&r->sending);
+    send_to_others(r, &frame, NULL); /* first: once this process knows, it may end, and the others would take rank 0 for the cause */
+    dt_rendezvous_set_state(r, rank, how);
+    pthread_mutex_unlock(&r->routing);
+}
+
+void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload)
+{
+    pthread_mutex_lock(&r->routing);
+    switch (frame->type) {
+    case DT_FRAME_GATHER: handle_piece(r, from, frame, payload); break;
+    case DT_FRAME_WITHDRAW: handle_withdrawal(r, frame); break;
+    case DT_FRAME_ASK: handle_question(r, from, frame); break;
+    case DT_FRAME_STATE:
+        if ((int)frame->index < r->size)
+            send_to(r, (int)frame->index, frame, payload);
+        break;
+    case DT_FRAME_FAILED:
+        send_to_others(r, frame, payload); /* the one who said it passes it over */
+        dt_rendezvous_keep_failure(r, frame, payload);
+        break;
+    default: break;
+    }
+    pthread_mutex_unlock(&r->routing);
+}
+
+void dt_rendezvous_hub_finish(struct dt_rendezvous *r)
+{
+    for (struct gathering *g = r->gatherings, *next; g; g = next) {
+        next = g->next;
+        free_gathering(g);
+    }
+}

@@ -1,0 +1,107 @@
+#include "lib/rendezvous/parts.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* A machine that loses power closes nothing: keepalive notices it within a minute, whether or not something is being sent. */
+enum { KEEPALIVE_IDLE_S = 20, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 4, SEND_TIMEOUT_S = 10 };
+
+/* No gathering comes near this: a frame that says so is not one. */
+static const uint64_t longest_payload_bytes = UINT64_C(1) << 32;
+
+void dt_link_prepare(int fd)
+{
+    int yes = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
+    unsigned give_up_ms = (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES) * 1000;
+    struct timeval patience = {.tv_sec = SEND_TIMEOUT_S};
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+static bool send_bytes(int fd, const void *from, size_t bytes, int flags)
+{
+    const char *at = from;
+    while (bytes > 0) {
+        ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL | flags);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return false;
+        at += sent;
+        bytes -= (size_t)sent;
+    }
+    return true;
+}
+
+bool dt_link_send(struct dt_link *link, const struct dt_frame *frame, const void *payload)
+{
+    return link->fd >= 0 && send_bytes(link->fd, frame, sizeof *frame, frame->bytes ? MSG_MORE : 0) &&
+           send_bytes(link->fd, payload, frame->bytes, 0);
+}
+
+static bool make_room(struct dt_link *link, size_t bytes)
+{
+    if (link->taken > 0) {
+        memmove(link->data, link->data + link->taken, link->used - link->taken);
+        link->used -= link->taken;
+        link->taken = 0;
+    }
+    if (link->capacity - link->used >= bytes)
+        return true;
+    size_t capacity = link->used + bytes > 2 * link->capacity ? link->used + bytes : 2 * link->capacity;
+    char *data = realloc(link->data, capacity);
+    if (!data)
+        return false;
+    link->data = data;
+    link->capacity = capacity;
+    return true;
+}
+
+bool dt_link_receive(struct dt_link *link)
+{
+    enum { PIECE_BYTES = 16 << 10 };
+    for (;;) {
+        if (!make_room(link, PIECE_BYTES))
+            return false;
+        ssize_t got = recv(link->fd, link->data + link->used, link->capacity - link->used, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return true;
+        if (got <= 0)
+            return false;
+        link->used += (size_t)got;
+    }
+}
+
+bool dt_link_next(struct dt_link *link, struct dt_frame *frame, const char **payload)
+{
+    size_t have = link->used - link->taken;
+    if (have < sizeof *frame)
+        return false;
+    memcpy(frame, link->data + link->taken, sizeof *frame);
+    if (frame->bytes > longest_payload_bytes || have - sizeof *frame < frame->bytes)
+        return false;
+    *payload = link->data + link->taken + sizeof *frame;
+    link->taken += sizeof *frame + frame->bytes;
+    return true;
+}
+
+void dt_link_close(struct dt_link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    free(link->data);
+    *link = (struct dt_link){.fd = -1};
+}

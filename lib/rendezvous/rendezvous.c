@@ -1,0 +1,479 @@
+/* A rank's own side: the thread that looks after its connections, and its waits. */
+#include "lib/rendezvous/parts.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long rank 0 waits for the others' leave, and a timed-out rank for the answer to who is missing. */
+static const double leave_s = 5, answer_s = 1;
+
+int64_t dt_rendezvous_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+int64_t dt_rendezvous_deadline(double seconds)
+{
+    return seconds > 0 ? dt_rendezvous_now_ns() + (int64_t)(seconds * 1e9) : 0;
+}
+
+/* ---- what arrives ---- */
+
+static struct letter *letter_of(const struct dt_frame *frame, const void *payload)
+{
+    struct letter *letter = malloc(sizeof *letter + frame->bytes);
+    if (!letter)
+        return NULL;
+    *letter = (struct letter){.frame = *frame};
+    if (frame->bytes)
+        memcpy(letter->payload, payload, frame->bytes);
+    return letter;
+}
+
+void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
+{
+    struct letter *letter = letter_of(frame, payload);
+    if (!letter)
+        return; /* the wait times out */
+    pthread_mutex_lock(&r->mutex);
+    letter->next = r->letters;
+    r->letters = letter;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state)
+{
+    pthread_mutex_lock(&r->mutex);
+    if (rank >= 0 && rank < r->size && r->states[rank] == DT_LINK_HERE) {
+        r->states[rank] = state;
+        r->turns[rank] = ++r->last_turn;
+    }
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
+{
+    if ((int)frame->index == r->rank)
+        return;
+    pthread_mutex_lock(&r->mutex);
+    if (!r->failure)
+        r->failure = letter_of(frame, payload);
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+bool dt_rendezvous_own_state(struct dt_rendezvous *r, const struct dt_frame *ask, struct dt_frame *out,
+                             struct dt_rendezvous_progress *progress)
+{
+    *out = (struct dt_frame){.type = DT_FRAME_STATE,
+                             .index = ask->index,
+                             .count = (uint32_t)r->rank,
+                             .group = ask->group,
+                             .sequence = ask->sequence,
+                             .bytes = sizeof *progress};
+    pthread_mutex_lock(&r->mutex);
+    bool known = r->answer && r->answer(r->answer_context, ask->group, progress);
+    pthread_mutex_unlock(&r->mutex);
+    return known;
+}
+
+static void send_to_hub(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
+{
+    if (r->rank == 0) {
+        dt_rendezvous_hub_handle(r, 0, frame, payload);
+        return;
+    }
+    pthread_mutex_lock(&r->sending);
+    dt_link_send(&r->links[0], frame, payload); /* a link that fails is found closed by the thread */
+    pthread_mutex_unlock(&r->sending);
+}
+
+static void handle(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
+{
+    struct dt_frame state;
+    struct dt_rendezvous_progress progress;
+    switch (frame->type) {
+    case DT_FRAME_LEFT: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LEFT); break;
+    case DT_FRAME_LOST: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LOST); break;
+    case DT_FRAME_ASK:
+        if (dt_rendezvous_own_state(r, frame, &state, &progress))
+            send_to_hub(r, &state, &progress);
+        break;
+    case DT_FRAME_FAILED: dt_rendezvous_keep_failure(r, frame, payload); break;
+    default: dt_rendezvous_deliver(r, frame, payload); break;
+    }
+}
+
+/* The frames of one connection, and its end. */
+static void read_link(struct dt_rendezvous *r, int index)
+{
+    struct dt_link *link = &r->links[index];
+    struct dt_frame frame;
+    const char *payload;
+    bool open = dt_link_receive(link), left = false;
+    while (!left && dt_link_next(link, &frame, &payload)) {
+        left = frame.type == DT_FRAME_GOODBYE;
+        if (r->rank != 0)
+            handle(r, &frame, payload);
+        else if (!left)
+            dt_rendezvous_hub_handle(r, index, &frame, payload);
+    }
+    if (open && !left)
+        return;
+    if (r->rank == 0) {
+        dt_rendezvous_hub_lose(r, index, left ? DT_LINK_LEFT : DT_LINK_LOST);
+        return;
+    }
+    pthread_mutex_lock(&r->sending);
+    dt_link_close(link);
+    pthread_mutex_unlock(&r->sending);
+    dt_rendezvous_set_state(r, 0, atomic_load(&r->leaving) ? DT_LINK_LEFT : DT_LINK_LOST);
+}
+
+static void *look_after_links(void *context)
+{
+    struct dt_rendezvous *r = context;
+    int count = r->rank == 0 ? r->size : 1;
+    struct pollfd *polls = calloc((size_t)count + 1, sizeof *polls);
+    for (int i = 0; i < count; i++) /* what came close behind the meeting's last frame */
+        if (r->links[i].fd >= 0)
+            read_link(r, i);
+    while (polls) {
+        for (int i = 0; i < count; i++)
+            polls[i] = (struct pollfd){.fd = r->links[i].fd, .events = POLLIN};
+        polls[count] = (struct pollfd){.fd = r->wake_fd, .events = POLLIN};
+        if (poll(polls, (nfds_t)count + 1, -1) < 0 && errno != EINTR)
+            break;
+        if (polls[count].revents)
+            break;
+        for (int i = 0; i < count; i++) {
+            if (polls[i].fd >= 0 && polls[i].revents)
+                read_link(r, i);
+        }
+    }
+    free(polls);
+    return NULL;
+}
+
+/* ---- waiting ---- */
+
+/* Until something changes, or 0.1 s, so that a flag set by a signal's handler is seen; `mutex` is held. */
+static void wait_a_moment(struct dt_rendezvous *r)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&r->changed, &r->mutex, &until);
+}
+
+/* The first letter of these types for group and sequence, taken out; `mutex` is held. */
+static struct letter *take(struct dt_rendezvous *r, uint64_t group, uint64_t sequence, unsigned types)
+{
+    for (struct letter **link = &r->letters; *link; link = &(*link)->next) {
+        struct letter *letter = *link;
+        if (letter->frame.group == group && letter->frame.sequence == sequence && (1u << letter->frame.type & types)) {
+            *link = letter->next;
+            return letter;
+        }
+    }
+    return NULL;
+}
+
+static int gone(const struct dt_rendezvous *r, const struct dt_rendezvous_group *group, bool left)
+{
+    int first = -1;
+    for (int i = 0; i < group->size; i++) {
+        int rank = group->ranks[i];
+        bool counts = r->states[rank] == DT_LINK_LOST || (left && r->states[rank] == DT_LINK_LEFT);
+        if (counts && (first < 0 || r->turns[rank] < r->turns[group->ranks[first]]))
+            first = i;
+    }
+    return first;
+}
+
+int dt_rendezvous_gone(struct dt_rendezvous *r, const struct dt_rendezvous_group *group, bool left)
+{
+    pthread_mutex_lock(&r->mutex);
+    int index = gone(r, group, left);
+    pthread_mutex_unlock(&r->mutex);
+    return index;
+}
+
+void dt_rendezvous_name_ranks(const bool *chosen, int count, char *text, size_t text_bytes)
+{
+    enum { NAMED = 16 };
+    int total = 0, named = 0;
+    for (int i = 0; i < count; i++)
+        total += chosen[i];
+    for (int i = 0; i < count && named < NAMED; i++) {
+        size_t used = strlen(text);
+        if (chosen[i] && used < text_bytes) {
+            const char *before = named == 0 ? (total > 1 ? "ranks " : "rank ") : named == total - 1 ? " and " : ", ";
+            snprintf(text + used, text_bytes - used, "%s%d", before, i);
+            named++;
+        }
+    }
+    size_t used = strlen(text);
+    if (total > named && used < text_bytes)
+        snprintf(text + used, text_bytes - used, " and %d more", total - named);
+}
+
+/* A wait in vain, with rank 0's answer to who is missing (NULL: none came). */
+static dt_status timed_out(const struct dt_rendezvous_group *group, const char *what, const struct letter *letter, double timeout_s)
+{
+    char names[512] = "";
+    if (letter && letter->frame.bytes == (uint64_t)group->size)
+        dt_rendezvous_name_ranks((const bool *)(const void *)letter->payload, group->size, names, sizeof names);
+    return dt_fail(DT_ERR_TIMEOUT, "%s: waited %g s for %s", what, timeout_s,
+                   *names ? names : "the others, and the world's rank 0 does not say for whom");
+}
+
+/* What ends a wait without an answer; DT_OK: nothing. `mutex` is held. */
+static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rendezvous_group *group, const char *what)
+{
+    int index = gone(r, group, true);
+    if (atomic_load(&r->interrupted))
+        return dt_fail(DT_ERR_COMM, "%s: given up, as asked or because another operation failed", what);
+    if (r->failure)
+        return dt_fail((dt_status)(-(int)r->failure->frame.count), "%s: rank %u of the world gave up: %.*s", what, r->failure->frame.index,
+                       (int)r->failure->frame.bytes, r->failure->payload);
+    if (index >= 0)
+        return dt_fail(DT_ERR_COMM, "%s: rank %d is gone: %s", what, index,
+                       r->states[group->ranks[index]] == DT_LINK_LEFT ? "it has left" : "its connection closed");
+    if (r->states[0] != DT_LINK_HERE)
+        return dt_fail(DT_ERR_COMM, "%s: the world's rank 0, through which all ranks talk, is gone: its connection closed", what);
+    return DT_OK;
+}
+
+dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const void *mine,
+                                   size_t bytes, void *all, double timeout_s)
+{
+    struct dt_frame frame = {.type = DT_FRAME_GATHER,
+                             .index = (uint32_t)group->rank,
+                             .count = (uint32_t)group->size,
+                             .group = group->id,
+                             .sequence = group->gatherings++,
+                             .bytes = bytes};
+    const struct dt_frame withdraw = {.type = DT_FRAME_WITHDRAW, .group = group->id, .sequence = frame.sequence};
+    const unsigned types = 1u << DT_FRAME_GATHERED | 1u << DT_FRAME_DIFFERENT | 1u << DT_FRAME_MISSING;
+    int64_t end_ns = dt_rendezvous_deadline(timeout_s);
+    dt_status status = DT_OK;
+    bool late = false;
+    struct letter *letter;
+    send_to_hub(r, &frame, mine);
+    pthread_mutex_lock(&r->mutex);
+    while (!(letter = take(r, group->id, frame.sequence, types)) && (status = check_wait(r, group, what)) == DT_OK) {
+        wait_a_moment(r);
+        if (!end_ns || dt_rendezvous_now_ns() < end_ns)
+            continue;
+        if (late)
+            break;
+        late = true;
+        end_ns += (int64_t)(answer_s * 1e9);
+        pthread_mutex_unlock(&r->mutex);
+        send_to_hub(r, &withdraw, NULL);
+        pthread_mutex_lock(&r->mutex);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    if (letter && letter->frame.type == DT_FRAME_GATHERED)
+        memcpy(all, letter->payload, (size_t)group->size * bytes);
+    else if (letter && letter->frame.type == DT_FRAME_DIFFERENT)
+        status = dt_fail(DT_ERR_COMM, "%s: the ranks call different operations, or with different counts", what);
+    else if (status == DT_OK)
+        status = timed_out(group, what, letter, timeout_s);
+    free(letter);
+    return status;
+}
+
+void dt_rendezvous_on_ask(struct dt_rendezvous *r, dt_rendezvous_answer *answer, void *context)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->answer = answer;
+    r->answer_context = context;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group *group, double wait_s,
+                       struct dt_rendezvous_progress *progress, bool *answered)
+{
+    struct dt_frame frame = {.type = DT_FRAME_ASK, .index = (uint32_t)r->rank, .group = group->id};
+    int64_t end_ns = dt_rendezvous_deadline(wait_s);
+    int missing = group->size;
+    memset(answered, 0, (size_t)group->size * sizeof *answered);
+    pthread_mutex_lock(&r->mutex);
+    frame.sequence = ++r->questions;
+    pthread_mutex_unlock(&r->mutex);
+    send_to_hub(r, &frame, NULL);
+    pthread_mutex_lock(&r->mutex);
+    while (missing > 0 && dt_rendezvous_now_ns() < end_ns) {
+        struct letter *letter = take(r, group->id, frame.sequence, 1u << DT_FRAME_STATE);
+        if (!letter) {
+            wait_a_moment(r);
+            continue;
+        }
+        for (int i = 0; i < group->size; i++) {
+            if (group->ranks[i] == (int)letter->frame.count && letter->frame.bytes == sizeof *progress && !answered[i]) {
+                memcpy(&progress[i], letter->payload, sizeof *progress);
+                answered[i] = true;
+                missing--;
+            }
+        }
+        free(letter);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_tell(struct dt_rendezvous *r, dt_status status, const char *text)
+{
+    struct dt_frame frame = {
+        .type = DT_FRAME_FAILED, .index = (uint32_t)r->rank, .count = (uint32_t) - (int)status, .bytes = strnlen(text, 800)};
+    send_to_hub(r, &frame, text);
+}
+
+bool dt_rendezvous_heard(struct dt_rendezvous *r, int *rank, dt_status *status, char *text, size_t text_bytes)
+{
+    pthread_mutex_lock(&r->mutex);
+    const struct letter *failure = r->failure;
+    if (failure) {
+        *rank = (int)failure->frame.index;
+        *status = (dt_status)(-(int)failure->frame.count);
+        snprintf(text, text_bytes, "%.*s", (int)failure->frame.bytes, failure->payload);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return failure != NULL;
+}
+
+void dt_rendezvous_interrupt(struct dt_rendezvous *r)
+{
+    atomic_store(&r->interrupted, true); /* waits look every 0.1 s: no lock here, since a signal's handler may call this */
+}
+
+/* ---- making and ending ---- */
+
+static void init(struct dt_rendezvous *r)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&r->mutex, NULL);
+    pthread_mutex_init(&r->sending, NULL);
+    pthread_mutex_init(&r->routing, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+/* Signals are the main thread's business. */
+static dt_status start_thread(struct dt_rendezvous *r)
+{
+    sigset_t all, before;
+    r->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (r->wake_fd < 0)
+        return dt_fail(DT_ERR_IO, "no eventfd for the ranks' connections: %s", strerror(errno));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&r->thread, NULL, look_after_links, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    r->thread_runs = error == 0;
+    return error == 0 ? DT_OK : dt_fail(DT_ERR_IO, "no thread for the ranks' connections: %s", strerror(error));
+}
+
+static void stop_thread(struct dt_rendezvous *r)
+{
+    const uint64_t one = 1;
+    if (r->thread_runs && write(r->wake_fd, &one, sizeof one) == sizeof one)
+        pthread_join(r->thread, NULL);
+    r->thread_runs = false;
+    if (r->wake_fd >= 0)
+        close(r->wake_fd);
+}
+
+dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct dt_rendezvous **out)
+{
+    struct dt_rendezvous *r = calloc(1, sizeof *r);
+    int links = place->rank == 0 ? place->size : 1;
+    dt_status status = DT_OK;
+    *out = NULL;
+    if (!r)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the meeting of %d ranks", place->size);
+    init(r);
+    r->rank = place->rank;
+    r->size = place->size;
+    r->wake_fd = -1;
+    r->states = calloc((size_t)place->size, sizeof *r->states);
+    r->turns = calloc((size_t)place->size, sizeof *r->turns);
+    r->links = calloc((size_t)links, sizeof *r->links);
+    if (!r->states || !r->turns || !r->links)
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the meeting of %d ranks", place->size);
+    for (int i = 0; r->links && i < links; i++)
+        r->links[i].fd = -1;
+    if (status == DT_OK)
+        status = place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place);
+    if (status == DT_OK)
+        status = start_thread(r);
+    if (status < 0) {
+        dt_rendezvous_destroy(r, false);
+        return status;
+    }
+    *out = r;
+    return DT_OK;
+}
+
+/* Rank 0 goes last: until the others have said goodbye, or are gone. The others go once rank 0 has heard theirs and closed. */
+static void take_leave(struct dt_rendezvous *r)
+{
+    struct dt_frame goodbye = {.type = DT_FRAME_GOODBYE};
+    int64_t end_ns = dt_rendezvous_deadline(leave_s);
+    atomic_store(&r->leaving, true);
+    if (r->rank != 0)
+        send_to_hub(r, &goodbye, NULL);
+    pthread_mutex_lock(&r->mutex);
+    for (;;) {
+        int here = 0;
+        for (int rank = 0; rank < r->size; rank++)
+            here += (r->rank == 0) == (rank > 0) && r->states[rank] == DT_LINK_HERE;
+        if (here == 0 || dt_rendezvous_now_ns() >= end_ns)
+            break;
+        wait_a_moment(r);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dt_rendezvous_destroy(struct dt_rendezvous *r, bool well)
+{
+    if (!r)
+        return;
+    if (well && r->thread_runs)
+        take_leave(r);
+    stop_thread(r);
+    for (int i = 0; r->links && i < (r->rank == 0 ? r->size : 1); i++)
+        dt_link_close(&r->links[i]);
+    if (r->rank == 0)
+        dt_rendezvous_hub_finish(r);
+    for (struct letter *letter = r->letters, *next; letter; letter = next) {
+        next = letter->next;
+        free(letter);
+    }
+    free(r->failure);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->mutex);
+    pthread_mutex_destroy(&r->sending);
+    pthread_mutex_destroy(&r->routing);
+    free(r->states);
+    free(r->turns);
+    free(r->links);
+    free(r);
+}

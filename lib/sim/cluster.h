@@ -1,0 +1,94 @@
+/* A cluster as a file describes it: what sim runs on.
+ *
+ * configs/clusters/NAME.json; configs/schema/cluster.schema.json describes it for editors, and says of each key what it means. Every
+ * section has a "source" that says where its numbers come from. Units: GB are 1e9 bytes, GiB 2^30 bytes, Gbit/s 1e9 bits a second, all
+ * bandwidths are of one direction. */
+#ifndef LIB_SIM_CLUSTER_H
+#define LIB_SIM_CLUSTER_H
+
+#include "lib/config/config.h"
+#include "lib/base/dtype.h"
+#include "lib/sim/cluster_measured.h"
+#include "lib/base/status.h"
+
+enum dt_sim_architecture { DT_SIM_VOLTA, DT_SIM_AMPERE, DT_SIM_HOPPER, DT_SIM_CPU };
+enum dt_sim_library { DT_SIM_NCCL, DT_SIM_MPI };
+
+enum { DT_SIM_SOURCE_BYTES = 1024 };
+
+struct dt_sim_cluster {
+    char name[64], source[DT_SIM_SOURCE_BYTES];
+    int nodes, gpus_per_node; /* a CPU rank counts as a GPU */
+    struct {
+        char name[64], source[DT_SIM_SOURCE_BYTES];
+        enum dt_sim_architecture architecture;
+        double memory_gib;
+        double peak_tflops[DT_DTYPE_COUNT]; /* of dense matrix products; 0: unknown */
+        double memory_gb_per_s;
+    } gpu;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
+        double gb_per_s; /* of one GPU; 0: there is none, and a node's GPUs talk over PCIe */
+    } nvlink;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
+        double gb_per_s;   /* of one link, as copies reach it; 0: none (CPU ranks) */
+        int gpus_per_link; /* that share a link to the processor */
+        double latency_us; /* of a copy */
+    } pcie;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
+        double memory_gib;    /* of a node; 0: unknown */
+        double copy_gb_per_s; /* all copies of a node together (mpi: all messages within it); 0: no limit but the links' */
+        bool amd;             /* "cpu": NCCL knows AMD's from others */
+    } host;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
+        int count;               /* of a node; a GPU uses the one nearest to it */
+        double label_gbit_per_s; /* what is written on it */
+        double flow_gbit_per_s;  /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
+        double more_nodes;       /* what is left of that when a communicator has twice the nodes: it waits for the slowest link; 1: all */
+        double fewer_gpus;       /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
+        double tree;             /* of a card's rate that trees make use of; 1: all */
+        double gain;             /* k communicators get k^gain as much, until they have total_gbit_per_s; 0: one's */
+        double total_gbit_per_s; /* what all together get out of one */
+        double latency_us;       /* of a message, beyond what the library's own table has for its network (NCCL: InfiniBand's) */
+        bool beside_gpu;         /* on a PCIe switch with its GPU: NCCL then uses LL128 across nodes */
+    } nic;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
+        double blocking_factor; /* the NICs' sum over what the switches carry between nodes at once; 1: all of it */
+    } fabric;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
+        enum dt_sim_library library;
+        char version[16];        /* nccl: one of dt_sim_nccl_version_name */
+        int channels;            /* nccl: rings side by side within a node */
+        double channel_gb_per_s; /* nccl: speed of one */
+        int net_channels;        /* nccl: rings side by side across nodes */
+        double net_gbit_per_s;   /* nccl: what it believes of a NIC when it chooses; 0: the label */
+        double step_us;          /* mpi: of a message, and of each of a collective's phases */
+        double gb_per_s;         /* mpi: what a rank of a node sends to others of it */
+        double sum_gb_per_s;     /* mpi: the same in phases that sum; 0: the same */
+        struct dt_sim_measured_list measured; /* mpi: on one node, where it has the kind, instead of the three above */
+    } collectives;
+};
+
+/* Read and check a file. Errors name it with the JSON path: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out);
+/* The same from text; `where` names it in errors. */
+dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out);
+
+/* The file's keys, as lib/config/config.h describes them. */
+const struct dt_table *dt_sim_cluster_table(void);
+
+/* Where ranks are: rank r is GPU r % ranks_per_node of node r / ranks_per_node. */
+struct dt_sim_placement {
+    int world_size;
+    int ranks_per_node; /* 0: as many as a node has GPUs, or all where they are fewer */
+};
+
+/* Fill in ranks_per_node. DT_ERR_INVALID when the cluster is too small; `where` is its file. The text begins with "world_size: ". */
+dt_status dt_sim_cluster_place(const struct dt_sim_cluster *cluster, const char *where, struct dt_sim_placement *placement);
+
+#endif

@@ -1,0 +1,293 @@
+/* The keys of a cluster file: the one place that knows their names, types, ranges and defaults. configs/schema/cluster.schema.json says the
+ * same for editors and other tools. */
+#include "lib/config/json.h"
+#include "lib/sim/cluster.h"
+#include "lib/sim/nccl.h"
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *architecture_choice(int index)
+{
+    static const char *const names[] = {
+        [DT_SIM_VOLTA] = "volta", [DT_SIM_AMPERE] = "ampere", [DT_SIM_HOPPER] = "hopper", [DT_SIM_CPU] = "cpu"};
+    return index >= 0 && index < 4 ? names[index] : NULL;
+}
+
+static const char *library_choice(int index)
+{
+    static const char *const names[] = {[DT_SIM_NCCL] = "nccl", [DT_SIM_MPI] = "mpi"};
+    return index >= 0 && index < 2 ? names[index] : NULL;
+}
+
+#define AT(member) .offset = offsetof(struct dt_sim_cluster, member), .size = sizeof(((struct dt_sim_cluster *)0)->member)
+#define SOURCE(section)                                                                                                                    \
+    {                                                                                                                                      \
+        .path = #section ".source", .kind = DT_FIELD_STRING, AT(section.source), .min = 1, .max = DT_SIM_SOURCE_BYTES / 2 - 1,             \
+        .description = "where the numbers of this section come from"                                                                       \
+    }
+#define RATE_AT(key, member, text)                                                                                                         \
+    {                                                                                                                                      \
+        .path = key, .kind = DT_FIELD_NUMBER, AT(member), .min = 0, .max = 1e6, .description = text                                        \
+    }
+#define RATE(key, text) RATE_AT(#key, key, text)
+
+#define FACTOR(key, text)                                                                                                                  \
+    {                                                                                                                                      \
+        .path = #key, .kind = DT_FIELD_NUMBER, AT(key), .min = 0, .above = true, .max = 1, .initial = "1", .description = text             \
+    }
+
+static const struct dt_field fields[] = {
+    {.path = "name", .kind = DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "for tables and records"},
+    {.path = "source",
+     .kind = DT_FIELD_STRING,
+     AT(source),
+     .min = 1,
+     .max = DT_SIM_SOURCE_BYTES / 2 - 1,
+     .description = "what this cluster is"},
+    {.path = "nodes", .kind = DT_FIELD_INT, AT(nodes), .min = 1, .max = 65536, .initial = "1", .description = "machines"},
+    {.path = "gpus_per_node",
+     .kind = DT_FIELD_INT,
+     AT(gpus_per_node),
+     .min = 1,
+     .max = 64,
+     .initial = "1",
+     .description = "devices of one"},
+
+    SOURCE(gpu),
+    {.path = "gpu.name", .kind = DT_FIELD_STRING, AT(gpu.name), .min = 1, .max = 63, .description = "the device's own name"},
+    {.path = "gpu.architecture",
+     .kind = DT_FIELD_ENUM,
+     AT(gpu.architecture),
+     .choice = architecture_choice,
+     .initial = "\"ampere\"",
+     .description = "which of NCCL's tables holds"},
+    {.path = "gpu.memory_gib",
+     .kind = DT_FIELD_NUMBER,
+     AT(gpu.memory_gib),
+     .min = 0,
+     .max = 1e5,
+     .above = true,
+     .description = "GiB of device memory"},
+    RATE_AT("gpu.peak_tflops.fp32", gpu.peak_tflops[DT_FP32], "TFLOP/s of dense fp32 matrix products; 0: unknown"),
+    RATE_AT("gpu.peak_tflops.fp16", gpu.peak_tflops[DT_FP16], "the same for fp16"),
+    RATE_AT("gpu.peak_tflops.bf16", gpu.peak_tflops[DT_BF16], "the same for bf16"),
+    RATE(gpu.memory_gb_per_s, "GB/s of device memory"),
+
+    SOURCE(nvlink),
+    RATE(nvlink.gb_per_s, "GB/s of one GPU, each direction; 0: none"),
+
+    SOURCE(pcie),
+    RATE(pcie.gb_per_s, "GB/s of one link, each direction, as copies reach it"),
+    {.path = "pcie.gpus_per_link",
+     .kind = DT_FIELD_INT,
+     AT(pcie.gpus_per_link),
+     .min = 1,
+     .max = 64,
+     .initial = "1",
+     .description = "GPUs that share a link to the processor"},
+    RATE(pcie.latency_us, "microseconds until a copy moves"),
+
+    SOURCE(host),
+    RATE(host.memory_gib, "GiB of a node's memory; 0: unknown"),
+    RATE(host.copy_gb_per_s, "GB/s of all copies of a node, or messages within it, together; 0: no limit of its own"),
+    {.path = "host.amd", .kind = DT_FIELD_BOOL, AT(host.amd), .max = 1, .initial = "false", .description = "an AMD processor"},
+
+    SOURCE(nic),
+    {.path = "nic.count",
+     .kind = DT_FIELD_INT,
+     AT(nic.count),
+     .min = 0,
+     .max = 64,
+     .initial = "0",
+     .description = "network cards of a node"},
+    RATE(nic.label_gbit_per_s, "Gbit/s that the card is sold with"),
+    RATE(nic.flow_gbit_per_s, "Gbit/s that one communicator or message gets out of one card alone"),
+    FACTOR(nic.more_nodes, "part of that when a communicator has twice the nodes"),
+    FACTOR(nic.fewer_gpus, "part of that when its nodes have half the ranks of a full one"),
+    FACTOR(nic.tree, "part of a card's rate that trees make use of"),
+    {.path = "nic.gain",
+     .kind = DT_FIELD_NUMBER,
+     AT(nic.gain),
+     .min = 0,
+     .max = 1,
+     .initial = "1",
+     .description = "k communicators get k to the power of this as much as one, up to total_gbit_per_s"},
+    RATE(nic.total_gbit_per_s, "Gbit/s that all together get out of one card"),
+    RATE(nic.latency_us, "microseconds of a message beyond what the library's table has for its network"),
+    {.path = "nic.beside_gpu",
+     .kind = DT_FIELD_BOOL,
+     AT(nic.beside_gpu),
+     .max = 1,
+     .initial = "false",
+     .description = "on one PCIe switch with its GPU"},
+
+    SOURCE(fabric),
+    {.path = "fabric.blocking_factor",
+     .kind = DT_FIELD_NUMBER,
+     AT(fabric.blocking_factor),
+     .min = 1,
+     .max = 1000,
+     .initial = "1",
+     .description = "the cards' sum over what the switches carry at once"},
+
+    SOURCE(collectives),
+    {.path = "collectives.library",
+     .kind = DT_FIELD_ENUM,
+     AT(collectives.library),
+     .choice = library_choice,
+     .initial = "\"nccl\"",
+     .description = "what moves messages"},
+    {.path = "collectives.version",
+     .kind = DT_FIELD_STRING,
+     AT(collectives.version),
+     .min = 1,
+     .max = 15,
+     .description = "its version; nccl: one whose tables are known"},
+    {.path = "collectives.channels",
+     .kind = DT_FIELD_INT,
+     AT(collectives.channels),
+     .min = 1,
+     .max = 64,
+     .initial = "1",
+     .description = "nccl: rings side by side within a node"},
+    RATE(collectives.channel_gb_per_s, "nccl: GB/s of one of them"),
+    {.path = "collectives.net_channels",
+     .kind = DT_FIELD_INT,
+     AT(collectives.net_channels),
+     .min = 1,
+     .max = 64,
+     .initial = "1",
+     .description = "nccl: rings side by side across nodes"},
+    RATE(collectives.net_gbit_per_s, "nccl: Gbit/s that it believes of a card when it chooses; 0: the label"),
+    RATE(collectives.step_us, "mpi: microseconds of a message, and of each phase of a collective"),
+    RATE(collectives.gb_per_s, "mpi: GB/s that a rank sends to others of its node"),
+    RATE(collectives.sum_gb_per_s, "mpi: the same in a phase that sums; 0: the same"),
+};
+
+static const struct dt_table table = {fields, sizeof fields / sizeof *fields};
+
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+const struct dt_table *dt_sim_cluster_table(void)
+{
+    return &table;
+}
+
+/* ---- what no row by itself can say ---- */
+
+static bool is_given(const bool *given, const char *path)
+{
+    return given[dt_config_find(&table, path)];
+}
+
+static dt_status check_required(const bool *given, const char *where)
+{
+    static const char *const required[] = {"name", "source", "gpu.name", "gpu.memory_gib", "collectives.version"};
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!is_given(given, required[i]))
+            return dt_fail(DT_ERR_INVALID, "%s: %s: is missing", where, required[i]);
+    for (int i = 0; i < FIELDS; i++) {
+        const char *dot = strchr(fields[i].path, '.');
+        char source[64];
+        if (!given[i] || !dot)
+            continue;
+        snprintf(source, sizeof source, "%.*s.source", (int)(dot - fields[i].path), fields[i].path);
+        if (!is_given(given, source))
+            return dt_fail(DT_ERR_INVALID, "%s: %s: is missing; say where the numbers of this section come from", where, source);
+    }
+    return DT_OK;
+}
+
+static dt_status want_positive(double value, const char *where, const char *path, const char *why)
+{
+    return value > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: %s: must be above 0 %s", where, path, why);
+}
+
+static dt_status want_at_most(double value, const char *path, double limit, const char *limit_path, const char *where)
+{
+    return value <= limit ? DT_OK
+                          : dt_fail(DT_ERR_INVALID, "%s: %s: %g is more than %s, which is %g", where, path, value, limit_path, limit);
+}
+
+static dt_status check_network(const struct dt_sim_cluster *c, const char *where)
+{
+    if (c->nodes == 1)
+        return DT_OK;
+    DT_TRY(want_positive(c->nic.count, where, "nic.count", "where there are several nodes"));
+    DT_TRY(want_at_most(c->nic.count, "nic.count", c->gpus_per_node, "gpus_per_node", where));
+    DT_TRY(want_positive(c->nic.label_gbit_per_s, where, "nic.label_gbit_per_s", "where there are several nodes"));
+    DT_TRY(want_positive(c->nic.flow_gbit_per_s, where, "nic.flow_gbit_per_s", "where there are several nodes"));
+    DT_TRY(want_at_most(c->nic.flow_gbit_per_s, "nic.flow_gbit_per_s", c->nic.total_gbit_per_s, "nic.total_gbit_per_s", where));
+    return want_at_most(c->nic.total_gbit_per_s, "nic.total_gbit_per_s", c->nic.label_gbit_per_s, "nic.label_gbit_per_s", where);
+}
+
+static dt_status check_node(const struct dt_sim_cluster *c, const char *where)
+{
+    if (c->gpus_per_node % c->pcie.gpus_per_link)
+        return dt_fail(DT_ERR_INVALID, "%s: pcie.gpus_per_link: %d does not divide gpus_per_node, which is %d", where,
+                       c->pcie.gpus_per_link, c->gpus_per_node);
+    if (c->collectives.library == DT_SIM_MPI)
+        return want_positive(c->collectives.gb_per_s, where, "collectives.gb_per_s", "with mpi");
+    if (c->gpu.architecture == DT_SIM_CPU)
+        return dt_fail(DT_ERR_INVALID, "%s: collectives.library: nccl does not run on cpus; use \"mpi\"", where);
+    DT_TRY(want_positive(c->pcie.gb_per_s, where, "pcie.gb_per_s", "with nccl"));
+    DT_TRY(want_positive(c->collectives.channel_gb_per_s, where, "collectives.channel_gb_per_s", "with nccl"));
+    return dt_sim_nccl_find(c->collectives.version, where);
+}
+
+static dt_status parse_object(const struct cJSON *object, const char *where, struct dt_sim_cluster *out)
+{
+    bool given[FIELDS] = {false};
+    memset(out, 0, sizeof *out);
+    DT_TRY(dt_config_defaults(&table, out));
+    DT_TRY(dt_config_read(&table, object, where, out, given));
+    DT_TRY(check_required(given, where));
+    DT_TRY(check_node(out, where));
+    return check_network(out, where);
+}
+
+/* ---- reading ---- */
+
+dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out)
+{
+    struct cJSON *object;
+    DT_TRY(dt_json_parse(text, length, where, &object));
+    struct cJSON *collectives = cJSON_GetObjectItemCaseSensitive(object, "collectives");
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list, which no row describes */
+    dt_status status = parse_object(object, where, out);
+    if (status == DT_OK)
+        status = dt_sim_measured_read(measured, where, &out->collectives.measured);
+    if (status == DT_OK && measured && out->collectives.library != DT_SIM_MPI)
+        status = dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
+    cJSON_Delete(measured);
+    dt_json_destroy(object);
+    return status;
+}
+
+dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out)
+{
+    char *text;
+    size_t length;
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = dt_sim_cluster_parse(text, length, path, out);
+    free(text);
+    return status;
+}
+
+dt_status dt_sim_cluster_place(const struct dt_sim_cluster *c, const char *where, struct dt_sim_placement *placement)
+{
+    int world = placement->world_size, per_node = placement->ranks_per_node;
+    if (per_node == 0)
+        per_node = world < c->gpus_per_node ? world : c->gpus_per_node;
+    if (per_node > c->gpus_per_node)
+        return dt_fail(DT_ERR_INVALID, "ranks per node: %d, but gpus_per_node of %s is %d", per_node, where, c->gpus_per_node);
+    if ((world + per_node - 1) / per_node > c->nodes)
+        return dt_fail(DT_ERR_INVALID, "world_size: %d ranks, %d on a node, need %d nodes; nodes of %s is %d", world, per_node,
+                       (world + per_node - 1) / per_node, where, c->nodes);
+    placement->ranks_per_node = per_node;
+    return DT_OK;
+}

@@ -1,0 +1,40 @@
+/* Collectives and messages as they were measured on a machine whose ranks share its processors: what a cluster file has under
+ * collectives.measured instead of constants, and `dtbench calibrate` writes.
+ *
+ * Each entry: kind ("all_reduce", ..., "message"), the ranks of the communicator (of a message: of the node), the bytes as
+ * lib/sim/program.h counts them, the seconds that it took with nothing else going on, and the part of the node's processor time that it
+ * took meanwhile (load). */
+#ifndef LIB_SIM_CLUSTER_MEASURED_H
+#define LIB_SIM_CLUSTER_MEASURED_H
+
+#include "lib/base/status.h"
+
+#include <stdbool.h>
+
+struct cJSON;
+
+enum { DT_SIM_MEASURED_MAX = 256, DT_SIM_MESSAGE = 5 }; /* the kind after those of enum dt_sim_collective */
+
+struct dt_sim_measured {
+    int kind, ranks;
+    double bytes, seconds, load;
+};
+
+struct dt_sim_measured_list {
+    struct dt_sim_measured entries[DT_SIM_MEASURED_MAX];
+    int count;
+};
+
+const char *dt_sim_measured_kind_name(int kind); /* NULL past the last */
+
+/* array NULL: none. Errors: DT_ERR_INVALID, which begins with `where` and the JSON path. */
+dt_status dt_sim_measured_read(const struct cJSON *array, const char *where, struct dt_sim_measured_list *out);
+/* Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_measured_write(const struct dt_sim_measured_list *list, struct cJSON **out);
+
+/* Seconds and load of `bytes` among `ranks`. Between two sizes seconds follow a power of the bytes; below the smallest they stay, above the
+ * largest they grow with the bytes. Of numbers of ranks that were not measured the nearest counts. False: nothing is known of the kind. */
+bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int ranks, double bytes, double *out_seconds,
+                          double *out_load);
+
+#endif

@@ -1,0 +1,94 @@
+/* The replay: all ranks' programs in virtual time, over one network.
+ *
+ * Each rank has a host queue and streams. Host and stream clocks are plain sums as long as nobody else is involved, so a rank runs ahead by
+ * itself until it waits for others; only messages are events in global time. A collective or message begins when all its ranks have come to
+ * it, lasts for its latency and then for the flow that it is in the network (lib/sim/network.h), and ends for all of them at once. Which
+ * latency, bytes and links it has is the transport's business (lib/sim/transport.h).
+ *
+ * Nothing is random and nothing depends on addresses or on this machine: the same programs give the same times to the last bit. */
+#ifndef LIB_SIM_ENGINE_H
+#define LIB_SIM_ENGINE_H
+
+#include "lib/sim/network.h"
+#include "lib/sim/program.h"
+
+#include <stdio.h>
+
+struct dt_sim_engine;
+
+/* The ranks of a communicator, in its order. */
+struct dt_sim_group {
+    const char *name;
+    const int *ranks; /* [count] world ranks, all different */
+    int count;
+    int id; /* as dt_sim_engine_add_group numbered it */
+};
+
+/* A collective, message or copy as it is to be carried. */
+struct dt_sim_movement {
+    double latency_s;        /* before bytes move */
+    struct dt_sim_flow flow; /* flow.bytes 0: nothing moves beyond the latency. flow.uses must stay as long as the transport */
+};
+
+/* How messages travel. The functions have no effect on virtual time; they may keep what they work out. Errors: those of their own, which
+ * end the replay. */
+struct dt_sim_transport {
+    void *context;
+    dt_status (*collective)(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
+                            struct dt_sim_movement *out);
+    dt_status (*message)(void *context, int from, int to, double bytes, struct dt_sim_movement *out); /* world ranks */
+    dt_status (*copy)(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out);
+    /* Work on shared processors; flow.bytes are then no bytes. */
+    dt_status (*work)(void *context, int rank, double seconds, double load, struct dt_sim_movement *out);
+};
+
+/* One row's bar in a trace. Bars of a queue come in order and overlap only within a group of sends and receives; bars of different queues
+ * and ranks come in no order. */
+struct dt_sim_span {
+    int rank, queue;        /* queue: the program's stream, or -1: the host */
+    const char *queue_name; /* "host" for the host */
+    const char *label;      /* the operation's own, or what it does ("all_reduce") */
+    const char *group_name; /* of communication; else NULL */
+    double bytes;           /* of communication and copies; else 0 */
+    double start_s;         /* the queue came to it */
+    double moving_s;        /* communication: all ranks had come; else start_s */
+    double end_s;
+};
+
+struct dt_sim_collector {
+    void *context;
+    void (*span)(void *context, const struct dt_sim_span *span); /* NULL: nobody listens. Texts are lent for the call */
+};
+
+/* ranks: of the whole job. network and transport are lent until the engine is destroyed; links must be there, flows come from here only.
+ * Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_engine_create(int ranks, struct dt_sim_network *network, const struct dt_sim_transport *transport,
+                               const struct dt_sim_collector *collector, struct dt_sim_engine **out);
+void dt_sim_engine_destroy(struct dt_sim_engine *engine); /* takes NULL */
+
+/* A communicator; name and ranks are copied. Errors: DT_ERR_INVALID for ranks that are not there or come twice, DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_engine_add_group(struct dt_sim_engine *engine, const char *name, const int *ranks, int count, int *out_group);
+
+/* What a rank does. program (finished, lent until the engine is destroyed) may be shared; groups [program->slot_count] are the numbers of
+ * the communicators in its slots, copied. A rank without a program does nothing. Errors: DT_ERR_INVALID when a rank is not in its group, or
+ * twice told; DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_engine_set_program(struct dt_sim_engine *engine, int rank, const struct dt_sim_program *program, const int *groups);
+
+/* Run all programs to their end, once.
+ * Errors: DT_ERR_COMM when no rank can go on: the text names the operation that most ranks wait in, with communicator, number and missing
+ * ranks, and dt_sim_engine_dump tells all; or when ranks of a communicator call different operations at the same place. DT_ERR_INVALID for
+ * a peer or root that is not in the communicator; the transport's errors; DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_engine_run(struct dt_sim_engine *engine);
+
+/* Afterwards: when an event of the rank's program happened, in seconds from the start; NAN when it did not. */
+double dt_sim_engine_event_s(const struct dt_sim_engine *engine, int rank, uint32_t event);
+/* When the rank's last queue, or (rank -1) everybody's, was done. */
+double dt_sim_engine_end_s(const struct dt_sim_engine *engine, int rank);
+/* Operations done so far, of all ranks. */
+uint64_t dt_sim_engine_operations(const struct dt_sim_engine *engine);
+
+/* A line for each operation that ranks wait in: "all_reduce 7 on data_parallel: ranks 0-3 wait, 4-7 are missing (in recv ...)". At most
+ * `lines` of them, then how many more there are. */
+void dt_sim_engine_dump(const struct dt_sim_engine *engine, int lines, FILE *to);
+
+#endif

@@ -1,0 +1,123 @@
+/* What the files of the engine share; nobody else includes it. */
+#ifndef LIB_SIM_ENGINE_PARTS_H
+#define LIB_SIM_ENGINE_PARTS_H
+
+#include "lib/sim/engine.h"
+#include "lib/sim/heap.h"
+
+/* What a stream or host is held up by. */
+enum hold {
+    HOLD_NONE,
+    HOLD_ISSUE, /* a stream: the host has issued no more */
+    HOLD_ORDER, /* earlier operations of the same communicator, on other streams */
+    HOLD_EVENT,
+    HOLD_PEERS,  /* a collective or message whose other ranks have not come */
+    HOLD_FLOW,   /* moving */
+    HOLD_STREAM, /* the host: a stream that is not done */
+    HOLD_END,    /* nothing more to do */
+};
+
+struct stream {
+    double clock_s;        /* what came before is done */
+    double came_s;         /* to the operation that holds it up */
+    double *issued_s;      /* ring [room]: host's clock before each operation that is issued and not begun */
+    uint32_t room;         /* a power of two, or 0 */
+    uint32_t issued, done; /* operations of the stream, counted from the start */
+    uint32_t unfinished;   /* messages of the open group */
+    uint8_t hold;          /* enum hold */
+};
+
+/* A rank's part in one communicator. */
+struct seat {
+    int group, place; /* place: rank within the group */
+    uint32_t done;    /* operations of the communicator that are over */
+    double done_s;    /* when the last of those was */
+};
+
+struct rank {
+    const struct dt_sim_program *program; /* NULL: none */
+    struct stream *streams;               /* [program->stream_count] */
+    struct seat *seats;                   /* [program->slot_count] */
+    double *event_s;                      /* [program->event_count], NAN until it happened */
+    double host_s;
+    size_t host_next; /* operation */
+    uint8_t host_hold;
+    bool queued; /* in the engine's list of ranks that may go on */
+};
+
+/* One rank's end of a collective. */
+struct arrival {
+    double at_s;
+    uint32_t stream; /* counted from 1; 0: not come */
+};
+
+/* A communicator, with the one collective that can be under way in it: nobody comes to the next before all have left this one. */
+struct group {
+    struct dt_sim_group base;
+    char *name;
+    int *ranks;
+    struct arrival *arrivals; /* [count] */
+    int arrived;
+    uint32_t number; /* of collectives that are over */
+    double start_s;  /* the last rank's arrival */
+    const struct dt_sim_op *op;
+    int op_rank; /* whose op that is */
+};
+
+/* A message between two ranks, a copy or shared work, or (collective) a group's current one. */
+struct activity {
+    enum { ACTIVITY_FREE, ACTIVITY_COLLECTIVE, ACTIVITY_MESSAGE, ACTIVITY_COPY } kind;
+    int group;
+    int rank[2], stream[2]; /* sender, receiver; copy, work: only the first */
+    double came_s[2], start_s;
+    const struct dt_sim_op *op[2];
+    struct dt_sim_movement movement;
+};
+
+/* A send or receive whose other end has not come. */
+struct waiting {
+    int group, from, to; /* places in the group */
+    bool is_send;
+    int rank, stream;
+    double came_s;
+    const struct dt_sim_op *op;
+    uint32_t next; /* in its bucket, counted from 1 */
+};
+
+struct dt_sim_engine {
+    struct dt_sim_network *network;
+    struct dt_sim_transport transport;
+    struct dt_sim_collector collector;
+    struct rank *ranks; /* [rank_count] */
+    int rank_count;
+    struct group **groups; /* [group_count] */
+    int group_count, group_room;
+
+    struct dt_sim_heap starts; /* activities whose latency is running */
+    struct activity *activities;
+    uint32_t activity_count, activity_room, *free_activities, free_activity_count;
+    struct waiting *waiting; /* sends and receives, by bucket */
+    uint32_t waiting_count, waiting_room, free_waiting, *buckets, bucket_count;
+    int *runnable, runnable_count; /* ranks that may go on */
+    uint64_t operations;
+    bool ran;
+};
+
+/* sim_engine_message.c. Each takes the stream's current operation, to which it came at came_s. */
+dt_status engine_come_to_collective(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
+dt_status engine_come_to_message(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
+dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
+/* The latency of an activity is over: its bytes begin to move, or it ends (*out_over) where there are none. */
+dt_status engine_begin_flow(struct dt_sim_engine *e, uint32_t activity, double now_s, bool *out_over);
+/* All ranks of the activity leave it. */
+void engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s);
+
+/* sim_engine.c. A stream is past its operation at now_s. */
+void engine_release(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double now_s);
+void engine_tell_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
+                      double end_s);
+
+/* sim_engine_report.c. The failure of a replay that cannot go on. */
+dt_status engine_fail_deadlock(const struct dt_sim_engine *e);
+
+#endif

@@ -1,0 +1,128 @@
+#include "lib/sim/nccl.h"
+
+#include <math.h>
+
+static int scale_of(const struct dt_sim_nccl_comm *c)
+{
+    return c->nodes <= 2 ? c->nodes - 1 : 2;
+}
+
+/* Steps of a ring, and how many of them are between nodes. */
+static void ring_steps(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, int *steps, int *inter)
+{
+    switch (kind) {
+    case DT_SIM_ALL_REDUCE:
+        *steps = 2 * (c->ranks - 1);
+        *inter = c->nodes > 1 ? 2 * (c->nodes - 1) + c->tables->inter_steps_of_node : 0;
+        break;
+    case DT_SIM_REDUCE_SCATTER:
+    case DT_SIM_ALL_GATHER:
+        *steps = c->ranks - 1;
+        *inter = c->nodes - 1;
+        break;
+    default: *steps = c->ranks; *inter = c->nodes;
+    }
+    *inter = *inter < *steps ? *inter : *steps;
+}
+
+/* GB/s of the protocol on the ring's channels together, of the bus's `bus`. */
+static double ring_bus(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_protocol protocol, double bus)
+{
+    int scale = scale_of(c), arch = (int)c->architecture;
+    bool sums = kind == DT_SIM_ALL_REDUCE || kind == DT_SIM_REDUCE;
+    if (protocol == DT_SIM_LL)
+        return fmin(c->tables->ll_bus[c->nodes == 1 ? arch : c->amd][scale], bus / (c->nodes > 1 || sums ? 4 : 3));
+    if (protocol == DT_SIM_LL128) /* a rank that is alone on its node sends and receives through one GPU */
+        return fmin(bus * (c->ranks < 2 * c->nodes ? 0.7 : 0.92), c->channels * c->tables->ring_ll128_channel[arch][scale]);
+    return bus;
+}
+
+static double tree_bus(const struct dt_sim_nccl_comm *c, enum dt_sim_protocol protocol, double bus)
+{
+    int scale = scale_of(c), arch = (int)c->architecture;
+    bus = fmin(bus * 0.92, c->channels * c->tables->tree_channel[arch][scale]);
+    if (protocol == DT_SIM_LL)
+        return fmin(bus / 3.8, c->tables->ll_bus[c->nodes == 1 ? arch : c->amd][scale]);
+    if (protocol == DT_SIM_LL128)
+        return fmin(bus * (c->nodes == 1 ? 7.0 / 9 : 120.0 / 128), c->channels * c->tables->tree_ll128_channel[arch][scale]);
+    return bus;
+}
+
+/* Bytes of the message a second, in GB/s, if the algorithm's channels have `bus`. A tree's are half of the bus: up and down. */
+static double algorithm_bandwidth(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
+                                  enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double bus)
+{
+    int steps, inter;
+    if (algorithm == DT_SIM_RING) {
+        ring_steps(c, kind, &steps, &inter);
+        return ring_bus(c, kind, protocol, bus) * c->ranks / steps;
+    }
+    int size = bytes >= 128 ? ilogb(bytes / 64) : 0;
+    return tree_bus(c, protocol, bus) / 2 * (size < 23 ? c->tables->tree_correction[protocol][size] : 1);
+}
+
+/* Sources: the rule for the plateau is NCCL's for a communicator with its default channels. */
+static bool on_plateau(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_protocol protocol)
+{
+    double from = c->tables->plateau_by_channel ? 64.0 * c->channels * c->ranks : 4096.0 * c->ranks;
+    return protocol == DT_SIM_SIMPLE && c->nodes > 1 && kind == DT_SIM_ALL_REDUCE && bytes >= from;
+}
+
+static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
+                         enum dt_sim_protocol protocol, double extra_us)
+{
+    const struct dt_sim_nccl_tables *t = c->tables;
+    double own = t->step_us[c->nvlink ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI][algorithm][protocol];
+    double inter = t->step_us[DT_SIM_BY_NET][algorithm][protocol], total = t->base_us[algorithm][protocol];
+    int steps, inter_steps;
+    if (c->nodes > 1 && protocol == DT_SIM_LL)
+        own *= t->ll_multi_node;
+    if (algorithm == DT_SIM_TREE)
+        return total + 2 * ((c->ranks / c->nodes - 1) * own + (c->nodes > 1 ? ilogb(c->nodes) : 0) * (inter + extra_us));
+    if (kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
+        return total + (c->nodes > 1 ? inter + extra_us : own); /* a pipeline: its filling is not counted */
+    ring_steps(c, kind, &steps, &inter_steps);
+    if (c->nodes > 1)
+        own = fmax(own, t->net_overhead_us[c->amd] * (protocol == DT_SIM_SIMPLE ? 3 : 1));
+    total += (steps - inter_steps) * own + inter_steps * inter;
+    return (on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total) + inter_steps * extra_us;
+}
+
+static bool is_possible(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm,
+                        enum dt_sim_protocol protocol)
+{
+    return (algorithm == DT_SIM_RING || kind == DT_SIM_ALL_REDUCE) && (protocol != DT_SIM_LL128 || c->ll128);
+}
+
+double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
+                           enum dt_sim_protocol protocol)
+{
+    if (!is_possible(c, kind, algorithm, protocol))
+        return INFINITY;
+    return 1e-6 * latency_us(c, kind, bytes, algorithm, protocol, 0) +
+           bytes / (1e9 * algorithm_bandwidth(c, kind, bytes, algorithm, protocol, c->bus[algorithm]));
+}
+
+struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes)
+{
+    static const double wire[DT_SIM_PROTOCOLS] = {2, 128.0 / 120, 1}; /* LL: 4 bytes of flag to 4 of data; LL128: 8 to 120 */
+    struct dt_sim_nccl_plan plan = {.algorithm = DT_SIM_RING, .protocol = DT_SIM_SIMPLE};
+    double best = INFINITY;
+    int steps, inter;
+    for (int a = 0; a < DT_SIM_ALGORITHMS; a++)
+        for (int p = 0; p < DT_SIM_PROTOCOLS; p++) {
+            double predicted = dt_sim_nccl_predict(c, kind, bytes, (enum dt_sim_algorithm)a, (enum dt_sim_protocol)p);
+            if (predicted < best) {
+                best = predicted;
+                plan.algorithm = (enum dt_sim_algorithm)a;
+                plan.protocol = (enum dt_sim_protocol)p;
+            }
+        }
+    ring_steps(c, kind, &steps, &inter);
+    double ratio = plan.algorithm == DT_SIM_RING ? (double)steps / c->ranks : 1;
+    plan.wire = wire[plan.protocol];
+    plan.latency_s = 1e-6 * latency_us(c, kind, bytes, plan.algorithm, plan.protocol, c->net_latency_us);
+    plan.bus_bytes = bytes * ratio;
+    plan.bus_bytes_per_s = 1e9 * ratio * algorithm_bandwidth(c, kind, bytes, plan.algorithm, plan.protocol, c->actual_bus[plan.algorithm]);
+    return plan;
+}

@@ -1,0 +1,71 @@
+/* NCCL's own model of its collectives: how long each algorithm and protocol takes, and which it therefore picks.
+ *
+ * Algorithm bandwidths and latencies as src/graph/tuning.cc works them out for a communicator: a bus bandwidth from the topology (channels
+ * times the speed of one), limits by protocol and architecture, base latency plus a latency for each step. The model is used twice: with
+ * what NCCL believes of the network it picks; with what the network gives it says how long that takes. Rings and trees only: what NCCL can
+ * do in NVSwitches and InfiniBand switches (NVLS, CollNet) is not modelled, as with NCCL_NVLS_ENABLE=0. Source  NVIDIA/nccl,
+ * src/graph/tuning.cc and src/graph/search.cc, at the commits named in sim_nccl_tables.c. */
+#ifndef LIB_SIM_NCCL_H
+#define LIB_SIM_NCCL_H
+
+#include "lib/sim/cluster.h"
+#include "lib/sim/program.h"
+
+enum dt_sim_algorithm { DT_SIM_TREE, DT_SIM_RING, DT_SIM_ALGORITHMS };
+enum dt_sim_protocol { DT_SIM_LL, DT_SIM_LL128, DT_SIM_SIMPLE, DT_SIM_PROTOCOLS };
+enum dt_sim_hardware { DT_SIM_BY_NVLINK, DT_SIM_BY_PCI, DT_SIM_BY_NET, DT_SIM_HARDWARES };
+
+/* What a version has in its tables. Microseconds and GB/s. Scale: 0 one node, 1 two, 2 more. */
+struct dt_sim_nccl_tables {
+    const char *version;
+    double base_us[DT_SIM_ALGORITHMS][DT_SIM_PROTOCOLS];
+    double step_us[DT_SIM_HARDWARES][DT_SIM_ALGORITHMS][DT_SIM_PROTOCOLS];
+    double ll_bus[3][3];             /* [architecture on one node, else amd][scale] of all channels */
+    double ring_ll128_channel[3][3]; /* [architecture][scale], as below */
+    double tree_ll128_channel[3][3];
+    double tree_channel[3][3];
+    double tree_correction[DT_SIM_PROTOCOLS][23]; /* by log2(bytes / 64) */
+    double ampere_bus;                            /* limit of the bus bandwidth there; 0: none */
+    double ll_multi_node;                         /* a node's own LL steps take so much longer where there are several nodes */
+    double plateau[3];                            /* [architecture] rings with Simple across nodes take so much longer to start from... */
+    bool plateau_by_channel;                      /* ...64 bytes for each rank and channel; else from 4096 bytes for each rank */
+    int inter_steps_of_node;                      /* of an all-reduce: 2 (nodes - 1) + this */
+    double net_overhead_us[2]; /* [amd] of each step of a ring across nodes: no step is shorter; thrice that with Simple */
+};
+
+/* A communicator on a cluster. */
+struct dt_sim_nccl_comm {
+    const struct dt_sim_nccl_tables *tables;
+    enum dt_sim_architecture architecture;
+    int ranks, nodes;
+    bool nvlink, amd;
+    bool ll128; /* allowed on this path */
+    int channels;
+    double bus[DT_SIM_ALGORITHMS];        /* GB/s that NCCL believes each algorithm's channels have together */
+    double actual_bus[DT_SIM_ALGORITHMS]; /* GB/s that they get */
+    double net_latency_us;                /* of a step across nodes, beyond the table */
+};
+
+struct dt_sim_nccl_plan {
+    enum dt_sim_algorithm algorithm;
+    enum dt_sim_protocol protocol;
+    double latency_s;
+    double bus_bytes;       /* that pass each channel's links together: for rings 2 (n - 1) / n of an all-reduce's; for trees the message */
+    double bus_bytes_per_s; /* no faster than this */
+    double wire;            /* bytes on a link for each of them: flags that LL and LL128 send along */
+};
+
+/* Names of the versions that are known, NULL past the last; DT_ERR_INVALID, with all of them, for another ("collectives.version: ..."). */
+const char *dt_sim_nccl_version_name(int index);
+dt_status dt_sim_nccl_find(const char *version, const char *where);
+const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NULL: not known */
+
+/* Seconds that NCCL predicts, with its own belief of the bus; INFINITY where the protocol is not allowed or the algorithm does not do this.
+ */
+double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
+                           enum dt_sim_protocol protocol);
+
+/* What it picks, and how that runs. bytes as in lib/sim/program.h; ranks at least 2. */
+struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes);
+
+#endif

@@ -1,0 +1,30 @@
+/* How a cluster carries messages: its links in a network, and what collectives, messages and copies put on them.
+ *
+ * Links: NVLink out and in of each GPU (or its PCIe link, where there is none), PCIe to and from the host, a node's copies together, each
+ * NIC out and in, the switches between nodes where they block. A collective is one flow over all links of its ranks. With NCCL
+ * (lib/sim/nccl.h picks algorithm and protocol): ring   a node's ranks stand together in it, so every byte passes each NIC once; several
+ * NICs divide the bytes tree   ranks of a node in a chain, nodes in two binary trees, each with half of the message (Sanders, Speck,
+ * Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009): every NIC sends twice the message, with two nodes
+ * once With MPI as dtbench's own collectives have it (lib/comm/mpi/collective.c): ranks exchange parts directly, in one or two phases. */
+#ifndef LIB_SIM_TRANSPORT_H
+#define LIB_SIM_TRANSPORT_H
+
+#include "lib/sim/cluster.h"
+#include "lib/sim/engine.h"
+#include "lib/sim/nccl.h"
+
+struct dt_sim_links; /* a cluster's links, and what was worked out for its communicators */
+
+/* Add the cluster's links, as far as the placement's ranks use them, to an empty network. `cluster` is copied. Owner: the caller, and it
+ * must outlive network and engine. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct dt_sim_placement *placement,
+                              struct dt_sim_network *network, struct dt_sim_links **out);
+void dt_sim_links_destroy(struct dt_sim_links *links); /* takes NULL */
+
+/* For dt_sim_engine_create; the links are its context. */
+struct dt_sim_transport dt_sim_links_transport(struct dt_sim_links *links);
+
+/* A group of world ranks as NCCL sees it; for tests and for asking what it picks. Only of clusters with NCCL. */
+dt_status dt_sim_links_nccl(struct dt_sim_links *links, const int *ranks, int count, struct dt_sim_nccl_comm *out);
+
+#endif

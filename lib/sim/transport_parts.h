@@ -1,0 +1,70 @@
+/* What the files of the transport share; nobody else includes it. */
+#ifndef LIB_SIM_TRANSPORT_PARTS_H
+#define LIB_SIM_TRANSPORT_PARTS_H
+
+#include "lib/sim/transport.h"
+
+enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* of a node's processors: loads are told apart by so many parts */
+
+/* Links of a rank. */
+struct rank_links {
+    int out, in;            /* to and from the GPUs of its node */
+    int to_device, to_host; /* PCIe */
+    int node, nic;          /* nic: counted over the whole cluster; NO_LINK: none */
+};
+
+struct pattern {
+    struct dt_sim_use *uses; /* [count] */
+    uint32_t count;
+    double heaviest; /* the largest weight on a NIC, or on any link where it uses none */
+};
+
+/* A group's shape, and its patterns once they were needed. */
+struct shape {
+    int count, nodes, fewest_nics; /* distinct NICs of the node that has the fewest */
+    int most_on_node;
+    struct dt_sim_nccl_comm nccl;
+    struct pattern patterns[DT_SIM_ALGORITHMS]; /* mpi: the first */
+};
+
+/* The path of messages from one rank to another. */
+struct path {
+    int to;
+    struct pattern pattern;
+    struct path *next;
+};
+
+struct dt_sim_links {
+    struct dt_sim_cluster cluster;
+    struct dt_sim_placement placement;
+    int nodes, nics_per_node;
+    uint32_t link_count;
+    bool *is_nic;                           /* [link_count] */
+    struct rank_links *ranks;               /* [world_size] */
+    int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
+    int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */
+    int fabric;                             /* NO_LINK: none */
+    struct dt_sim_use *processors;          /* [nodes, DT_SIM_MAX_LOAD * LOAD_STEPS + 1] what each load puts on its node's processors, which are a
+                                               link of 1e9 nanoseconds a second; NULL where ranks have devices of their own */
+    struct shape **shapes;                  /* [shape_count] by group; NULL until needed */
+    int shape_count;
+    struct path **paths;         /* [world_size] by sender */
+    struct pattern (*copies)[2]; /* [world_size] by direction */
+
+    /* while a pattern is made */
+    double *weight;    /* [link_count], zeros between patterns */
+    uint32_t *touched; /* [link_count] */
+    uint32_t touched_count;
+};
+
+/* Put weight on a link of the pattern in the making; NO_LINK is passed over. */
+void links_touch(struct dt_sim_links *links, int link, double weight);
+/* The pattern made so far. Errors: DT_ERR_HOST_MEMORY. */
+dt_status links_take_pattern(struct dt_sim_links *links, struct pattern *out);
+
+/* sim_transport_shape.c: what a group looks like, and its pattern. */
+double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes); /* of one flow alone between so many nodes */
+dt_status links_shape(struct dt_sim_links *links, const int *ranks, int count, struct shape *out);
+dt_status links_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_algorithm algorithm, struct pattern *out);
+
+#endif

@@ -1,0 +1,218 @@
+#include "lib/slurm/facts.h"
+
+#include "lib/launch/node_list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const struct dt_slurm_fact facts_table[DT_SLURM_KEYS] = {
+    [DT_SLURM_JOB_ID] = {"job_id", "SLURM_JOB_ID"},
+    [DT_SLURM_STEP_ID] = {"step_id", "SLURM_STEP_ID"},
+    [DT_SLURM_JOB_NAME] = {"job_name", "SLURM_JOB_NAME"},
+    [DT_SLURM_CLUSTER] = {"cluster", "SLURM_CLUSTER_NAME"},
+    [DT_SLURM_PARTITION] = {"partition", "SLURM_JOB_PARTITION"},
+    [DT_SLURM_NODES] = {"nodes", "SLURM_JOB_NUM_NODES"},
+    [DT_SLURM_NODE_LIST] = {"node_list", "SLURM_JOB_NODELIST"},
+    [DT_SLURM_TASKS] = {"tasks", "SLURM_NTASKS"},
+    [DT_SLURM_NODE_NAMES] = {"node_names", NULL},
+    [DT_SLURM_ARRAY_JOB_ID] = {"array_job_id", "SLURM_ARRAY_JOB_ID"},
+    [DT_SLURM_ARRAY_TASK_ID] = {"array_task_id", "SLURM_ARRAY_TASK_ID"},
+    [DT_SLURM_RESTARTS] = {"restarts", "SLURM_RESTART_COUNT"},
+    [DT_SLURM_ACCOUNT] = {"account", "SLURM_JOB_ACCOUNT"},
+    [DT_SLURM_QOS] = {"qos", "SLURM_JOB_QOS"},
+    [DT_SLURM_RESERVATION] = {"reservation", "SLURM_JOB_RESERVATION"},
+    [DT_SLURM_GPUS_ON_NODE] = {"gpus_on_node", "SLURM_GPUS_ON_NODE"},
+    [DT_SLURM_GPUS_PER_NODE] = {"gpus_per_node", "SLURM_GPUS_PER_NODE"},
+    [DT_SLURM_STEP_GPUS] = {"step_gpus", "SLURM_STEP_GPUS"},
+    [DT_SLURM_JOB_GPUS] = {"job_gpus", "SLURM_JOB_GPUS"},
+    [DT_SLURM_RESOURCES] = {"resources", NULL},
+    [DT_SLURM_EXCLUSIVE] = {"exclusive", NULL},
+    [DT_SLURM_TIME_LIMIT] = {"time_limit_min", NULL},
+    [DT_SLURM_END_TIME] = {"end_time", "SLURM_JOB_END_TIME"},
+    [DT_SLURM_PARTITION_NODES] = {"partition_nodes", NULL},
+    [DT_SLURM_PARTITION_TIME_LIMIT] = {"partition_time_limit_min", NULL},
+    [DT_SLURM_LIBRARY] = {"library", NULL},
+};
+
+/* More than any job's answer: node names of the largest clusters included. */
+enum { ANSWER_BYTES_MAX = 4 << 20 };
+
+const struct dt_slurm_fact *dt_slurm_fact(enum dt_slurm_key key)
+{
+    return &facts_table[key];
+}
+
+bool dt_slurm_in_job(void)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    return job && *job;
+}
+
+int dt_slurm_gpus_on_node(void)
+{
+    const char *value = dt_slurm_in_job() ? getenv("SLURM_GPUS_ON_NODE") : NULL;
+    char *end;
+    long gpus = value ? strtol(value, &end, 10) : 0;
+    return value && end != value && *end == 0 && gpus > 0 && gpus <= 4096 ? (int)gpus : 0;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Start `helper` with standard output in a pipe, whose other end is *out_fd, and everything else nowhere. 0: it does not start. */
+static pid_t start_helper(const char *const helper[], int *out_fd)
+{
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    pid_t pid = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return 0;
+    if (posix_spawn_file_actions_init(&actions) == 0) {
+        bool ready = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+                     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) == 0 &&
+                     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0;
+        if (!ready || posix_spawnp(&pid, helper[0], &actions, NULL, (char *const *)helper, environ) != 0)
+            pid = 0;
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    close(ends[1]);
+    if (pid == 0)
+        close(ends[0]);
+    *out_fd = ends[0];
+    return pid;
+}
+
+/* All that comes before the end of the pipe or the deadline. False: no memory. */
+static bool read_until(int fd, double deadline, char **text, size_t *bytes)
+{
+    size_t capacity = 0;
+    for (;;) {
+        struct pollfd poll_fd = {fd, POLLIN, 0};
+        double left = deadline - now_s();
+        if (*bytes + 1 >= capacity) {
+            capacity = 2 * capacity + 4096;
+            char *larger = capacity > ANSWER_BYTES_MAX ? NULL : realloc(*text, capacity);
+            if (!larger)
+                return false;
+            *text = larger;
+        }
+        (*text)[*bytes] = 0;
+        int ready = left > 0 ? poll(&poll_fd, 1, (int)(left * 1000) + 1) : 0;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return true;
+        ssize_t got = read(fd, *text + *bytes, capacity - *bytes - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return true;
+        *bytes += (size_t)got;
+    }
+}
+
+/* The helper's answer, NULL when there is none. It is gone afterwards, by itself or not. */
+static char *ask(const char *const helper[], double deadline_s)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int fd;
+    pid_t pid = start_helper(helper, &fd);
+    if (pid == 0)
+        return NULL;
+    bool complete = read_until(fd, now_s() + deadline_s, &text, &bytes);
+    kill(pid, SIGKILL); /* what has ended by itself is still there to be waited for, so the number is nobody else's */
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    close(fd);
+    if (complete)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Lines of "key value"; the last may be cut short by a death, and then does not count. */
+static dt_status take_answer(char *text, struct dt_slurm_facts *out)
+{
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        char *value = strchr(line, ' ');
+        if (!value || !value[1])
+            continue;
+        *value++ = 0;
+        for (int key = 0; key < DT_SLURM_KEYS; key++) {
+            if (out->values[key] || strcmp(line, facts_table[key].key) != 0)
+                continue;
+            if (!(out->values[key] = strdup(value)))
+                return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status take_variables(struct dt_slurm_facts *out)
+{
+    for (int key = 0; key < DT_SLURM_KEYS; key++) {
+        const char *value = facts_table[key].variable ? getenv(facts_table[key].variable) : NULL;
+        if (!out->values[key] && value && *value && !(out->values[key] = strdup(value)))
+            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
+    }
+    const char *list = out->values[DT_SLURM_NODE_LIST];
+    char *names;
+    int count;
+    if (!out->values[DT_SLURM_NODE_NAMES] && list && dt_node_list_expand(list, &names, &count) == DT_OK) {
+        for (char *c = names; *c; c++)
+            *c = *c == '\n' ? ' ' : *c;
+        out->values[DT_SLURM_NODE_NAMES] = names;
+    }
+    return DT_OK;
+}
+
+dt_status dt_slurm_facts_collect(const char *const helper[], double deadline_s, struct dt_slurm_facts *out)
+{
+    *out = (struct dt_slurm_facts){0};
+    if (!dt_slurm_in_job())
+        return DT_OK;
+    char *answer = helper ? ask(helper, deadline_s) : NULL;
+    dt_status status = answer ? take_answer(answer, out) : DT_OK;
+    free(answer);
+    if (status == DT_OK)
+        status = take_variables(out);
+    if (status < 0)
+        dt_slurm_facts_finish(out);
+    return status;
+}
+
+void dt_slurm_facts_finish(struct dt_slurm_facts *facts)
+{
+    for (int key = 0; key < DT_SLURM_KEYS; key++)
+        free(facts->values[key]);
+    *facts = (struct dt_slurm_facts){0};
+}
+
+double dt_slurm_seconds_left(const struct dt_slurm_facts *facts)
+{
+    const char *value = facts->values[DT_SLURM_END_TIME];
+    struct timespec now;
+    char *end;
+    double end_s = value ? strtod(value, &end) : NAN;
+    if (!value || end == value || *end || !(end_s > 0))
+        return NAN;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return end_s - (double)now.tv_sec - (double)now.tv_nsec * 1e-9;
+}

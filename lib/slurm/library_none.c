@@ -1,0 +1,7 @@
+/* Built with -Dslurm=disabled: variables are all that is known of a job. */
+#include "lib/slurm/facts.h"
+
+dt_status dt_slurm_library_answer(void)
+{
+    return dt_fail(DT_ERR_UNAVAILABLE, "this build does not load libslurm: build with -Dslurm=auto");
+}

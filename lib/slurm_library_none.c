@@ -1,7 +1,0 @@
-/* Built with -Dslurm=disabled: variables are all that is known of a job. */
-#include "lib/slurm_facts.h"
-
-dt_status dt_slurm_library_answer(void)
-{
-    return dt_fail(DT_ERR_UNAVAILABLE, "this build does not load libslurm: build with -Dslurm=auto");
-}

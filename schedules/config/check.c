@@ -1,0 +1,155 @@
+/* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From this many parameters on FSDP gathers each linear layer by itself: the study's rule, its 81B model being the first. */
+#define FSDP_LINEAR_FROM 80e9
+
+static bool is_given(const bool *given, const char *path)
+{
+    return !given || given[dt_config_find(experiment_table(), path)];
+}
+
+static dt_status resolve_model(struct experiment *e, const bool *given, const char *where)
+{
+    static const char *const sizes[] = {"model.layers", "model.heads", "model.hidden"};
+    struct gpt_model *m = &e->model;
+    bool preset = given ? is_given(given, "model.preset") : m->preset[0] != 0;
+    const char *present = NULL, *missing = NULL;
+    for (int i = 0; i < 3 && (given || !preset); i++) {
+        if (is_given(given, sizes[i]))
+            present = sizes[i];
+        else
+            missing = sizes[i];
+    }
+    if (preset && present)
+        return dt_fail(DT_ERR_INVALID, "%s: model: both a preset and %s are given; a preset says the sizes itself", where, present);
+    if (!preset && !present)
+        return dt_fail(DT_ERR_INVALID, "%s: model: needs a preset (\"GPTSmall\", say), or layers, heads and hidden", where);
+    if (!preset && missing)
+        return dt_fail(DT_ERR_INVALID, "%s: %s: missing; without a preset, layers, heads and hidden are all wanted", where, missing);
+    if (preset) {
+        const struct gpt_preset *p = gpt_find_preset(m->preset);
+        if (!p)
+            return dt_fail(DT_ERR_INVALID, "%s: model.preset: \"%s\" is not known", where, m->preset);
+        m->layers = p->layers;
+        m->heads = p->heads;
+        m->hidden = p->hidden;
+    } else {
+        m->preset[0] = 0;
+    }
+    if (m->hidden % m->heads != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: model.heads: %d does not divide model.hidden %d", where, m->heads, m->hidden);
+    return DT_OK;
+}
+
+/* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
+static dt_status check_sizes(const struct experiment *e, const char *where)
+{
+    const struct gpt_model *m = &e->model;
+    double samples = e->batch_size * (e->paradigm == PARADIGM_PDP ? (double)e->pipeline.stages : 1.0), tokens = samples * m->block_size;
+    double logits = tokens * m->vocab_size, wide = tokens * 4 * m->hidden * m->layers,
+           weights = tokens * m->heads * m->block_size * m->layers;
+    double largest = fmax(logits, fmax(wide, weights));
+    if (largest * 16 < 0x1p62)
+        return DT_OK;
+    const char *which = largest == logits ? "vocab_size" : largest == wide ? "hidden" : "heads";
+    return dt_fail(
+        DT_ERR_INVALID,
+        "%s: batch_size: together with model.block_size and model.%s it makes tensors of %.3g elements; no machine can hold them", where,
+        which, largest);
+}
+
+static dt_status check_pipeline(const struct experiment *e, const char *where)
+{
+    int stages = e->pipeline.stages;
+    if (e->world_size % stages != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d", where, stages, e->world_size);
+    int64_t samples = (int64_t)stages * e->batch_size;
+    if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
+        return dt_fail(DT_ERR_INVALID,
+                       "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
+                       " samples (stages * batch_size); at most one each",
+                       where, e->pipeline.chunks, e->micro_batches, samples);
+    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    dt_status status = gpt_partition(&e->model, stages, first_layer);
+    free(first_layer);
+    if (status == DT_ERR_INVALID)
+        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
+    return status;
+}
+
+static dt_status check_division(const struct experiment *e, const char *where)
+{
+    if (e->paradigm == PARADIGM_NONE && e->world_size > 1)
+        return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"none\" is one device; use 1, or another paradigm", where,
+                       e->world_size);
+    if (e->micro_batches > e->batch_size)
+        return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
+    if (e->paradigm == PARADIGM_PDP)
+        DT_TRY(check_pipeline(e, where));
+    if (e->paradigm == PARADIGM_HSDP && e->hsdp.shard_size > 0 && e->world_size % e->hsdp.shard_size != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d does not divide world_size %d", where, e->hsdp.shard_size, e->world_size);
+    if (e->paradigm == PARADIGM_PARAMETER_SERVER && e->parameter_server.servers > e->world_size)
+        return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %d", where, e->parameter_server.servers,
+                       e->world_size);
+    /* Random tokens and masks are keyed by a 32-bit sample number. */
+    uint64_t steps = (uint64_t)e->steps.warmup + (uint64_t)e->steps.timed;
+    if ((double)steps * (double)experiment_global_batch(e) >= 0x1p32)
+        return dt_fail(DT_ERR_INVALID, "%s: steps: %" PRIu64 " steps of %" PRIu64 " samples; a run has less than 2^32 samples", where,
+                       steps, experiment_global_batch(e));
+    return DT_OK;
+}
+
+/* The canonical form without the name: two experiments with the same hash measure the same thing. */
+static dt_status set_hash(struct experiment *e)
+{
+    struct experiment *nameless = malloc(sizeof *nameless);
+    char *text;
+    if (!nameless)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while hashing a config");
+    *nameless = *e;
+    nameless->name[0] = 0;
+    dt_status status = experiment_to_json(nameless, DT_JSON_SORTED, &text);
+    free(nameless);
+    DT_TRY(status);
+    snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, strlen(text)));
+    free(text);
+    return DT_OK;
+}
+
+/* What sim runs on when nobody says: the study's framework on the machine that it was written for. */
+static void resolve_simulated(struct experiment *e)
+{
+    if (strcmp(e->device, "sim") != 0)
+        return;
+    if (!*e->cluster)
+        snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
+    if (!*e->profile)
+        snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
+}
+
+dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
+{
+    DT_TRY(resolve_model(e, given, where));
+    DT_TRY(check_division(e, where));
+    DT_TRY(check_sizes(e, where));
+    if (!is_given(given, "optimizer.learning_rate"))
+        e->optimizer.learning_rate = e->optimizer.name == OPTIMIZER_ADAM ? 0.001 : 0.01;
+    if (!is_given(given, "loss_scaling"))
+        e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
+    if (e->fsdp.unit != GPT_UNIT_BLOCK && e->fsdp.unit != GPT_UNIT_LINEAR) /* "auto" is the table's alone */
+        e->fsdp.unit = (double)gpt_parameter_count(&e->model) < FSDP_LINEAR_FROM ? GPT_UNIT_BLOCK : GPT_UNIT_LINEAR;
+    e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
+    e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
+    resolve_simulated(e);
+    return set_hash(e);
+}

@@ -1,0 +1,189 @@
+/* The config's keys: the one place that knows their names, types, ranges and defaults. configs/schema/config.schema.json says the same for
+ * editors and other tools; test/schedules/config/test_schema.py holds the two together. */
+#include "schedules/config/parse.h"
+
+/* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
+static const char *pick(const char *const *names, int count, int index)
+{
+    return index >= 0 && index < count ? names[index] : NULL;
+}
+
+static const char *device_choice(int index)
+{
+    static const char *const names[] = {"auto", "cpu", "cuda", "sim"};
+    return pick(names, 4, index);
+}
+
+static const char *paradigm_choice(int index)
+{
+    return paradigm_name((enum paradigm_kind)index);
+}
+
+static const char *preset_choice(int index)
+{
+    return gpt_presets[index].name;
+}
+
+static const char *dtype_choice(int index)
+{
+    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
+}
+
+static const char *attention_choice(int index)
+{
+    static const char *const names[] = {[GPT_ATTENTION_FUSED] = "fused", [GPT_ATTENTION_UNFUSED] = "unfused"};
+    return pick(names, 2, index);
+}
+
+static const char *reduction_choice(int index)
+{
+    static const char *const names[] = {[REDUCTION_LAST] = "last", [REDUCTION_EACH] = "each"};
+    return pick(names, 2, index);
+}
+
+static const char *order_choice(int index)
+{
+    return index == 0 ? "gpipe" : NULL;
+}
+
+static const char *unit_choice(int index)
+{
+    static const char *const names[] = {[GPT_UNIT_BLOCK] = "block", [GPT_UNIT_LINEAR] = "linear", "auto"};
+    return pick(names, 3, index);
+}
+
+static const char *activation_choice(int index)
+{
+    static const char *const names[] = {
+        [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
+    return pick(names, 3, index);
+}
+
+static const char *optimizer_choice(int index)
+{
+    static const char *const names[] = {[OPTIMIZER_SGD] = "sgd", [OPTIMIZER_ADAM] = "adam"};
+    return pick(names, 2, index);
+}
+
+static const char *loss_choice(int index)
+{
+    static const char *const names[] = {[LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_SUM] = "sum"};
+    return pick(names, 2, index);
+}
+
+static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
+static const struct dt_refused_choice refused_orders[] = {
+    {"1f1b", "gpipe"},
+    {"interleaved_1f1b", "gpipe"},
+    {"zero_bubble", "gpipe"},
+    {0},
+};
+
+#define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
+
+/* Keys of one object stand together. */
+static const struct dt_field fields[] = {
+    {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .initial = "\"experiment\"",
+     .description = "What the experiment is called in tables and records; no part of the hash."},
+    {"device", DT_FIELD_STRING, AT(device), .choice = device_choice, .initial = "\"auto\"",
+     .description = "What computes: auto takes the first of cuda and cpu that is there."},
+    {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
+     .description = "Ranks (GPUs), pipeline stages included. 1 with paradigm none; a multiple of pipeline.stages with pdp."},
+    {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
+     .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp (ZeRO-3), zero1, zero2, hsdp "
+                    "(fsdp within groups, replicas across), data_parallel (a root sends and gathers), parameter_server."},
+    {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .min = 0, .max = 4096, .initial = "0",
+     .description = "Ranks that must be on each node; 0: wherever the launcher puts them."},
+    {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false",
+     .description = "cuda: several ranks may be on one GPU, where they take turns and talk over sockets: for correctness, worthless for speed."},
+    {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false",
+     .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes."},
+    {"batch_size", DT_FIELD_INT, AT(batch_size), .min = 1, .max = 65536, .initial = "8", .description = "Samples per rank and step."},
+    {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
+     .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size."},
+    {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
+     .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
+
+    {"model.preset", DT_FIELD_STRING, AT(model.preset), .choice = preset_choice,
+     .description = "A model of the study's table; instead of layers, heads and hidden."},
+    {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .description = "Transformer blocks."},
+    {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .description = "Attention heads; divides hidden."},
+    {"model.hidden", DT_FIELD_INT, AT(model.hidden), .min = 1, .max = 65536, .description = "Width d of the residual stream."},
+    {"model.vocab_size", DT_FIELD_INT, AT(model.vocab_size), .min = 2, .max = 2147483647, .initial = "50000",
+     .description = "Vocabulary; tokens are random integers below it."},
+    {"model.block_size", DT_FIELD_INT, AT(model.block_size), .min = 1, .max = 1048576, .initial = "256",
+     .description = "Sequence length T."},
+    {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dtype_choice, .initial = "\"fp16\"",
+     .description = "Parameters, gradients, activations and messages."},
+    {"model.dropout", DT_FIELD_FLOAT, AT(model.dropout), .min = 0, .max = 0.999, .initial = "0.1",
+     .description = "Probability with which elements of the embedding, the attention weights and the residual branches are dropped."},
+    {"model.attention", DT_FIELD_ENUM, AT(model.attention), .choice = attention_choice, .initial = "\"fused\"",
+     .description = "fused does not store the T x T weights; unfused, the study's, does."},
+
+    {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .min = 1, .max = 4096, .initial = "2",
+     .description = "pdp: ranks in one pipeline; divides world_size."},
+    {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
+     .description = "pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size."},
+    {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .refused = refused_orders, .initial = "\"gpipe\"",
+     .description = "pdp: the order of forward and backward passes."},
+    {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"",
+     .description = "What fsdp and hsdp gather and free at a time; auto: block below 80e9 parameters, linear from there."},
+    {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0",
+     .description = "hsdp: consecutive ranks that share one copy of the parameters; divides world_size. 0: the ranks of a node."},
+    {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25",
+     .description = "Gradients that travel together, in MiB: ddp, pdp, zero1, zero2, data_parallel."},
+    {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
+     .description = "parameter_server: ranks among which the parameters are divided, workers too; at most world_size."},
+    {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 1, .version_limit = true, .initial = "1",
+     .description = "Ranks that share a layer; only 1 in this version."},
+    {"activation", DT_FIELD_ENUM, AT(activation), .choice = activation_choice, .initial = "\"keep\"",
+     .description =
+         "What happens to activations until backward: keep; checkpoint keeps only the input of each segment of blocks and makes the "
+         "rest again; offload moves these inputs to host memory."},
+    {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
+     .description = "checkpoint, offload: transformer blocks of a segment."},
+    {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 1, .initial = "false",
+     .description = "Parameters, gradients and optimizer state live in host memory: parameters come to the device one group ahead of use, "
+                    "the host updates."},
+
+    {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .choice = optimizer_choice, .initial = "\"sgd\"",
+     .description = "sgd without momentum, or adam with fp32 moments and master weights."},
+    {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000,
+     .description = "0.01 for sgd and 0.001 for adam when not given."},
+    {"optimizer.beta1", DT_FIELD_NUMBER, AT(optimizer.beta1), .min = 0, .max = 1, .below = true, .initial = "0.9", .description = "adam."},
+    {"optimizer.beta2", DT_FIELD_NUMBER, AT(optimizer.beta2), .min = 0, .max = 1, .below = true, .initial = "0.999",
+     .description = "adam."},
+    {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8",
+     .description = "adam."},
+    {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
+     .description = "cross_entropy of the next token, or the study's plain sum of the logits."},
+    {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
+     .description = "The loss gradient's factor, divided out again by the optimizer; 65536 for fp16 cross_entropy, else 1 when not given."},
+    {"graph", DT_FIELD_BOOL, AT(graph), .max = 1, .initial = "true",
+     .description = "cuda: the third step is captured as a CUDA graph, which later steps replay."},
+    {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1",
+     .description = "Weights, tokens and dropout masks follow from it."},
+    {"steps.warmup", DT_FIELD_INT, AT(steps.warmup), .min = 0, .max = 1000000, .initial = "4",
+     .description = "Steps before the timed ones."},
+    {"steps.timed", DT_FIELD_INT, AT(steps.timed), .min = 1, .max = 1000000, .initial = "4", .description = "Steps that count."},
+    {"timeout.init_s", DT_FIELD_NUMBER, AT(timeout.init_s), .min = 0, .max = 1e6, .initial = "120",
+     .description = "Seconds in which all ranks must have met; 0: no limit."},
+    {"timeout.step_s", DT_FIELD_NUMBER, AT(timeout.step_s), .min = 0, .max = 1e6, .initial = "600",
+     .description = "Seconds that one step, or one wait for a peer, may take; 0: no limit."},
+    {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_",
+     .description = "cuda: NCCL's own settings by their names, as NCCL_ALGO, which the ranks find in their environment."},
+    {"memory_limit_gib", DT_FIELD_NUMBER, AT(memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
+     .description = "Memory of each rank's device, in GiB, where less than the device has, or where it has none of its own; 0: no limit."},
+    {"host_memory_limit_gib", DT_FIELD_NUMBER, AT(host_memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
+     .description = "Host memory that each rank may use for what is offloaded to it, in GiB; 0: no limit but the machine's."},
+    {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0",
+     .description = "cpu: threads of a rank; 0: the machine's processors divided by its ranks."},
+    {"cluster", DT_FIELD_STRING, AT(cluster), .min = 1, .max = 127, .description = "sim: file that describes the cluster."},
+    {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127, .description = "sim: file that describes the costs of operations."},
+};
+
+const struct dt_table *experiment_table(void)
+{
+    static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
+    return &table;
+}

@@ -1,0 +1,44 @@
+/* From a config file to experiments, and back.
+ *
+ * A config is one JSON object (see configs/schema/config.schema.json and the
+ * table in schedules/config/fields.c). Overrides are applied first, then
+ * the sweep's combinations are made, and every one is read, completed with
+ * defaults and checked before any of them runs. */
+#ifndef SCHEDULES_CONFIG_PARSE_H
+#define SCHEDULES_CONFIG_PARSE_H
+
+#include "lib/config/config.h"
+#include "schedules/config/experiment.h"
+
+/* Parse text [length], named `source` in errors, with sets [set_count] of
+ * "path=value" applied. *out gets *count >= 1 experiments in the sweep's order.
+ * Owner: the caller, free(*out). Errors: DT_ERR_INVALID with one line that
+ * names file and JSON path, DT_ERR_HOST_MEMORY. */
+dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
+                            struct experiment **out, int *count);
+
+/* The same of a file; "-" is standard input. Errors: also DT_ERR_IO. */
+dt_status experiments_read(const char *path, const char *const *sets, int set_count, struct experiment **out, int *count);
+
+/* The resolved config as JSON, every field in it, style as for dt_json_print:
+ * what a record's "config" holds and a rank process is handed. Parsing it again
+ * gives the same experiment with the same hash. A model made of a preset shows
+ * "preset", else its sizes. Owner: the caller, free. Errors:
+ * DT_ERR_HOST_MEMORY. */
+dt_status experiment_to_json(const struct experiment *experiment, int style, char **out);
+
+/* Put the experiment's "nccl" settings into this process's environment, over
+ * what is there. Before NCCL is asked for anything: it reads most of them once.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status experiment_set_environment(const struct experiment *experiment);
+
+/* Complete what depends on other fields, check what one field alone cannot
+ * tell, and set the hash. `where` begins the error text. `given` marks the
+ * fields that the config names. For callers that build an experiment
+ * themselves: given NULL means that every field is set. */
+dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
+
+/* The table of fields, for help texts. */
+const struct dt_table *experiment_table(void);
+
+#endif

@@ -1,0 +1,101 @@
+/* What the modes have in common in which every rank holds all parameters: DDP, ZeRO-1, ZeRO-2, DataParallel and the parameter server.
+ *
+ * Groups that backward completes one after the other form a bucket. Backward fills a bucket's gradients; as soon as the last of them is
+ * computed they are reduced on the network stream, while backward goes on. At the end of the step each rank updates its own part of every
+ * bucket, the first ones while the last ones are still on their way, and where that is not all of it the updated parameters are published.
+ * A scheme says to whom gradients are reduced, whose part is whose, and how parameters are published.
+ *
+ * With parameter offload groups come to the device one by one, a bucket's gradients are there from its first backward until they have left
+ * behind the reduction, and the host updates this rank's part while backward goes on. What is published travels through the device, a
+ * bucket at a time: this rank's part in, the others' out.
+ *
+ * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.
+ * Differs a bucket is closed at the end of a layer, not of a tensor, since that is when our gradients become ready. */
+#ifndef SCHEDULES_DATA_PARALLEL_BUCKETS_H
+#define SCHEDULES_DATA_PARALLEL_BUCKETS_H
+
+#include "schedules/data_parallel/replica.h"
+#include "schedules/data_parallel/shard.h"
+
+struct bucket {
+    size_t first_elem, elems; /* of the replica's flat parameters */
+    int groups, groups_left;  /* groups_left: of this micro-batch's backward */
+    void *grads;              /* [elems] where backward writes now; set by begin */
+    bool accumulate;          /* adds to what is there */
+    bool sent;                /* what is there has been reduced already, for an earlier micro-batch of the step */
+
+    /* What this rank updates: set by the scheme's divide, own_grads at the latest by its reduce. */
+    size_t own_first_elem, own_elems; /* of the replica's flat parameters */
+    size_t own_state_elem;            /* where its optimizer state begins */
+    const void *own_grads;            /* [own_elems] reduced, on the device */
+    struct offload_home home;         /* with offload: of this rank's part */
+
+    void *params;          /* [elems], and a scheme's padding, on the device: set for publish */
+    struct dt_buffer flat; /* with offload: the gradients of a scheme that otherwise keeps them in the replica */
+
+    struct shard_gradients shard; /* zero1 and zero2 */
+    int server;                   /* parameter_server: the rank that owns it */
+
+    struct dt_event *computed;  /* compute: the bucket's last gradient is there */
+    struct dt_event *reduced;   /* network: own_grads is there */
+    struct dt_event *updated;   /* compute, or with offload to_device: this rank's part of params is the step's result */
+    struct dt_event *published; /* network: all of them are */
+};
+
+struct replicated {
+    struct data_parallel base;
+    const struct replicated_scheme *scheme;
+    struct replica replica;
+    struct residency residency; /* with offload */
+    struct bucket *buckets;     /* [bucket_count] in the order in which backward fills them */
+    int bucket_count;
+    int *bucket_of;           /* [group_count] */
+    struct shard_ranks ranks; /* zero1 and zero2 */
+    struct dt_buffer *separate; /* [group_count] framework.separate_first_gradients: nobody reads them */
+    int published_step;       /* data_parallel: the last one whose parameters have been sent */
+};
+
+struct replicated_scheme {
+    double (*bucket_bytes)(const struct experiment *experiment); /* close a bucket from here on; 0: every group is one */
+    bool divided;        /* buckets are divided evenly over the ranks, and padded to allow it; otherwise without gaps */
+    bool keep_gradients; /* the replica has flat gradients, unless they are offloaded; otherwise begin makes memory for a bucket's */
+    bool summed;         /* reduce makes sums, not averages */
+    /* Say once what this rank updates of each bucket; own_state_elem follows by itself. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+    dt_status (*divide)(struct replicated *r);
+    /* Before a micro-batch's first backward in the bucket: set grads and accumulate. */
+    dt_status (*begin)(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment);
+    /* Queue on network, which has waited for the gradients. Afterwards own_grads is what it says. Collective. */
+    dt_status (*reduce)(struct replicated *r, struct bucket *bucket);
+    /* Queue on network, which has waited for the update: bring every rank the bucket's params. Collective. NULL: all ranks made the same
+     * update, or the mode sends parameters at another time. */
+    dt_status (*publish)(struct replicated *r, struct bucket *bucket);
+};
+
+static inline struct replicated *replicated_of(struct data_parallel *dp)
+{
+    return (struct replicated *)dp;
+}
+
+dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct replicated_scheme *scheme,
+                            struct data_parallel **out);
+
+/* The schemes' common parts. */
+
+double replicated_bucket_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
+/* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be
+ * added to; otherwise backward overwrites what has been reduced. */
+dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum);
+/* Send the bucket's parameters with the scheme's publish or another function, behind this rank's last update. */
+dt_status replicated_publish(struct replicated *r, struct bucket *bucket,
+                             dt_status (*publish)(struct replicated *r, struct bucket *bucket));
+
+/* Hooks; `unit` is the finest there is, so that buckets close near their size. */
+enum gpt_unit replicated_unit(const struct experiment *experiment);
+void replicated_destroy(struct data_parallel *dp);
+dt_status replicated_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status replicated_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status replicated_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *moment);
+
+#endif

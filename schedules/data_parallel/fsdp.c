@@ -1,0 +1,248 @@
+/* Fully sharded data parallel (ZeRO-3): every rank keeps an even share of each group's parameters, gradients and optimizer state.
+ *
+ * A group is gathered one group ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
+ * the network stream beside the kernels.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
+ *         for a short time only and count as communication. Micro-batches that are not reduced leave whole gradients until the last one.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.3 (P_os+g+p);
+ *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3.
+ *
+ * With parameter offload the shards are in host memory. A rank's own is copied straight to its place in the whole group, and gathered from
+ * there; of the reduced gradients it leaves from its place in the whole ones. */
+#include "schedules/data_parallel/fsdp.h"
+#include "schedules/data_parallel/offload.h"
+#include "schedules/data_parallel/residency.h"
+
+#include <stdlib.h>
+
+struct fsdp_group {
+    struct dt_buffer params; /* [share_elems], this rank's share */
+    struct shard_gradients grads;
+    struct optimizer *optimizer;
+    struct dt_event *copied;   /* with offload: this rank's share is on the device */
+    struct dt_event *computed; /* compute: the gradients are there */
+    struct dt_event *reduced;  /* network: this rank's share of them is */
+    struct offload_home home;  /* with offload */
+};
+
+struct fsdp {
+    struct data_parallel base;
+    struct shard_ranks ranks;
+    struct fsdp_group *groups;  /* [group_count] */
+    struct residency residency; /* of whole groups, [size * share_elems] */
+};
+
+static struct fsdp *fsdp_of(struct data_parallel *dp)
+{
+    return (struct fsdp *)dp;
+}
+
+struct shard_ranks fsdp_ranks(const struct data_parallel *dp)
+{
+    return ((const struct fsdp *)dp)->ranks;
+}
+
+enum gpt_unit fsdp_unit(const struct experiment *experiment)
+{
+    return experiment->framework.gathers_layers ? GPT_UNIT_LINEAR : experiment->fsdp.unit;
+}
+
+/* This rank's share of a group, initialised where it lives; the padding behind the last parameter is zero. */
+static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
+{
+    const struct dp_setup *s = &fsdp->base.setup;
+    const struct gpt_group *group = &s->stage->groups[g];
+    struct fsdp_group *f = &fsdp->groups[g];
+    struct shard shard = f->grads.shard = shard_of(group->param_elems, fsdp->ranks.within);
+    size_t padding = shard.share_elems - shard.own_elems;
+
+    DT_TRY(dt_event_create(s->device, &f->copied));
+    DT_TRY(dt_event_create(s->device, &f->computed));
+    DT_TRY(dt_event_create(s->device, &f->reduced));
+    DT_TRY(offload_alloc_home(s, DT_PARAMETERS, dp_bytes(s, shard.share_elems), &f->params));
+    if (!s->offload)
+        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, shard.share_elems), &f->grads.share));
+    DT_TRY(optimizer_create(s->experiment, s->stage, shard.share_elems, 1, s->compute, &f->optimizer));
+    if (s->offload) {
+        DT_TRY(offload_init_params(s, group, shard.first_elem, shard.own_elems, shard.share_elems, f->params.data));
+        return offload_home_init(&f->home, s, shard.share_elems);
+    }
+    if (padding)
+        DT_TRY(dt_zero(s->compute, (char *)f->params.data + dp_bytes(s, shard.own_elems), dp_bytes(s, padding)));
+    if (shard.own_elems)
+        DT_TRY(gpt_init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
+
+    /* The first gather, on another stream, must find the shard initialised. */
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    return dt_stream_wait(s->network, f->computed);
+}
+
+void fsdp_destroy(struct data_parallel *dp)
+{
+    if (!dp)
+        return;
+    struct fsdp *fsdp = fsdp_of(dp);
+    struct dt_stream *compute = dp->setup.compute;
+    for (int g = 0; fsdp->groups && g < dp->setup.stage->group_count; g++) {
+        struct fsdp_group *f = &fsdp->groups[g];
+        optimizer_destroy(f->optimizer, compute);
+        shard_gradients_finish(&f->grads, &dp->setup);
+        dt_free(compute, &f->params);
+        offload_home_finish(&f->home, &dp->setup);
+        dt_event_destroy(f->copied);
+        dt_event_destroy(f->computed);
+        dt_event_destroy(f->reduced);
+    }
+    residency_finish(&fsdp->residency, &dp->setup);
+    free(fsdp->groups);
+    free(fsdp);
+}
+
+/* Gather group `g` on network. With offload this rank's share is brought to its place first; it would be the same bytes on the way. */
+static dt_status fsdp_gather(struct data_parallel *dp, int g, struct resident *to)
+{
+    const struct dp_setup *s = &dp->setup;
+    struct dt_comm *within = fsdp_of(dp)->ranks.within;
+    struct fsdp_group *f = &fsdp_of(dp)->groups[g];
+    const struct shard *shard = &f->grads.shard;
+    struct dt_stream *first = s->offload ? s->offload->to_device : s->network;
+    const void *share = f->params.data;
+
+    if (s->offload)
+        DT_TRY(dt_stream_wait(first, f->home.current));
+    DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, shard_padded_elems(shard, within)), &to->params));
+    if (s->offload) {
+        void *place = (char *)to->params.data + dp_bytes(s, shard->first_elem);
+        DT_TRY(dt_copy_from_host(first, place, share, f->params.bytes));
+        DT_TRY(dt_event_record(f->copied, first));
+        DT_TRY(dt_stream_wait(s->network, f->copied));
+        share = place;
+    }
+    DT_TRY(dt_all_gather(within, share, to->params.data, shard->share_elems, s->experiment->model.dtype, s->network));
+    return dt_event_record(to->there, s->network);
+}
+
+dt_status fsdp_create_over(const struct dp_setup *setup, const struct dp_mode *mode, const struct shard_ranks *ranks,
+                           struct data_parallel **out)
+{
+    dt_status status = DT_OK;
+    int group_count = setup->stage->group_count;
+    struct fsdp *fsdp = calloc(1, sizeof *fsdp);
+    *out = NULL;
+    if (!fsdp)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
+    *fsdp = (struct fsdp){.base = {.mode = mode, .setup = *setup}, .ranks = *ranks};
+    fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
+    if (!fsdp->groups)
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
+    if (status == DT_OK)
+        status = residency_init(&fsdp->residency, setup, fsdp_gather);
+    for (int g = 0; status == DT_OK && g < group_count; g++)
+        status = fsdp_make_shard(fsdp, g);
+    if (status < 0) {
+        fsdp_destroy(&fsdp->base);
+        return status;
+    }
+    *out = &fsdp->base;
+    return DT_OK;
+}
+
+static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    return fsdp_create_over(setup, &dp_fsdp, &(struct shard_ranks){.within = setup->comm}, out);
+}
+
+dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    return residency_before_forward(&fsdp_of(dp)->residency, dp, group, moment);
+}
+
+dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    residency_after(&fsdp_of(dp)->residency, dp, group, moment);
+    return DT_OK;
+}
+
+dt_status fsdp_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    struct fsdp *fsdp = fsdp_of(dp);
+    struct fsdp_group *f = &fsdp->groups[group->index];
+    DT_TRY(residency_before_backward(&fsdp->residency, dp, group, moment));
+    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, &fsdp->ranks, moment, &group->accumulate));
+    group->grads = f->grads.whole.data;
+    return DT_OK;
+}
+
+/* The share leaves behind the reduction; the last micro-batch's is updated with at once, while backward goes on. */
+static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &dp->setup;
+    const void *share = (const char *)f->grads.whole.data + dp_bytes(s, f->grads.shard.first_elem);
+    DT_TRY(offload_gradients(&f->home, s, f->reduced, share, &f->grads.whole));
+    return moment->last_micro_batch ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
+}
+
+/* Some frameworks bring a unit's gradients into one piece only now. */
+static dt_status fsdp_flatten(struct data_parallel *dp, struct fsdp_group *f)
+{
+    const struct dp_setup *s = &dp->setup;
+    struct dt_buffer flat;
+    if (s->experiment->framework.flattening_copies == 0)
+        return DT_OK;
+    DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, f->grads.whole.bytes, &flat));
+    for (int i = 0; i < s->experiment->framework.flattening_copies; i++)
+        DT_TRY(dt_copy(s->compute, flat.data, f->grads.whole.data, f->grads.whole.bytes));
+    dt_free(s->compute, &flat);
+    return DT_OK;
+}
+
+dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &dp->setup;
+    struct fsdp *fsdp = fsdp_of(dp);
+    struct fsdp_group *f = &fsdp->groups[group->index];
+    if (moment->reduce)
+        DT_TRY(fsdp_flatten(dp, f));
+    residency_after(&fsdp->residency, dp, group, moment);
+    if (!moment->reduce)
+        return DT_OK;
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(shard_gradients_reduce(&f->grads, s, &fsdp->ranks, f->grads.whole.data));
+    if (!s->offload)
+        dt_free(s->network, &f->grads.whole);
+    DT_TRY(dt_event_record(f->reduced, s->network));
+    return s->offload ? fsdp_offload(dp, f, moment) : DT_OK;
+}
+
+static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
+{
+    DT_TRY(timeline_wait(s->timeline, f->reduced));
+    DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, 0, f->grads.shard.share_elems, s->compute));
+    /* the next step's gathers read what has just been written */
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    return dt_stream_wait(s->network, f->computed);
+}
+
+dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &dp->setup;
+    DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
+    for (int g = s->stage->group_count - 1; g >= 0; g--) {
+        struct fsdp_group *f = &fsdp_of(dp)->groups[g];
+        DT_TRY(s->offload ? offload_await(&f->home, s) : fsdp_update(s, f));
+    }
+    return DT_OK;
+}
+
+const struct dp_mode dp_fsdp = {
+    .name = "fsdp",
+    .unit = fsdp_unit,
+    .create = fsdp_create,
+    .destroy = fsdp_destroy,
+    .before_forward = fsdp_before_forward,
+    .after_forward = fsdp_after_forward,
+    .before_backward = fsdp_before_backward,
+    .after_backward = fsdp_after_backward,
+    .end_step = fsdp_end_step,
+};

@@ -1,0 +1,167 @@
+/* No data parallelism: one replica, nothing to communicate. Also what one pipeline without replicas uses.
+ *
+ * Nobody else waits for the gradients, so a group's are made in its first backward and gone after its last: the group is updated at once,
+ * while backward goes on. With one micro-batch only the largest group's gradients ever exist at a time.
+ * Source  "How to save memory by fusing the optimizer step into the backward pass", PyTorch's tutorials; Lv et al., "Full Parameter
+ *         Fine-tuning for Large Language Models with Limited Resources" (LOMO), ACL 2024.
+ *
+ * With parameter offload a group's gradients leave after every micro-batch, and the host adds them up: not even with several micro-batches
+ * is there more than one group's on the device. */
+#include "schedules/data_parallel/replica.h"
+
+#include <stdlib.h>
+
+struct none_group {
+    struct dt_buffer grads; /* from the group's first backward of a step to its last; with offload during each by itself */
+    /* With offload: */
+    struct dt_event *computed; /* compute: grads is there */
+    struct offload_home home;
+};
+
+struct none {
+    struct data_parallel base;
+    struct replica replica;
+    struct residency residency;
+    struct none_group *groups; /* [group_count] */
+};
+
+static struct none *none_of(struct data_parallel *dp)
+{
+    return (struct none *)dp;
+}
+
+static enum gpt_unit none_unit(const struct experiment *experiment)
+{
+    return GPT_UNIT_BLOCK;
+}
+
+static void none_destroy(struct data_parallel *dp)
+{
+    if (!dp)
+        return;
+    struct none *none = none_of(dp);
+    for (int g = 0; none->groups && g < dp->setup.stage->group_count; g++) {
+        struct none_group *n = &none->groups[g];
+        dt_free(dp->setup.compute, &n->grads); /* left by a step that failed */
+        offload_home_finish(&n->home, &dp->setup);
+        dt_event_destroy(n->computed);
+    }
+    residency_finish(&none->residency, &dp->setup);
+    replica_finish(&none->replica, &dp->setup);
+    free(none->groups);
+    free(none);
+}
+
+static dt_status none_fetch(struct data_parallel *dp, int g, struct resident *to)
+{
+    struct none *none = none_of(dp);
+    return replica_fetch(&none->replica, &dp->setup, g, &none->groups[g].home, to);
+}
+
+static dt_status none_make_homes(struct none *none)
+{
+    const struct dp_setup *s = &none->base.setup;
+    DT_TRY(residency_init(&none->residency, s, none_fetch));
+    for (int g = 0; g < s->stage->group_count; g++) {
+        DT_TRY(dt_event_create(s->device, &none->groups[g].computed));
+        DT_TRY(offload_home_init(&none->groups[g].home, s, s->stage->groups[g].param_elems));
+    }
+    return DT_OK;
+}
+
+static dt_status none_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    struct replica_options replica = {.state_elems = setup->stage->param_elems, .summed_ranks = 1};
+    struct none *none = calloc(1, sizeof *none);
+    dt_status status;
+    *out = NULL;
+    if (!none)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
+    none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
+    none->groups = calloc((size_t)setup->stage->group_count, sizeof *none->groups);
+    status = none->groups ? replica_init(&none->replica, setup, &replica)
+                          : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", setup->stage->group_count);
+    if (status == DT_OK && setup->offload)
+        status = none_make_homes(none);
+    if (status < 0) {
+        none_destroy(&none->base);
+        return status;
+    }
+    *out = &none->base;
+    return DT_OK;
+}
+
+static dt_status none_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    return residency_before_forward(&none_of(dp)->residency, dp, group, moment);
+}
+
+static dt_status none_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    residency_after(&none_of(dp)->residency, dp, group, moment);
+    return DT_OK;
+}
+
+static dt_status none_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &dp->setup;
+    struct dt_buffer *grads = &none_of(dp)->groups[group->index].grads;
+    DT_TRY(residency_before_backward(&none_of(dp)->residency, dp, group, moment));
+    group->accumulate = grads->data != NULL;
+    if (!grads->data)
+        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, group->param_elems), grads));
+    group->grads = grads->data;
+    return DT_OK;
+}
+
+static dt_status none_update(struct none *none, const struct gpt_group *group)
+{
+    const struct dp_setup *s = &none->base.setup;
+    size_t first = none->replica.offset_elems[group->index];
+    DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
+    DT_TRY(replica_update(&none->replica, s, first, group->param_elems, first, group->grads));
+    dt_free(s->compute, &none->groups[group->index].grads);
+    return timeline_enter(s->timeline, TIMELINE_BACKWARD);
+}
+
+static dt_status none_offload(struct none *none, const struct gpt_group *group, const struct dp_moment *moment)
+{
+    const struct dp_setup *s = &none->base.setup;
+    struct none_group *n = &none->groups[group->index];
+    size_t first = none->replica.offset_elems[group->index];
+    DT_TRY(dt_event_record(n->computed, s->compute));
+    DT_TRY(offload_gradients(&n->home, s, n->computed, group->grads, &n->grads));
+    if (!moment->last_micro_batch)
+        return DT_OK;
+    return offload_update(&n->home, s, none->replica.optimizer, replica_params(&none->replica, s, first), first);
+}
+
+static dt_status none_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+{
+    struct none *none = none_of(dp);
+    residency_after(&none->residency, dp, group, moment);
+    if (dp->setup.offload)
+        return none_offload(none, group, moment);
+    return moment->last_micro_batch ? none_update(none, group) : DT_OK;
+}
+
+/* Every group has been updated, or its update is queued. */
+static dt_status none_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+{
+    DT_TRY(timeline_enter(dp->setup.timeline, TIMELINE_OPTIMIZER));
+    for (int g = 0; dp->setup.offload && g < dp->setup.stage->group_count; g++)
+        DT_TRY(offload_await(&none_of(dp)->groups[g].home, &dp->setup));
+    return DT_OK;
+}
+
+const struct dp_mode dp_none = {
+    .name = "none",
+    .unit = none_unit,
+    .create = none_create,
+    .destroy = none_destroy,
+    .before_forward = none_before_forward,
+    .after_forward = none_after_forward,
+    .before_backward = none_before_backward,
+    .after_backward = none_after_backward,
+    .end_step = none_end_step,
+};

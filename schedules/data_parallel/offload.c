@@ -1,0 +1,136 @@
+#include "schedules/data_parallel/offload.h"
+
+#include <stdio.h>
+
+/* ---- streams ---- */
+
+dt_status offload_init(struct offload *offload, struct dt_device *device)
+{
+    dt_status status;
+    *offload = (struct offload){0};
+    if ((status = dt_stream_create(device, "host to device", &offload->to_device)) < 0 ||
+        (status = dt_stream_create(device, "device to host", &offload->to_host)) < 0 ||
+        (status = dt_stream_create(device, "host update", &offload->update)) < 0)
+        offload_finish(offload);
+    return status;
+}
+
+void offload_finish(struct offload *offload)
+{
+    dt_stream_destroy(offload->to_device);
+    dt_stream_destroy(offload->to_host);
+    dt_stream_destroy(offload->update);
+    *offload = (struct offload){0};
+}
+
+dt_status offload_synchronize(struct offload *offload)
+{
+    struct dt_stream *streams[] = {offload->to_device, offload->to_host, offload->update};
+    dt_status first = DT_OK;
+    char text[1024] = "";
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        dt_status status = streams[i] ? dt_stream_synchronize(streams[i]) : DT_OK;
+        if (status < 0 && first == DT_OK) {
+            first = status;
+            snprintf(text, sizeof text, "%s", dt_error_message());
+        }
+    }
+    return first < 0 ? dt_fail(first, "%s", text) : DT_OK;
+}
+
+/* ---- parameters ---- */
+
+dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category category, size_t bytes, struct dt_buffer *out)
+{
+    return (setup->offload ? dt_alloc_host : dt_alloc)(setup->compute, category, bytes, out);
+}
+
+static dt_status make_params(const struct dp_setup *setup, const struct gpt_group *group, size_t first, size_t count, size_t padded,
+                             void *made)
+{
+    if (padded > count)
+        DT_TRY(dt_zero(setup->compute, (char *)made + dp_bytes(setup, count), dp_bytes(setup, padded - count)));
+    return count ? gpt_init_params(setup->stage, group, first, count, made, setup->compute) : DT_OK;
+}
+
+dt_status offload_init_params(const struct dp_setup *setup, const struct gpt_group *group, size_t first, size_t count, size_t padded,
+                              void *to)
+{
+    struct dt_buffer made;
+    size_t bytes = dp_bytes(setup, padded);
+    DT_TRY(dt_alloc(setup->compute, DT_PARAMETERS, bytes, &made));
+    dt_status status = make_params(setup, group, first, count, padded, made.data);
+    if (status == DT_OK)
+        status = dt_copy_to_host(setup->compute, to, made.data, bytes);
+    dt_free(setup->compute, &made);
+    return status;
+}
+
+/* ---- homes ---- */
+
+dt_status offload_home_init(struct offload_home *home, const struct dp_setup *setup, size_t elems)
+{
+    *home = (struct offload_home){.elems = elems};
+    DT_TRY(dt_event_create(setup->device, &home->arrived));
+    DT_TRY(dt_event_create(setup->device, &home->current));
+    DT_TRY(dt_alloc_host(setup->compute, DT_GRADIENTS, dp_bytes(setup, elems), &home->grads));
+    return dt_event_record(home->current, setup->compute);
+}
+
+void offload_home_finish(struct offload_home *home, const struct dp_setup *setup)
+{
+    dt_free(setup->compute, &home->grads);
+    dt_event_destroy(home->arrived);
+    dt_event_destroy(home->current);
+}
+
+/* Later micro-batches' gradients arrive beside the sum, and the host adds them. */
+static dt_status add_gradients(struct offload_home *home, const struct dp_setup *setup, const void *grads)
+{
+    const struct offload *o = setup->offload;
+    struct dt_buffer arrived;
+    DT_TRY(dt_alloc_host(o->to_host, DT_GRADIENTS, dp_bytes(setup, home->elems), &arrived));
+    dt_status status = dt_copy_to_host(o->to_host, arrived.data, grads, arrived.bytes);
+    if (status == DT_OK)
+        status = dt_event_record(home->arrived, o->to_host);
+    if (status == DT_OK)
+        status = dt_stream_wait(o->update, home->arrived);
+    if (status == DT_OK)
+        status = setup->stage->table->add_host(setup->stage->kernels, o->update, home->grads.data, arrived.data, home->elems);
+    dt_free(o->update, &arrived);
+    return status;
+}
+
+/* What is written over was used by the last step's update. */
+static dt_status replace_gradients(struct offload_home *home, const struct dp_setup *setup, const void *grads)
+{
+    const struct offload *o = setup->offload;
+    DT_TRY(dt_stream_wait(o->to_host, home->current));
+    DT_TRY(dt_copy_to_host(o->to_host, home->grads.data, grads, home->grads.bytes));
+    DT_TRY(dt_event_record(home->arrived, o->to_host));
+    return dt_stream_wait(o->update, home->arrived);
+}
+
+dt_status offload_gradients(struct offload_home *home, const struct dp_setup *setup, const struct dt_event *ready, const void *grads,
+                            struct dt_buffer *holder)
+{
+    DT_TRY(dt_stream_wait(setup->offload->to_host, ready));
+    if (home->elems)
+        DT_TRY(home->has_sum ? add_gradients(home, setup, grads) : replace_gradients(home, setup, grads));
+    home->has_sum = true;
+    dt_free(setup->offload->to_host, holder);
+    return DT_OK;
+}
+
+dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params,
+                         size_t state_first)
+{
+    home->has_sum = false;
+    DT_TRY(optimizer_apply(optimizer, params, home->grads.data, state_first, home->elems, setup->offload->update));
+    return dt_event_record(home->current, setup->offload->update);
+}
+
+dt_status offload_await(const struct offload_home *home, const struct dp_setup *setup)
+{
+    return dt_stream_wait(setup->compute, home->current);
+}

@@ -1,0 +1,28 @@
+/* The optimizer's state for a flat run of parameters: a whole replica's, what a rank updates of it, or a shard of a group. With the
+ * experiment's parameter_offload all of it is in host memory, as params and grads are, and the host makes the update.
+ *
+ * Gradients may overflow, as loss_scaling is static. A parameter whose gradient is not finite is left out of the update and counted; the
+ * others of the step are updated. Leaving out the whole step, as torch.cuda.amp.GradScaler does, takes a word between all ranks before the
+ * first update wherever gradients or stages are divided, and with it the overlap of updates with backward. This takes none, and what is left
+ * out is the same however the work is divided, because every rank that updates a parameter sees the same reduced gradient. */
+#ifndef SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
+#define SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
+
+#include "gpt/stage.h"
+#include "schedules/config/experiment.h"
+
+struct optimizer;
+
+/* State for `count` parameters (0: none), allocated on `stream`: nothing for SGD; for Adam two fp32 moments and an fp32 master copy, 12
+ * bytes a parameter. summed_ranks: the gradients it is given are sums over so many ranks; 1 where they are averages. The experiment and the
+ * stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
+dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, int summed_ranks,
+                           struct dt_stream *stream, struct optimizer **out);
+void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */
+
+/* Update parameters [first, first + count) of the run; params and grads point to element `first` already. Gradients
+ * are divided by the experiment's loss scaling and by summed_ranks. Queues on `stream`. */
+dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
+                          struct dt_stream *stream);
+
+#endif

@@ -1,0 +1,127 @@
+/* Parameter server: each group of parameters belongs to one of k ranks, which sums the workers' gradients, updates, and sends the result.
+ *
+ * The servers are ranks that work, too. As soon as a group's gradients are complete every worker sends them to the group's server, while
+ * backward goes on; the server receives the workers' one after the other and adds each to its own. At the end of the step each server
+ * updates its groups and sends them to every worker, one message each. A server's link carries size - 1 times its groups' bytes in and as
+ * many out: the cost that all-reduce does away with, and that more servers divide.
+ * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their groups, and one group's gradients for
+ *         receiving, as communication.
+ * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;
+ *         Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 2, synchronous. Groups go, the
+ *         largest first, to the server with the fewest bytes: Graham's LPT rule, and tf.train's GreedyLoadBalancingStrategy. */
+#include "schedules/data_parallel/parameter_server.h"
+#include "schedules/data_parallel/buckets.h"
+
+#include <stdlib.h>
+
+static double every_group(const struct experiment *experiment)
+{
+    return 0;
+}
+
+/* The largest bucket without a server; -1 when all have one. Of equal ones the first. */
+static int largest_left(const struct replicated *r)
+{
+    int largest = -1;
+    for (int i = 0; i < r->bucket_count; i++)
+        if (r->buckets[i].server < 0 && (largest < 0 || r->buckets[i].elems > r->buckets[largest].elems))
+            largest = i;
+    return largest;
+}
+
+static dt_status server_divide(struct replicated *r)
+{
+    const struct dp_setup *s = &r->base.setup;
+    int servers = s->experiment->parameter_server.servers, rank = dt_comm_rank(s->comm);
+    size_t *load_elems = calloc((size_t)servers, sizeof *load_elems);
+    if (!load_elems)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parameter servers", servers);
+    for (int i = 0; i < r->bucket_count; i++)
+        r->buckets[i].server = -1;
+    for (int i; (i = largest_left(r)) >= 0;) {
+        struct bucket *bucket = &r->buckets[i];
+        int idlest = 0;
+        for (int k = 1; k < servers; k++)
+            if (load_elems[k] < load_elems[idlest])
+                idlest = k;
+        load_elems[idlest] += bucket->elems;
+        bucket->server = parameter_server_rank(idlest, servers, dt_comm_size(s->comm));
+        bucket->own_first_elem = bucket->first_elem;
+        bucket->own_elems = bucket->server == rank ? bucket->elems : 0;
+    }
+    free(load_elems);
+    return DT_OK;
+}
+
+static dt_status server_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+{
+    return replicated_begin_flat(r, bucket, moment, bucket->server == dt_comm_rank(r->base.setup.comm));
+}
+
+/* The workers' gradients, in the order of their ranks, added to this server's. */
+static dt_status receive_and_add(struct replicated *r, struct bucket *bucket, void *arrived)
+{
+    const struct dp_setup *s = &r->base.setup;
+    for (int worker = 0; worker < dt_comm_size(s->comm); worker++) {
+        if (worker == bucket->server)
+            continue;
+        DT_TRY(dt_recv(s->comm, arrived, bucket->elems, s->experiment->model.dtype, worker, s->network));
+        DT_TRY(s->stage->table->add(s->stage->kernels, s->network, bucket->grads, arrived, bucket->elems));
+    }
+    return DT_OK;
+}
+
+static dt_status server_reduce(struct replicated *r, struct bucket *bucket)
+{
+    const struct dp_setup *s = &r->base.setup;
+    struct dt_buffer arrived;
+    bucket->own_grads = bucket->grads;
+    if (bucket->server != dt_comm_rank(s->comm))
+        return dt_send(s->comm, bucket->grads, bucket->elems, s->experiment->model.dtype, bucket->server, s->network);
+    if (dt_comm_size(s->comm) == 1)
+        return DT_OK;
+    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, dp_bytes(s, bucket->elems), &arrived));
+    dt_status status = receive_and_add(r, bucket, arrived.data);
+    dt_free(s->network, &arrived);
+    return status;
+}
+
+static dt_status server_publish(struct replicated *r, struct bucket *bucket)
+{
+    const struct dp_setup *s = &r->base.setup;
+    enum dt_dtype dtype = s->experiment->model.dtype;
+    if (bucket->server != dt_comm_rank(s->comm))
+        return dt_recv(s->comm, bucket->params, bucket->elems, dtype, bucket->server, s->network);
+    DT_TRY(dt_group_start(s->comm));
+    for (int worker = 0; worker < dt_comm_size(s->comm); worker++)
+        if (worker != bucket->server)
+            DT_TRY(dt_send(s->comm, bucket->params, bucket->elems, dtype, worker, s->network));
+    return dt_group_end(s->comm);
+}
+
+static const struct replicated_scheme server_scheme = {
+    .bucket_bytes = every_group,
+    .keep_gradients = true,
+    .summed = true,
+    .divide = server_divide,
+    .begin = server_begin,
+    .reduce = server_reduce,
+    .publish = server_publish,
+};
+
+static dt_status server_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    return replicated_create(setup, &dp_parameter_server, &server_scheme, out);
+}
+
+const struct dp_mode dp_parameter_server = {
+    .name = "parameter_server",
+    .unit = replicated_unit,
+    .create = server_create,
+    .destroy = replicated_destroy,
+    .before_forward = replicated_before_forward,
+    .after_forward = replicated_after_forward,
+    .before_backward = replicated_before_backward,
+    .after_backward = replicated_after_backward,
+    .end_step = replicated_end_step,
+};

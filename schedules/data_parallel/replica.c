@@ -1,0 +1,87 @@
+#include "schedules/data_parallel/replica.h"
+
+#include <stdlib.h>
+
+static void *at(const struct dt_buffer *buffer, const struct dp_setup *setup, size_t element)
+{
+    return (char *)buffer->data + dp_bytes(setup, element);
+}
+
+void *replica_params(const struct replica *replica, const struct dp_setup *setup, size_t element)
+{
+    return at(&replica->params, setup, element);
+}
+
+void *replica_grads(const struct replica *replica, const struct dp_setup *setup, size_t element)
+{
+    return at(&replica->grads, setup, element);
+}
+
+static void place_groups(struct replica *replica, const struct gpt_stage *stage, const struct replica_options *options)
+{
+    size_t offset = 0;
+    for (int g = stage->group_count - 1; g >= 0; g--) {
+        replica->offset_elems[g] = options->offset_elems ? options->offset_elems[g] : offset;
+        offset += stage->groups[g].param_elems;
+    }
+}
+
+dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
+{
+    struct gpt_stage *stage = setup->stage;
+    size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
+    dt_status status;
+
+    *replica = (struct replica){.offset_elems = calloc((size_t)stage->group_count, sizeof *replica->offset_elems)};
+    if (!replica->offset_elems)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
+    place_groups(replica, stage, options);
+    if ((status = offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params)) < 0 ||
+        (options->keep_gradients && (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0) ||
+        (status = optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute,
+                                   &replica->optimizer)) < 0)
+        goto fail;
+
+    if (!setup->offload && flat_elems > stage->param_elems && (status = dt_zero(setup->compute, replica->params.data, bytes)) < 0)
+        goto fail;
+    for (int g = stage->group_count - 1; g >= 0; g--) {
+        struct gpt_group *group = &stage->groups[g];
+        void *params = replica_params(replica, setup, replica->offset_elems[g]);
+        group->grads = options->keep_gradients ? replica_grads(replica, setup, replica->offset_elems[g]) : NULL;
+        group->params = setup->offload ? NULL : params;
+        status = setup->offload ? offload_init_params(setup, group, 0, group->param_elems, group->param_elems, params)
+                                : gpt_init_params(stage, group, 0, group->param_elems, params, setup->compute);
+        if (status < 0)
+            goto fail;
+    }
+    return DT_OK;
+
+fail:
+    replica_finish(replica, setup);
+    return status;
+}
+
+void replica_finish(struct replica *replica, const struct dp_setup *setup)
+{
+    optimizer_destroy(replica->optimizer, setup->compute);
+    dt_free(setup->compute, &replica->grads);
+    dt_free(setup->compute, &replica->params);
+    free(replica->offset_elems);
+    *replica = (struct replica){0};
+}
+
+dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
+                         const void *grads)
+{
+    return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, state_first, count, setup->compute);
+}
+
+dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,
+                        struct resident *to)
+{
+    struct dt_stream *copies = setup->offload->to_device;
+    DT_TRY(dt_stream_wait(copies, home->current));
+    DT_TRY(dt_alloc(copies, DT_PARAMETERS, dp_bytes(setup, setup->stage->groups[g].param_elems), &to->params));
+    DT_TRY(dt_copy_from_host(copies, to->params.data, replica_params(replica, setup, replica->offset_elems[g]), to->params.bytes));
+    return dt_event_record(to->there, copies);
+}

@@ -1,0 +1,52 @@
+#include "schedules/data_parallel/shard.h"
+
+struct shard shard_of(size_t run_elems, const struct dt_comm *within)
+{
+    size_t size = (size_t)dt_comm_size(within), rank = (size_t)dt_comm_rank(within);
+    struct shard shard = {.run_elems = run_elems, .share_elems = (run_elems + size - 1) / size};
+    shard.first_elem = rank * shard.share_elems;
+    size_t left = shard.first_elem < run_elems ? run_elems - shard.first_elem : 0;
+    shard.own_elems = left < shard.share_elems ? left : shard.share_elems;
+    return shard;
+}
+
+size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *within)
+{
+    return shard->share_elems * (size_t)dt_comm_size(within);
+}
+
+dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks,
+                                const struct dp_moment *moment, bool *accumulate)
+{
+    size_t run = g->shard.run_elems, padded = shard_padded_elems(&g->shard, ranks->within);
+    *accumulate = g->whole.data != NULL;
+    g->has_sum &= !moment->first_micro_batch;
+    if (g->whole.data)
+        return DT_OK;
+    DT_TRY(dt_alloc(setup->compute, moment->reduce ? DT_COMMUNICATION : DT_GRADIENTS, dp_bytes(setup, padded), &g->whole));
+    if (padded == run)
+        return DT_OK;
+    return dt_zero(setup->compute, (char *)g->whole.data + dp_bytes(setup, run), dp_bytes(setup, padded - run));
+}
+
+dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks, void *whole)
+{
+    enum dt_dtype dtype = setup->experiment->model.dtype;
+    const struct gpt_stage *stage = setup->stage;
+    size_t count = g->shard.share_elems;
+    void *in_place = (char *)whole + dp_bytes(setup, (size_t)dt_comm_rank(ranks->within) * count);
+    bool add = g->share.data && g->has_sum;
+    void *to = g->share.data && !add ? g->share.data : in_place;
+
+    DT_TRY(dt_reduce_scatter(ranks->within, whole, to, count, dtype, DT_AVG, setup->network));
+    if (ranks->across)
+        DT_TRY(dt_all_reduce(ranks->across, to, count, dtype, DT_AVG, setup->network));
+    g->has_sum = true;
+    return add ? stage->table->add(stage->kernels, setup->network, g->share.data, in_place, count) : DT_OK;
+}
+
+void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup)
+{
+    dt_free(setup->compute, &g->whole);
+    dt_free(setup->compute, &g->share);
+}

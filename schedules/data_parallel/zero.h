@@ -1,0 +1,12 @@
+/* What ZeRO-1 and ZeRO-2 share: each rank updates an even share of every bucket, and gathers the other ranks' updated shares. */
+#ifndef SCHEDULES_DATA_PARALLEL_ZERO_H
+#define SCHEDULES_DATA_PARALLEL_ZERO_H
+
+#include "schedules/data_parallel/buckets.h"
+
+/* A scheme's divide. share_buffers: this rank's share of the reduced gradients has memory of its own. */
+dt_status zero_divide(struct replicated *r, bool share_buffers);
+/* A scheme's publish: an all-gather, in place. */
+dt_status zero_publish(struct replicated *r, struct bucket *bucket);
+
+#endif

@@ -1,0 +1,56 @@
+/* ZeRO-1: whole parameters and gradients on each rank, the optimizer state divided over the ranks.
+ *
+ * A bucket's gradients are reduce-scattered in place as soon as they are complete: each rank has the averages of its share, updates that
+ * share, and all ranks gather the updated parameters. As many bytes travel as in DDP, whose all-reduce is the same two halves.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters, 2 of gradients, 12 / N of optimizer
+ *         state. Reducing after each micro-batch needs 2 / N more of gradients, to keep the sum of the shares.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.1 (P_os). */
+#include "schedules/data_parallel/zero.h"
+
+static dt_status zero1_divide(struct replicated *r)
+{
+    const struct experiment *e = r->base.setup.experiment;
+    return zero_divide(r, e->micro_batches > 1 && e->gradient_reduction == REDUCTION_EACH);
+}
+
+/* Of what has been reduced only this rank's share is left in the whole gradients. */
+static dt_status zero1_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+{
+    bucket->shard.has_sum &= !moment->first_micro_batch;
+    return replicated_begin_flat(r, bucket, moment, false);
+}
+
+static dt_status zero1_reduce(struct replicated *r, struct bucket *bucket)
+{
+    const struct dp_setup *s = &r->base.setup;
+    if (!bucket->shard.share.data) /* the share stays where it is */
+        bucket->own_grads = (char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
+    return shard_gradients_reduce(&bucket->shard, s, &r->ranks, bucket->grads);
+}
+
+static const struct replicated_scheme zero1_scheme = {
+    .bucket_bytes = replicated_bucket_bytes,
+    .divided = true,
+    .keep_gradients = true,
+    .divide = zero1_divide,
+    .begin = zero1_begin,
+    .reduce = zero1_reduce,
+    .publish = zero_publish,
+};
+
+static dt_status zero1_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    return replicated_create(setup, &dp_zero1, &zero1_scheme, out);
+}
+
+const struct dp_mode dp_zero1 = {
+    .name = "zero1",
+    .unit = replicated_unit,
+    .create = zero1_create,
+    .destroy = replicated_destroy,
+    .before_forward = replicated_before_forward,
+    .after_forward = replicated_after_forward,
+    .before_backward = replicated_before_backward,
+    .after_backward = replicated_after_backward,
+    .end_step = replicated_end_step,
+};

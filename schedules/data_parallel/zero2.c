@@ -1,0 +1,58 @@
+/* ZeRO-2: whole parameters on each rank, gradients and optimizer state divided over the ranks.
+ *
+ * A bucket's whole gradients exist from its first backward to the end of its reduce-scatter, which begins as soon as they are complete;
+ * then only the rank's share is left. Updates and the gathering of parameters are ZeRO-1's.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters, (2 + 12) / N of gradients and optimizer
+ *         state, and one bucket's gradients as communication. Micro-batches that are not reduced leave whole gradients until the last one.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.2 (P_os+g), with
+ *         its bucketisation. */
+#include "schedules/data_parallel/zero.h"
+
+static dt_status zero2_divide(struct replicated *r)
+{
+    return zero_divide(r, true);
+}
+
+static dt_status zero2_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+{
+    DT_TRY(shard_gradients_begin(&bucket->shard, &r->base.setup, &r->ranks, moment, &bucket->accumulate));
+    bucket->grads = bucket->shard.whole.data;
+    return DT_OK;
+}
+
+static dt_status zero2_reduce(struct replicated *r, struct bucket *bucket)
+{
+    const struct dp_setup *s = &r->base.setup;
+    DT_TRY(shard_gradients_reduce(&bucket->shard, s, &r->ranks, bucket->grads));
+    if (s->offload)
+        bucket->own_grads = (const char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
+    else
+        dt_free(s->network, &bucket->shard.whole);
+    return DT_OK;
+}
+
+static const struct replicated_scheme zero2_scheme = {
+    .bucket_bytes = replicated_bucket_bytes,
+    .divided = true,
+    .divide = zero2_divide,
+    .begin = zero2_begin,
+    .reduce = zero2_reduce,
+    .publish = zero_publish,
+};
+
+static dt_status zero2_create(const struct dp_setup *setup, struct data_parallel **out)
+{
+    return replicated_create(setup, &dp_zero2, &zero2_scheme, out);
+}
+
+const struct dp_mode dp_zero2 = {
+    .name = "zero2",
+    .unit = replicated_unit,
+    .create = zero2_create,
+    .destroy = replicated_destroy,
+    .before_forward = replicated_before_forward,
+    .after_forward = replicated_after_forward,
+    .before_backward = replicated_before_backward,
+    .after_backward = replicated_after_backward,
+    .end_step = replicated_end_step,
+};

@@ -1,0 +1,262 @@
+#include "schedules/pipeline/activation.h"
+
+#include <stdlib.h>
+
+/* What an input_only segment reads, from its forward to its backward: here, there, or both while it is copied. */
+struct segment_input {
+    struct dt_buffer device, host; /* [M, d] */
+};
+
+struct activation {
+    struct activation_setup setup;
+    struct activation_segment *segments; /* [segment_count] */
+    int segment_count;
+    struct segment_input *inputs; /* [slots, segment_count] */
+
+    /* offload only */
+    struct dt_stream *out, *in;
+    struct dt_event *made;                    /* compute: what is to leave is there */
+    struct dt_event *left;                    /* out: all that was to leave is in host memory */
+    struct dt_event *used;                    /* compute: the segment before this one is done with its input */
+    struct dt_event *arrived;                 /* in: what was to come is on the device */
+    struct segment_input *leaving, *arriving; /* NULL, or whose copy compute has not yet waited for */
+};
+
+static void move(struct dt_buffer *to, struct dt_buffer *from)
+{
+    *to = *from;
+    *from = (struct dt_buffer){0};
+}
+
+/* ---- segments ---- */
+
+static int block_of(const struct gpt_stage *stage, int group)
+{
+    return stage->layers[stage->groups[group].first_layer].block;
+}
+
+static bool has_head(const struct gpt_stage *stage, int group)
+{
+    return stage->last && group == stage->group_count - 1;
+}
+
+static struct activation_segment new_segment(const struct activation *a, int g)
+{
+    const struct experiment *e = a->setup.experiment;
+    const struct gpt_stage *stage = a->setup.stage;
+    bool head = has_head(stage, g), whole = head && e->framework.whole_head;
+    bool keeps_nothing = g == 0 && stage->first; /* the embedding, but for its tokens */
+    return (struct activation_segment){
+        .first_group = g,
+        .input_only = !keeps_nothing && !(whole && e->paradigm == PARADIGM_FSDP),
+        .late = head && !whole,
+    };
+}
+
+/* Blocks are counted from the stage's first one. What is no block, embedding and final norm or head, is a segment by itself. */
+static void divide(struct activation *a)
+{
+    const struct gpt_stage *stage = a->setup.stage;
+    int first_block = -1, previous = -1;
+
+    if (a->setup.experiment->activation == ACTIVATION_KEEP) {
+        a->segments[a->segment_count++] = (struct activation_segment){.end_group = stage->group_count};
+        return;
+    }
+    for (int g = 0; g < stage->group_count; g++) {
+        int block = block_of(stage, g), number = -1;
+        if (block >= 0) {
+            first_block = first_block < 0 ? block : first_block;
+            number = (block - first_block) / a->setup.experiment->activation_blocks;
+        }
+        if (number < 0 || number != previous)
+            a->segments[a->segment_count++] = new_segment(a, g);
+        a->segments[a->segment_count - 1].end_group = g + 1;
+        previous = number;
+    }
+}
+
+int activation_segment_count(const struct activation *a)
+{
+    return a->segment_count;
+}
+
+const struct activation_segment *activation_segment(const struct activation *a, int index)
+{
+    return &a->segments[index];
+}
+
+/* With fused attention a block's layers keep ten columns of width d between them: two inputs, q, k, v, the heads' outputs, and four of the
+ * MLP; the first input is there before the recomputation. The head comes while one more segment's input is kept than in any recomputation,
+ * and has another input behind its norm: of the nine columns seven are left for the logits. */
+size_t activation_logit_rows(const struct activation *a, size_t rows)
+{
+    const struct gpt_model *model = a->setup.stage->model;
+    size_t columns = (10 * (size_t)a->setup.experiment->activation_blocks - 3) * (size_t)model->hidden;
+    size_t pieces = ((size_t)model->vocab_size + columns - 1) / columns;
+    return (rows + pieces - 1) / pieces;
+}
+
+/* ---- to the host and back ---- */
+
+static bool offloads(const struct activation *a)
+{
+    return a->setup.experiment->activation == ACTIVATION_OFFLOAD;
+}
+
+/* compute goes on without the input that was leaving. */
+static dt_status let_go(struct activation *a)
+{
+    if (!a->leaving)
+        return DT_OK;
+    DT_TRY(timeline_wait(a->setup.timeline, a->left));
+    dt_free(a->setup.compute, &a->leaving->device);
+    a->leaving = NULL;
+    return DT_OK;
+}
+
+/* x, which compute has just been given the work to make, is copied beside the kernels that read it. */
+static dt_status send_out(struct activation *a, struct segment_input *input, const struct dt_buffer *x)
+{
+    DT_TRY(dt_event_record(a->made, a->setup.compute));
+    DT_TRY(dt_stream_wait(a->out, a->made));
+    DT_TRY(dt_alloc_host(a->out, DT_ACTIVATIONS, x->bytes, &input->host));
+    DT_TRY(dt_copy_to_host(a->out, input->host.data, x->data, x->bytes));
+    DT_TRY(dt_event_record(a->left, a->out));
+    a->leaving = input;
+    return DT_OK;
+}
+
+/* Unless it never left. The device has no room for a third input: this one takes the place of the one that backward has used up. By then
+ * compute has let go of all that left, so that it is in host memory. */
+static dt_status bring_in(struct activation *a, struct segment_input *input)
+{
+    size_t bytes = input->host.bytes;
+    if (!bytes || a->arriving == input)
+        return DT_OK;
+    DT_TRY(dt_event_record(a->used, a->setup.compute));
+    DT_TRY(dt_stream_wait(a->in, a->used));
+    DT_TRY(dt_alloc(a->in, DT_ACTIVATIONS, bytes, &input->device));
+    DT_TRY(dt_copy_from_host(a->in, input->device.data, input->host.data, bytes));
+    dt_free(a->in, &input->host);
+    DT_TRY(dt_event_record(a->arrived, a->in));
+    a->arriving = input;
+    return DT_OK;
+}
+
+/* ---- forward and backward ---- */
+
+static struct segment_input *input_at(const struct activation *a, int slot, int segment)
+{
+    return &a->inputs[slot * a->segment_count + segment];
+}
+
+dt_status activation_before_forward(struct activation *a, int slot, int index, const struct gpt_stash *stash, bool backward_follows)
+{
+    if (!offloads(a) || !a->segments[index].input_only)
+        return DT_OK;
+    DT_TRY(let_go(a));
+    bool stays = backward_follows && index >= a->segment_count - 2;
+    return stays ? DT_OK : send_out(a, input_at(a, slot, index), &stash->x);
+}
+
+dt_status activation_after_forward(struct activation *a, int slot, int index, struct gpt_stash *stash)
+{
+    const struct activation_segment *segment = &a->segments[index];
+    struct dt_buffer *device = &input_at(a, slot, index)->device;
+    if (!segment->input_only)
+        return DT_OK;
+    if (segment->late)
+        move(device, &stash->x);
+    else
+        gpt_stash_forget(a->setup.stage, stash, segment->first_group, segment->end_group, a->setup.compute, device);
+    return DT_OK;
+}
+
+dt_status activation_before_backward(struct activation *a, int slot, int index, struct gpt_stash *stash, int next_slot)
+{
+    struct segment_input *input = input_at(a, slot, index), *next = NULL;
+    if (!a->segments[index].input_only)
+        return DT_OK;
+    DT_TRY(let_go(a));
+    DT_TRY(bring_in(a, input));
+    if (a->arriving == input) {
+        DT_TRY(timeline_wait(a->setup.timeline, a->arrived));
+        a->arriving = NULL;
+    }
+    move(&stash->x, &input->device);
+
+    if (index > 0 && a->segments[index - 1].input_only)
+        next = input_at(a, slot, index - 1);
+    else if (next_slot >= 0)
+        next = input_at(a, next_slot, a->segment_count - 1);
+    return next ? bring_in(a, next) : DT_OK;
+}
+
+void activation_streams(const struct activation *a, struct dt_stream *streams[2])
+{
+    streams[0] = a->out;
+    streams[1] = a->in;
+}
+
+/* ---- setting up ---- */
+
+static dt_status create_copying(struct activation *a)
+{
+    struct dt_event **events[] = {&a->made, &a->left, &a->used, &a->arrived};
+    if (a->setup.experiment->framework.offloads_in_turn) {
+        a->out = a->in = a->setup.compute;
+    } else {
+        DT_TRY(dt_stream_create(a->setup.device, "copies out", &a->out));
+        DT_TRY(dt_stream_create(a->setup.device, "copies in", &a->in));
+    }
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        DT_TRY(dt_event_create(a->setup.device, events[i]));
+    return DT_OK;
+}
+
+dt_status activation_create(const struct activation_setup *setup, struct activation **out)
+{
+    dt_status status = DT_OK;
+    struct activation *a = calloc(1, sizeof *a);
+    *out = NULL;
+    if (!a)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an activation policy");
+    a->setup = *setup;
+    a->segments = calloc((size_t)setup->stage->group_count, sizeof *a->segments);
+    if (a->segments) {
+        divide(a);
+        a->inputs = calloc((size_t)setup->slots * (size_t)a->segment_count, sizeof *a->inputs);
+    }
+    if (!a->inputs)
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the segments of %d micro-batches", setup->slots);
+    if (status == DT_OK && offloads(a))
+        status = create_copying(a);
+    if (status < 0) {
+        activation_destroy(a);
+        return status;
+    }
+    *out = a;
+    return DT_OK;
+}
+
+void activation_destroy(struct activation *a)
+{
+    if (!a)
+        return;
+    for (int i = 0; a->inputs && i < a->setup.slots * a->segment_count; i++) { /* left by a step that failed */
+        dt_free(a->setup.compute, &a->inputs[i].device);
+        dt_free(a->setup.compute, &a->inputs[i].host);
+    }
+    dt_event_destroy(a->made);
+    dt_event_destroy(a->left);
+    dt_event_destroy(a->used);
+    dt_event_destroy(a->arrived);
+    if (a->out != a->setup.compute) {
+        dt_stream_destroy(a->out);
+        dt_stream_destroy(a->in);
+    }
+    free(a->inputs);
+    free(a->segments);
+    free(a);
+}

@@ -1,0 +1,49 @@
+/* Measuring a machine for the sim device: kernels by shape, copies, collectives by size, with as many ranks as experiments will have.
+ *
+ * Ranks of one machine share its processors, so one rank's kernel is timed twice: while the others rest, and while all of them do the same.
+ * Every number is the median of several windows of a few milliseconds, each filled with as many calls as fit. */
+#ifndef SCHEDULES_PREDICT_CALIBRATION_H
+#define SCHEDULES_PREDICT_CALIBRATION_H
+
+#include "gpt/cost/measured.h"
+#include "lib/comm/comm.h"
+#include "lib/sim/cluster_measured.h"
+
+struct calibration_request {
+    bool dtypes[DT_DTYPE_COUNT]; /* which are measured */
+    int threads;                 /* of a rank; 0: processors / ranks */
+    bool quick;                  /* few, small shapes: for a look at the format, not for predictions */
+};
+
+struct calibration {
+    char library[16]; /* of collectives: "Open MPI 4.1.4"; "" where one rank was measured alone */
+    struct gpt_measured_list kernels;
+    struct dt_sim_measured_list collectives;
+};
+
+struct calibration_hooks {
+    void *context;
+    dt_status (*progress)(void *context, int done, int total); /* on every rank, after each measurement; failing ends it */
+};
+
+/* Measurements with this many ranks, those of collectives included. */
+int calibration_count(const struct calibration_request *request, int ranks);
+
+/* Collective over `world`. *out is appended to, alike on all ranks. Errors: those of kernels and communicator, DT_ERR_HOST_MEMORY,
+ * DT_ERR_INVALID where there is no more room in *out. */
+dt_status calibration_run(const struct calibration_request *request, struct dt_device *device, struct dt_comm *world,
+                          const struct calibration_hooks *hooks, struct calibration *out);
+
+/* The request and what was measured, between processes. Owner of the texts: the caller. Reading appends to *out. Errors: DT_ERR_INVALID,
+ * DT_ERR_HOST_MEMORY. */
+dt_status calibration_request_write(const struct calibration_request *request, char **out_text);
+dt_status calibration_request_read(const char *text, struct calibration_request *out);
+dt_status calibration_write(const struct calibration *calibration, char **out_text);
+dt_status calibration_read(const char *text, struct calibration *out);
+
+/* The files that device sim reads, as text: a cluster that is this machine, and the profile of dtbench itself on it. `source` says who
+ * measured where and when. Owner: the caller. Errors: DT_ERR_INVALID without measurements, DT_ERR_HOST_MEMORY. */
+dt_status calibration_cluster_text(const struct calibration *calibration, const char *source, char **out_text);
+dt_status calibration_profile_text(const struct calibration *calibration, const char *source, char **out_text);
+
+#endif

@@ -1,0 +1,124 @@
+#include "schedules/predict/memory_fit.h"
+
+#include "lib/base/machine.h"
+#include "schedules/run/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, const char *memory, const char *limit)
+{
+    char need[DT_MEMORY_TEXT], most[DT_MEMORY_TEXT];
+    if (limit_bytes == 0 || bytes <= limit_bytes)
+        return DT_OK;
+    return dt_fail(DT_ERR_OOM, "rank %d needs %s%s and the %smemory limit is %s", rank, dt_memory_text(bytes, need), memory, limit,
+                   dt_memory_text(limit_bytes, most));
+}
+
+static bool same_host(const struct demand *a, const struct demand *b)
+{
+    return strcmp(a->host, b->host) == 0;
+}
+
+static bool same_gpu(const struct demand *a, const struct demand *b)
+{
+    return same_host(a, b) && strcmp(a->gpu, b->gpu) == 0;
+}
+
+/* The ranks of a machine share its memory; those with a GPU only for what they offload. Looked at once, with its first rank. */
+static dt_status check_machine(const struct demand *ranks, int size, int first)
+{
+    char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
+    const struct demand *here = &ranks[first];
+    uint64_t bytes = 0;
+    int count = 0;
+    for (int i = 0; i < size; i++) {
+        if (!same_host(&ranks[i], here))
+            continue;
+        if (i < first)
+            return DT_OK;
+        bytes += ranks[i].host_bytes + (*ranks[i].gpu ? 0 : ranks[i].device_bytes);
+        count++;
+    }
+    if (here->machine_bytes == 0 || bytes <= here->machine_bytes)
+        return DT_OK;
+    dt_memory_text(bytes, need);
+    dt_memory_text(here->machine_bytes, has);
+    if (count == size)
+        return dt_fail(DT_ERR_OOM, "this machine's ranks need %s and it has %s", need, has);
+    return dt_fail(DT_ERR_OOM, "the %d ranks on %s need %s and it has %s", count, here->host, need, has);
+}
+
+/* A GPU, and the ranks that share it where they do. What CUDA itself takes is measured: it is no part of what is free. */
+static dt_status check_gpu(const struct demand *ranks, int size, int first)
+{
+    char need[DT_MEMORY_TEXT], left[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT], who[64];
+    const struct demand *here = &ranks[first];
+    uint64_t bytes = 0, free_bytes = here->gpu_free_bytes;
+    int count = 0;
+    for (int i = 0; i < size && *here->gpu; i++) {
+        if (!same_gpu(&ranks[i], here))
+            continue;
+        if (i < first)
+            return DT_OK;
+        bytes += ranks[i].device_bytes;
+        free_bytes = ranks[i].gpu_free_bytes < free_bytes ? ranks[i].gpu_free_bytes : free_bytes;
+        count++;
+    }
+    if (free_bytes == 0 || bytes <= free_bytes)
+        return DT_OK;
+    if (count == 1)
+        snprintf(who, sizeof who, "rank %d needs", first);
+    else
+        snprintf(who, sizeof who, "rank %d and %d more on its GPU need", first, count - 1);
+    return dt_fail(DT_ERR_OOM, "%s %s, and of the GPU's %s buffers can have %s: CUDA, its libraries and other processes hold the rest", who,
+                   dt_memory_text(bytes, need), dt_memory_text(here->gpu_bytes, has), dt_memory_text(free_bytes, left));
+}
+
+dt_status demand_check(const struct experiment *e, const struct demand *ranks, int size)
+{
+    for (int i = 0; i < size; i++) {
+        if (ranks[i].status < 0)
+            return dt_fail((dt_status)ranks[i].status, "rank %d could not be laid out", i);
+        DT_TRY(check_limit(i, ranks[i].device_bytes, e->memory_limit_bytes, "", ""));
+        DT_TRY(check_limit(i, ranks[i].host_bytes, e->host_memory_limit_bytes, " of host memory", "host "));
+    }
+    for (int i = 0; i < size; i++) {
+        DT_TRY(check_machine(ranks, size, i));
+        DT_TRY(check_gpu(ranks, size, i));
+    }
+    return DT_OK;
+}
+
+dt_status demand_agree(const struct experiment *e, const struct dt_device *device, struct dt_comm *world)
+{
+    struct dt_device_info info;
+    struct dt_memory_usage usage = {0};
+    char own[1024];
+    dt_device_info(device, &info);
+    if (strcmp(info.kind, "sim") == 0)
+        return DT_OK;
+
+    int size = dt_comm_size(world), rank = dt_comm_rank(world);
+    struct demand mine = {0}, *all = calloc((size_t)size, sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    gethostname(mine.host, sizeof mine.host - 1);
+    memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
+    mine.gpu_bytes = info.memory_bytes;
+    mine.gpu_free_bytes = info.available_bytes;
+    mine.machine_bytes = dt_machine_memory_bytes();
+    mine.status = trainer_predict_memory(e, rank, &usage);
+    snprintf(own, sizeof own, "%s", dt_error_message());
+    mine.device_bytes = usage.device.peak_total_bytes;
+    mine.host_bytes = usage.host.peak_total_bytes;
+
+    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
+    if (status == DT_OK && mine.status < 0) /* its own text says more than "could not be laid out" */
+        status = dt_fail((dt_status)mine.status, "%s", own);
+    else if (status == DT_OK)
+        status = demand_check(e, all, size);
+    free(all);
+    return status;
+}

@@ -1,0 +1,142 @@
+#include "schedules/predict/simulated_system.h"
+
+#include "lib/config/data_file.h"
+#include "lib/config/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_status find(const char *key, const char *name, const char *directory, struct simulated_file *out)
+{
+    char *text;
+    size_t length;
+    char error[1024];
+    dt_status status = dt_find_data_file(name, directory, out->path, sizeof out->path);
+    if (status == DT_OK)
+        status = dt_read_file(out->path, &text, &length);
+    if (status < 0) {
+        snprintf(error, sizeof error, "%s", dt_error_message());
+        return dt_fail(status, "%s: %s", key, error);
+    }
+    out->hash = dt_hash_fnv1a(text, length);
+    free(text);
+    return DT_OK;
+}
+
+static dt_status place(const struct experiment *e, struct simulated_system *s)
+{
+    struct dt_sim_cluster *c = &s->cluster;
+    if (e->gpus_per_node > c->gpus_per_node)
+        return dt_fail(DT_ERR_UNAVAILABLE, "gpus_per_node: %d, and the nodes of cluster %s have %d", e->gpus_per_node, e->cluster,
+                       c->gpus_per_node);
+    if (e->gpus_per_node > 0)
+        s->placement.ranks_per_node = e->gpus_per_node;
+    int per_node = e->gpus_per_node > 0 ? e->gpus_per_node : c->gpus_per_node;
+    if ((int64_t)e->world_size > (int64_t)per_node * c->nodes)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "world_size: %d ranks, and cluster %s has %d (%d node%s of %d): use a larger cluster, or at most %d", e->world_size,
+                       e->cluster, per_node * c->nodes, c->nodes, c->nodes > 1 ? "s" : "", per_node, per_node * c->nodes);
+    s->placement.world_size = e->world_size;
+    return dt_sim_cluster_place(c, e->cluster, &s->placement);
+}
+
+/* Where the profile was measured: by as many ranks, and as many threads, as the experiment has on a node; other numbers of ranks are taken
+ * for the nearest, other numbers of threads are refused. *copy_bytes_per_s stays where nothing was measured; *copy_load is then 0. */
+static dt_status find_measurements(const struct experiment *e, struct simulated_system *s, double *copy_bytes_per_s, double *copy_load)
+{
+    enum { COPIED_BYTES = 4 << 20 };
+    const struct gpt_measured_list *list = &s->costs.profile.measured;
+    double seconds;
+    *copy_load = 0;
+    if (list->count == 0)
+        return DT_OK;
+    gpt_measured_nearest(list, s->placement.ranks_per_node, e->threads, &s->costs.measured_ranks, &s->costs.measured_threads);
+    if (e->threads > 0 && e->threads != s->costs.measured_threads)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "threads: %d, and profile %s was measured with %d; measure again: dtbench calibrate --threads %d", e->threads,
+                       e->profile, s->costs.measured_threads, e->threads);
+    const struct gpt_measured copy = {.kernel = GPT_KERNEL_COUNT,
+                                      .dtype = e->model.dtype,
+                                      .ranks = s->costs.measured_ranks,
+                                      .threads = s->costs.measured_threads,
+                                      .shape = {COPIED_BYTES, 1, 1}};
+    if (!gpt_measured_find(list, &copy, &seconds, copy_load))
+        return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: profile %s has no measurements in %s; measure again: dtbench calibrate --dtype %s",
+                       e->profile, dt_dtype_name(e->model.dtype), dt_dtype_name(e->model.dtype));
+    *copy_bytes_per_s = 2.0 * COPIED_BYTES / seconds; /* read and written */
+    return DT_OK;
+}
+
+/* What the GPU can do in the experiment's dtype, and what the profile makes of it. */
+static dt_status describe_device(const struct experiment *e, struct simulated_system *s)
+{
+    const struct dt_sim_cluster *c = &s->cluster;
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    double bandwidth = c->gpu.memory_gb_per_s * 1e9 * p->bandwidth_fraction, copy_load;
+    DT_TRY(find_measurements(e, s, &bandwidth, &copy_load));
+    if (c->gpu.peak_tflops[e->model.dtype] <= 0)
+        return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: the %s of cluster %s does not compute %s", c->gpu.name, e->cluster,
+                       dt_dtype_name(e->model.dtype));
+    s->costs.hardware = (struct gpt_cost_hardware){
+        .peak_flops = c->gpu.peak_tflops[e->model.dtype] * 1e12,
+        .memory_bytes_per_s = c->gpu.memory_gb_per_s * 1e9,
+    };
+    s->device = (struct dt_sim_device){
+        .costs = &s->costs,
+        .memory_bytes_per_s = bandwidth,
+        .copy_load = copy_load,
+        .kernel_s = p->kernel_s,
+        .copy_host_s = p->host.copy_s,
+        .collective_host_s = p->host.collective_s,
+        .gather_host_s = p->host.gather_s,
+        .queue_kernels = p->host.queue_kernels,
+        .message_host_s = p->host.message_s,
+        .granularity_bytes = (uint64_t)p->memory.granularity_bytes,
+    };
+    s->costs.interpreter_sharers = p->host.stages_share && e->paradigm == PARADIGM_PDP ? e->pipeline.stages : 1;
+    if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
+        s->costs.profile.kernels[GPT_KERNEL_LINEAR_WEIGHT_GRADIENT].other_passes = 0;
+        s->costs.profile.memory.gradient_copies = 0;
+    }
+    double bytes = c->gpu.memory_gib * 0x1p30 - p->memory.reserve_bytes;
+    if (bytes <= 0)
+        return dt_fail(DT_ERR_INVALID, "%s: memory.reserve_bytes: more than the GPUs of cluster %s have", s->profile_file.path, e->cluster);
+    s->memory_bytes = (uint64_t)bytes;
+    if (e->memory_limit_bytes && e->memory_limit_bytes < s->memory_bytes)
+        s->memory_bytes = e->memory_limit_bytes;
+    return DT_OK;
+}
+
+dt_status simulated_system_load(const struct experiment *e, struct simulated_system *out)
+{
+    memset(out, 0, sizeof *out);
+    DT_TRY(find("cluster", e->cluster, e->directory, &out->cluster_file));
+    DT_TRY(find("profile", e->profile, e->directory, &out->profile_file));
+    DT_TRY(dt_sim_cluster_load(out->cluster_file.path, &out->cluster));
+    DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->costs.profile));
+    snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
+    snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->costs.profile.name);
+    DT_TRY(place(e, out));
+    return describe_device(e, out);
+}
+
+void simulated_system_apply(const struct simulated_system *s, struct experiment *e)
+{
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    e->framework = (struct framework_policy){
+        .flattening_copies = p->schedule.flattening_copies,
+        .offloads_in_turn = p->schedule.offloads_in_turn,
+        .gathers_in_turn = p->schedule.gathers_in_turn,
+        .gathers_layers = p->schedule.gathers_layers,
+        .keeps_last_chunk = p->schedule.keeps_last_chunk,
+        .holds_last_chunk = p->schedule.holds_last_chunk,
+        .whole_head = p->schedule.whole_head,
+        .separate_first_gradients = p->schedule.separate_first_gradients,
+    };
+}
+
+bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)
+{
+    return (double)peak_bytes * (1 + s->costs.profile.memory.fragmentation) <= (double)s->memory_bytes;
+}

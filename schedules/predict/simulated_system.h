@@ -1,0 +1,36 @@
+/* The machine of device sim: a cluster and a profile, read from the files that an experiment names. */
+#ifndef SCHEDULES_PREDICT_SIMULATED_SYSTEM_H
+#define SCHEDULES_PREDICT_SIMULATED_SYSTEM_H
+
+#include "gpt/cost/cost.h"
+#include "lib/device/sim.h"
+#include "lib/sim/cluster.h"
+#include "schedules/config/experiment.h"
+
+struct simulated_file {
+    char path[512]; /* where it was found */
+    char name[128]; /* what it calls itself */
+    uint64_t hash;  /* FNV-1a of its bytes */
+};
+
+struct simulated_system {
+    struct simulated_file cluster_file, profile_file;
+    struct dt_sim_cluster cluster;
+    struct dt_sim_placement placement;
+    struct gpt_costs costs;      /* for the experiment's dtype */
+    struct dt_sim_device device; /* what each rank's device is described by; points to costs: do not copy a system */
+    uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and no more than the experiment's limit */
+};
+
+/* Read and check cluster and profile, and place the experiment's ranks. Files are looked for beside the config that names them, in the
+ * current directory, and among dtbench's own (lib/config/data_file.h).
+ * Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path; DT_ERR_UNAVAILABLE where the experiment does not fit the cluster. */
+dt_status simulated_system_load(const struct experiment *experiment, struct simulated_system *out);
+
+/* Have the experiment's schedules do as the profile's framework does (struct framework_policy). */
+void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
+
+/* Whether bytes fit a GPU as the profile's allocator divides it. */
+bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
+
+#endif

@@ -1,0 +1,209 @@
+#include "schedules/predict/simulation_ranks.h"
+
+#include "lib/config/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one rank ---- */
+
+dt_status simulated_role_create(const struct experiment *e, const struct simulated_system *system, int rank, struct simulated_role *out)
+{
+    struct dt_world place = {.rank = rank, .size = e->world_size, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options no_timeouts = {0};
+    struct dt_device_options options = {.sim = &system->device};
+    *out = (struct simulated_role){0};
+    DT_TRY(dt_device_create("sim", &options, &out->device));
+    DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
+    return training_create(e, out->device, out->world, &out->training);
+}
+
+void simulated_role_finish(struct simulated_role *role)
+{
+    for (int step = 0; step < RECORDED_STEPS; step++)
+        dt_sim_program_destroy(role->steps[step]);
+    training_destroy(role->training);
+    dt_comm_destroy(role->world);
+    dt_device_destroy(role->device);
+    *role = (struct simulated_role){0};
+}
+
+static dt_status record_step(struct simulated_role *role, const struct simulated_system *system, int step, bool each)
+{
+    DT_TRY(dt_sim_record_start(role->device, !each));
+    dt_status status = dt_sim_host(role->device, system->costs.profile.host.step_s);
+    if (status == DT_OK)
+        status = training_step(role->training, step);
+    if (status == DT_OK && step > 0 && system->costs.profile.host.runs_ahead) {
+        /* this step behind another one: with the program of one step it tells how long a step takes in the middle of many */
+        status = dt_sim_host(role->device, system->costs.profile.host.step_s);
+        if (status == DT_OK)
+            status = training_step(role->training, step + 1);
+    }
+    if (status == DT_OK)
+        status = training_synchronize(role->training);
+    dt_status finished = dt_sim_record_finish(role->device, &role->steps[step]);
+    return status < 0 ? status : finished;
+}
+
+/* ---- communicators ---- */
+
+static uint64_t hash_of(const struct dt_sim_slot *slot, int occurrence)
+{
+    return dt_hash_fnv1a(slot->ranks, (size_t)slot->size * sizeof *slot->ranks) + (uint64_t)occurrence * 0x9E3779B97F4A7C15u;
+}
+
+static bool same_ranks(const struct simulated_group *group, const struct dt_sim_slot *slot)
+{
+    return group->count == slot->size && memcmp(group->ranks, slot->ranks, (size_t)slot->size * sizeof *slot->ranks) == 0;
+}
+
+static dt_status grow_groups(struct simulated_ranks *r)
+{
+    int room = r->group_room ? 2 * r->group_room : 256;
+    struct simulated_group *groups = realloc(r->groups, (size_t)room * sizeof *groups);
+    if (groups)
+        r->groups = groups;
+    int *buckets = realloc(r->buckets, 2 * (size_t)room * sizeof *buckets);
+    if (buckets)
+        r->buckets = buckets;
+    if (!groups || !buckets)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d communicators", room);
+    r->group_room = room;
+    r->bucket_count = 2 * room; /* a power of two, at most half full */
+    for (int i = 0; i < r->bucket_count; i++)
+        buckets[i] = -1;
+    for (int g = 0; g < r->group_count; g++) {
+        size_t at = groups[g].hash & (size_t)(r->bucket_count - 1);
+        while (buckets[at] >= 0)
+            at = (at + 1) & (size_t)(r->bucket_count - 1);
+        buckets[at] = g;
+    }
+    return DT_OK;
+}
+
+/* The number of the communicator that a rank has made as its `occurrence`th of these ranks: all of them make theirs in the same order. */
+static dt_status find_group(struct simulated_ranks *r, const struct dt_sim_slot *slot, int occurrence, int *out)
+{
+    uint64_t hash = hash_of(slot, occurrence);
+    if (r->group_count == r->group_room)
+        DT_TRY(grow_groups(r));
+    size_t at = hash & (size_t)(r->bucket_count - 1);
+    for (; r->buckets[at] >= 0; at = (at + 1) & (size_t)(r->bucket_count - 1)) {
+        const struct simulated_group *group = &r->groups[r->buckets[at]];
+        if (group->hash == hash && group->occurrence == occurrence && same_ranks(group, slot)) {
+            *out = r->buckets[at];
+            return DT_OK;
+        }
+    }
+    struct simulated_group *group = &r->groups[r->group_count];
+    *group = (struct simulated_group){
+        .ranks = malloc((size_t)slot->size * sizeof *group->ranks), .count = slot->size, .occurrence = occurrence, .hash = hash};
+    if (!group->ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", slot->size);
+    memcpy(group->ranks, slot->ranks, (size_t)slot->size * sizeof *group->ranks);
+    memcpy(group->name, slot->name, sizeof group->name);
+    *out = r->buckets[at] = r->group_count++;
+    return DT_OK;
+}
+
+static dt_status find_groups(struct simulated_ranks *r, const struct dt_device *device, struct simulated_rank *rank)
+{
+    int count = dt_sim_slot_count(device);
+    rank->groups = malloc(((size_t)count + 1) * sizeof *rank->groups);
+    if (!rank->groups)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d communicators", count);
+    for (int s = 0; s < count; s++) {
+        const struct dt_sim_slot *slot = dt_sim_slot(device, s);
+        int occurrence = 0;
+        for (int earlier = 0; earlier < s; earlier++)
+            occurrence += same_ranks(&r->groups[rank->groups[earlier]], slot);
+        DT_TRY(find_group(r, slot, occurrence, &rank->groups[s]));
+    }
+    return DT_OK;
+}
+
+/* ---- roles ---- */
+
+/* The role that does the same as `one` in its first step; -1. */
+static int find_role(const struct simulated_ranks *r, const struct simulated_role *one)
+{
+    for (int i = 0; i < r->role_count; i++)
+        if (r->roles[i].allocation_hash == one->allocation_hash && dt_sim_program_equal(r->roles[i].steps[0], one->steps[0]))
+            return i;
+    return -1;
+}
+
+/* Takes what `one` owns. */
+static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
+{
+    struct simulated_role *roles = realloc(r->roles, ((size_t)r->role_count + 1) * sizeof *roles);
+    if (!roles) {
+        simulated_role_finish(one);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d different ranks", r->role_count + 1);
+    }
+    r->roles = roles;
+    roles[r->role_count++] = *one;
+    return DT_OK;
+}
+
+static dt_status record_rank(const struct experiment *e, const struct simulated_system *system, bool each, struct simulated_ranks *r,
+                             int number)
+{
+    struct simulated_rank *rank = &r->ranks[number];
+    struct simulated_role one;
+    dt_status status = simulated_role_create(e, system, number, &one);
+    if (status == DT_OK)
+        status = find_groups(r, one.device, rank);
+    if (status == DT_OK)
+        status = record_step(&one, system, 0, each);
+    if (status < 0) {
+        simulated_role_finish(&one);
+        return status;
+    }
+    one.allocation_hash = dt_sim_allocation_hash(one.device);
+    rank->role = find_role(r, &one);
+    if (rank->role >= 0) {
+        simulated_role_finish(&one);
+        return DT_OK;
+    }
+    status = record_step(&one, system, 1, each); /* it starts with what the first left */
+    if (status < 0) {
+        simulated_role_finish(&one);
+        return status;
+    }
+    dt_memory_usage(one.device, &one.memory);
+    one.alike = dt_sim_program_equal(one.steps[0], one.steps[1]);
+    rank->role = r->role_count;
+    return add_role(r, &one);
+}
+
+dt_status simulated_ranks_record(const struct experiment *e, const struct simulated_system *system, bool each, bool (*stop)(void *context),
+                                 void *context, struct simulated_ranks *out)
+{
+    *out = (struct simulated_ranks){.world_size = e->world_size};
+    out->ranks = calloc((size_t)e->world_size, sizeof *out->ranks);
+    if (!out->ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
+    for (int rank = 0; rank < e->world_size; rank++) {
+        if (stop && stop(context))
+            return dt_fail(DT_ERR_INTERRUPTED, "stopped after rank %d of %d", rank, e->world_size);
+        DT_TRY(record_rank(e, system, each, out, rank));
+    }
+    return DT_OK;
+}
+
+void simulated_ranks_finish(struct simulated_ranks *r)
+{
+    for (int i = 0; i < r->role_count; i++)
+        simulated_role_finish(&r->roles[i]);
+    for (int i = 0; i < r->group_count; i++)
+        free(r->groups[i].ranks);
+    for (int i = 0; r->ranks && i < r->world_size; i++)
+        free(r->ranks[i].groups);
+    free(r->roles);
+    free(r->groups);
+    free(r->buckets);
+    free(r->ranks);
+    *r = (struct simulated_ranks){0};
+}

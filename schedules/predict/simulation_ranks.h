@@ -1,0 +1,58 @@
+/* The recorded ranks of a simulation: what each does, and with whom. Shared by simulation.c and simulation_ranks.c alone. */
+#ifndef SCHEDULES_PREDICT_SIMULATION_RANKS_H
+#define SCHEDULES_PREDICT_SIMULATION_RANKS_H
+
+#include "schedules/predict/simulated_system.h"
+#include "schedules/run/rank_setup.h"
+
+enum { RECORDED_STEPS = 2 };
+
+/* What one or more ranks do: their programs are equal, and so are their allocations. The first such rank's training stays, to tell phases.
+ */
+struct simulated_role {
+    struct dt_device *device;
+    struct dt_comm *world;
+    struct training *training;
+    struct dt_sim_program *steps[RECORDED_STEPS];
+    struct dt_memory_usage memory;
+    uint64_t allocation_hash; /* after the first step */
+    bool alike;               /* both steps do the same */
+};
+
+/* A communicator: equal on all its ranks. */
+struct simulated_group {
+    char name[32];
+    int *ranks; /* [count] */
+    int count;
+    int occurrence; /* how many communicators of the same ranks were made before */
+    uint64_t hash;  /* of ranks and occurrence */
+};
+
+struct simulated_rank {
+    int role;
+    int *groups; /* [slots of the role's programs] */
+};
+
+struct simulated_ranks {
+    struct simulated_rank *ranks; /* [world_size] */
+    int world_size;
+    struct simulated_role *roles; /* [role_count] */
+    int role_count;
+    struct simulated_group *groups; /* [group_count] */
+    int group_count, group_room;
+    int *buckets; /* [bucket_count] hash table of groups: numbers, -1 where empty */
+    int bucket_count;
+};
+
+/* Record rank after rank. each: keep every kernel by itself, for traces (otherwise those that follow each other are one). stop: asked
+ * between them; true ends with DT_ERR_INTERRUPTED. */
+dt_status simulated_ranks_record(const struct experiment *experiment, const struct simulated_system *system, bool each,
+                                 bool (*stop)(void *context), void *context, struct simulated_ranks *out);
+void simulated_ranks_finish(struct simulated_ranks *ranks);
+
+/* Make one rank's device, world and training. After a failure too, simulated_role_finish. */
+dt_status simulated_role_create(const struct experiment *experiment, const struct simulated_system *system, int rank,
+                                struct simulated_role *out);
+void simulated_role_finish(struct simulated_role *role);
+
+#endif

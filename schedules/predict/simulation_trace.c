@@ -1,0 +1,72 @@
+#include "schedules/predict/simulation_trace.h"
+
+#include "lib/device/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct simulation_trace {
+    struct dt_trace *trace;
+    bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] which queues of the rank have a name; the first is the host */
+};
+
+static void on_span(void *context, const struct dt_sim_span *span)
+{
+    struct simulation_trace *t = context;
+    int thread = span->queue + 1; /* the host is -1 */
+    if (!t->named[span->rank][thread]) {
+        t->named[span->rank][thread] = true;
+        dt_trace_thread(t->trace, span->rank, thread, span->queue_name);
+    }
+    struct dt_trace_span bar = {
+        .process = span->rank,
+        .thread = thread,
+        .name = span->label,
+        .category = span->queue < 0    ? "host"
+                    : span->group_name ? "communication"
+                    : span->bytes > 0  ? "copy"
+                                       : "compute",
+        .start_s = span->start_s,
+        .duration_s = span->end_s - span->start_s,
+        .bytes = span->bytes,
+        .group = span->group_name,
+        .waited_s = span->moving_s - span->start_s,
+    };
+    dt_trace_span(t->trace, &bar);
+}
+
+dt_status simulation_trace_open(const char *path, const struct simulated_system *s, int world_size, struct simulation_trace **out,
+                                struct dt_sim_collector *collector)
+{
+    struct simulation_trace *t = *out = calloc(1, sizeof *t);
+    if (!t || !(t->named = calloc((size_t)world_size, sizeof *t->named))) {
+        free(t);
+        *out = NULL;
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
+    }
+    dt_status status = dt_trace_open(path, &t->trace);
+    if (status < 0) {
+        free(t->named);
+        free(t);
+        *out = NULL;
+        return status;
+    }
+    for (int rank = 0; rank < world_size; rank++) {
+        char name[64];
+        snprintf(name, sizeof name, "rank %d (node %d, GPU %d)", rank, rank / s->placement.ranks_per_node,
+                 rank % s->placement.ranks_per_node);
+        dt_trace_process(t->trace, rank, name);
+    }
+    *collector = (struct dt_sim_collector){.context = t, .span = on_span};
+    return DT_OK;
+}
+
+dt_status simulation_trace_close(struct simulation_trace *t)
+{
+    if (!t)
+        return DT_OK;
+    dt_status status = dt_trace_close(t->trace);
+    free(t->named);
+    free(t);
+    return status;
+}

@@ -1,0 +1,242 @@
+#include "schedules/run/measure.h"
+#include "lib/device/range.h"
+#include "lib/base/statistics.h"
+#include "schedules/predict/memory_fit.h"
+#include "schedules/run/step_trace.h"
+#include "schedules/run/rank_setup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- does it fit? ---- */
+
+dt_status trainer_predict_memory(const struct experiment *experiment, int rank, struct dt_memory_usage *out)
+{
+    struct dt_world place = {.rank = rank, .size = experiment->world_size, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options no_timeouts = {0};
+    struct dt_device_options no_limit = {0};
+    struct dt_device *device = NULL;
+    struct dt_comm *world = NULL;
+    struct training *training = NULL;
+
+    dt_range_push("predict memory", -1);
+    dt_status status = dt_device_create("sim", &no_limit, &device);
+    if (status == DT_OK)
+        status = dt_comm_create(device, &place, &no_timeouts, &world);
+    if (status == DT_OK)
+        status = training_create(experiment, device, world, &training);
+    for (int step = 0; status == DT_OK && step < 2; step++) /* the second starts with what the first left */
+        status = training_step(training, step);
+    if (status == DT_OK) {
+        status = training_synchronize(training);
+        dt_memory_usage(device, out);
+    }
+    training_destroy(training);
+    dt_comm_destroy(world);
+    dt_device_destroy(device);
+    dt_range_pop();
+    return status;
+}
+
+struct host_name {
+    char text[64];
+};
+
+/* *out: how many ranks each machine has, where all have as many and they are neighbours in the world; else 0. */
+static dt_status find_ranks_per_node(struct dt_comm *world, int *out)
+{
+    int size = dt_comm_size(world), first = 0;
+    struct host_name mine = {0}, *all = calloc((size_t)size, sizeof *all);
+    *out = 0;
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the names of %d ranks", size);
+    gethostname(mine.text, sizeof mine.text - 1);
+    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
+    while (first < size && strcmp(all[first].text, all[0].text) == 0)
+        first++;
+    bool even = status == DT_OK && size % first == 0;
+    for (int i = 0; even && i < size; i++) /* the first rank of a node has another name than the one before, all others the same */
+        even = i == 0 || (strcmp(all[i].text, all[i - 1].text) != 0) == (i % first == 0);
+    free(all);
+    *out = even ? first : 0;
+    return status;
+}
+
+/* ---- steps ---- */
+
+/* What the ranks tell each other after each step. */
+struct step_report {
+    double seconds, loss; /* loss NaN on ranks without the last stage */
+    double phase_s[TIMELINE_PHASES];
+    uint64_t overflows;
+    int stop, has_loss;
+};
+
+struct run {
+    const struct experiment *experiment;
+    struct dt_comm *world;
+    const struct trainer_hooks *hooks;
+    struct training *training;
+    struct trainer_result *result;
+    struct step_report *reports;      /* [size] */
+    double *phase_s[TIMELINE_PHASES]; /* [timed] means over the ranks */
+    bool stop;
+};
+
+static dt_status run_step(struct run *r, int index)
+{
+    int size = dt_comm_size(r->world), warmup = r->experiment->steps.warmup;
+    int64_t phase_ns[TIMELINE_PHASES];
+    struct step_report mine = {0};
+
+    double start = now_s();
+    dt_range_push("step", index + 1);
+    DT_TRY(training_step(r->training, index));
+    DT_TRY(training_synchronize(r->training));
+    dt_range_pop();
+    mine.seconds = now_s() - start;
+    mine.loss = training_loss(r->training);
+    mine.overflows = training_overflows(r->training);
+    mine.has_loss = training_place_of(r->experiment, dt_comm_rank(r->world)).stage == training_place_of(r->experiment, 0).stages - 1;
+    mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
+    DT_TRY(training_phases(r->training, phase_ns));
+    for (int p = 0; p < TIMELINE_PHASES; p++)
+        mine.phase_s[p] = (double)phase_ns[p] * 1e-9;
+    DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));
+
+    double slowest = 0, loss = 0, losses = 0, overflows = 0, phase_s[TIMELINE_PHASES] = {0};
+    for (int i = 0; i < size; i++) {
+        const struct step_report *report = &r->reports[i];
+        slowest = fmax(slowest, report->seconds);
+        r->stop |= report->stop;
+        overflows += (double)report->overflows;
+        if (report->has_loss) {
+            loss += report->loss;
+            losses++;
+        }
+        for (int p = 0; p < TIMELINE_PHASES; p++)
+            phase_s[p] += report->phase_s[p] / size;
+    }
+    struct trainer_result *result = r->result;
+    result->losses[result->losses_done++] = loss / losses;
+    result->overflow_steps += overflows > 0;
+    result->overflow_elements += overflows;
+    if (index >= warmup) {
+        for (int p = 0; p < TIMELINE_PHASES; p++)
+            r->phase_s[p][result->steps_done] = phase_s[p];
+        result->step_s[result->steps_done++] = slowest;
+    }
+    if (r->hooks->step_done)
+        r->hooks->step_done(r->hooks->context, index - warmup, slowest, loss / losses);
+    if (!isfinite(loss) && r->experiment->loss == LOSS_CROSS_ENTROPY)
+        return dt_fail(DT_ERR_DEVICE, "the loss of step %d is not a finite number: with %s, try a smaller learning rate%s", index + 1,
+                       dt_dtype_name(r->experiment->model.dtype), r->experiment->model.dtype == DT_FP16 ? " or another loss_scaling" : "");
+    return DT_OK;
+}
+
+/* Every rank's bytes, on every rank. Also when the run was stopped early. */
+static dt_status gather_memory(struct run *r, struct dt_device *device)
+{
+    struct trainer_rank mine = {0};
+    struct rusage usage;
+    dt_memory_usage(device, &mine.memory);
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        mine.rss_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    return dt_host_all_gather(r->world, &mine, sizeof mine, r->result->ranks);
+}
+
+static bool allocate_result(struct run *r)
+{
+    const struct experiment *e = r->experiment;
+    size_t timed = (size_t)e->steps.timed, all = timed + (size_t)e->steps.warmup, size = (size_t)dt_comm_size(r->world);
+    struct trainer_result *result = r->result;
+
+    *result = (struct trainer_result){
+        .step_s = calloc(timed + 1, sizeof(double)),
+        .losses = calloc(all + 1, sizeof(double)),
+        .rank_count = (int)size,
+        .ranks = calloc(size, sizeof *result->ranks),
+    };
+    bool complete = result->step_s && result->losses && result->ranks;
+    for (int p = 0; p < TIMELINE_PHASES; p++) {
+        r->phase_s[p] = calloc(timed + 1, sizeof(double));
+        complete &= r->phase_s[p] != NULL;
+        result->phase_s[p] = NAN;
+    }
+    r->reports = calloc(size, sizeof *r->reports);
+    return complete && r->reports;
+}
+
+dt_status trainer_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                      const struct trainer_hooks *hooks, struct trainer_result *result)
+{
+    static const struct trainer_hooks no_hooks = {0};
+    struct experiment placed = *experiment;
+    struct run r = {.experiment = &placed, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
+    double start = now_s();
+    dt_status status = DT_OK;
+
+    if (!allocate_result(&r))
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d steps", experiment->steps.timed);
+    if (status == DT_OK && dt_comm_size(world) != experiment->world_size)
+        status = dt_fail(DT_ERR_WORLD, "world_size is %d and there are %d ranks", experiment->world_size, dt_comm_size(world));
+    if (status == DT_OK && placed.ranks_per_node == 0)
+        status = find_ranks_per_node(world, &placed.ranks_per_node);
+    if (status == DT_OK)
+        result->together = (status = demand_agree(&placed, device, world)) == DT_ERR_OOM;
+    if (status == DT_OK)
+        status = training_create(&placed, device, world, &r.training);
+    if (status == DT_OK)
+        status = training_synchronize(r.training);
+    result->startup_s = now_s() - start;
+    if (status == DT_OK && r.hooks->ready)
+        r.hooks->ready(r.hooks->context, result->startup_s);
+
+    struct step_trace *trace = NULL;
+    if (status == DT_OK && r.hooks->trace)
+        status = step_trace_open(r.hooks->trace, world, &trace);
+
+    int steps = experiment->steps.warmup + experiment->steps.timed;
+    for (int i = 0; status == DT_OK && i < steps && !r.stop; i++)
+        status = run_step(&r, i);
+    for (int p = 0; p < TIMELINE_PHASES && r.phase_s[p]; p++) {
+        struct dt_statistics phase = {.median = NAN};
+        dt_statistics_compute(r.phase_s[p], result->steps_done, &phase);
+        result->phase_s[p] = phase.median;
+    }
+    if (status == DT_OK)
+        status = gather_memory(&r, device);
+    if (status == DT_OK && r.stop && result->losses_done < steps)
+        status = dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", result->losses_done, steps);
+    if (status == DT_OK && trace)
+        status = step_trace_run(trace, r.training, steps);
+    dt_status closed = step_trace_close(trace);
+    status = status < 0 ? status : closed;
+
+    if (r.training)
+        snprintf(result->graph, sizeof result->graph, "%s", training_graph(r.training));
+    training_destroy(r.training);
+    for (int p = 0; p < TIMELINE_PHASES; p++)
+        free(r.phase_s[p]);
+    free(r.reports);
+    return status;
+}
+
+void trainer_result_finish(struct trainer_result *result)
+{
+    free(result->step_s);
+    free(result->losses);
+    free(result->ranks);
+    *result = (struct trainer_result){0};
+}

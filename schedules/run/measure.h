@@ -1,0 +1,56 @@
+/* Train one experiment on this rank: build, warm up, time, measure. */
+#ifndef SCHEDULES_RUN_MEASURE_H
+#define SCHEDULES_RUN_MEASURE_H
+
+#include "lib/comm/comm.h"
+#include "lib/device/device.h"
+#include "schedules/config/experiment.h"
+#include "schedules/step/timeline.h"
+
+/* What the trainer tells its caller while it runs, and asks. Entries may be NULL. */
+struct trainer_hooks {
+    void *context;
+    /* This rank has built and initialised everything, startup_s after trainer_run's start; the first step comes next. */
+    void (*ready)(void *context, double startup_s);
+    /* After every step (warm-up steps have index < 0, the last of them -1). Loss is the global batch's; NaN where this rank has none. */
+    void (*step_done)(void *context, int step, double seconds, double loss);
+    /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */
+    bool (*stop_requested)(void *context);
+    /* File for a trace of one more step, which is run behind the timed ones and counts nowhere (schedules/run/step_trace.h). */
+    const char *trace;
+};
+
+struct trainer_rank {
+    struct dt_memory_usage memory;
+    uint64_t rss_peak_bytes; /* the process's peak resident size, libraries included; 0 where unknown */
+};
+
+struct trainer_result {
+    int steps_done; /* timed steps that every rank finished */
+    double *step_s; /* [timed] the slowest rank's time of each step */
+    double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
+    int losses_done;
+    /* Over all steps done: those in which some parameters were left out of the update because their gradients were not finite, and how many
+     * parameters in all, each counted once however many ranks hold it. NaN where unknown. */
+    double overflow_steps, overflow_elements;
+    double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
+    double startup_s;                /* from trainer_run's start to the end of initialisation */
+    bool together; /* it failed on every rank alike and before there was work: they may go on with something else */
+    char graph[256];                 /* training_graph's, of this rank; "": no graphs, or unknown */
+    int rank_count;
+    struct trainer_rank *ranks; /* [rank_count] */
+};
+
+/* Run on every rank of `world`. result is filled on every rank (partly, on failure: what was measured stands); owner: the caller, who
+ * calls trainer_result_finish also after a failure.
+ * Errors: DT_ERR_OOM (agreed between the ranks before anything is allocated where the limit tells it, so that no rank hangs),
+ * DT_ERR_INTERRUPTED, DT_ERR_TIMEOUT, DT_ERR_COMM, DT_ERR_INVALID, DT_ERR_DEVICE. */
+dt_status trainer_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                      const struct trainer_hooks *hooks, struct trainer_result *result);
+void trainer_result_finish(struct trainer_result *result);
+
+/* The bytes rank `rank` of the experiment will hold, found by running its schedule on the sim device. Errors: DT_ERR_OOM is not one of
+ * them (there is no limit here). */
+dt_status trainer_predict_memory(const struct experiment *experiment, int rank, struct dt_memory_usage *out);
+
+#endif

@@ -1,0 +1,311 @@
+#include "schedules/run/rank_setup.h"
+#include "gpt/kernels_traced.h"
+#include "schedules/data_parallel/offload.h"
+#include "schedules/data_parallel/parameter_server.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct training {
+    const struct experiment *experiment;
+    struct training_place place;
+    const struct gpt_kernel_table *table;
+    struct gpt_kernels *kernels;
+    struct dt_comm *replicas; /* the ranks with the same stage */
+    struct dt_stream *compute, *network;
+    struct offload offload; /* with parameter_offload */
+    struct timeline *timeline;
+    struct gpt_stage *stage;
+    struct data_parallel *dp;
+    struct pipeline *pipeline;
+    struct dt_graph *graph; /* a step, once it is captured */
+    bool refused;           /* it could not be */
+    char graph_text[256];   /* training_graph's */
+    double loss;            /* the host's copies */
+    uint64_t overflows;
+};
+
+/* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
+enum { STEPS_BEFORE_GRAPH = 2 };
+
+/* What a paradigm is made of. */
+static const struct {
+    bool pipelined;
+    const struct dp_mode *mode;
+} paradigms[] = {
+    [PARADIGM_NONE] = {false, &dp_none},
+    [PARADIGM_DDP] = {false, &dp_ddp},
+    [PARADIGM_PDP] = {true, &dp_ddp},
+    [PARADIGM_FSDP] = {false, &dp_fsdp},
+    [PARADIGM_ZERO1] = {false, &dp_zero1},
+    [PARADIGM_ZERO2] = {false, &dp_zero2},
+    [PARADIGM_HSDP] = {false, &dp_hsdp},
+    [PARADIGM_DATA_PARALLEL] = {false, &dp_data_parallel},
+    [PARADIGM_PARAMETER_SERVER] = {false, &dp_parameter_server},
+};
+
+struct training_place training_place_of(const struct experiment *experiment, int rank)
+{
+    int stages = paradigms[experiment->paradigm].pipelined ? experiment->pipeline.stages : 1;
+    return (struct training_place){
+        .stages = stages, .stage = rank % stages, .replicas = experiment->world_size / stages, .replica = rank / stages};
+}
+
+int training_kind_of_rank(const struct experiment *experiment, int index)
+{
+    if (experiment->paradigm == PARADIGM_PARAMETER_SERVER) {
+        int servers = experiment->parameter_server.servers;
+        return index < servers ? parameter_server_rank(index, servers, experiment->world_size) : -1;
+    }
+    return index < training_place_of(experiment, 0).stages ? index : -1;
+}
+
+static dt_status create_replica_comm(struct training *t, struct dt_comm *world)
+{
+    int *ranks = calloc((size_t)t->place.replicas, sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", t->place.replicas);
+    for (int i = 0; i < t->place.replicas; i++)
+        ranks[i] = i * t->place.stages + t->place.stage;
+    dt_status status = dt_comm_subset(world, ranks, t->place.replicas, "replicas", &t->replicas);
+    free(ranks);
+    return status;
+}
+
+static dt_status create_stage(struct training *t, const struct dp_mode *mode)
+{
+    const struct experiment *e = t->experiment;
+    int *first_layer = calloc((size_t)t->place.stages + 1, sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", t->place.stages);
+    dt_status status = gpt_partition(&e->model, t->place.stages, first_layer);
+    if (status == DT_OK)
+        status = gpt_stage_create(&e->model, first_layer[t->place.stage], first_layer[t->place.stage + 1], mode->unit(e), e->seed,
+                                  e->loss == LOSS_SUM, t->table, t->kernels, t->compute, &t->stage);
+    free(first_layer);
+    return status;
+}
+
+dt_status training_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct training **out)
+{
+    dt_status status = DT_ERR_HOST_MEMORY;
+    struct dt_device_info info;
+    struct training *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return dt_fail(status, "no host memory for a training");
+    t->experiment = experiment;
+    t->place = training_place_of(experiment, dt_comm_rank(world));
+    t->loss = NAN;
+    if (dt_device_captures(device))
+        snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
+
+    /* A pipeline without a second copy has nothing to average. */
+    const struct dp_mode *mode = paradigms[experiment->paradigm].mode;
+    if (t->place.stages > 1 && t->place.replicas == 1)
+        mode = &dp_none;
+
+    dt_device_info(device, &info);
+    t->table = gpt_kernels_for(info.kind);
+    if (!t->table) {
+        status = DT_ERR_UNAVAILABLE;
+        goto fail;
+    }
+    if ((status = t->table->create(device, &experiment->model, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
+        (status = dt_stream_create(device, "compute", &t->compute)) < 0 ||
+        (status = dt_stream_create(device, "network", &t->network)) < 0 ||
+        (experiment->parameter_offload && (status = offload_init(&t->offload, device)) < 0) ||
+        (status = timeline_create(device, t->compute, &t->timeline)) < 0 || (status = create_stage(t, mode)) < 0)
+        goto fail;
+
+    struct dp_setup dp = {
+        .experiment = experiment,
+        .stage = t->stage,
+        .device = device,
+        .comm = t->replicas,
+        .compute = t->compute,
+        .network = t->network,
+        .timeline = t->timeline,
+        .offload = experiment->parameter_offload ? &t->offload : NULL,
+    };
+    if ((status = mode->create(&dp, &t->dp)) < 0)
+        goto fail;
+    struct pipeline_setup pipeline = {
+        .experiment = experiment,
+        .stage = t->stage,
+        .dp = t->dp,
+        .device = device,
+        .compute = t->compute,
+        .timeline = t->timeline,
+        .world = world,
+        .replica = t->place.replica,
+        .stage_index = t->place.stage,
+        .stages = t->place.stages,
+        .replica_samples = (size_t)experiment->batch_size * (size_t)t->place.stages,
+        .rounds = experiment->micro_batches,
+        .chunks = t->place.stages > 1 ? experiment->pipeline.chunks : 1,
+        .reduce_each_round = experiment->gradient_reduction == REDUCTION_EACH,
+        .order = t->place.stages > 1 ? experiment->pipeline.order : "gpipe", /* one chunk: forward, then backward */
+    };
+    if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)
+        goto fail;
+    *out = t;
+    return DT_OK;
+
+fail:
+    training_destroy(t);
+    return status;
+}
+
+void training_destroy(struct training *t)
+{
+    if (!t)
+        return;
+    if (t->compute)
+        dt_stream_synchronize(t->compute);
+    if (t->network)
+        dt_stream_synchronize(t->network);
+    offload_synchronize(&t->offload);
+    dt_graph_destroy(t->graph);
+    pipeline_destroy(t->pipeline);
+    if (t->dp)
+        t->dp->mode->destroy(t->dp);
+    gpt_stage_destroy(t->stage, t->compute);
+    timeline_destroy(t->timeline);
+    offload_finish(&t->offload);
+    dt_stream_destroy(t->network);
+    dt_stream_destroy(t->compute);
+    dt_comm_destroy(t->replicas);
+    if (t->kernels)
+        t->table->destroy(t->kernels);
+    free(t);
+}
+
+const char *training_graph(const struct training *t)
+{
+    return t->graph_text;
+}
+
+/* Go on without a graph: the record tells why. */
+static void refuse_graph(struct training *t)
+{
+    t->refused = true;
+    snprintf(t->graph_text, sizeof t->graph_text, "%s", dt_error_message());
+}
+
+/* Queue a step, and keep it as a graph if it can be repeated. Where it cannot, the step is queued all the same. */
+static dt_status capture_step(struct training *t, int step)
+{
+    char error[1024];
+    if (dt_graph_begin(t->compute) < 0) {
+        refuse_graph(t);
+        return pipeline_step(t->pipeline, step + 1);
+    }
+    dt_status status = pipeline_step(t->pipeline, step + 1);
+    if (status < 0) { /* between two actions of a step there is no way back */
+        snprintf(error, sizeof error, "%s", dt_error_message());
+        dt_graph_end(t->compute, NULL);
+        return dt_fail(status, "%.900s (while the step was captured as a graph; with \"graph\": false it is not)", error);
+    }
+    status = dt_graph_end(t->compute, &t->graph);
+    if (status == DT_OK) {
+        snprintf(t->graph_text, sizeof t->graph_text, "replayed");
+        return DT_OK;
+    }
+    refuse_graph(t);
+    return status == DT_ERR_INVALID ? DT_OK : pipeline_step(t->pipeline, step + 1);
+}
+
+/* All of a step that is alike in each. */
+static dt_status queue_step(struct training *t, int step, bool by_graph)
+{
+    if (!by_graph || !t->experiment->graph || t->refused || step < STEPS_BEFORE_GRAPH || !dt_device_captures(dt_stream_device(t->compute)))
+        return pipeline_step(t->pipeline, step + 1);
+    return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);
+}
+
+static dt_status run_step(struct training *t, int step, bool by_graph)
+{
+    const struct experiment *e = t->experiment;
+    uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
+    uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
+    DT_TRY(t->table->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
+    DT_TRY(queue_step(t, step, by_graph));
+    DT_TRY(t->table->step_overflows(t->kernels, t->compute, &t->overflows));
+    return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
+}
+
+dt_status training_step(struct training *t, int step)
+{
+    return run_step(t, step, true);
+}
+
+/* Let every kernel of the step go through `table`. */
+static void use_kernels(struct training *t, const struct gpt_kernel_table *table, struct gpt_kernels *kernels)
+{
+    t->table = t->stage->table = table;
+    t->kernels = t->stage->kernels = kernels;
+}
+
+dt_status training_traced_step(struct training *t, int step, struct dt_span **out, int *count)
+{
+    const struct gpt_kernel_table *table = t->table;
+    struct gpt_kernels *kernels = t->kernels, *traced;
+    struct dt_device *device = dt_stream_device(t->compute);
+    struct dt_span *phases = NULL, *work = NULL;
+    int phase_count = 0, work_count = 0;
+    *out = NULL;
+    *count = 0;
+    DT_TRY(training_synchronize(t));
+    DT_TRY(gpt_kernels_traced_create(table, kernels, &traced));
+    use_kernels(t, &gpt_kernels_traced, traced);
+    dt_status status = dt_spans_start(t->compute);
+    if (status == DT_OK)
+        status = run_step(t, step, false);
+    dt_status finished = training_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
+    status = status < 0 ? status : finished;
+    if (status == DT_OK)
+        status = timeline_spans(t->timeline, &phases, &phase_count);
+    if (status == DT_OK)
+        status = dt_spans_collect(device, &work, &work_count);
+    if (status == DT_OK && !(*out = realloc(phases, (size_t)(phase_count + work_count + 1) * sizeof **out)))
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", phase_count + work_count);
+    if (*out) {
+        memcpy(*out + phase_count, work, (size_t)work_count * sizeof **out);
+        *count = phase_count + work_count;
+    } else {
+        free(phases);
+    }
+    free(work);
+    dt_spans_forget(device);
+    use_kernels(t, table, kernels);
+    gpt_kernels_traced.destroy(traced);
+    return status;
+}
+
+dt_status training_synchronize(struct training *t)
+{
+    /* The network first: when a peer is gone, its failure is the cause and the compute stream's the effect. */
+    dt_status network = dt_stream_synchronize(t->network);
+    if (network < 0)
+        return network;
+    dt_status offload = offload_synchronize(&t->offload);
+    return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
+}
+
+double training_loss(const struct training *t)
+{
+    return t->loss;
+}
+
+uint64_t training_overflows(const struct training *t)
+{
+    return t->dp->repeats_updates ? 0 : t->overflows;
+}
+
+dt_status training_phases(const struct training *t, int64_t phase_ns[TIMELINE_PHASES])
+{
+    return timeline_collect(t->timeline, phase_ns);
+}

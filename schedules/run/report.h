@@ -1,0 +1,86 @@
+/* What became of one run of an experiment: the one place that turns it into a record.
+ *
+ * The ranks fill a report, rank 0 hands its measurements over as text (report_write, report_read), and whoever writes records adds how the
+ * run ended, also where no rank is left to say so. Unknown numbers are NaN here and null in the record. */
+#ifndef SCHEDULES_RUN_REPORT_H
+#define SCHEDULES_RUN_REPORT_H
+
+#include "lib/comm/comm.h"
+#include "lib/device/device.h"
+#include "schedules/run/measure.h"
+
+struct dt_slurm_facts;
+
+struct report {
+    struct trainer_result result; /* owned */
+
+    /* Where it ran; empty or zero where unknown. */
+    char device[8], device_name[128], launcher[16];
+    char versions[384]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
+    char driver[32];    /* the GPUs' */
+    int threads;
+    const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
+    char *gpus;       /* each rank's uuid on a line of its own; owned, NULL when they have none */
+    char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
+    struct {
+        char name[128]; /* "": not simulated */
+        uint64_t hash;  /* of the file */
+    } cluster, profile;
+    double peak_flops; /* of one device, in the experiment's dtype; 0: unknown */
+    double started_s; /* Unix time */
+    double began_s;   /* the same moment on the clock that only goes forward */
+    struct {
+        char id[17];      /* "": part of no sweep */
+        int index, count;
+    } sweep;
+
+    /* How it ended. */
+    dt_status status;
+    char error[1024];         /* one line; "" when ok */
+    const char *verification; /* "passed", "failed"; NULL: not asked for, or not come to */
+    double verification_error;
+};
+
+void report_init(struct report *report); /* everything unknown, started now */
+void report_finish(struct report *report);
+
+/* Device, library versions, launcher, each rank's GPU and the names of all machines. Collective over `world`. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
+dt_status report_describe(struct report *report, const struct dt_device *device, struct dt_comm *world, const struct dt_world *place);
+
+/* End the report: status, and the failure's text (dt_error_message) made one line. */
+void report_end(struct report *report, dt_status status, const char *error);
+
+/* Result and place as one line of JSON, and back into an initialised report. Owner of *out: the caller, free.
+ * Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID for text that report_write did not write. */
+dt_status report_write(const struct report *report, char **out);
+dt_status report_read(struct report *report, const char *text);
+
+/* For a run whose last word is missing: keep a step that was heard of. `step` counts from 0, warm-up included. No-op for one that is known.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status report_add_step(struct report *report, const struct experiment *experiment, int step, double seconds, double loss);
+
+/* The numbers that people compare. */
+struct report_metrics {
+    struct {
+        double median, p95, cv;
+    } step_s;                           /* over the timed steps, each as long as its slowest rank */
+    double tokens_per_s, samples_per_s; /* all ranks', at the median step */
+    double tflops_per_gpu;              /* 3 * forward FLOPs per token * tokens per second / world_size / 1e12 */
+    double mfu;                         /* of the device's peak, which nobody knows of a cpu */
+    double exposed_comm_s;              /* mean of the ranks */
+    double aco_ms_per_sample;           /* see report.c */
+    double overflow_steps, overflow_elements; /* trainer_result's */
+    double peak_bytes, host_peak_bytes; /* the highest rank's */
+    double first_loss, last_loss;
+};
+
+/* Errors: DT_ERR_HOST_MEMORY. */
+dt_status report_measure(const struct report *report, const struct experiment *experiment, struct report_metrics *out);
+
+/* The record, one line of JSON. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+dt_status report_record(const struct report *report, const struct experiment *experiment, char **out_line);
+
+/* A record's status: "ok", "oom", "invalid", "timeout", "interrupted", and "failed" for all else. */
+const char *report_status_name(dt_status status);
+
+#endif

@@ -1,0 +1,135 @@
+#include "schedules/run/step_trace.h"
+
+#include "lib/device/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct step_trace {
+    struct dt_comm *world;
+    struct dt_trace *file; /* rank 0 */
+};
+
+/* What a rank says of itself before it sends its spans. */
+struct header {
+    char host[64];
+    int count;
+};
+
+/* `failure` names what a rank could not do, for the others. */
+static dt_status agree(struct dt_comm *world, dt_status mine, const char *failure)
+{
+    int size = dt_comm_size(world), status = mine, *all = calloc((size_t)size, sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    dt_status gathered = dt_host_all_gather(world, &status, sizeof status, all);
+    for (int i = 0; gathered == DT_OK && mine == DT_OK && i < size; i++)
+        if (all[i] < 0)
+            gathered = dt_fail(all[i], "rank %d cannot %s", i, failure);
+    free(all);
+    return mine < 0 ? mine : gathered;
+}
+
+dt_status step_trace_open(const char *path, struct dt_comm *world, struct step_trace **out)
+{
+    struct step_trace *trace = *out = calloc(1, sizeof *trace);
+    if (!trace)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace");
+    trace->world = world;
+    char failure[512];
+    snprintf(failure, sizeof failure, "write the trace %s", path);
+    dt_status status = agree(world, dt_comm_rank(world) == 0 ? dt_trace_open(path, &trace->file) : DT_OK, failure);
+    if (status < 0) {
+        step_trace_close(trace);
+        *out = NULL;
+    }
+    return status;
+}
+
+dt_status step_trace_close(struct step_trace *trace)
+{
+    if (!trace)
+        return DT_OK;
+    dt_status status = dt_trace_close(trace->file);
+    free(trace);
+    return status;
+}
+
+/* Rows of a rank: the phases first, then its streams. */
+static void write_rank(struct dt_trace *file, int rank, const struct header *header, const struct dt_span *spans)
+{
+    static const char *const categories[] = {
+        [DT_SPAN_COMPUTE] = "compute",
+        [DT_SPAN_COMMUNICATION] = "communication",
+        [DT_SPAN_COPY] = "copy",
+        [DT_SPAN_PHASE] = "phase",
+    };
+    char name[96];
+    int named = 0; /* streams are numbered in the order in which they come */
+    snprintf(name, sizeof name, "rank %d (%.63s)", rank, header->host);
+    dt_trace_process(file, rank, name);
+    dt_trace_thread(file, rank, 0, "phases");
+    for (int i = 0; i < header->count; i++) {
+        const struct dt_span *span = &spans[i];
+        int thread = span->category == DT_SPAN_PHASE ? 0 : span->stream_number + 1;
+        if (thread > named) {
+            dt_trace_thread(file, rank, thread, span->stream);
+            named = thread;
+        }
+        struct dt_trace_span bar = {
+            .process = rank,
+            .thread = thread,
+            .name = span->name,
+            .category = categories[span->category],
+            .start_s = (double)span->start_ns * 1e-9,
+            .duration_s = (double)(span->end_ns - span->start_ns) * 1e-9,
+            .bytes = (double)span->bytes,
+            .group = span->group[0] ? span->group : NULL,
+        };
+        dt_trace_span(file, &bar);
+    }
+}
+
+/* Everybody's spans to everybody, as long as the longest list; rank 0 writes. */
+static dt_status exchange(struct step_trace *trace, const struct header *headers, const struct dt_span *mine)
+{
+    int size = dt_comm_size(trace->world), most = 1, rank = dt_comm_rank(trace->world);
+    for (int i = 0; i < size; i++)
+        most = headers[i].count > most ? headers[i].count : most;
+    size_t bytes = (size_t)most * sizeof(struct dt_span);
+    struct dt_span *padded = calloc((size_t)most, sizeof *padded), *all = calloc((size_t)size, bytes);
+    dt_status status = padded && all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the spans of %d ranks", size);
+    status = agree(trace->world, status, "hold all ranks' spans");
+    if (status == DT_OK) {
+        if (headers[rank].count > 0)
+            memcpy(padded, mine, (size_t)headers[rank].count * sizeof *mine);
+        status = dt_host_all_gather(trace->world, padded, bytes, all);
+    }
+    for (int i = 0; status == DT_OK && trace->file && i < size; i++)
+        write_rank(trace->file, i, &headers[i], all + (size_t)i * (size_t)most);
+    free(padded);
+    free(all);
+    return status;
+}
+
+dt_status step_trace_run(struct step_trace *trace, struct training *training, int step)
+{
+    int size = dt_comm_size(trace->world);
+    struct header mine = {0}, *headers = calloc((size_t)size, sizeof *headers);
+    struct dt_span *spans = NULL;
+    if (!headers)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    gethostname(mine.host, sizeof mine.host - 1);
+    dt_status status = dt_host_all_gather(trace->world, &mine, sizeof mine, headers); /* so they begin together */
+    if (status == DT_OK)
+        status = training_traced_step(training, step, &spans, &mine.count);
+    if (status == DT_OK)
+        status = dt_host_all_gather(trace->world, &mine, sizeof mine, headers);
+    if (status == DT_OK)
+        status = exchange(trace, headers, spans);
+    free(spans);
+    free(headers);
+    return status;
+}

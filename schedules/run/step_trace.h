@@ -1,0 +1,20 @@
+/* The trace of one real step, of all ranks in one file: a process per rank, in it the step's phases and every stream. */
+#ifndef SCHEDULES_RUN_STEP_TRACE_H
+#define SCHEDULES_RUN_STEP_TRACE_H
+
+#include "schedules/run/rank_setup.h"
+
+struct step_trace;
+
+/* Begin the file on rank 0, before anything is measured, so that a path that cannot be written is found in time. The others get an object
+ * too. Collective. Owner: the caller. Errors: DT_ERR_IO, the same on all ranks; DT_ERR_HOST_MEMORY, DT_ERR_COMM. */
+dt_status step_trace_open(const char *path, struct dt_comm *world, struct step_trace **out);
+
+/* Run step `step` of `training` once more than it would have been, gather every rank's spans, and write them. The ranks begin together;
+ * each rank's time 0 is its own begin, so between ranks times are right to what a barrier is. The step is run piece by piece also where
+ * others are replayed as a graph. Collective. Errors: as training_step. */
+dt_status step_trace_run(struct step_trace *trace, struct training *training, int step);
+
+dt_status step_trace_close(struct step_trace *trace); /* takes NULL. Errors: DT_ERR_IO, on rank 0 */
+
+#endif

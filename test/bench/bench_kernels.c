@@ -1,0 +1,379 @@
+/* How fast each kernel is: its time, and how far that is from the device's own limits, measured in the same run.
+ *
+ * Usage: bench_kernels [DEVICE [MODEL [BATCH [DTYPE [THREADS]]]]]: the shapes of a preset at T = 256 and V = 50,000; by default cpu,
+ * GPTSmall, batch 8, bf16, 2 threads (of the cpu). Not a test. For each kernel: microseconds (the best of several), then the floating-point
+ * rate of its products as a share of what one large product reaches, or the rate of the memory that it must read and write as a share of
+ * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
+ * these takes. */
+#include "gpt/kernels.h"
+#include "gpt/cpu/team.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VOCAB = 50000, BLOCK = 256, REPEATS = 7, MOST_ARRAYS = 16 };
+
+struct bench {
+    struct dt_device *device;
+    struct dt_stream *stream;
+    struct gpt_kernels *k;
+    const struct gpt_kernel_table *table;
+    struct gpt_model model;
+    size_t samples, rows, element_bytes;
+    int threads;
+    bool on_cpu;
+    int launches; /* timed together: a GPU's clock is too coarse for one short kernel */
+    struct dt_event *start, *end;
+    struct dt_buffer arrays[MOST_ARRAYS]; /* of the group of kernels that is measured */
+    int array_count;
+    double copy_bytes_per_s, product_flops_per_s;
+    double step_s; /* of everything shown, as often as a training step does it */
+};
+
+static void must(dt_status status)
+{
+    if (status < 0) {
+        fprintf(stderr, "bench_kernels: %s\n", dt_error_message());
+        exit(1);
+    }
+}
+
+static void *room(struct bench *b, size_t bytes)
+{
+    if (b->array_count == MOST_ARRAYS) {
+        fprintf(stderr, "bench_kernels: more than %d arrays\n", MOST_ARRAYS);
+        exit(1);
+    }
+    must(dt_alloc(b->stream, DT_WORKSPACE, bytes, &b->arrays[b->array_count]));
+    return b->arrays[b->array_count++].data;
+}
+
+/* Small numbers of all signs, in the model's dtype. */
+static void *array(struct bench *b, size_t count)
+{
+    void *memory = room(b, count * b->element_bytes);
+    must(b->table->init_normal(b->k, b->stream, memory, count, 1, 1, 0, 0.5f));
+    return memory;
+}
+
+/* fp32 numbers: zeros; what is read of them is Adam's state and a norm's, whose values change no time. */
+static float *floats(struct bench *b, size_t count)
+{
+    float *memory = room(b, count * sizeof *memory);
+    must(dt_zero(b->stream, memory, count * sizeof *memory));
+    return memory;
+}
+
+static void free_arrays(struct bench *b)
+{
+    must(dt_stream_synchronize(b->stream));
+    while (b->array_count > 0)
+        dt_free(b->stream, &b->arrays[--b->array_count]);
+}
+
+/* One kernel with all its arguments. */
+typedef dt_status (*launch)(struct bench *b, const void *arguments);
+
+static double best_of(struct bench *b, launch run, const void *arguments)
+{
+    double best = 1e9;
+    for (int i = 0; i < REPEATS; i++) {
+        int64_t ns;
+        must(dt_event_record(b->start, b->stream));
+        for (int j = 0; j < b->launches; j++)
+            must(run(b, arguments));
+        must(dt_event_record(b->end, b->stream));
+        must(dt_stream_synchronize(b->stream));
+        must(dt_event_elapsed_ns(b->start, b->end, &ns));
+        double took = (double)ns * 1e-9 / b->launches;
+        if (i > 0 && took < best) /* the first makes primitives, tries algorithms and touches memory */
+            best = took;
+    }
+    return best;
+}
+
+static void show(struct bench *b, const char *name, int per_step, double s, double rate, const char *unit, double most)
+{
+    b->step_s += per_step * s;
+    printf("%-34s %12.1f us %10.1f %-8s %5.0f %%   x %3d\n", name, s * 1e6, rate * 1e-9, unit, 100 * rate / most, per_step);
+}
+
+static void show_memory(struct bench *b, const char *name, int per_step, double bytes, launch run, const void *arguments)
+{
+    double s = best_of(b, run, arguments);
+    show(b, name, per_step, s, bytes / s, "GB/s", b->copy_bytes_per_s);
+}
+
+static void show_products(struct bench *b, const char *name, int per_step, double flops, launch run, const void *arguments)
+{
+    double s = best_of(b, run, arguments);
+    show(b, name, per_step, s, flops / s, "GFLOP/s", b->product_flops_per_s);
+}
+
+struct copy {
+    char *to;
+    const char *from;
+    size_t bytes;
+};
+
+static void copy_part(void *argument, int thread, int threads)
+{
+    const struct copy *c = argument;
+    struct gpt_cpu_share share = gpt_cpu_share(c->bytes, 4096, thread, threads);
+    memcpy(c->to + share.first, c->from + share.first, share.end - share.first);
+}
+
+static dt_status launch_copy(struct bench *b, const void *arguments)
+{
+    const struct copy *c = arguments;
+    if (!b->on_cpu)
+        return dt_copy(b->stream, c->to, c->from, c->bytes);
+    struct copy own = *c; /* a copy of the device's is one thread's */
+    gpt_cpu_parallel(b->threads, copy_part, &own);
+    return DT_OK;
+}
+
+static dt_status launch_linear(struct bench *b, const void *arguments);
+
+/* One large copy and one large product. */
+static void measure_limits(struct bench *b)
+{
+    size_t bytes = b->on_cpu ? (size_t)256 << 20 : (size_t)1 << 30, side = b->on_cpu ? 2048 : 8192;
+    struct copy c = {room(b, bytes), room(b, bytes), bytes};
+    must(dt_zero(b->stream, (void *)c.from, bytes));
+    must(dt_stream_synchronize(b->stream));
+    double copying_s = best_of(b, launch_copy, &c);
+    b->copy_bytes_per_s = 2.0 * (double)bytes / copying_s;
+    free_arrays(b);
+    struct gpt_linear product = {array(b, side * side), array(b, side * side), NULL, array(b, side * side), side, side, side};
+    double flops = 2.0 * (double)side * (double)side * (double)side, product_s = best_of(b, launch_linear, &product);
+    b->product_flops_per_s = flops / product_s;
+    free_arrays(b);
+    printf("limits: a copy of %zu MiB %.1f GB/s (read and written), a product of %zu^3 %.1f TFLOP/s\n", bytes >> 20,
+           b->copy_bytes_per_s * 1e-9, side, b->product_flops_per_s * 1e-12);
+}
+
+/* ---- one launch per entry ---- */
+
+#define LAUNCH(entry, type)                                                                                                                \
+    static dt_status launch_##entry(struct bench *b, const void *arguments)                                                                \
+    {                                                                                                                                      \
+        return b->table->entry(b->k, b->stream, (const struct type *)arguments);                                                           \
+    }
+LAUNCH(embedding, gpt_embedding)
+LAUNCH(embedding_gradient, gpt_embedding_gradient)
+LAUNCH(layer_norm, gpt_layer_norm)
+LAUNCH(layer_norm_gradient, gpt_layer_norm_gradient)
+LAUNCH(linear, gpt_linear)
+LAUNCH(linear_input_gradient, gpt_linear_input_gradient)
+LAUNCH(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
+LAUNCH(linear_weight_gradient, gpt_linear_weight_gradient)
+LAUNCH(attention, gpt_attention_forward)
+LAUNCH(attention_gradient, gpt_attention_backward)
+LAUNCH(dropout_residual, gpt_dropout_residual)
+LAUNCH(dropout_gradient, gpt_dropout_gradient)
+LAUNCH(loss, gpt_loss)
+LAUNCH(sgd, gpt_sgd)
+LAUNCH(adam, gpt_adam)
+
+struct pair {
+    void *to;
+    const void *from;
+    size_t count;
+};
+
+static dt_status launch_gelu(struct bench *b, const void *arguments)
+{
+    const struct pair *p = arguments;
+    return b->table->gelu(b->k, b->stream, p->to, p->from, p->count);
+}
+
+static dt_status launch_gelu_gradient(struct bench *b, const void *arguments)
+{
+    const struct pair *p = arguments;
+    return b->table->gelu_gradient(b->k, b->stream, p->to, p->from, p->count);
+}
+
+static dt_status launch_add(struct bench *b, const void *arguments)
+{
+    const struct pair *p = arguments;
+    return b->table->add(b->k, b->stream, p->to, p->from, p->count);
+}
+
+static dt_status launch_fill(struct bench *b, const void *arguments)
+{
+    const struct pair *p = arguments;
+    return b->table->fill(b->k, b->stream, p->to, p->count, 0);
+}
+
+static dt_status launch_normal(struct bench *b, const void *arguments)
+{
+    const struct pair *p = arguments;
+    return b->table->init_normal(b->k, b->stream, p->to, p->count, 1, 2, 3, 0.02f);
+}
+
+/* ---- groups of kernels ---- */
+
+/* with_gelu: a step has the input gradient together with that of the GELU before it. */
+static void bench_linear(struct bench *b, const char *name, int per_step, size_t in, size_t out, bool bias, bool with_gelu)
+{
+    char label[64];
+    double flops = 2.0 * (double)b->rows * (double)in * (double)out;
+    void *x = array(b, b->rows * in), *w = array(b, in * out), *v = array(b, out), *y = array(b, b->rows * out);
+    void *dw = array(b, in * out), *dv = array(b, out), *hidden = with_gelu ? array(b, b->rows * in) : NULL;
+    struct gpt_linear forward = {x, w, bias ? v : NULL, y, b->rows, in, out};
+    struct gpt_linear_input_gradient for_x = {y, w, x, b->rows, in, out};
+    struct gpt_linear_gelu_input_gradient for_hidden = {.dy = y, .w = w, .hidden = hidden, .dx = x, .rows = b->rows, .in = in, .out = out};
+    struct gpt_linear_weight_gradient for_w = {y, x, dw, bias ? dv : NULL, b->rows, in, out, false};
+    snprintf(label, sizeof label, "%s %zu -> %zu", name, in, out);
+    show_products(b, label, per_step, flops, launch_linear, &forward);
+    snprintf(label, sizeof label, "%s input gradient", name);
+    show_products(b, label, with_gelu ? 0 : per_step, flops, launch_linear_input_gradient, &for_x);
+    if (with_gelu) {
+        snprintf(label, sizeof label, "%s input gradient + GELU", name);
+        show_products(b, label, per_step, flops, launch_linear_gelu_input_gradient, &for_hidden);
+    }
+    snprintf(label, sizeof label, "%s weight gradient%s", name, bias ? " + bias" : "");
+    show_products(b, label, per_step, flops, launch_linear_weight_gradient, &for_w);
+    free_arrays(b);
+}
+
+static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
+{
+    size_t d = (size_t)b->model.hidden;
+    double flops = 4.0 * (double)b->rows * BLOCK * (double)d; /* the whole square, as model.h counts */
+    void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
+    float *lse = floats(b, b->rows * (size_t)b->model.heads);
+    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, *dropout};
+    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, *dropout};
+    show_products(b, "attention", b->model.layers, flops, launch_attention, &forward);
+    show_products(b, "attention gradient", b->model.layers, 2 * flops, launch_attention_gradient, &backward);
+    free_arrays(b);
+}
+
+static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
+{
+    int L = b->model.layers;
+    size_t d = (size_t)b->model.hidden, count = b->rows * d, wide = 4 * count;
+    double narrow_bytes = (double)(count * b->element_bytes), wide_bytes = (double)(wide * b->element_bytes);
+    void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *bias = array(b, d);
+    void *dgain = array(b, d), *dbias = array(b, d), *up = array(b, wide), *down = array(b, wide);
+    float *mean = floats(b, b->rows), *rstd = floats(b, b->rows);
+    struct gpt_layer_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d};
+    struct gpt_layer_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
+    struct gpt_dropout_residual residual = {x, y, z, b->samples, *dropout};
+    struct gpt_dropout_gradient gradient = {x, y, b->samples, *dropout};
+    struct pair gelu = {up, down, wide};
+    show_memory(b, "layer norm (forward, and again)", 4 * L + 1, 2 * narrow_bytes, launch_layer_norm, &norm);
+    show_memory(b, "layer norm gradient", 2 * L + 1, 4 * narrow_bytes, launch_layer_norm_gradient, &dnorm);
+    show_memory(b, "dropout and residual", 2 * L, 3 * narrow_bytes, launch_dropout_residual, &residual);
+    show_memory(b, "dropout gradient", 2 * L, 2 * narrow_bytes, launch_dropout_gradient, &gradient);
+    show_memory(b, "gelu (forward, and again)", 2 * L, 2 * wide_bytes, launch_gelu, &gelu);
+    show_memory(b, "gelu gradient", 0, 3 * wide_bytes, launch_gelu_gradient, &gelu);
+    free_arrays(b);
+}
+
+static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
+{
+    size_t d = (size_t)b->model.hidden;
+    void *table = array(b, VOCAB * d), *positions = array(b, BLOCK * d), *out = array(b, b->rows * d), *logits = array(b, b->rows * VOCAB);
+    int32_t *inputs = room(b, b->rows * sizeof *inputs), *targets = room(b, b->rows * sizeof *targets);
+    double *loss = (double *)(void *)floats(b, 2), row_bytes = (double)(b->rows * d * b->element_bytes),
+           table_bytes = (double)(VOCAB * d * b->element_bytes);
+    must(b->table->tokens(b->k, b->stream, inputs, targets, b->samples, 1, 0));
+    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, *dropout};
+    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, false, *dropout};
+    struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
+    show_memory(b, "embedding", 1, 2 * row_bytes, launch_embedding, &embedding);
+    show_memory(b, "embedding gradient", 1, table_bytes + 2 * row_bytes, launch_embedding_gradient, &gradient);
+    show_memory(b, "loss", 1, 2.0 * (double)(b->rows * VOCAB * b->element_bytes), launch_loss, &cross_entropy);
+    free_arrays(b);
+}
+
+static void bench_parameters(struct bench *b)
+{
+    size_t count = gpt_parameter_count(&b->model), few = count / 4; /* Adam's state of a quarter of the model is large enough */
+    double bytes = (double)(count * b->element_bytes);
+    void *params = array(b, count), *grads = array(b, count);
+    float *state[3] = {floats(b, few), floats(b, few), floats(b, few)};
+    struct gpt_sgd sgd = {params, grads, count, 0.01f, 1};
+    struct gpt_adam adam = {params, grads, state[0], state[1], state[2], few, 1e-4f, 0.9f, 0.999f, 1e-8f, 1};
+    struct pair both = {params, grads, count};
+    show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_sgd, &sgd);
+    show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_adam, &adam);
+    show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &both);
+    show_memory(b, "fill, all weights", 0, bytes, launch_fill, &both);
+    show_memory(b, "initial weights", 0, bytes, launch_normal, &both);
+    free_arrays(b);
+}
+
+static dt_status arguments(struct bench *b, int argc, char **argv)
+{
+    const char *model = argc > 2 ? argv[2] : "GPTSmall", *dtype = argc > 4 ? argv[4] : "bf16";
+    const struct gpt_preset *preset = gpt_find_preset(model);
+    if (!preset)
+        return dt_fail(DT_ERR_INVALID, "there is no model %s", model);
+    b->samples = argc > 3 ? (size_t)atoi(argv[3]) : 8;
+    b->threads = argc > 5 ? atoi(argv[5]) : 2;
+    b->model = (struct gpt_model){.layers = preset->layers,
+                                  .heads = preset->heads,
+                                  .hidden = preset->hidden,
+                                  .vocab_size = VOCAB,
+                                  .block_size = BLOCK,
+                                  .dtype = DT_DTYPE_COUNT};
+    for (int i = 0; i < DT_DTYPE_COUNT; i++)
+        if (strcmp(dtype, dt_dtype_name((enum dt_dtype)i)) == 0)
+            b->model.dtype = (enum dt_dtype)i;
+    if (b->model.dtype == DT_DTYPE_COUNT || b->samples < 1 || b->threads < 1)
+        return dt_fail(DT_ERR_INVALID, "usage: bench_kernels [DEVICE [MODEL [BATCH [DTYPE [THREADS]]]]]");
+    b->rows = b->samples * BLOCK;
+    b->element_bytes = dt_dtype_bytes(b->model.dtype);
+    return DT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "cpu";
+    struct bench b = {.on_cpu = strcmp(kind, "cpu") == 0};
+    struct dt_device_info info;
+    must(arguments(&b, argc, argv));
+    b.launches = b.on_cpu ? 1 : 10;
+    struct dt_device_options options = {.threads = b.threads, .local_size = 1};
+    b.table = gpt_kernels_for(kind);
+    must(b.table ? DT_OK : DT_ERR_UNAVAILABLE);
+    must(dt_device_create(kind, &options, &b.device));
+    must(dt_stream_create(b.device, "compute", &b.stream));
+    must(dt_event_create_timed(b.device, &b.start));
+    must(dt_event_create_timed(b.device, &b.end));
+    must(b.table->create(b.device, &b.model, &b.k));
+    must(b.table->begin_step(b.k, b.stream, 0, 2)); /* the first one does not read Adam's state */
+    dt_device_info(b.device, &info);
+    printf("%s, %zu rows, %s, on %s", argc > 2 ? argv[2] : "GPTSmall", b.rows, dt_dtype_name(b.model.dtype), info.name);
+    if (b.on_cpu)
+        printf(", %d threads", b.threads);
+    printf("\n");
+
+    struct gpt_dropout dropout = {.seed = 1, .layer = 1, .probability = 0.1f};
+    size_t d = (size_t)b.model.hidden;
+    int L = b.model.layers;
+    measure_limits(&b);
+    bench_linear(&b, "q k v", L, d, 3 * d, true, false);
+    bench_linear(&b, "projection", L, d, d, true, false);
+    bench_linear(&b, "mlp up", L, d, 4 * d, true, false);
+    bench_linear(&b, "mlp down", L, 4 * d, d, true, true);
+    bench_linear(&b, "head", 1, d, VOCAB, false, false);
+    bench_attention(&b, &dropout);
+    bench_rows(&b, &dropout);
+    bench_vocabulary(&b, &dropout);
+    bench_parameters(&b);
+    double flops = gpt_step_flops(&b.model, b.rows);
+    printf("a step of these: %.2f ms, %.0f tokens/s, %.2f TFLOP/s\n", b.step_s * 1e3, (double)b.rows / b.step_s, flops / b.step_s * 1e-12);
+
+    b.table->destroy(b.k);
+    dt_event_destroy(b.start);
+    dt_event_destroy(b.end);
+    dt_stream_destroy(b.stream);
+    dt_device_destroy(b.device);
+    return 0;
+}

@@ -1,0 +1,144 @@
+/* Measured runs: what is read, what is said of them, and how good the predictions of those that come with dtbench are. */
+#include "cli/predict/validate.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define HEADER "paradigm,model,gpus,gpus_per_node,placement_known,stages,chunks,batch_per_replica,activation,fsdp_wrap,step_s,peak_mb\n"
+
+static const struct validate_system system_of_study = {.cluster = "clusters/gcp_a2.json", .profile = "profiles/pytorch_1.11_a100.json"};
+
+/* A file of its own for each text. */
+static dt_status read_text(const char *text, struct validate_rows *rows, char path[64])
+{
+    snprintf(path, 64, "/tmp/test_validate_XXXXXX");
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "cannot write %s", path);
+    close(fd);
+    dt_status status = validate_rows_read(path, &system_of_study, rows);
+    unlink(path);
+    return status;
+}
+
+static void rows_become_experiments(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text(HEADER "pdp,GPTLarge,16,8,1,2,4,24,checkpoint,,1.5,4000\n"
+                              "fsdp,GPT13B,8,8,1,1,1,16,,linear,8.81,12182\n"
+                              "fsdp,GPT76B,8,8,1,1,1,16,offload,linear,75,4948\n"
+                              "pdp,GPTSmall,8,8,0,2,2,9,keep,,0.1,\n",
+                       &rows, path));
+    CHECK(rows.count == 4);
+    const struct experiment *pdp = &rows.rows[0].experiment;
+    CHECK(pdp->paradigm == PARADIGM_PDP && pdp->world_size == 16 && pdp->gpus_per_node == 8 && pdp->batch_size == 12 &&
+          pdp->pipeline.stages == 2 && pdp->pipeline.chunks == 4 && pdp->activation == ACTIVATION_CHECKPOINT && pdp->loss == LOSS_SUM &&
+          pdp->model.attention == GPT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
+    CHECK(rows.rows[1].experiment.activation == ACTIVATION_KEEP && !rows.rows[1].experiment.parameter_offload);
+    CHECK(rows.rows[2].experiment.parameter_offload, "81e9 parameters and gradients of 2 bytes on 8 GPUs are more than 4948 MB");
+    CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "no multiple of 2 stages") && isnan(rows.rows[3].measured_bytes),
+          "%s", rows.rows[3].reason);
+    validate_rows_finish(&rows);
+}
+
+static void faults(void)
+{
+    static const struct {
+        const char *text, *error;
+    } wrong[] = {
+        {"paradigm,model,gpus\n", ":1: there is no column batch_per_replica"},
+        {"paradigm,model,gpus,batch_per_replica,step\n", ":1: unknown column step; did you mean step_s?"},
+        {HEADER, ": no rows"},
+        {HEADER "dpd,GPTSmall,8,8,0,1,1,8,keep,,1,1\n", ":2: paradigm: \"dpd\" is not one of"},
+        {HEADER "ddp,GPTTiny,8,8,0,1,1,8,keep,,1,1\n", ":2: model: there is no GPTTiny; did you mean"},
+        {HEADER "ddp,GPTSmall,0,8,0,1,1,8,keep,,1,1\n", ":2: gpus: \"0\" is not a whole number from 1"},
+        {HEADER "ddp,GPTSmall,8,8,0,1,1,8.5,keep,,1,1\n", ":2: batch_per_replica: \"8.5\""},
+        {HEADER "ddp,GPTSmall,8,8,0,1,1,8,keep,,-1,1\n", ":2: step_s: \"-1\" is not a number above 0"},
+        {HEADER "ddp,GPTSmall,8,8,0,1,1,8,keep,,nan,1\n", ":2: step_s: \"nan\""},
+        {HEADER "ddp,GPTSmall,8,16,0,1,1,8,keep,,1,1\n", ":2: gpus_per_node: 16 of 8 gpus"},
+        {HEADER "ddp,GPTSmall,8,8,0,2,1,8,keep,,1,1\n", ":2: stages: 2, and only pdp has any"},
+        {HEADER "\n\nddp,GPTSmall,8,8,0,1,1\n", ":4: 7 fields"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct validate_rows rows;
+        char path[64];
+        dt_status status = read_text(wrong[i].text, &rows, path);
+        const char *error = dt_error_message();
+        CHECK(status == DT_ERR_INVALID && strncmp(error, path, strlen(path)) == 0 && strstr(error, wrong[i].error), "case %zu: %s", i, error);
+        validate_rows_finish(&rows);
+    }
+}
+
+static const struct validate_group *group(const struct validate_summary *summary, const char *key, const char *value)
+{
+    for (int g = 0; g < summary->group_count; g++)
+        if (strcmp(summary->groups[g].key, key) == 0 && strcmp(summary->groups[g].value, value) == 0)
+            return &summary->groups[g];
+    static const struct validate_group none;
+    return &none;
+}
+
+/* Errors by hand: +10 %, -20 %, and one row without a time. Two cells: one clear, named wrong; one close, named right. */
+static void summaries(void)
+{
+    struct validate_rows rows;
+    struct validate_summary summary;
+    char path[64];
+    CHECK_OK(read_text(HEADER "ddp,GPTSmall,8,8,0,1,1,8,keep,,1.0,1000\n"
+                              "fsdp,GPTSmall,8,8,0,1,1,8,keep,,2.0,1000\n"
+                              "ddp,GPTSmall,8,8,0,1,1,16,keep,,1.0,\n"
+                              "pdp,GPTSmall,8,8,0,2,2,32,keep,,1.1,1000\n"
+                              "ddp,GPT2.7B,16,8,0,1,1,8,keep,,5.0,\n",
+                       &rows, path));
+    const double predicted[] = {1.1, 1.0, 1.0, 1.2, NAN};
+    for (int i = 0; i < 5; i++)
+        rows.rows[i].predicted_s = predicted[i];
+    rows.rows[0].predicted_bytes = 1.03e9;
+    rows.rows[4].outcome = VALIDATE_OUT_OF_MEMORY;
+    CHECK_OK(validate_summarize(&rows, &summary));
+    const struct validate_group *all = group(&summary, "all", ""), *ddp = group(&summary, "paradigm", "ddp");
+    CHECK(all->rows == 5 && all->out_of_memory == 1 && all->time.rows == 4 && all->memory.rows == 1 && fabs(all->memory.bias - 0.03) < 1e-12);
+    CHECK(ddp->rows == 3 && fabs(ddp->time.median - 0.05) < 1e-12 && fabs(ddp->time.p90 - 0.09) < 1e-12, "%g %g", ddp->time.median,
+          ddp->time.p90);
+    CHECK(group(&summary, "nodes", "several")->rows == 1 && group(&summary, "model", "GPT2.7B")->time.rows == 0);
+    const struct validate_winners *w = &summary.winners;
+    CHECK(w->cells == 2 && w->right == 1 && w->clear_cells == 1 && w->clear_right == 0, "%d of %d, %d of %d", w->right, w->cells,
+          w->clear_right, w->clear_cells);
+    validate_summary_finish(&summary);
+    validate_rows_finish(&rows);
+}
+
+/* Every sixth of the study's rows. What the whole file reaches is in results/study/README.md; a sixth of it varies by a percent or so. */
+static void bars(void)
+{
+    enum { EVERY = 6 };
+    struct validate_rows rows;
+    struct validate_summary summary;
+    int kept = 0;
+    char path[1024];
+    const char *root = getenv("DTBENCH_SOURCE_ROOT");
+    snprintf(path, sizeof path, "%s/results/study/measured.csv", root ? root : ".");
+    CHECK_OK(validate_rows_read(path, &system_of_study, &rows));
+    for (int i = 0; i < rows.count; i += EVERY)
+        rows.rows[kept++] = rows.rows[i];
+    rows.count = kept;
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_summarize(&rows, &summary));
+    const struct validate_group *one = group(&summary, "nodes", "one"), *several = group(&summary, "nodes", "several"),
+                                *all = group(&summary, "all", "");
+    CHECK(all->rows > 150 && all->skipped == 0 && all->out_of_memory == 0, "%d rows, %d skipped", all->rows, all->skipped);
+    CHECK(one->time.median < 0.08 && one->time.p90 < 0.25, "one node: %.3f and %.3f", one->time.median, one->time.p90);
+    CHECK(several->time.median < 0.09 && several->time.p90 < 0.25, "several nodes: %.3f and %.3f", several->time.median, several->time.p90);
+    CHECK(all->memory.median < 0.015 && all->memory.p90 < 0.05, "memory: %.4f and %.4f", all->memory.median, all->memory.p90);
+    validate_summary_finish(&summary);
+    validate_rows_finish(&rows);
+}
+
+static const struct test_case cases[] = {
+    {"rows become the study's experiments", rows_become_experiments},
+    {"a file that is wrong gets one line", faults},
+    {"errors, groups and cells, by hand", summaries},
+    {"the study's own measurements", bars},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,117 @@
+#include "cli/run/forecast.h"
+#include "cli/run/sweep_identity.h"
+#include "test/check.h"
+
+#include "schedules/config/parse.h"
+
+#include <stdlib.h>
+
+/* The experiments of a config; owned by the caller. */
+static struct experiment *parse(const char *changes, int *count)
+{
+    char text[512];
+    struct experiment *experiments = NULL;
+    snprintf(text, sizeof text,
+             "{\"world_size\": 2, \"paradigm\": \"ddp\", \"batch_size\": 2, \"steps\": {\"warmup\": 2, \"timed\": 8},"
+             "\"model\": {\"layers\": 2, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16, \"dtype\": \"fp32\"}, %s}",
+             changes);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &experiments, count));
+    return experiments;
+}
+
+static bool near(double value, double wanted)
+{
+    return fabs(value - wanted) < 1e-9 * wanted;
+}
+
+static void tells_from_the_most_alike(void)
+{
+    int count;
+    struct experiment *e = parse("\"device\": \"cpu\", \"sweep\": {\"paradigm\": [\"ddp\", \"fsdp\"], \"batch_size\": [2, 4]}", &count);
+    struct forecaster *f;
+    if (!e || count != 4)
+        return;
+    struct experiment elsewhere = e[1];
+    strcpy(elsewhere.device, "cuda");
+    CHECK_OK(forecaster_create(&f));
+    struct forecast none = forecaster_predict(f, &e[0]);
+    CHECK(none.basis == FORECAST_NONE && isnan(none.expected_s) && none.based_on == 0);
+
+    /* ddp with batch 2: 10 steps of 1 s and 5 s beside them. */
+    CHECK_OK(forecaster_add(f, &e[0], 1, 0.5, 15));
+    struct forecast same = forecaster_predict(f, &e[0]);
+    CHECK(same.basis == FORECAST_SAME && near(same.expected_s, 15) && near(same.high_s, 15), "%g", same.expected_s);
+    struct forecast alike = forecaster_predict(f, &e[1]); /* twice the operations */
+    CHECK(alike.basis == FORECAST_ALIKE && near(alike.expected_s, 25), "%g", alike.expected_s);
+    CHECK(forecaster_predict(f, &elsewhere).basis == FORECAST_NONE, "a cpu tells nothing of a GPU");
+    struct forecast other = forecaster_predict(f, &e[3]);
+    CHECK(other.basis == FORECAST_SAME_RANKS && near(other.expected_s, 25), "%g", other.expected_s);
+
+    /* fsdp with batch 2 takes 3 s a step: from here on fsdp with batch 4 is told from it and not from ddp. Only start-up is known. */
+    CHECK_OK(forecaster_add(f, &e[2], 3, 0.5, NAN));
+    other = forecaster_predict(f, &e[3]);
+    CHECK(other.basis == FORECAST_ALIKE && near(other.expected_s, 60.5) && other.based_on == 1, "%g", other.expected_s);
+
+    /* Three runs of the same: the middle one, and the slowest. */
+    CHECK_OK(forecaster_add(f, &e[0], 1.5, 0.5, 20));
+    CHECK_OK(forecaster_add(f, &e[0], 1.1, 0.5, 16));
+    same = forecaster_predict(f, &e[0]);
+    CHECK(near(same.expected_s, 16) && near(same.high_s, 20) && same.based_on == 3, "%g %g", same.expected_s, same.high_s);
+    forecaster_destroy(f);
+    forecaster_destroy(NULL);
+    free(e);
+}
+
+static void takes_what_tells_nothing(void)
+{
+    int count;
+    struct experiment *e = parse("\"seed\": 2", &count);
+    struct forecaster *f;
+    CHECK_OK(forecaster_create(&f));
+    if (!e) {
+        forecaster_destroy(f);
+        return;
+    }
+    CHECK_OK(forecaster_add(f, e, NAN, 1, 1));
+    CHECK_OK(forecaster_add(f, e, 0, 1, 1));
+    CHECK(forecaster_predict(f, e).basis == FORECAST_NONE);
+    /* 10 median steps take more than all there was: no time is negative. */
+    CHECK_OK(forecaster_add(f, e, 1, 1, 9));
+    CHECK(near(forecaster_predict(f, e).expected_s, 10));
+    forecaster_destroy(f);
+    free(e);
+}
+
+/* Equal experiments count once, and the identity is that of the whole list. */
+static void names_a_sweep(void)
+{
+    int count, other_count;
+    struct experiment *e = parse("\"sweep\": {\"batch_size\": [2, 4, 2, 8, 4]}", &count);
+    struct experiment *other = parse("\"sweep\": {\"batch_size\": [2, 4, 2, 8]}", &other_count);
+    struct sweep_identity identity, its;
+    struct report report;
+    if (!e || !other || count != 5)
+        return;
+    CHECK_OK(sweep_identity_init(&identity, e, count));
+    CHECK(identity.count == 3, "%d different", identity.count);
+    const int wanted[] = {0, 1, 0, 2, 1};
+    for (int i = 0; i < count; i++)
+        CHECK(identity.index[i] == wanted[i], "%d is %d", i, identity.index[i]);
+    CHECK_OK(sweep_identity_init(&its, other, other_count));
+    CHECK(strlen(identity.id) == 16 && strcmp(identity.id, its.id) != 0, "%s %s", identity.id, its.id);
+    report_init(&report);
+    sweep_identity_report(&identity, 3, &report);
+    CHECK(report.sweep.index == 2 && report.sweep.count == 3 && strcmp(report.sweep.id, identity.id) == 0);
+    report_finish(&report);
+    sweep_identity_finish(&identity);
+    sweep_identity_finish(&its);
+    free(e);
+    free(other);
+}
+
+static const struct test_case cases[] = {
+    {"a forecast follows the done experiments that are most alike", tells_from_the_most_alike},
+    {"what tells nothing is left out", takes_what_tells_nothing},
+    {"a sweep's identity and its different experiments", names_a_sweep},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,104 @@
+"""dtbench calibrate as a user has it: its files against their schemas, the bytes of runs predicted with them against those of real runs,
+and what it refuses. Prints TAP.
+
+Usage: test_calibrate.py DTBENCH [CASE...]. One quick calibration is shared by all cases; times are for scripts/check_calibration.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tap_cases import Skip, check, chosen, run_all
+
+DTBENCH = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORK = tempfile.mkdtemp(prefix="dtbench-test-")
+FILES = os.path.join(WORK, "calibration")
+SIM = ["--device", "sim", "--set", f"cluster={FILES}/cluster.json", "--set", f"profile={FILES}/profile.json"]
+CONFIG = {"device": "cpu", "batch_size": 4, "model": {"layers": 2, "heads": 2, "hidden": 64, "vocab_size": 200, "block_size": 16, "dtype": "fp32"},
+          "steps": {"warmup": 1, "timed": 1}}
+
+
+def run(*arguments, code=0):
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
+    return result
+
+
+def calibrate():
+    if not os.path.exists(FILES):
+        said = run("calibrate", "--quick", "--dtype", "fp32", "--output-dir", FILES).stdout
+        check("kernels and" in said and "cluster.json" in said, said)
+
+
+def records(config, *arguments):
+    path = os.path.join(WORK, "records.jsonl")
+    with open(os.path.join(WORK, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    if os.path.exists(path):
+        os.remove(path)
+    run("run", "config.json", "--quiet", "--output", path, *arguments)
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def bytes_of(record):
+    ranks = [{k: v for k, v in rank.items() if k != "process_rss"} for rank in record["metrics"]["peak_bytes"]["per_rank"]]
+    return ranks, record["metrics"]["host_peak_bytes"]["per_rank"]
+
+
+def test_files_follow_their_schemas():
+    try:
+        import jsonschema
+    except ImportError as missing:
+        raise Skip("python3-jsonschema is not installed") from missing
+    calibrate()
+    for name in ("cluster", "profile"):
+        with open(f"{ROOT}/configs/schema/{name}.schema.json", encoding="utf-8") as file:
+            schema = json.load(file)
+        with open(f"{FILES}/{name}.json", encoding="utf-8") as file:
+            jsonschema.validate(json.load(file), schema)
+
+
+def test_predicted_bytes_are_the_measured_ones():
+    calibrate()
+    for ranks, paradigms in ((1, ["none", "ddp", "fsdp"]), (2, ["ddp", "pdp", "fsdp"]), (4, ["ddp", "pdp", "fsdp"])):
+        config = {**CONFIG, "world_size": ranks, "sweep": {"paradigm": paradigms}}
+        here, there = records(config), records(config, *SIM)
+        check(len(here) == len(there) == len(paradigms), len(here), len(there))
+        for paradigm, real, simulated in zip(paradigms, here, there):
+            check(real["status"] == simulated["status"] == "ok", real["error"], simulated["error"])
+            check(len(bytes_of(real)[0]) == ranks and bytes_of(real)[0][0]["total"] > 0, real)
+            check(bytes_of(real) == bytes_of(simulated), paradigm, ranks, "\n", bytes_of(real), "\n", bytes_of(simulated))
+            check(simulated["metrics"]["step_s"]["median"] > 0, simulated)
+
+
+def test_what_was_not_measured_is_refused():
+    calibrate()
+    with open(os.path.join(WORK, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({**CONFIG, "paradigm": "ddp", "world_size": 2}, file)
+    said = run("run", "config.json", *SIM, "--set", "model.dtype=bf16", code=3).stderr
+    check("no measurements in bf16" in said and "--dtype bf16" in said, said)
+    said = run("run", "config.json", *SIM, "--set", "threads=77", code=3).stderr
+    check("threads: 77" in said and "--threads 77" in said, said)
+
+
+def test_wrong_options():
+    for arguments, word in ((["--ranks", "0"], "--ranks 0"), (["--ranks", "1,1"], "twice"), (["--ranks", "2x"], "--ranks 2x"),
+                            (["--dtype", "fp8"], "--dtype fp8"), (["--threads", "many"], "--threads many"), (["file"], "file")):
+        said = run("calibrate", *arguments, code=2).stderr
+        check(word in said and "--help" in said, said)
+    said = run("calibrate", "--output-dir", "/proc/none", code=7).stderr
+    check(said.count("\n") == 1 and "/proc/none" in said, said)
+
+
+def main():
+    failed = run_all(chosen(globals()))
+    shutil.rmtree(WORK, ignore_errors=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

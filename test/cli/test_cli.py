@@ -1,0 +1,225 @@
+"""The command line as a user meets it, and predictions: exit codes, texts, documents. Prints TAP.
+
+Usage: test_cli.py DTBENCH [CASE...]. Runs nothing but device sim, and one rank on the cpu.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from command import (CONFIG, DTBENCH, ENVIRONMENT, OK, OOM, USAGE,
+                     WORK, config, main, one, read_records, records_path, run)  # beside this script
+from tap_cases import check
+
+# ---- the command line ----
+
+
+def test_help_is_instant_and_complete():
+    begin = time.monotonic()
+    text = run("--help", code=OK).stdout
+    check(time.monotonic() - begin < 2, "help took", time.monotonic() - begin)
+    for word in ("run", "check", "compare", "merge", "status", "list", "130", "--config"):
+        check(word in text, word, "is not in the help")
+    check("rank " not in text, "the hidden command shows")
+    for command in ("run", "check", "compare", "merge", "status", "list"):
+        own = run(command, "--help", code=OK).stdout
+        check(own.startswith("Usage: dtbench " + command), own)
+        check(run("help", command, code=OK).stdout == own, "help and --help differ")
+    check(re.fullmatch(r"dtbench \d+\.\d+\.\d+ \(\S+\)\n", run("--version", code=OK).stdout), "version")
+    # nothing of a launcher matters to help
+    run("--help", code=OK, environment={"SLURM_PROCID": "x", "OMPI_COMM_WORLD_RANK": "nonsense"})
+
+
+def test_wrong_command_lines():
+    path = config()
+    for arguments, text in (
+            ([], "needs a command"),
+            (["rum"], "did you mean 'run'"),
+            ([path], f"dtbench run {path}"),
+            (["run"], "needs a config file"),
+            (["run", path, "--verfy"], "did you mean '--verify'"),
+            (["run", path, "--out=x"], "did you mean '--output'"),
+            (["--confg", path], "did you mean '--config'"),
+            (["run", path, "--frobnicate"], "unknown option '--frobnicate'"),
+            (["run", path, "--output"], "'--output' needs a value"),
+            (["run", path, "--output", "--quiet"], "'--output' needs a value"),
+            (["run", path, "--output=a", "--output", "b"], "given twice"),
+            (["run", path, "--quiet=yes"], "takes no value"),
+            (["run", path, path], "there are two"),
+            (["run", path, "--config", path], "there are two"),
+            (["run", path, "--set", "seed"], "has no value"),
+            (["run", path, "--resume"], "--resume needs"),
+            (["run", path, "--skip-oom"], "'--skip-oom' needs --resume"),
+            (["run", path, "--skip-failed"], "'--skip-failed' needs --resume"),
+            (["run", path, "--shard", "0/2"], "K from 1 to N"),
+            (["run", path, "--shard", "3/2"], "K from 1 to N"),
+            (["run", path, "--shard", "1"], "K from 1 to N"),
+            (["run", path, "--time-limit", "1h"], "not a number of seconds"),
+            (["list", "models"], "takes no argument"),
+            (["check", path, "-x"], "unknown option '-x'"),
+            (["rank"], "for dtbench itself"),
+    ):
+        result = run(*arguments, code=USAGE)
+        check(text in result.stderr, f"{arguments}: '{text}' is not in", result.stderr)
+        check(not result.stdout, "a wrong command line has results:", result.stdout)
+        check(len(result.stderr.splitlines()) <= 2, "more than one line and a hint:", result.stderr)
+
+
+def test_wrong_configs_run_nothing():
+    output = records_path("none.jsonl")
+    for content, text in (
+            ({"sweep": {"paradigm": ["ddp", "pdq"]}}, "pdp"),
+            ({"sweep": None, "paradigm": "none"}, "one device"),
+            ({"batch_sise": 2}, "did you mean"),
+            ({"device": "cuda"}, "cuda"),
+            ({"gpus_per_node": 1}, "gpus_per_node"),
+            ({"device": "sim", "cluster": "clusters/none.json"}, "cluster: clusters/none.json: not found"),
+            ({"device": "sim", "profile": "clusters/dgx_a100.json"}, "dgx_a100.json: "),
+            ({"device": "sim", "sweep": None, "paradigm": "ddp", "world_size": 12, "cluster": "clusters/dgx_a100_1.json"},
+             "world_size: 12 ranks, and cluster clusters/dgx_a100_1.json has 8"),
+            ({"device": "sim", "gpus_per_node": 9}, "gpus_per_node: 9, and the nodes of cluster clusters/dgx_a100.json have 8"),
+    ):
+        result = run("run", config("wrong.json", **content), "-o", output, code=CONFIG)
+        check(text in result.stderr, f"'{text}' is not in", result.stderr)
+        check(len(result.stderr.splitlines()) == 1, "not one line:", result.stderr)
+    check("No such file" in run("run", "nowhere.json", "-o", output, code=CONFIG).stderr, "missing file")
+    check("--set" in run("run", config(), "--set", "seed=-1", "-o", output, code=CONFIG).stderr, "bad --set")
+    run("check", config("wrong.json", seed=-1), code=CONFIG)
+    check(not os.path.exists(output), "a record file was made")
+
+
+def test_check_tells_sizes():
+    path = config("large.json", paradigm="fsdp", sweep=None, world_size=512, device="cuda",
+                  model={"preset": "GPT1T", "dtype": "fp16"})
+    begin = time.monotonic()
+    text = run("check", path, code=OK).stdout
+    check(time.monotonic() - begin < 5, "check took", time.monotonic() - begin)
+    check("1,009,242,163,200" in text and "512" in text, text)
+    check("note: cannot run here" in text, "no note about the device:", text)
+    text = run("check", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout
+    check(text.count("162,052,608") == 3, "three experiments of 162M:", text)
+    rows = [line for line in text.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
+    check(len(rows) == 3 and len({len(row) for row in rows}) == 1, "the table does not line up:", text)
+    checks = json.loads(run("check", "--json", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout)
+    check(len(checks) == 3 and checks[0]["parameters"] == 162052608, "JSON")
+    check(checks[0]["predicted_peak_bytes"]["parameters"] >= 2 * 162052608, "parameters of fp16")
+    text = run("check", config("limit.json", memory_limit_gib=0.001), code=OK).stdout
+    check("will run out of memory" in text, text)
+    text = run("check", config("limit.json", device="sim", sweep=None, world_size=1, model={"preset": "GPT13B"}, memory_limit_gib=1), code=OK).stdout
+    check(text.count("will run out of memory") == 1, "said once:", text)
+
+
+def test_list():
+    text = run("list", code=OK).stdout
+    for word in ("GPTSmall", "162,052,608", "GPT1T", "ddp", "pdp", "fsdp", "cpu", "cuda", "sim", "mpi"):
+        check(word in text, word, "is not listed:", text)
+
+
+def test_dry_run():
+    output = records_path("dry.jsonl")
+    result = run("run", config(), "--dry-run", "-o", output, "--set", "sweep.batch_size=[2,4]", code=OK)
+    rows = [line for line in result.stdout.splitlines() if "tiny" in line]
+    check(len(rows) == 6 and len({line.split()[7] for line in rows}) == 6, result.stdout)
+    check(not os.path.exists(output) and not result.stderr, "a dry run leaves something", result.stderr)
+
+
+def test_options_change_the_config():
+    output = records_path("set.jsonl")
+    run("run", one("none"), "--set", "world_size=1", "--set=seed=5", "--set", "steps.timed=1", "--device", "cpu", "-o", output, "-q", code=OK)
+    found = read_records(output)[0]["config"]
+    check(found["seed"] == 5 and found["steps"]["timed"] == 1 and found["device"] == "cpu", found)
+    with open(one("none"), encoding="utf-8") as file:
+        result = subprocess.run([DTBENCH, "--config", "-", "--set", "world_size=1"], cwd=WORK, stdin=file, capture_output=True, text=True,
+                                timeout=60, env=ENVIRONMENT)
+    check(result.returncode == OK and json.loads(result.stdout)["status"] == "ok", "standard input:", result)
+
+
+def test_documents_know_every_option_and_key():
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "cli")
+    with open(os.path.join(folder, "dtbench.1"), encoding="utf-8") as page, open(os.path.join(folder, "completion.bash"), encoding="utf-8") as words:
+        page, words = page.read(), words.read()
+    for command in ("run", "check", "compare", "merge", "status", "list"):
+        check(re.search(rf"^\.Ss dtbench {command}$", page, re.M), command, "is not in the manual page")
+        for letter, option in re.findall(r"^  (?:-(\w), |    )--([a-z-]+)", run(command, "--help", code=OK).stdout, re.M):
+            check((f"Fl {letter} , -{option}" if letter else f"Fl -{option}") in page, option, "is not in the manual page")
+            check("--" + option in words, option, "is not completed")
+    for code in re.findall(r"^  (\d+(?:, \d+)?) +\w", run("--help", code=OK).stdout, re.M):
+        check(f".It {code}\n" in page, "exit code", code, "is not in the manual page")
+
+    def paths(value, prefix=""):
+        for key, inner in value.items():
+            yield from paths(inner, prefix + key + ".") if isinstance(inner, dict) else [prefix + key]
+
+    for changes in ({}, {"model": {"preset": "GPTSmall"}}):
+        for path in paths(json.loads(run("check", "--json", config(**changes), code=OK).stdout)[0]["config"]):
+            check(f" {path}=" in words.replace('"', " "), path, "is not completed")
+
+
+# ---- predictions ----
+
+def test_simulated_runs():
+    output, trace = records_path("sim.jsonl"), os.path.join(WORK, "trace.json")
+    path = config("sim.json", device="sim", world_size=16, model={"preset": "GPTSmall"}, cluster="clusters/gcp_a2.json",
+                  profile="profiles/dtbench_cuda_a100.json")
+    text = run("run", path, "-o", output, "--trace", trace, code=OK).stdout
+    check(text.count(" ok") == 3, "three rows:", text)
+    records = read_records(output)
+    for number, record in enumerate(records, 1):
+        check(record["status"] == "ok" and record["metrics"]["step_s"]["median"] > 0, record)
+        check(record["losses"] == [None] * 4 and record["metrics"]["startup_s"] is None, "nothing is computed:", record["losses"])
+        check(len(record["metrics"]["peak_bytes"]["per_rank"]) == 16 and 0 < record["metrics"]["mfu"] < 1, "metrics")
+        check(record["provenance"]["simulated"]["cluster"]["name"] == "gcp_a2", record["provenance"])
+        with open(os.path.join(WORK, f"trace-{number}.json"), encoding="utf-8") as lines:
+            events = json.load(lines)["traceEvents"]
+        rows = {(e["pid"], e["tid"]) for e in events if e["ph"] == "X"}
+        check({pid for pid, _ in rows} == set(range(16)), "a process for each rank")
+        end = max(e["ts"] + e["dur"] for e in events if e["ph"] == "X") / 1e6
+        check(abs(end - record["metrics"]["step_s"]["median"]) < 1e-6, "the trace ends with the step:", end)
+    checks = json.loads(run("check", "--json", path, code=OK).stdout)
+    for record, predicted in zip(records, checks):
+        check(record["metrics"]["peak_bytes"]["total"] == predicted["predicted_peak_bytes"]["total"], "bytes are those of check")
+    again = records_path("again.jsonl")
+    run("run", path, "-o", again, code=OK)
+    run("run", path, "-o", again, code=OK)
+    records = read_records(again)
+    for first, second in zip(records[:3], records[3:]):
+        for record in (first, second):
+            del record["provenance"]["started"], record["metrics"]["wall_s"], record["sweep"]
+        check(first == second, "two predictions differ")
+
+
+def test_predictions_follow_their_files():
+    output, profile = records_path("profile.jsonl"), os.path.join(WORK, "profile.json")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "configs", "profiles", "pytorch_1.11_a100.json"), encoding="utf-8") as lines:
+        text = lines.read()
+    with open(profile, "w", encoding="utf-8") as out:
+        out.write(text)
+    path = config("sim.json", device="sim", profile="profile.json")  # beside the config
+    check("not run" not in run("run", path, "-o", output, code=OK).stderr, "first")
+    check("nothing is left to run" in run("run", path, "-o", output, "--resume", code=OK).stderr, "resume")
+    with open(profile, "w", encoding="utf-8") as out:
+        out.write(text + "\n")
+    run("run", path, "-o", output, "--resume", code=OK)
+    check(len(read_records(output)) == 6, "another profile, another prediction")
+    with open(profile, "w", encoding="utf-8") as out:
+        out.write(text.replace('"peak_fraction"', '"peak_friction"'))
+    check("gemm.peak_friction" in run("run", path, "-o", output, code=CONFIG).stderr, "the place of a mistake in a profile")
+
+
+def test_predicted_out_of_memory():
+    output = records_path("simoom.jsonl")
+    path = config("sim.json", device="sim", world_size=8, sweep=None, paradigm="ddp", model={"preset": "GPT13B"},
+                  cluster="clusters/gcp_a2.json")
+    run("run", path, "-o", output, code=OOM)
+    record, = read_records(output)
+    check(record["status"] == "oom" and record["metrics"]["peak_bytes"]["total"] > 60e9, record["error"])
+    for arguments, text in ((["--verify"], "--verify needs losses"), ([], "")):
+        result = run("run", config("sim.json", device="sim"), "-o", output, *arguments, code=CONFIG if arguments else OK)
+        check(text in result.stderr, text, result.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))

@@ -1,0 +1,461 @@
+"""dtbench on a real Slurm cluster of six nodes, all on this machine (test/cli/slurm_cluster). Prints TAP.
+
+Usage: test_slurm.py DTBENCH [CASE...]. Skips itself where there is no Slurm, no root or no namespaces.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from tap_cases import Skip, Wrong, check  # beside this script
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DTBENCH = os.path.abspath(sys.argv[1])
+SWEEP = os.path.join(os.path.dirname(os.path.dirname(HERE)), "scripts", "sweep.sbatch")
+EMULATED = os.environ.get("DTBENCH_EMULATED", "")  # the same command on emulated GPUs
+WORK = os.environ.get("DTBENCH_TEST_WORK", "")
+OK, CONFIG, FAILED, LATER = 0, 3, 4, 75
+TINY = {
+    "name": "tiny", "device": "cpu", "world_size": 4, "batch_size": 2, "threads": 1,
+    "model": {"layers": 2, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32, "dtype": "fp32"},
+    "steps": {"warmup": 1, "timed": 3},
+}
+PARADIGMS = ["ddp", "pdp", "fsdp", "hsdp", "zero1", "zero2", "data_parallel", "parameter_server"]
+NODES = 6
+FOREVER = ["--set", "steps.timed=1000000"]
+TWO_BY_TWO = ["--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--time=10"]
+
+
+def path(name):
+    return os.path.join(WORK, name)
+
+
+def config(name, **changes):
+    with open(path(name), "w", encoding="utf-8") as out:
+        json.dump({**TINY, **changes}, out)
+    return path(name)
+
+
+def read_records(name):
+    if not os.path.exists(path(name)):
+        return []
+    with open(path(name), encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def read_text(name):
+    if not os.path.exists(path(name)):
+        return ""
+    with open(path(name), encoding="utf-8", errors="replace") as text:
+        return text.read()
+
+
+def run(*command, code=None, seconds=60, **environment):
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False,
+                            env={**os.environ, **environment})
+    if code is not None:
+        check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
+    return result
+
+
+def srun(*arguments, options=(), code=None, **environment):
+    return run("srun", *TWO_BY_TWO, *options, DTBENCH, "run", *arguments, code=code, **environment)
+
+
+def sbatch(*arguments, **environment):
+    """The job's number."""
+    return run("sbatch", "--parsable", *arguments, code=OK, **environment).stdout.strip()
+
+
+def wait_for(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise Wrong(f"not within {seconds} s: {what}")
+
+
+def is_over(job):
+    return not run("squeue", "--noheader", "--jobs", job, "--states=all", "--format=%T").stdout.split() or not re.search(
+        "PENDING|RUNNING|COMPLETING|CONFIGURING|REQUEUED|SUSPENDED",
+        run("squeue", "--noheader", "--jobs", job, "--states=all", "--format=%T").stdout)
+
+
+def facts_of(pid):
+    """A process's environment, and the name of its program."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as text:
+            variables = dict(part.split("=", 1) for part in text.read().decode(errors="replace").split("\0") if "=" in part)
+        return variables, os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return {}, ""
+
+
+def processes(program, **wanted):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            variables, name = facts_of(entry)
+            if name == program and all(variables.get(key) == value for key, value in wanted.items()):
+                found.append(int(entry))
+    return found
+
+
+def losses_agree(records, how_many):
+    check(len(records) == how_many and all(r["status"] == "ok" for r in records), [(r["status"], r["error"]) for r in records])
+    for r in records:
+        check(r["verification"]["status"] == "passed" and r["verification"]["largest_relative_difference"] < 1e-5, r["verification"])
+
+
+# ---- ranks ----
+
+
+def test_srun_on_two_nodes():
+    output = "srun.jsonl"
+    result = srun(config("srun.json", sweep={"paradigm": PARADIGMS}), "--verify", "-o", output, code=OK)
+    records = read_records(output)
+    losses_agree(records, len(PARADIGMS))
+    check(result.stdout.count("tokens/s") == 1, "not one table:", result.stdout)
+    where = records[0]["provenance"]
+    check(where["launcher"] == "srun" and len(where["hosts"]) == 2, where["hosts"])
+    job = where["slurm"]
+    check(job["node_names"] == where["hosts"] and job["tasks"] == "4" and job["partition"] == "all" and job["time_limit_min"] == "10", job)
+    check(job["library"].startswith("Slurm ") and job["end_time"] and job["partition_nodes"] == str(NODES) and "cpu=4" in job["resources"], job)
+
+
+def test_ranks_that_mpi_knows_nothing_of():
+    for plugin in ("none", "pmi2"):
+        result = srun(config("alone.json", paradigm="ddp"), "-o", "alone.jsonl", options=[f"--mpi={plugin}"], code=CONFIG)
+        said = [line for line in result.stderr.splitlines() if line.startswith("dtbench")]
+        check(len(said) == 1 and "srun --mpi=pmix" in said[0] and not result.stdout, plugin, result.stdout, result.stderr)
+    check(not read_records("alone.jsonl"), "there are records")
+
+
+def test_mpirun_and_no_launcher_in_a_batch_script():
+    conf = config("batch.json", paradigm="ddp")
+    with open(path("batch.sh"), "w", encoding="utf-8") as script:
+        script.write(f"""#!/bin/sh
+echo "procid $SLURM_PROCID"
+mpirun --allow-run-as-root -n 4 {DTBENCH} run {conf} -o batch.jsonl --verify
+{DTBENCH} run {conf} -o batch.jsonl --verify --set world_size=2
+""")
+    job = sbatch("--nodes=2", "--ntasks-per-node=2", "--time=5", "--output=batch.log", path("batch.sh"))
+    wait_for(lambda: is_over(job), 60, "the end of the batch script")
+    log, records = read_text("batch.log"), read_records("batch.jsonl")
+    check("procid 0" in log and "note: this job has 2 nodes" in log, log)
+    losses_agree(records, 2)
+    check([r["provenance"]["launcher"] for r in records] == ["mpirun", "none"], log)
+    check([len(r["provenance"]["hosts"]) for r in records] == [2, 1], [r["provenance"]["hosts"] for r in records])
+
+
+def test_placement():
+    pipeline = config("pipeline.json", paradigm="pdp")
+    result = srun(pipeline, "-o", "placed.jsonl", options=["--distribution=cyclic"], code=CONFIG)
+    check(re.search(r"pipeline\.stages: .* straddle nodes: ranks 0 and 1 are on n\d and n\d", result.stderr), result.stderr)
+    srun(pipeline, "-o", "placed.jsonl", "--set", "straddle_nodes=true", options=["--distribution=cyclic"], code=OK)
+    result = srun(pipeline, "-o", "placed.jsonl", "--set", "gpus_per_node=4", code=CONFIG)
+    check("gpus_per_node: 4 are asked for" in result.stderr and len(read_records("placed.jsonl")) == 1, result.stderr)
+
+
+def test_srun_on_gpus_without_mpi():
+    """Emulated GPUs, one visible to each rank as with --gpus-per-task; nothing is said of MPI, and NCCL's ranks find each other by Slurm's
+    variables."""
+    if not EMULATED:
+        raise Skip("dtbench_emulated is not built")
+    one_gpu_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$SLURM_PROCID exec "$0" "$@"', EMULATED]
+    sweep = config("nccl.json", device="cuda", model={**TINY["model"], "hidden": 32, "block_size": 16}, sweep={"paradigm": ["ddp", "pdp", "fsdp"]})
+
+    def srun_gpus(output, *arguments, code=OK, program=None, **environment):
+        return run("srun", "--nodes=2", "--ntasks-per-node=2", "--time=10", *(program or one_gpu_each), "run", sweep, "-o", output, *arguments,
+                   code=code, DTBENCH_EMULATED_GPUS="4", SLURM_MPI_TYPE="none", **environment)
+
+    result = srun_gpus("nccl.jsonl", "--verify")
+    records = read_records("nccl.jsonl")
+    losses_agree(records, 3)
+    where = records[0]["provenance"]
+    check(where["launcher"] == "srun" and len(where["hosts"]) == 2 and len(set(where["gpus"])) == 4 and where["device"] == "cuda", where)
+    check("NCCL" in where["versions"] and "Open MPI" not in where["versions"] and result.stdout.count("tokens/s") == 1, where["versions"])
+    result = srun_gpus("none.jsonl", code=CONFIG, SLURM_GPUS_ON_NODE="1")
+    check("has 2 ranks, and Slurm gave the job 1 GPU there" in result.stderr and not read_records("none.jsonl"), result.stderr)
+
+
+# ---- libslurm ----
+
+
+def test_libslurm_may_be_absent_or_without_configuration():
+    one = config("one.json", world_size=1)
+
+    def slurm_of(output, **environment):
+        run("srun", "--mpi=none", "--ntasks=1", "--time=7", "env", *[f"{k}={v}" for k, v in environment.items()], DTBENCH, "run", one, "-o",
+            output, "-q", code=OK)
+        return read_records(output)[0]["provenance"]["slurm"]
+
+    present, absent, alone = slurm_of("present.jsonl"), slurm_of("absent.jsonl", DTBENCH_LIBSLURM="/nowhere/libslurm.so"), slurm_of(
+        "alone.jsonl", SLURM_CONF="/nowhere/slurm.conf")
+    check(present["library"] and present["time_limit_min"] == "7" and present["exclusive"] == "no", present)
+    check(absent["library"] is None and absent["time_limit_min"] is None, absent)
+    check(alone["library"] == present["library"] and alone["time_limit_min"] is None, alone)
+    for facts in (present, absent, alone):
+        check(facts["job_id"] and facts["partition"] == "all" and facts["node_names"] == [facts["node_list"]], facts)
+
+
+def test_node_lists_are_slurms():
+    for nodes in ("n1", "n[1-3]", "n[08-11,3],m5", "r[1-2]n[01-02]", "n[0099-0101]", "n[1-2],n[2-3]"):
+        expected = run("scontrol", "show", "hostnames", nodes, code=OK).stdout.split()
+        for library in ({}, {"DTBENCH_LIBSLURM": "/nowhere"}):  # Slurm's parser, and dtbench's
+            output = path("nodes.jsonl")
+            if os.path.exists(output):
+                os.remove(output)
+            run(DTBENCH, "run", config("one.json", world_size=1), "-o", output, "-q", code=OK, SLURM_JOB_ID="4294967", SLURM_JOB_NODELIST=nodes,
+                **library)
+            check(read_records("nodes.jsonl")[0]["provenance"]["slurm"]["node_names"] == expected, nodes, library)
+
+
+# ---- what goes wrong ----
+
+
+def start_srun(output, *arguments, experiments=1):
+    """srun's process and the job's number, once the ranks train."""
+    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", "timeout.step_s=3")
+    with open(path(output + ".log"), "a", encoding="utf-8") as log:
+        process = subprocess.Popen(["srun", *TWO_BY_TWO, DTBENCH, "run", *arguments, "-o", output], cwd=WORK, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=log)
+    try:
+        ranks = wait_for(lambda: len(found := processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0")) == 4 and found, 40, "four ranks")
+        wait_for(lambda: len(read_records(output)) >= experiments - 1 and '"losses":[]' not in (drafts_of(output) or '"losses":[]'), 15, "steps")
+        return process, facts_of(ranks[0])[0]["SLURM_JOB_ID"]
+    except Wrong as wrong:
+        process.kill()
+        process.wait()
+        raise Wrong(wrong, read_text(output + ".log"), drafts_of(output)) from None
+
+
+def test_a_warning_ends_all_ranks_after_one_step():
+    process, _ = start_srun("warned.jsonl")
+    process.send_signal(signal.SIGUSR1)  # srun hands it on
+    check(process.wait(30) == LATER, process.returncode, read_text("warned.jsonl.log"))
+    record, = read_records("warned.jsonl")
+    check(record["status"] == "interrupted" and len(record["losses"]) >= 1, record["error"])
+    check(record["error"] == f"stopped after step {len(record['losses'])} of 1000001", record["error"])
+
+
+def test_a_killed_rank_leaves_a_record():
+    """Slurm's PMIx plugin kills all other ranks at once, so that none can write."""
+    process, job = start_srun("killed.jsonl")
+    os.kill(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID="0")[0], signal.SIGKILL)
+    check(process.wait(30) != OK, "srun's exit code")
+    item, = json.loads(run(DTBENCH, "status", "killed.jsonl", "--json", code=OK).stdout)["sweeps"][0]["items"]
+    check(item["state"] == "failed" and re.search(r"after step [1-9]\d* of .* killed", item["error"]), item)
+
+
+def test_a_sweep_goes_on_after_what_kills_it():
+    sweep = config("deadly.json", world_size=2, paradigm="ddp", sweep={"steps.timed": [1000000, 3]})
+    job = sbatch("--array=1-1", "--nodes=1", "--ntasks-per-node=2", "--time=10", "--output=deadly.log", SWEEP, sweep, DTBENCH=DTBENCH)
+    ranks = wait_for(lambda: os.path.exists(path("deadly.1.jsonl")) and processes("dtbench", SLURM_ARRAY_JOB_ID=job, SLURM_PROCID="1",
+                                                                                     SLURM_STEP_ID="0"), 40, "the ranks")
+    time.sleep(1)
+    os.kill(ranks[0], signal.SIGKILL)
+    wait_for(lambda: is_over(job), 60, "the sweep's end")
+    records = read_records("deadly.1.jsonl")
+    check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("failed", 1000000), ("ok", 3)],
+          [(r["status"], r["error"]) for r in records], read_text("deadly.log"))
+
+
+def kill_node(job, rank):
+    """The node of a rank is no more: its daemon, the step's, and the ranks. Returns its name."""
+    node = facts_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])[0]["SLURMD_NODENAME"]
+    for pid in processes("slurmd") + processes("slurmstepd"):
+        with open(f"/proc/{pid}/cmdline", "rb") as text:
+            words = text.read().decode(errors="replace").replace("\0", " ")
+        if node in words or (f"[{job}." in words and os.path.basename(os.readlink(f"/proc/{pid}/ns/uts")) == uts_of(job, node)):
+            os.kill(pid, signal.SIGKILL)
+    for pid in processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node):
+        os.kill(pid, signal.SIGKILL)
+    return node
+
+
+def revive_node(node):
+    subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20)
+    wait_for(lambda: run("sinfo", "--noheader", "--nodes", node, "--format=%t").stdout.strip() == "idle", 40, "the node's return")
+
+
+def uts_of(job, node):
+    ranks = processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node)
+    return os.path.basename(os.readlink(f"/proc/{ranks[0]}/ns/uts")) if ranks else ""
+
+
+def test_a_dead_node_ends_the_run_with_a_record():
+    process, job = start_srun("dead.jsonl")
+    node = kill_node(job, "3")
+    try:
+        record = wait_for(lambda: read_records("dead.jsonl"), 40, "the record")[0]
+        check(record["status"] in ("failed", "timeout") and "rank" in record["error"] and record["losses"], record["status"], record["error"])
+    finally:
+        run("scancel", job)
+        process.kill()
+        process.wait()
+        revive_node(node)
+
+
+def test_the_death_of_rank_0s_node():
+    """Nobody is left to write a record: the other ranks end by themselves, and the next run goes on where this one was."""
+    sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]}, timeout={"step_s": 1})
+    process, job = start_srun("headless.jsonl", sweep, experiments=2)
+    node = kill_node(job, "0")
+    try:
+        wait_for(lambda: not processes("dtbench", SLURM_JOB_ID=job), 20, "the end of the other ranks")
+        process.kill()
+        process.wait()
+        run("scancel", job)
+        revive_node(node)
+        process, job = start_srun("headless.jsonl", sweep, "--resume", experiments=3)
+        process.send_signal(signal.SIGUSR1)
+        check(process.wait(30) == LATER, process.returncode, read_text("headless.jsonl.log"))
+    finally:
+        process.kill()
+        process.wait()
+        run("scancel", job)
+    records = read_records("headless.jsonl")
+    check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("ok", 3), ("failed", 6000), ("interrupted", 6000)],
+          [(r["status"], r["error"]) for r in records])
+    check("ended without a word after step" in records[1]["error"] and records[1]["losses"], records[1]["error"])
+
+
+# ---- sweeps ----
+
+
+def finished_of(records):
+    return sorted(r["config_hash"] for r in records if r["status"] == "ok")
+
+
+def test_an_array_with_a_killed_and_requeued_job():
+    sweep = config("array.json", world_size=2, sweep={"paradigm": ["ddp", "pdp"], "seed": [1, 2, 3, 4]}, steps={"warmup": 1, "timed": 150})
+    job = sbatch("--array=1-4", "--nodes=1", "--ntasks-per-node=2", "--time=10", SWEEP, sweep, "-q", DTBENCH=DTBENCH)
+    victim = wait_for(lambda: len(read_records("array.2.jsonl")) == 1 and f"{job}_2", 60, "the first record of part 2")
+    run("scontrol", "requeue", victim, code=OK)
+    wait_for(lambda: is_over(job), 90, "the array's end")
+    records = sum((read_records(f"array.{part}.jsonl") for part in range(1, 5)), [])
+    log = "".join(read_text(f"dtbench.{part}.log") for part in range(1, 5))
+    expected = sorted(line.split()[-1] for line in run(DTBENCH, "run", sweep, "--dry-run", code=OK).stdout.splitlines() if " tiny " in line)
+    check(len(expected) == 8 and finished_of(records) == expected, "not each experiment once:", finished_of(records), expected, log)
+    check({r["provenance"]["slurm"]["restarts"] for r in read_records("array.2.jsonl")} == {"0", "1"}, "part 2 was not requeued:", log)
+    check(all(r["provenance"]["slurm"]["array_task_id"] == "3" for r in read_records("array.3.jsonl")), "a record of another part")
+    run(DTBENCH, "merge", *[f"array.{part}.jsonl" for part in range(1, 5)], "--output", "merged.jsonl", code=OK)
+    check(finished_of(read_records("merged.jsonl")) == expected, "merged records")
+
+
+def test_a_time_limit_that_is_extended():
+    """The second experiment would not end within the minute that there is at first."""
+    sweep = config("extended.json", world_size=1, sweep={"steps.timed": [2000, 400000]})
+    job = sbatch("--ntasks=1", "--time=1", "--output=extended.log", f"--wrap={DTBENCH} run {sweep} -o extended.jsonl")
+    wait_for(lambda: drafts_of("extended.jsonl"), 40, "the first experiment")
+    run("scontrol", "update", f"JobId={job}", "TimeLimit=60", code=OK)
+    wait_for(lambda: re.search('"timed": ?400000', drafts_of("extended.jsonl")) or is_over(job), 40, "the second experiment")
+    check(not is_over(job), read_text("extended.log"))
+    run("scancel", "--signal=TERM", "--batch", job)
+    run("scancel", job)
+    first = read_records("extended.jsonl")[0]
+    check(first["status"] == "ok" and first["provenance"]["slurm"]["time_limit_min"] == "1", first["provenance"]["slurm"])
+
+
+def drafts_of(output):
+    return "".join(read_text(name) for name in os.listdir(WORK) if name.startswith(output + ".") and name.endswith(".draft"))
+
+
+# Started first, because Slurm looks for jobs near their end every half minute, and looked at last.
+LIMITED = {}
+
+
+def start_the_limited_sweep():
+    sweep = config("limited.json", world_size=2, paradigm="ddp", sweep={"steps.timed": [3, 1000000, 999999]})
+    LIMITED["job"] = sbatch("--array=1-1", "--nodes=1", "--ntasks-per-node=2", "--time=1", "--signal=B:USR1@55", "--output=limited.log", SWEEP,
+                            sweep, DTBENCH=DTBENCH)
+
+
+def test_zz_a_sweep_ends_before_its_time_limit():
+    records = wait_for(lambda: "left for later" in read_text("limited.log") and read_records("limited.1.jsonl"), 60, "what fits")
+    check(records[0]["status"] == "ok" and records[0]["config"]["steps"]["timed"] == 3, records)
+    log = wait_for(lambda: "goes on in the requeued job" in read_text("limited.log") and read_text("limited.log"), 60, "the requeuing")
+    check(log.count("left for later: may take") >= 2, log)
+    # Slurm's own warning may take half a minute more, and is the same.
+    wait_for(lambda: is_over(LIMITED["job"]) or processes("dtbench", SLURM_RESTART_COUNT="1", SLURM_NTASKS="2"), 40, "the requeued job")
+    time.sleep(3)
+    run("scancel", "--batch", "--signal=USR1", LIMITED["job"])
+    wait_for(lambda: is_over(LIMITED["job"]), 40, "the job's end")
+    check("no experiment was finished within the time limit" in read_text("limited.log"), read_text("limited.log"))
+    records = read_records("limited.1.jsonl")
+    check([r["status"] for r in records] == ["ok", "interrupted"] and records[1]["provenance"]["slurm"]["restarts"] == "1",
+          [(r["status"], r["provenance"]["slurm"]["restarts"]) for r in records])
+
+
+def outside():
+    work = tempfile.mkdtemp(prefix="dtbench-slurm-")
+    os.chmod(work, 0o755)
+    try:
+        code = subprocess.run([os.path.join(HERE, "slurm_cluster"), os.path.join(work, "cluster"), str(NODES), sys.executable, os.path.abspath(__file__),
+                               *sys.argv[1:]], env={**os.environ, "DTBENCH_TEST_WORK": work}, stderr=subprocess.PIPE, text=True, check=False)
+        if code.returncode == 77:
+            print("1..0 # SKIP", code.stderr.strip().splitlines()[-1])
+            return 0
+        sys.stderr.write(code.stderr)
+        return code.returncode
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+# Most of a case is waiting for Slurm. These look for no processes and stop none, so they can wait beside each other.
+LANES = [
+    ["srun_on_two_nodes", "ranks_that_mpi_knows_nothing_of", "libslurm_may_be_absent_or_without_configuration", "node_lists_are_slurms"],
+    ["mpirun_and_no_launcher_in_a_batch_script", "placement", "a_time_limit_that_is_extended"],
+    ["srun_on_gpus_without_mpi"],
+    ["an_array_with_a_killed_and_requeued_job"],
+]
+
+
+def run_cases(cases, verdicts):
+    for name, function in cases:
+        begin, error, skipped = time.monotonic(), None, ""
+        try:
+            function()
+        except Skip as reason:
+            skipped = f" # SKIP {reason}"
+        except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        verdicts[name] = (error, skipped, time.monotonic() - begin)
+
+
+def main():
+    if not WORK:
+        return outside()
+    cases = [(name[5:], function) for name, function in globals().items() if name.startswith("test_")]
+    if len(sys.argv) > 2:
+        cases = [case for case in cases if case[0] in sys.argv[2:]]
+    print(f"1..{len(cases)}", flush=True)
+    if any("zz_" in name for name, _ in cases):
+        start_the_limited_sweep()
+    verdicts = {}
+    lanes = [threading.Thread(target=run_cases, args=([case for case in cases if case[0] in lane], verdicts)) for lane in LANES]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    run_cases([case for case in cases if case[0] not in sum(LANES, [])], verdicts)
+    for number, (name, _) in enumerate(cases, 1):
+        error, skipped, seconds = verdicts[name]
+        if error:
+            print("\n".join("# " + line for line in error.splitlines()[:40]))
+        print(f"{'not ' if error else ''}ok {number} - {name} in {seconds:.1f} s{skipped}", flush=True)
+    failures = sum(error is not None for error, _, _ in verdicts.values())
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""dtbench run --trace on real ranks: a step of every rank, whose rows hold together and account for the step. Prints TAP.
+
+Usage: test_trace.py DTBENCH [CASE...]; NVTX_LISTENER names the built test/cli/nvtx_listener.c, where there is NVTX.
+"""
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tap_cases import Skip, check, chosen, run_all
+
+DTBENCH = os.path.abspath(sys.argv[1])
+WORK = tempfile.mkdtemp(prefix="dtbench-test-")
+CONFIG = {"device": "cpu", "batch_size": 2, "model": {"layers": 2, "heads": 2, "hidden": 64, "vocab_size": 300, "block_size": 32, "dtype": "fp32"},
+          "steps": {"warmup": 1, "timed": 2}, "timeout": {"init_s": 60, "step_s": 30}}
+
+
+def run(config, *arguments, code=0):
+    with open(os.path.join(WORK, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({**CONFIG, **config}, file)
+    command = [DTBENCH, "run", "config.json", "--quiet", *arguments]
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
+    return result
+
+
+def records(name):
+    with open(os.path.join(WORK, name), encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def rows_of(name):
+    """{(rank, row's name): spans in order}; the rows' spans must not overlap, and no row has a name twice in a rank but pipelines' links."""
+    with open(os.path.join(WORK, name), encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    rows = collections.defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            rows[event["pid"], event["tid"]].append(event)
+    for spans in rows.values():
+        spans.sort(key=lambda e: e["ts"])
+        for one, other in zip(spans, spans[1:]):
+            check(one["ts"] + one["dur"] <= other["ts"] + 0.01, "spans of a row overlap:", one, other)
+    return {(rank, names[rank, thread]): spans for (rank, thread), spans in rows.items()}
+
+
+def test_ddp_shows_each_ranks_kernels_and_all_reduce():
+    run({"paradigm": "ddp", "world_size": 2}, "--trace", "ddp.json", "-o", "ddp.jsonl")
+    rows = rows_of("ddp.json")
+    check({rank for rank, _ in rows} == {0, 1}, rows.keys())
+    for rank in (0, 1):
+        kernels = collections.Counter(span["name"] for span in rows[rank, "compute"])
+        # Two blocks of four products and the head.
+        check(kernels["linear"] == 9 and kernels["linear_weight_gradient"] == 9 and kernels["attention"] == 2, kernels)
+        reduced, = rows[rank, "network"]
+        check(reduced["name"] == "all_reduce" and reduced["cat"] == "communication" and reduced["args"]["bytes"] > 4 * 64 * 300, reduced)
+        phases = rows[rank, "phases"]
+        check({"forward", "backward", "optimizer"} <= {span["name"] for span in phases}, phases)
+        # The compute stream's work lies within the phases, and the phases leave no hole.
+        end = max(span["ts"] + span["dur"] for span in phases)
+        work = sum(span["dur"] for span in rows[rank, "compute"])
+        check(0 < work <= end * 1.01 + 100, work, end)
+        check(abs(sum(span["dur"] for span in phases) - (end - phases[0]["ts"])) < 0.05 * end + 10, phases)
+
+
+def test_pipelines_fsdp_and_offload_have_their_rows():
+    run({"sweep": {"paradigm": ["pdp", "fsdp"]}, "world_size": 2, "activation": "offload"}, "--trace", "both.json", "-o", "both.jsonl")
+    pipeline, sharded = rows_of("both-1.json"), rows_of("both-2.json")
+    check(pipeline[0, "activations"][0]["name"] == "send" and pipeline[1, "activations"][0]["name"] == "recv", pipeline.keys())
+    names = {span["name"] for span in sharded[1, "network"]}
+    check({"all_gather", "reduce_scatter"} <= names, names)
+    copies = {span["name"] for spans in sharded.values() for span in spans if span["cat"] == "copy"}
+    check({"copy_to_host", "copy_from_host"} <= copies, copies)
+
+
+def test_a_trace_changes_no_number():
+    """The traced step is one more: losses, steps and bytes are those of a run without it."""
+    for name, arguments in (("plain.jsonl", []), ("traced.jsonl", ["--trace", "one.json"])):
+        run({"paradigm": "none"}, *arguments, "-o", name)
+    (plain,), (traced,) = records("plain.jsonl"), records("traced.jsonl")
+    check(plain["losses"] == traced["losses"] and plain["config_hash"] == traced["config_hash"], traced)
+    check(plain["metrics"]["peak_bytes"]["total"] == traced["metrics"]["peak_bytes"]["total"] and len(traced["metrics"]["step_s"]["all"]) == 2, traced)
+
+
+def test_a_path_that_cannot_be_written_fails_before_anything_is_measured():
+    run({"paradigm": "ddp", "world_size": 2}, "--trace", "nowhere/trace.json", "-o", "failed.jsonl", code=4)
+    record, = records("failed.jsonl")
+    check(record["status"] == "failed" and "nowhere/trace.json" in record["error"] and record["losses"] == [], record)
+
+
+def test_a_profiler_hears_the_steps_by_their_names():
+    if not os.environ.get("NVTX_LISTENER"):
+        raise Skip("this build has no NVTX")
+    heard = os.path.join(WORK, "ranges")
+    os.environ.update(NVTX_INJECTION64_PATH=os.environ["NVTX_LISTENER"], NVTX_LISTENER_OUTPUT=heard)
+    try:
+        run({"paradigm": "none", "micro_batches": 2}, "-o", "heard.jsonl")
+    finally:
+        del os.environ["NVTX_INJECTION64_PATH"]
+    with open(heard, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    depth, steps = 0, []
+    for line in lines:
+        if line.startswith("> "):
+            if depth < 2:
+                steps.append("  " * depth + line[2:])
+            depth += 1
+        else:
+            depth -= 1
+    check(depth == 0, "every range ends:", depth)
+    while steps and not steps[0].startswith("step"):  # memory is predicted before the first
+        del steps[0]
+    step = ["  forward 0", "  backward 0", "  forward 1", "  backward 1", "  end of step"]
+    check(steps == ["step 1", *step, "step 2", *step, "step 3", *step], steps)
+
+
+if __name__ == "__main__":
+    try:
+        FAILED = run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    sys.exit(FAILED)

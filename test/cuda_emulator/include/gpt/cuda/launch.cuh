@@ -1,0 +1,44 @@
+/* Takes the place of gpt/cuda/launch.cuh: kernels run on the emulated stream's thread (simt.h). */
+#ifndef GPT_CUDA_LAUNCH_CUH
+#define GPT_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "lib/device/cuda/device.h"
+}
+#include "test/cuda_emulator/simt/simt.h"
+#include "test/cuda_emulator/runtime/stream.h"
+
+#include <tuple>
+
+namespace gpt_cuda {
+
+template <typename... Formal, typename... Actual>
+inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
+                        Actual... arguments)
+{
+    if (shared_bytes > 48 * 1024)
+        DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
+                              name));
+    simt::grid shape = {name, grid, block, shared_bytes};
+    if (!simt::refusal(shape).empty() || shared_bytes > emulator_dynamic_shared_limit((const void *)kernel))
+        return dt_cuda_status(emulator_error(cudaErrorInvalidConfiguration), name);
+    std::tuple<Formal...> values(static_cast<Formal>(arguments)...);
+    return dt_cuda_status(emulator_enqueue(dt_cuda_stream(stream), name,
+                                           [=] {
+                                               std::string problem = simt::run(shape, [&] { std::apply(kernel, values); });
+                                               if (!problem.empty())
+                                                   emulator_fault(cudaErrorLaunchFailure, "%s", problem.c_str());
+                                           }),
+                          name);
+}
+
+template <typename T> inline T *dynamic_shared()
+{
+    return (T *)simt::dynamic_shared();
+}
+
+} // namespace gpt_cuda
+
+#endif

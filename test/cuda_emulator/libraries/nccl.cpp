@@ -1,0 +1,368 @@
+/* The emulated NCCL's interface: communicators that never block the host, operations on emulated streams, groups of transfers.
+ *
+ * Stricter than NCCL: only what dtbench does is taken. Communicators are non-blocking; the ranks call the same operations in the same
+ * order; nothing is called while an earlier call is still in progress, and the first operation of each communicator is, for a moment. */
+#include "test/cuda_emulator/libraries/nccl_parts.h"
+#include "test/cuda_emulator/runtime/runtime.h"
+
+#include <cstring>
+#include <sys/random.h>
+
+struct ncclComm {
+    std::shared_ptr<emulated_nccl::state> state;
+    std::thread worker; /* creation, a split, the first operation, the end: one at a time */
+    /* The last operation and the stream it was queued on: the next one follows it, on whichever stream. */
+    cudaStream_t stream = nullptr;
+    cudaEvent_t event = nullptr;
+    std::shared_ptr<emulator::capture> captured;
+};
+
+namespace emulated_nccl {
+
+namespace {
+
+std::mutex &text_lock()
+{
+    static auto *lock = new std::mutex;
+    return *lock;
+}
+std::string &text()
+{
+    static auto *last = new std::string;
+    return *last;
+}
+
+ncclResult_t refuse(ncclResult_t error, const std::string &why)
+{
+    note_error(why);
+    return error;
+}
+
+/* Do the work beside the host, which sees ncclInProgress meanwhile, and then what it gave. */
+void work_on(ncclComm *comm, std::function<ncclResult_t()> work)
+{
+    if (comm->worker.joinable())
+        comm->worker.join();
+    comm->state->result = ncclInProgress;
+    comm->worker = std::thread([s = comm->state, work] {
+        cudaSetDevice(s->device);
+        ncclResult_t result = work();
+        int busy = ncclInProgress;
+        s->result.compare_exchange_strong(busy, result);
+    });
+}
+
+ncclComm *make(int size, int rank, const std::string &id)
+{
+    auto *comm = new ncclComm;
+    comm->state = std::make_shared<state>();
+    comm->state->size = size;
+    comm->state->rank = rank;
+    comm->state->id = id;
+    cudaGetDevice(&comm->state->device);
+    cudaEventCreateWithFlags(&comm->event, cudaEventDisableTiming);
+    return comm;
+}
+
+void release(ncclComm *comm)
+{
+    if (comm->worker.joinable())
+        comm->worker.join();
+    cudaEventDestroy(comm->event);
+    delete comm;
+}
+
+bool wanted(const ncclConfig_t *config)
+{
+    return config && config->magic == 0xcafebeef && config->size == sizeof *config && config->blocking == 0;
+}
+
+std::shared_ptr<emulator::capture> capture_of(cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> hold(emulator::the().lock);
+    emulator::stream *s = emulator::stream_of(stream);
+    return s ? s->capturing : nullptr;
+}
+
+/* Behind the communicator's last operation, which may be on another stream. */
+ncclResult_t enqueue(ncclComm *comm, cudaStream_t stream, const char *name, std::function<void()> work)
+{
+    auto capture = capture_of(stream);
+    cudaError_t error = cudaSuccess;
+    if (comm->stream && comm->stream != stream && comm->captured == capture)
+        error = cudaStreamWaitEvent(stream, comm->event, 0);
+    if (!capture)
+        comm->state->running++;
+    bool counted = !capture;
+    auto counting = [s = comm->state, work = std::move(work), counted] {
+        s->running += !counted;
+        work();
+        s->running--;
+    };
+    if (error == cudaSuccess)
+        error = emulator_enqueue(stream, name, counting);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(comm->event, stream);
+    comm->stream = stream;
+    comm->captured = capture;
+    return error == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
+}
+
+/* The first operation of a communicator connects its ranks: the host is told to wait. */
+ncclResult_t submit(ncclComm *comm, cudaStream_t stream, const char *name, std::function<void()> work)
+{
+    if (comm->state->used)
+        return enqueue(comm, stream, name, std::move(work));
+    comm->state->used = true;
+    work_on(comm, [=] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        return enqueue(comm, stream, name, work);
+    });
+    return ncclInProgress;
+}
+
+struct grouped {
+    ncclComm *comm;
+    cudaStream_t stream;
+    operation o;
+};
+thread_local int group_depth = 0;
+thread_local std::vector<grouped> group;
+
+ncclResult_t check(ncclComm *comm, const operation &o)
+{
+    if (!comm)
+        return refuse(ncclInvalidArgument, "no communicator");
+    int result = comm->state->result;
+    if (result != ncclSuccess)
+        return refuse(ncclInvalidUsage,
+                      result == ncclInProgress ? "a call while an earlier one is in progress" : "the communicator has failed");
+    if (o.root < 0 || o.root >= comm->state->size || (o.op != ncclSum && o.op != ncclAvg) ||
+        (o.type != ncclFloat32 && o.type != ncclFloat16 && o.type != ncclBfloat16))
+        return refuse(ncclInvalidArgument, std::string("a wrong argument of ") + name_of(o.kind));
+    return ncclSuccess;
+}
+
+ncclResult_t call(const operation &o, ncclComm *comm, cudaStream_t stream)
+{
+    ncclResult_t error = check(comm, o);
+    if (error != ncclSuccess)
+        return error;
+    if (o.kind != kind::transfer && group_depth > 0)
+        return refuse(ncclInvalidUsage, "collectives in a group: dtbench has none");
+    if (o.kind == kind::transfer && o.root == comm->state->rank)
+        return refuse(ncclInvalidUsage, "a transfer with oneself");
+    if (group_depth > 0) {
+        group.push_back({comm, stream, o});
+        return ncclSuccess;
+    }
+    if (o.kind == kind::transfer)
+        return submit(comm, stream, "nccl transfer", [s = comm->state, o] { run_transfers(*s, {o}); });
+    return submit(comm, stream, name_of(o.kind), [s = comm->state, o] { run_collective(*s, o); });
+}
+
+/* Everybody's color and key, over the parent's connections; then the new one's own connections. */
+ncclResult_t split(const std::shared_ptr<state> &parent, int number, int color, int key, ncclComm_t *out)
+{
+    struct vote {
+        int color, key;
+    };
+    std::vector<vote> votes((size_t)parent->size);
+    std::vector<transfer> moves;
+    votes[(size_t)parent->rank] = {color, key};
+    for (int rank = 0; rank < parent->size; rank++)
+        for (bool sending : {true, false}) {
+            transfer t = {};
+            if (rank == parent->rank)
+                continue;
+            t.peer = rank;
+            t.sending = sending;
+            t.data = &votes[(size_t)(sending ? parent->rank : rank)];
+            t.bytes = sizeof(vote);
+            t.header = {(uint32_t)kind::split, 0, 0, 0, 0, (uint64_t)number};
+            moves.push_back(t);
+        }
+    if (!run(*parent, moves))
+        return ncclInternalError;
+    int size = 0, rank = 0;
+    for (int i = 0; i < parent->size && color != NCCL_SPLIT_NOCOLOR; i++) {
+        const vote &v = votes[(size_t)i];
+        size += v.color == color;
+        rank += v.color == color && (v.key < key || (v.key == key && i < parent->rank));
+    }
+    if (color == NCCL_SPLIT_NOCOLOR)
+        return ncclSuccess;
+    ncclComm *comm = make(size, rank, parent->id + "." + std::to_string(number) + "." + std::to_string(color));
+    *out = comm;
+    work_on(comm, [s = comm->state] { return connect(*s) ? ncclSuccess : ncclSystemError; });
+    return ncclSuccess;
+}
+
+} // namespace
+
+void note_error(const std::string &what)
+{
+    std::lock_guard<std::mutex> hold(text_lock());
+    text() = what;
+}
+
+} // namespace emulated_nccl
+
+using namespace emulated_nccl;
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    unsigned long long random[2];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return ncclSystemError;
+    *id = {};
+    snprintf(id->internal, sizeof id->internal, "%016llx%016llx", random[0], random[1]);
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const texts[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "in progress"};
+    return texts[result];
+}
+
+/* Lives until the next call of the same thread. */
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    static thread_local std::string copy;
+    std::lock_guard<std::mutex> hold(text_lock());
+    copy = text();
+    return copy.c_str();
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    if (!wanted(config) || size < 1 || rank < 0 || rank >= size)
+        return refuse(ncclInvalidArgument, "a wrong argument of creation; only blocking = 0 is taken");
+    ncclComm *comm = make(size, rank, id.internal);
+    *out = comm;
+    work_on(comm, [s = comm->state] { return connect(*s) ? ncclSuccess : ncclSystemError; });
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config)
+{
+    if (!parent || !wanted(config) || parent->state->result != ncclSuccess)
+        return refuse(ncclInvalidArgument, "a split that cannot be");
+    *out = nullptr;
+    int number = ++parent->state->splits;
+    work_on(parent, [=, s = parent->state] { return split(s, number, color, key, out); });
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    *error = (ncclResult_t)comm->state->result.load();
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    if (comm->state->result != ncclSuccess)
+        return refuse(ncclInvalidUsage, "the end of a communicator that has failed, or is in progress");
+    work_on(comm, [s = comm->state] {
+        while (s->running > 0 && !s->aborted)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return ncclSuccess;
+    });
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    if (comm->state->result != ncclSuccess)
+        return refuse(ncclInvalidUsage, "a communicator is destroyed before its end");
+    release(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    comm->state->aborted = true;
+    release(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return call({kind::all_reduce, send, receive, count, type, op, 0}, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    return call({kind::reduce_scatter, send, receive, count, type, op, 0}, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    return call({kind::all_gather, send, receive, count, type, ncclSum, 0}, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return call({kind::broadcast, send, receive, count, type, ncclSum, root}, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream)
+{
+    return call({kind::reduce, send, receive, count, type, op, root}, comm, stream);
+}
+
+ncclResult_t ncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    return call({kind::transfer, buffer, nullptr, count, type, ncclSum, peer}, comm, stream);
+}
+
+ncclResult_t ncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    return call({kind::transfer, nullptr, buffer, count, type, ncclSum, peer}, comm, stream);
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    group_depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    if (group_depth == 0)
+        return refuse(ncclInvalidUsage, "a group ends that never began");
+    if (--group_depth > 0 || group.empty())
+        return ncclSuccess;
+    std::vector<grouped> all;
+    std::vector<operation> operations;
+    all.swap(group);
+    for (const grouped &g : all) {
+        if (g.comm != all[0].comm || g.stream != all[0].stream)
+            return refuse(ncclInvalidUsage, "a group on several streams or communicators: dtbench has none");
+        operations.push_back(g.o);
+    }
+    return submit(all[0].comm, all[0].stream, "nccl group", [s = all[0].comm->state, operations] { run_transfers(*s, operations); });
+}
+
+} // extern "C"

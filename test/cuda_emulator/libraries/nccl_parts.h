@@ -1,0 +1,87 @@
+/* Inside the emulated NCCL: nccl.cpp (its interface), nccl_links.cpp (bytes between processes), nccl_operations.cpp (what operations do).
+ *
+ * Every two ranks of a communicator are connected by two Unix sockets, one for each direction: data goes forth, and a byte comes back when
+ * all of a message has been taken. So a send ends when its receive does, the strictest that NCCL's contract allows. A message begins with
+ * what its sender believes to be doing, which the receiver holds against its own operation. */
+#ifndef TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
+#define TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
+
+#include <nccl.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace emulated_nccl {
+
+enum class kind : uint32_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce, transfer, split };
+const char *name_of(kind k);
+
+struct operation {
+    emulated_nccl::kind kind;
+    const void *send;
+    void *receive;
+    size_t count;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    int root; /* or the peer of a transfer */
+};
+
+/* What a sender says of its message. */
+struct header {
+    uint32_t kind, type, op;
+    int32_t root;
+    uint64_t count, number; /* number: which collective of the communicator it is */
+};
+std::string text_of(const header &h);
+
+struct transfer {
+    int peer;
+    bool sending;
+    void *data;
+    size_t bytes;
+    emulated_nccl::header header;
+    /* under way */
+    emulated_nccl::header arrived;
+    size_t moved = 0; /* of header and data */
+    bool acknowledged = false;
+    bool finished() const;
+};
+
+/* A communicator as its queued operations know it; the handle goes before they do. */
+struct state {
+    int rank = 0, size = 0, device = 0;
+    std::string id;
+    std::vector<int> to, from; /* [size] sockets: data for a rank, data from it; -1 */
+    std::atomic<bool> aborted{false};
+    std::atomic<int> result{ncclInProgress}; /* what ncclCommGetAsyncError says */
+    std::atomic<int> running{0};             /* operations that are queued and not done, graphs' while they run */
+    std::mutex turn;                         /* one operation at a time */
+    uint64_t collectives = 0;                /* run so far */
+    int splits = 0;
+    bool used = false; /* some operation has been called: ranks are connected at the first */
+    ~state();
+
+    void fail(ncclResult_t error, const std::string &text);
+    /* Nothing goes on any more: as a kernel that spins until it is aborted. */
+    void hang();
+};
+
+/* Connect all ranks with the same id. Blocks until it is done or aborted; false: it failed. */
+bool connect(state &s);
+/* Move all messages, each direction of each pair in the order given. False: aborted; a failure waits for that. */
+bool run(state &s, std::vector<transfer> &transfers);
+
+/* One operation, or a group of transfers. */
+void run_collective(state &s, const operation &o);
+void run_transfers(state &s, const std::vector<operation> &group);
+
+/* Of this process; also what ncclGetLastError gives. */
+void note_error(const std::string &text);
+
+} // namespace emulated_nccl
+
+#endif

@@ -1,0 +1,183 @@
+/* Memory of the emulated devices, and pinned host memory.
+ *
+ * One large range of addresses is reserved and handed out once: an allocation ends where a page that nobody may touch begins, and freed
+ * addresses never come back, so that what reads or writes past an end or after a free faults (lane.cpp) and does not find another's data.
+ */
+#include "test/cuda_emulator/runtime/runtime.h"
+
+#include <cstring>
+#include <map>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
+#endif
+
+namespace emulator {
+
+namespace {
+
+enum : size_t { ARENA_BYTES = (size_t)1 << 42, ALIGNMENT = 256 };
+
+struct allocation {
+    size_t bytes, region_bytes;
+    char *region;
+    int device;
+    bool pinned;
+};
+
+struct memory_state {
+    std::mutex lock;
+    std::map<char *, allocation> live;
+    std::map<int, size_t> used; /* bytes of each device */
+    char *next;
+};
+
+char *arena()
+{
+    static char *const start = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return start;
+}
+
+memory_state &memory()
+{
+    static memory_state *all = new memory_state{{}, {}, {}, arena()};
+    return *all;
+}
+
+size_t round_up(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+cudaError_t allocate(void **out, size_t bytes, bool pinned)
+{
+    *out = nullptr;
+    cudaError_t error = enter();
+    if (error == cudaSuccess)
+        error = unsafe_call();
+    if (error != cudaSuccess || bytes == 0)
+        return error;
+    memory_state &m = memory();
+    std::lock_guard<std::mutex> hold(m.lock);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), data = round_up(bytes, ALIGNMENT), region = round_up(data, page);
+    size_t &used = m.used[current_device()];
+    bool fits = data >= bytes && (pinned || data <= device_memory_bytes() - used);
+    if (!fits || arena() == MAP_FAILED || region + page > (size_t)(arena() + ARENA_BYTES - m.next) ||
+        mprotect(m.next, region, PROT_READ | PROT_WRITE) != 0)
+        return cudaErrorMemoryAllocation;
+    char *start = m.next + region - data;
+    m.live[start] = {bytes, region, m.next, current_device(), pinned};
+    m.next += region + page; /* a page between that is never opened */
+    if (!pinned)
+        used += data;
+    memset(start, 0xff, bytes); /* fresh memory is NaN in every type */
+    ASAN_POISON_MEMORY_REGION(start + bytes, data - bytes);
+    *out = start;
+    return cudaSuccess;
+}
+
+/* Waits for the device first, as the real calls do: queued work may still use it. */
+cudaError_t release(void *out, bool pinned)
+{
+    cudaError_t error = enter();
+    if (error == cudaSuccess && out)
+        error = unsafe_call();
+    if (error != cudaSuccess || !out)
+        return error;
+    memory_state &m = memory();
+    int device;
+    {
+        std::lock_guard<std::mutex> hold(m.lock);
+        auto found = m.live.find((char *)out);
+        if (found == m.live.end() || found->second.pinned != pinned)
+            return cudaErrorInvalidValue;
+        device = found->second.device;
+    }
+    drain(device);
+    std::lock_guard<std::mutex> hold(m.lock);
+    auto found = m.live.find((char *)out);
+    if (found == m.live.end())
+        return cudaErrorInvalidValue;
+    const allocation &a = found->second;
+    if (!pinned)
+        m.used[device] -= round_up(a.bytes, ALIGNMENT);
+    /* a fresh mapping instead of the old one: its pages go back to the machine */
+    mmap(a.region, a.region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    m.live.erase(found);
+    return cudaSuccess;
+}
+
+} // namespace
+
+bool in_arena(const void *address)
+{
+    const char *at = (const char *)address;
+    return arena() != MAP_FAILED && at >= arena() && at < arena() + ARENA_BYTES;
+}
+
+} // namespace emulator
+
+using namespace emulator;
+
+enum emulator_memory emulator_memory_at(const void *start, size_t bytes)
+{
+    if (!in_arena(start))
+        return EMULATOR_HOST;
+    memory_state &m = memory();
+    std::lock_guard<std::mutex> hold(m.lock);
+    auto found = m.live.upper_bound((char *)start);
+    if (found == m.live.begin())
+        return EMULATOR_DEAD;
+    --found;
+    size_t offset = (size_t)((const char *)start - found->first);
+    if (offset > found->second.bytes || bytes > found->second.bytes - offset)
+        return EMULATOR_DEAD;
+    return found->second.pinned ? EMULATOR_PINNED : EMULATOR_DEVICE;
+}
+
+bool emulator_touchable(const void *start, size_t bytes)
+{
+    enum emulator_memory kind = emulator_memory_at(start, bytes);
+    return kind == EMULATOR_DEVICE || kind == EMULATOR_PINNED;
+}
+
+extern "C" {
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    return leave(allocate(out, bytes, false));
+}
+cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+    return leave(allocate(out, bytes, true));
+}
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned int flags)
+{
+    return leave(flags > 7 ? cudaErrorInvalidValue : allocate(out, bytes, true));
+}
+cudaError_t cudaFree(void *out)
+{
+    return leave(release(out, false));
+}
+cudaError_t cudaFreeHost(void *out)
+{
+    return leave(release(out, true));
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    cudaError_t error = enter();
+    if (error != cudaSuccess)
+        return leave(error);
+    memory_state &m = memory();
+    std::lock_guard<std::mutex> hold(m.lock);
+    *total_bytes = device_memory_bytes();
+    *free_bytes = *total_bytes - m.used[current_device()];
+    return cudaSuccess;
+}
+
+} // extern "C"

@@ -1,0 +1,32 @@
+/* What the emulated GPU's other parts (kernels, cuBLASLt, NCCL) know of its runtime: how work gets on a stream, which memory it may touch,
+ * and how it fails. The functions a host thread calls may be called by any host thread; those for work only by work that runs. */
+#ifndef TEST_CUDA_EMULATOR_RUNTIME_STREAM_H
+#define TEST_CUDA_EMULATOR_RUNTIME_STREAM_H
+
+#include <cuda_runtime.h>
+
+#include <functional>
+
+/* Queue `work` on `stream`, or capture it: then every launch of the graph runs it again, so it must carry all it needs by value. Runs on a
+ * thread of the stream, in the stream's order. `name` (a string that stays) is for error texts. Errors are those of a kernel's launch: a
+ * stream of another device than the current one, a broken capture, a device that has failed; also left for cudaGetLastError. */
+cudaError_t emulator_enqueue(cudaStream_t stream, const char *name, std::function<void()> work);
+
+/* From work: the device has failed. Work after it is skipped, and every call returns `error` from now on, as after a real fault. Prints one
+ * line on stderr: "emulated GPU: <work's name>: <text>". */
+void emulator_fault(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Note `error` for cudaGetLastError of this thread, and return it: for entries of emulated libraries that a host thread calls. */
+cudaError_t emulator_error(cudaError_t error);
+
+/* What lies at [memory, memory + bytes): all of it in one live allocation of the device, of pinned host memory, in memory that was freed or
+ * never allocated, or somewhere else (the host's own). */
+enum emulator_memory { EMULATOR_HOST, EMULATOR_PINNED, EMULATOR_DEVICE, EMULATOR_DEAD };
+enum emulator_memory emulator_memory_at(const void *memory, size_t bytes);
+/* Live memory that kernels may touch: the device's or pinned. */
+bool emulator_touchable(const void *memory, size_t bytes);
+
+/* The dynamic shared memory that launches of `kernel` may ask for: 48 KiB, or what cudaFuncSetAttribute allowed. */
+size_t emulator_dynamic_shared_limit(const void *kernel);
+
+#endif

@@ -1,0 +1,35 @@
+/* Fibers: stacks that take turns on one host thread. Each CUDA thread of a block that is being run has one. */
+#ifndef TEST_CUDA_EMULATOR_SIMT_FIBER_H
+#define TEST_CUDA_EMULATOR_SIMT_FIBER_H
+
+#include <cstddef>
+
+namespace simt {
+
+struct fiber_state; /* where a fiber that does not run goes on */
+
+/* Stacks, with a page below each that may not be touched. Kept for the host thread's next kernels. */
+class fiber_stacks {
+  public:
+    ~fiber_stacks();
+    void reserve(int count); /* stacks [0, count) exist afterwards; no fiber may be on them */
+    void *end_of(int index); /* its highest address */
+    /* What fibers that were left in the middle have on their stacks is over: an address sanitizer forgets it. */
+    void forget();
+
+  private:
+    enum : size_t { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096 };
+    char *memory = nullptr;
+    int reserved = 0;
+};
+
+/* A fiber that will run entry(argument) on the stack that ends at `stack_end`. entry never returns: it switches away for good. The state
+ * lies on the stack itself. */
+fiber_state *fiber_prepare(void *stack_end, void (*entry)(void *), void *argument);
+
+/* Goes on at `to`; where this call came from is put into *from, and is what makes it return. */
+void fiber_switch(fiber_state **from, fiber_state *to);
+
+} // namespace simt
+
+#endif

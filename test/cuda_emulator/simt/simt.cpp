@@ -1,0 +1,408 @@
+#include "test/cuda_emulator/simt/simt.h"
+
+#include "test/cuda_emulator/simt/fiber.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+__thread uint3 threadIdx, blockIdx;
+__thread dim3 blockDim(1), gridDim(1);
+
+namespace simt {
+namespace {
+
+enum { WARP = 32, MOST_THREADS = 1024, CANARY = 0xA5 };
+enum : size_t { MOST_SHARED_BYTES = 163 * 1024, CANARY_BYTES = 256 };
+
+enum class waiting { nothing, block, warp, returned };
+
+struct cuda_thread {
+    fiber_state *state;
+    uint3 index;
+    waiting wait;
+    warp_call call; /* of a thread that waits for its warp, and the rest of its arguments */
+    unsigned mask;
+    uint64_t bits;
+    int source;
+    const void **of_lane; /* NULL but for warp_gather */
+    warp_result result;
+    std::vector<pending_copy> open;                /* cp.async since the last commit */
+    std::vector<std::vector<pending_copy>> groups; /* committed ones, oldest first */
+};
+
+struct aligned_free {
+    void operator()(void *memory) const
+    {
+        free(memory);
+    }
+};
+
+/* Splitmix64: enough to shuffle by. */
+struct shuffler {
+    uint64_t state;
+    uint64_t below(uint64_t bound)
+    {
+        uint64_t z = state += 0x9E3779B97F4A7C15u;
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+        return (z ^ z >> 31) % bound;
+    }
+};
+
+uint64_t given_seed()
+{
+    const char *given = getenv("DTBENCH_SIMT_SEED");
+    return given ? strtoull(given, nullptr, 10) : 1;
+}
+
+/* A host thread's executor. */
+struct executor {
+    fiber_stacks stacks;
+    std::vector<cuda_thread> threads; /* of the block that runs */
+    /* Until the next barrier one warp runs as far ahead of the others as it can, and another only when no other can: most of what a barrier
+     * too few lets go wrong needs that, and no order drawn thread by thread would show it. */
+    int ahead = -1, behind = -1;
+    std::vector<int> runnable[3];                    /* threads of the warp ahead, of most warps, of the one behind */
+    std::vector<unsigned> lanes_left, waiting_lanes; /* of each warp: those that have not returned, those that wait for their warp */
+    const std::function<void()> *kernel = nullptr;
+    fiber_state *scheduler = nullptr;
+    int running = -1, alive = 0, at_barrier = 0;
+    std::unique_ptr<unsigned char, aligned_free> shared;
+    std::string problem;
+    bool unfinished = false; /* fibers of the last grid were left in the middle */
+    shuffler random{given_seed()};
+
+    void make_runnable(int t)
+    {
+        threads[(size_t)t].wait = waiting::nothing;
+        runnable[t / WARP == ahead ? 0 : t / WARP == behind ? 2 : 1].push_back(t);
+    }
+    void draw_order();
+    bool draw_next();
+    void pause();
+    void pass_barrier();
+    void check_warp(int t);
+    void pass_warp(int t);
+    void complain(int t, const std::string &what);
+    void returned();
+    void run_block(const grid &grid);
+    std::string stuck() const;
+};
+
+thread_local executor *current; /* while a grid runs on this host thread */
+thread_local std::unique_ptr<executor> mine;
+
+std::string text_of(const uint3 &at)
+{
+    return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
+}
+
+const char *name_of(warp_call call)
+{
+    static const char *const names[] = {"__syncwarp", "a shuffle", "a vote", "a product of tiles", "a load of matrices"};
+    return names[(int)call];
+}
+
+/* Lets others run; returns when somebody made the caller runnable. */
+void executor::pause()
+{
+    int me = running;
+    fiber_switch(&threads[(size_t)me].state, scheduler);
+    threadIdx = threads[(size_t)me].index;
+}
+
+/* The first complaint counts; the scheduler sees it when the fiber that complains never comes back. */
+void executor::complain(int t, const std::string &what)
+{
+    if (problem.empty())
+        problem = "thread " + text_of(threads[(size_t)t].index) + ": " + what;
+}
+
+/* Nobody is runnable now. */
+void executor::draw_order()
+{
+    ahead = (int)random.below(lanes_left.size());
+    behind = (int)random.below(lanes_left.size());
+}
+
+/* Makes one of those that may run next the running one; false where there is none. */
+bool executor::draw_next()
+{
+    for (std::vector<int> &from : runnable) {
+        if (from.empty())
+            continue;
+        size_t next = random.below(from.size());
+        running = from[next];
+        from[next] = from.back();
+        from.pop_back();
+        return true;
+    }
+    return false;
+}
+
+void executor::pass_barrier()
+{
+    if (at_barrier == 0 || at_barrier < alive)
+        return;
+    at_barrier = 0;
+    draw_order();
+    for (int t = 0; t < (int)threads.size(); t++)
+        if (threads[(size_t)t].wait == waiting::block)
+            make_runnable(t);
+}
+
+/* Thread t waits for its warp now: does it agree with those who wait already? */
+void executor::check_warp(int t)
+{
+    const cuda_thread &own = threads[(size_t)t];
+    unsigned others = waiting_lanes[(size_t)(t / WARP)] & own.mask & ~(1u << t % WARP);
+    if (others == 0)
+        return;
+    const cuda_thread &other = threads[(size_t)(t / WARP * WARP + __builtin_ctz(others))];
+    if (other.mask != own.mask || other.call != own.call)
+        complain(t, std::string("it is at ") + name_of(own.call) + " while thread " + text_of(other.index) + " of its warp is at " +
+                        name_of(other.call) + ", or their masks differ");
+}
+
+/* Thread t waits for its warp, or returned from it: have the calls of that warp all their lanes now? */
+void executor::pass_warp(int t)
+{
+    unsigned &waits = waiting_lanes[(size_t)(t / WARP)], alive_lanes = lanes_left[(size_t)(t / WARP)];
+    cuda_thread *warp = &threads[(size_t)(t / WARP * WARP)];
+    for (unsigned rest = waits; rest != 0;) {
+        unsigned mask = warp[__builtin_ctz(rest)].mask, present = mask & alive_lanes, votes = 0;
+        rest &= ~(mask & waits);
+        if ((present & ~waits) != 0)
+            continue;
+        for (unsigned left = present; left != 0; left &= left - 1)
+            votes |= (unsigned)(warp[__builtin_ctz(left)].bits & 1) << __builtin_ctz(left);
+        for (unsigned left = present; left != 0; left &= left - 1) {
+            int l = __builtin_ctz(left), source = warp[l].source;
+            warp[l].result = {source < WARP && present >> source & 1 ? warp[source].bits : ~(uint64_t)0, votes, present};
+            for (unsigned all = warp[l].of_lane ? present : 0; all != 0; all &= all - 1)
+                warp[l].of_lane[__builtin_ctz(all)] = (const void *)warp[__builtin_ctz(all)].bits;
+            make_runnable(t / WARP * WARP + l);
+        }
+        waits &= ~present;
+    }
+}
+
+void executor::returned()
+{
+    int me = running;
+    bool under_way = !threads[(size_t)me].open.empty();
+    for (const auto &group : threads[(size_t)me].groups)
+        under_way |= !group.empty();
+    if (under_way)
+        complain(me, "returned while copies to shared memory were under way");
+    threads[(size_t)me].wait = waiting::returned;
+    lanes_left[(size_t)(me / WARP)] &= ~(1u << me % WARP);
+    alive--;
+    pass_barrier();
+    pass_warp(me);
+}
+
+void fiber_main(void *)
+{
+    threadIdx = current->threads[(size_t)current->running].index;
+    (*current->kernel)();
+    current->returned();
+    fiber_state *gone;
+    fiber_switch(&gone, current->scheduler);
+}
+
+std::string executor::stuck() const
+{
+    std::string text = "no thread can go on:";
+    int count[2] = {0, 0}, first[2] = {-1, -1}, returned = 0;
+    for (int t = 0; t < (int)threads.size(); t++) {
+        returned += threads[(size_t)t].wait == waiting::returned;
+        for (int kind = 0; kind < 2; kind++)
+            if (threads[(size_t)t].wait == (kind ? waiting::warp : waiting::block) && count[kind]++ == 0)
+                first[kind] = t;
+    }
+    if (count[0])
+        text += " " + std::to_string(count[0]) + " wait at __syncthreads (the first is thread " + text_of(threads[(size_t)first[0]].index) +
+                "),";
+    if (count[1])
+        text += " " + std::to_string(count[1]) + " at " + name_of(threads[(size_t)first[1]].call) + " (the first is thread " +
+                text_of(threads[(size_t)first[1]].index) + "),";
+    return text + " " + std::to_string(returned) + " returned";
+}
+
+void executor::run_block(const grid &grid)
+{
+    int count = (int)(grid.threads.x * grid.threads.y * grid.threads.z);
+    poison_static_shared();
+    memset(shared.get(), 0xFF, grid.shared_bytes);
+    memset(shared.get() + grid.shared_bytes, CANARY, CANARY_BYTES);
+    threads.resize((size_t)count);
+    for (std::vector<int> &of : runnable)
+        of.clear();
+    lanes_left.assign((size_t)(count + WARP - 1) / WARP, 0);
+    waiting_lanes.assign(lanes_left.size(), 0);
+    alive = count;
+    at_barrier = 0;
+    draw_order();
+    for (int t = 0; t < count; t++) {
+        cuda_thread &thread = threads[(size_t)t];
+        unsigned u = (unsigned)t;
+        thread.index = {u % grid.threads.x, u / grid.threads.x % grid.threads.y, u / grid.threads.x / grid.threads.y};
+        lanes_left[(size_t)(t / WARP)] |= 1u << t % WARP;
+        thread.open.clear();
+        thread.groups.clear();
+        thread.state = fiber_prepare(stacks.end_of(t), fiber_main, nullptr);
+        make_runnable(t);
+    }
+    while (problem.empty() && draw_next())
+        fiber_switch(&scheduler, threads[(size_t)running].state);
+    if (problem.empty() && alive > 0)
+        problem = stuck();
+    for (size_t i = 0; i < CANARY_BYTES && problem.empty(); i++)
+        if (shared.get()[grid.shared_bytes + i] != CANARY)
+            problem = "wrote past its " + std::to_string(grid.shared_bytes) + " bytes of dynamic shared memory";
+    if (!problem.empty())
+        threads.clear(); /* what these threads had under way is over */
+}
+
+} // namespace
+
+std::string refusal(const grid &grid)
+{
+    uint64_t threads = (uint64_t)grid.threads.x * grid.threads.y * grid.threads.z;
+    if (threads < 1 || threads > MOST_THREADS || grid.threads.z > 64)
+        return "a block of " + std::to_string(threads) + " threads";
+    if (grid.blocks.x < 1 || grid.blocks.y < 1 || grid.blocks.z < 1 || grid.blocks.x > 0x7fffffffu || grid.blocks.y > 65535 ||
+        grid.blocks.z > 65535)
+        return "a grid of " + text_of({grid.blocks.x, grid.blocks.y, grid.blocks.z}) + " blocks";
+    if (grid.shared_bytes > MOST_SHARED_BYTES)
+        return std::to_string(grid.shared_bytes) + " bytes of shared memory";
+    return "";
+}
+
+std::string run(const grid &grid, const std::function<void()> &kernel)
+{
+    if (!mine)
+        mine = std::make_unique<executor>();
+    executor &e = *mine;
+    e.kernel = &kernel;
+    e.problem = refusal(grid);
+    if (!e.problem.empty())
+        return std::string("kernel ") + grid.name + ": " + e.problem;
+    if (e.unfinished)
+        e.stacks.forget();
+    e.unfinished = true;
+    e.stacks.reserve((int)(grid.threads.x * grid.threads.y * grid.threads.z));
+    e.shared.reset((unsigned char *)aligned_alloc(128, (grid.shared_bytes + CANARY_BYTES + 127) / 128 * 128));
+    blockDim = grid.threads;
+    gridDim = grid.blocks;
+    current = &e;
+    std::vector<uint64_t> order((size_t)grid.blocks.x * grid.blocks.y * grid.blocks.z);
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = order.size(); i > 1; i--)
+        std::swap(order[i - 1], order[e.random.below(i)]);
+    for (uint64_t block : order) {
+        uint64_t rest = block / grid.blocks.x;
+        blockIdx = {(unsigned)(block % grid.blocks.x), (unsigned)(rest % grid.blocks.y), (unsigned)(rest / grid.blocks.y)};
+        e.run_block(grid);
+        if (!e.problem.empty())
+            break;
+    }
+    current = nullptr;
+    e.unfinished = !e.problem.empty();
+    if (e.problem.empty())
+        return "";
+    return std::string("kernel ") + grid.name + ": block " + text_of(blockIdx) + ": " + e.problem +
+           " (DTBENCH_SIMT_SEED=" + std::to_string(given_seed()) + ")";
+}
+
+void sync_threads()
+{
+    executor &e = *current;
+    e.threads[(size_t)e.running].wait = waiting::block;
+    e.at_barrier++;
+    e.pass_barrier();
+    e.pause();
+}
+
+static warp_result meet_warp(warp_call call, unsigned mask, uint64_t bits, int source, const void **of_lane)
+{
+    executor &e = *current;
+    int me = e.running;
+    cuda_thread &thread = e.threads[(size_t)me];
+    thread.wait = waiting::warp;
+    thread.call = call;
+    thread.mask = mask;
+    thread.bits = bits;
+    thread.source = source;
+    thread.of_lane = of_lane;
+    e.check_warp(me);
+    e.waiting_lanes[(size_t)(me / WARP)] |= 1u << me % WARP;
+    if (mask >> me % WARP & 1)
+        e.pass_warp(me);
+    else
+        e.complain(me, std::string("calls ") + name_of(call) + " with a mask that leaves itself out");
+    e.pause();
+    return thread.result;
+}
+
+warp_result warp_exchange(warp_call call, unsigned mask, uint64_t bits, int source)
+{
+    return meet_warp(call, mask, bits, source, nullptr);
+}
+
+void warp_gather(warp_call call, const void *own, const void *of_lane[32])
+{
+    if (meet_warp(call, ~0u, (uint64_t)own, 0, of_lane).present == ~0u)
+        return;
+    complain(std::string(name_of(call)) + " needs all 32 lanes of a warp");
+}
+
+void complain(const std::string &what)
+{
+    executor &e = *current;
+    e.complain(e.running, what);
+    for (;;)
+        e.pause();
+}
+
+int lane()
+{
+    return current->running % WARP;
+}
+
+void *dynamic_shared()
+{
+    return current->shared.get();
+}
+
+void copy_add(const pending_copy &copy)
+{
+    current->threads[(size_t)current->running].open.push_back(copy);
+}
+
+void copy_commit()
+{
+    cuda_thread &thread = current->threads[(size_t)current->running];
+    thread.groups.push_back(std::move(thread.open));
+    thread.open.clear();
+}
+
+void copy_wait(int groups_left)
+{
+    cuda_thread &thread = current->threads[(size_t)current->running];
+    while ((int)thread.groups.size() > groups_left) {
+        for (const pending_copy &copy : thread.groups.front())
+            if (copy.from)
+                memcpy(copy.to, copy.from, copy.bytes);
+            else
+                memset(copy.to, 0, copy.bytes);
+        thread.groups.erase(thread.groups.begin());
+    }
+}
+
+} // namespace simt

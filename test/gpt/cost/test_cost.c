@@ -1,0 +1,80 @@
+/* The formulas of kernel times, against numbers worked out by hand. */
+#include "gpt/cost/cost.h"
+#include "test/check.h"
+
+/* 100 TFLOP/s, 1 TB/s, 100 multiprocessors, tiles of 128 x 128. */
+static struct gpt_costs make_costs(void)
+{
+    struct gpt_costs c = {.hardware = {.peak_flops = 1e14, .memory_bytes_per_s = 1e12}};
+    c.profile.gemm.peak_fraction = 0.5;
+    c.profile.gemm.tile_rows = c.profile.gemm.tile_columns = 128;
+    c.profile.gemm.multiprocessors = 100;
+    c.profile.gemm.least_fill = 0.5;
+    c.profile.gemm.aligned_bytes = 16;
+    c.profile.gemm.half_aligned = 0.8;
+    c.profile.gemm.quarter_aligned = 0.6;
+    c.profile.gemm.unaligned = 0.2;
+    c.profile.bandwidth_fraction = 0.5;
+    c.profile.kernel_s = 1e-6;
+    return c;
+}
+
+static void close_to(double value, double wanted, const char *what)
+{
+    CHECK(fabs(value - wanted) <= 1e-9 * wanted, "%s: %.12g, wanted %.12g", what, value, wanted);
+}
+
+static void products(void)
+{
+    struct gpt_costs c = make_costs();
+    double flops = 2.0 * 1280 * 1280 * 4096;
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13, "one full wave");
+    close_to(gpt_cost_product_s(&c, 1, 1281, 1280, 4096, 4096, 1280, 2), flops / 1280 * 1281 / 5e13 / (110 / 200.0),
+             "a second, nearly empty");
+    close_to(gpt_cost_product_s(&c, 1, 128, 128, 4096, 4096, 128, 2), flops / 100 / 5e13 / 0.5, "one tile, split");
+    close_to(gpt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), (2 * 128.0 * 4096 + 128 * 128) * 200 / 5e11,
+             "a batch of them, bound by memory");
+    c.hardware.memory_bytes_per_s = 1e13;
+    close_to(gpt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), flops / 5e13, "and with more bandwidth");
+    c.hardware.memory_bytes_per_s = 1e12;
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.8, "rows of 8200 bytes");
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4098, 1280, 2), flops / 5e13 / 0.6, "rows of 8196 bytes");
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.2, "rows of 8194 bytes");
+    close_to(gpt_cost_product_s(&c, 1, 12800, 12800, 1, 8, 12800, 2), (12800.0 + 12800 + 12800.0 * 12800) * 2 / 5e11, "bound by memory");
+    c.profile.gemm.half_k = 4096;
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), 2 * flops / 5e13, "half of it");
+}
+
+static void memory(void)
+{
+    struct gpt_costs c = make_costs();
+    close_to(gpt_cost_memory_s(&c, 2, 1e9), 2e-3, "bytes");
+    close_to(gpt_cost_memory_s(&c, 3, 10), 3e-6, "launches");
+}
+
+/* The study's own formulas, less what dtbench keeps itself. */
+static void kept(void)
+{
+    struct gpt_costs c = make_costs();
+    struct gpt_model m = {.layers = 24,
+                          .heads = 16,
+                          .hidden = 1024,
+                          .vocab_size = 50000,
+                          .block_size = 256,
+                          .dtype = DT_FP16,
+                          .attention = GPT_ATTENTION_UNFUSED};
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3) == 0 && gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3) == 0);
+    c.profile.memory.block_elems = 16;
+    c.profile.memory.block_mask_bytes = 2;
+    c.profile.memory.weights_elems = 2;
+    c.profile.memory.weights_mask_bytes = 1;
+    c.profile.memory.logits_elems = 2;
+    size_t block = 3 * (256 * 1024 * 34 + 5 * 16 * 256 * 256), own = 3 * (256 * 1024 * 20 + 2 * 16 * 256 * 256);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3) + gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_UP, 3) == block - own);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3) == (size_t)3 * 256 * 50000 * 2);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_DOWN, 3) == 0);
+    CHECK(gpt_cost_tensors(&m, (double)gpt_parameter_count(&m)) == 16 * 24 + 5 && gpt_cost_tensors(&m, 10) == 1);
+}
+
+static const struct test_case cases[] = {{"matrix products", products}, {"memory", memory}, {"what is kept", kept}};
+TEST_MAIN(cases)

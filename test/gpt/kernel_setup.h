@@ -1,0 +1,227 @@
+/* What the tests of kernels share: fresh random input, poisoned output, and a body run for every dtype, instruction set and team size of
+ * the cpu's kernels, or for every dtype and alignment of another device's (test/lib/device/device_kind.h). */
+#ifndef TEST_GPT_KERNEL_SETUP_H
+#define TEST_GPT_KERNEL_SETUP_H
+
+#include "gpt/cpu/kernels.h"
+#include "test/check.h"
+#include "test/lib/device/device_kind.h"
+#include "test/gpt/reference.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* An array in both worlds: `values` the reference computes with, `data` the kernel. */
+struct array {
+    double *values;
+    void *data;
+    size_t count;
+};
+
+struct setup {
+    enum dt_dtype dtype;
+    enum dt_cpu_isa isa; /* cpu alone, and threads too */
+    int threads;
+    const struct gpt_kernel_table *table;
+    struct dt_device *device;
+    struct dt_stream *stream;
+    struct gpt_kernels *kernels; /* of the model last given to setup_kernels */
+};
+
+/* Where a body's memory comes from. On a GPU it is the host's that kernels reach too, so that bodies read and write it as they do on cpu; a
+ * margin after each piece shows what wrote past the end. */
+enum { TEST_ALLOCATIONS = 512, TEST_MARGIN_BYTES = 64 };
+
+static struct {
+    struct dt_stream *stream; /* NULL: malloc */
+    size_t shift_elems;       /* data that kernels get begins so far behind an aligned address */
+    int count;
+    void *memory[TEST_ALLOCATIONS];
+    struct dt_buffer buffer[TEST_ALLOCATIONS];
+    size_t bytes[TEST_ALLOCATIONS];
+} test_heap;
+
+static uint64_t test_random_state;
+
+/* From the clock, or DTBENCH_TEST_SEED to see a failure again. */
+static inline void test_seed(void)
+{
+    const char *given = getenv("DTBENCH_TEST_SEED");
+    test_random_state = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    printf("# DTBENCH_TEST_SEED=%llu\n", (unsigned long long)test_random_state);
+}
+
+static inline uint64_t test_random(void)
+{
+    uint64_t z = test_random_state += 0x9E3779B97F4A7C15u; /* splitmix64 */
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* In [-1, 1). */
+static inline double test_uniform(void)
+{
+    return (double)(test_random() >> 11) * 0x1p-52 - 1;
+}
+
+static inline void test_bail_out(const char *why)
+{
+    printf("Bail out! %s\n", why);
+    exit(1);
+}
+
+/* Freed after the body; on cpu exactly as long as asked for, so that a sanitizer sees what goes past the end. */
+static inline void *test_alloc(size_t bytes)
+{
+    int i = test_heap.count++;
+    if (i == TEST_ALLOCATIONS)
+        test_bail_out("too many arrays");
+    test_heap.bytes[i] = bytes;
+    if (test_heap.stream) {
+        if (dt_alloc_host(test_heap.stream, DT_WORKSPACE, bytes + TEST_MARGIN_BYTES, &test_heap.buffer[i]) < 0 ||
+            dt_stream_synchronize(test_heap.stream) < 0)
+            test_bail_out(dt_error_message());
+        memset(test_heap.buffer[i].data, 0xFF, bytes + TEST_MARGIN_BYTES);
+        return test_heap.memory[i] = test_heap.buffer[i].data;
+    }
+    test_heap.memory[i] = malloc(bytes ? bytes : 1);
+    if (!test_heap.memory[i])
+        test_bail_out("no memory");
+    return memset(test_heap.memory[i], 0xFF, bytes);
+}
+
+static inline void test_free_all(void)
+{
+    while (test_heap.count > 0) {
+        int i = --test_heap.count;
+        if (!test_heap.stream) {
+            free(test_heap.memory[i]);
+            continue;
+        }
+        const unsigned char *margin = (const unsigned char *)test_heap.memory[i] + test_heap.bytes[i];
+        bool whole = true;
+        for (int j = 0; j < TEST_MARGIN_BYTES; j++)
+            whole &= margin[j] == 0xFF;
+        CHECK(whole, "something wrote past the end of array %d, of %zu bytes", i, test_heap.bytes[i]);
+        dt_free(test_heap.stream, &test_heap.buffer[i]);
+    }
+}
+
+/* Poisoned: NaN in every dtype. */
+static inline struct array output(enum dt_dtype dtype, size_t count)
+{
+    size_t shift_bytes = test_heap.shift_elems * dt_dtype_bytes(dtype);
+    char *data = test_alloc(shift_bytes + count * dt_dtype_bytes(dtype));
+    return (struct array){test_alloc(count * sizeof(double)), data + shift_bytes, count};
+}
+
+/* center + scale * [-1, 1), rounded to the dtype in both. */
+static inline struct array input(enum dt_dtype dtype, size_t count, double center, double scale)
+{
+    struct array a = output(dtype, count);
+    for (size_t i = 0; i < count; i++)
+        a.values[i] = center + scale * test_uniform();
+    ref_round(dtype, a.values, count);
+    ref_encode(dtype, a.values, a.data, count);
+    return a;
+}
+
+/* What one rounding to the dtype may cost, and fp32's own arithmetic. */
+static inline double bound_of(enum dt_dtype dtype)
+{
+    return dtype == DT_FP32 ? 3e-6 : dtype == DT_FP16 ? 0x1p-11 : 0x1p-8;
+}
+
+static inline double error_of(enum dt_dtype dtype, const void *data, const double *want, size_t count)
+{
+    double *got = malloc((count ? count : 1) * sizeof *got);
+    ref_decode(dtype, data, got, count);
+    double error = ref_error(got, want, count);
+    free(got);
+    return error;
+}
+
+/* For error texts; valid until the next call. */
+static inline const char *setup_text(const struct setup *s)
+{
+    static char text[64];
+    if (test_heap.stream)
+        snprintf(text, sizeof text, "arrays %zu past alignment", test_heap.shift_elems);
+    else
+        snprintf(text, sizeof text, "%s, %d threads", dt_cpu_isa_name(s->isa), s->threads);
+    return text;
+}
+
+/* `a` holds what a kernel made in data and the reference in values. */
+#define CHECK_ARRAY(s, a, what)                                                                                                            \
+    do {                                                                                                                                   \
+        double check_error_ = error_of((s)->dtype, (a).data, (a).values, (a).count);                                                       \
+        CHECK(check_error_ <= bound_of((s)->dtype), "%s: error %.3g with %s, %s", what, check_error_, dt_dtype_name((s)->dtype),           \
+              setup_text(s));                                                                                                              \
+    } while (0)
+
+static inline void setup_kernels(struct setup *s, int heads, int hidden, int vocab, int block)
+{
+    struct gpt_model model = {.layers = 1, .heads = heads, .hidden = hidden, .vocab_size = vocab, .block_size = block, .dtype = s->dtype};
+    s->table->destroy(s->kernels);
+    if (s->table == &gpt_kernels_cpu)
+        CHECK_OK(gpt_kernels_cpu_create(s->device, &model, s->isa, &s->kernels));
+    else
+        CHECK_OK(s->table->create(s->device, &model, &s->kernels));
+}
+
+static inline void setup_run(struct setup *s, void (*body)(struct setup *s))
+{
+    body(s);
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    s->table->destroy(s->kernels);
+    s->kernels = NULL;
+    test_free_all();
+}
+
+/* Every dtype, every instruction set this machine has, teams of 1 and 2. */
+static inline void for_every_cpu_setup(void (*body)(struct setup *s))
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        struct dt_device_options options = {.threads = threads, .local_size = 1};
+        struct setup s = {.threads = threads, .table = &gpt_kernels_cpu};
+        CHECK_OK(dt_device_create("cpu", &options, &s.device));
+        CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
+        for (s.isa = 0; s.isa <= dt_cpu_isa(); s.isa++)
+            for (s.dtype = 0; s.dtype < DT_DTYPE_COUNT; s.dtype++)
+                setup_run(&s, body);
+        dt_stream_destroy(s.stream);
+        dt_device_destroy(s.device);
+    }
+}
+
+/* Every dtype, on arrays that 16-byte accesses suit and on arrays that begin an element later. */
+static inline void for_every_gpu_setup(const char *kind, void (*body)(struct setup *s))
+{
+    struct setup s = {.table = gpt_kernels_for(kind)};
+    char reason[200];
+    if (!dt_device_available(kind, reason, sizeof reason) || !gpt_kernels_available(kind, reason, sizeof reason))
+        SKIP("device \"%s\": %s", kind, reason);
+    CHECK_OK(dt_device_create(kind, NULL, &s.device));
+    CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
+    test_heap.stream = s.stream;
+    for (test_heap.shift_elems = 0; test_heap.shift_elems < 2; test_heap.shift_elems++)
+        for (s.dtype = 0; s.dtype < DT_DTYPE_COUNT; s.dtype++)
+            setup_run(&s, body);
+    test_heap.stream = NULL;
+    test_heap.shift_elems = 0;
+    dt_stream_destroy(s.stream);
+    dt_device_destroy(s.device);
+}
+
+static inline void for_every_setup(void (*body)(struct setup *s))
+{
+    const char *kind = test_device_kind();
+    if (strcmp(kind, "cpu") == 0)
+        for_every_cpu_setup(body);
+    else
+        for_every_gpu_setup(kind, body);
+}
+
+#endif

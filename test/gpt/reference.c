@@ -1,0 +1,299 @@
+#include "test/gpt/reference.h"
+
+#include "lib/base/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ref_encode(enum dt_dtype dtype, const double *from, void *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (dtype == DT_FP32)
+            ((float *)to)[i] = (float)from[i];
+        else
+            ((unsigned short *)to)[i] = dtype == DT_BF16 ? dt_fp32_to_bf16((float)from[i]) : dt_fp32_to_fp16((float)from[i]);
+    }
+}
+
+void ref_decode(enum dt_dtype dtype, const void *from, double *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const unsigned short *half = from;
+        if (dtype == DT_FP32)
+            to[i] = ((const float *)from)[i];
+        else
+            to[i] = dtype == DT_BF16 ? dt_bf16_to_fp32(half[i]) : dt_fp16_to_fp32(half[i]);
+    }
+}
+
+void ref_round(enum dt_dtype dtype, double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float bits;
+        ref_encode(dtype, &values[i], &bits, 1);
+        ref_decode(dtype, &bits, &values[i], 1);
+    }
+}
+
+double ref_error(const double *got, const double *want, size_t count)
+{
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(got[i]))
+            return INFINITY;
+        difference += (got[i] - want[i]) * (got[i] - want[i]);
+        size += want[i] * want[i];
+    }
+    return difference > 0 ? sqrt(difference / size) : 0;
+}
+
+static double dropout_factor(const struct gpt_dropout *dropout, uint32_t c0, uint32_t c1, size_t sample, enum dt_random_purpose purpose,
+                             size_t column)
+{
+    if (dropout->probability == 0)
+        return 1;
+    struct dt_philox block =
+        dt_philox4x32(dropout->seed, c0, c1, dropout->first_sample + (uint32_t)sample, (uint32_t)purpose << 24 | dropout->layer);
+    uint32_t bits = block.word[column % 8 / 2] >> (column % 2 ? 16 : 0) & 0xFFFFu;
+    return bits >= dt_dropout_threshold(dropout->probability) ? (double)dt_dropout_scale(dropout->probability) : 0;
+}
+
+double ref_dropout(const struct gpt_dropout *dropout, size_t sample, size_t t, size_t column)
+{
+    return dropout_factor(dropout, (uint32_t)(column / 8), (uint32_t)t, sample, DT_RANDOM_DROPOUT, column);
+}
+
+double ref_attention_dropout(const struct gpt_dropout *dropout, size_t sample, size_t head, size_t query, size_t key)
+{
+    return dropout_factor(dropout, (uint32_t)(head << 20 | key / 8), (uint32_t)query, sample, DT_RANDOM_ATTENTION, key);
+}
+
+void ref_linear(const double *x, const double *w, const double *b, double *y, size_t rows, size_t in, size_t out)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t o = 0; o < out; o++) {
+            double sum = b ? b[o] : 0;
+            for (size_t i = 0; i < in; i++)
+                sum += x[r * in + i] * w[o * in + i];
+            y[r * out + o] = sum;
+        }
+}
+
+void ref_linear_gradient(const double *dy, const double *x, const double *w, double *dx, double *dw, double *db, size_t rows, size_t in,
+                         size_t out)
+{
+    if (dx)
+        memset(dx, 0, rows * in * sizeof *dx);
+    if (dw)
+        memset(dw, 0, out * in * sizeof *dw);
+    if (db)
+        memset(db, 0, out * sizeof *db);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t o = 0; o < out; o++) {
+            double g = dy[r * out + o];
+            for (size_t i = 0; dx && i < in; i++)
+                dx[r * in + i] += g * w[o * in + i];
+            for (size_t i = 0; dw && i < in; i++)
+                dw[o * in + i] += g * x[r * in + i];
+            if (db)
+                db[o] += g;
+        }
+}
+
+void ref_layer_norm(const double *x, const double *gain, const double *bias, double *y, double *mean, double *rstd, size_t rows, size_t d)
+{
+    for (size_t r = 0; r < rows; r++, x += d, y += d) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < d; i++)
+            sum += x[i];
+        mean[r] = sum / (double)d;
+        for (size_t i = 0; i < d; i++)
+            squares += (x[i] - mean[r]) * (x[i] - mean[r]);
+        rstd[r] = 1 / sqrt(squares / (double)d + 1e-5);
+        for (size_t i = 0; i < d; i++)
+            y[i] = (x[i] - mean[r]) * rstd[r] * gain[i] + bias[i];
+    }
+}
+
+void ref_layer_norm_gradient(const double *dy, const double *x, const double *gain, double *dx, double *dgain, double *dbias, size_t rows,
+                             size_t d)
+{
+    memset(dgain, 0, d * sizeof *dgain);
+    memset(dbias, 0, d * sizeof *dbias);
+    for (size_t r = 0; r < rows; r++, x += d, dy += d, dx += d) {
+        double mean = 0, squares = 0, sum = 0, dot = 0;
+        for (size_t i = 0; i < d; i++)
+            mean += x[i] / (double)d;
+        for (size_t i = 0; i < d; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+        double rstd = 1 / sqrt(squares / (double)d + 1e-5);
+        for (size_t i = 0; i < d; i++) {
+            double normal = (x[i] - mean) * rstd;
+            dgain[i] += dy[i] * normal;
+            dbias[i] += dy[i];
+            sum += dy[i] * gain[i];
+            dot += dy[i] * gain[i] * normal;
+        }
+        for (size_t i = 0; i < d; i++)
+            dx[i] = rstd * (dy[i] * gain[i] - sum / (double)d - (x[i] - mean) * rstd * dot / (double)d);
+    }
+}
+
+void ref_gelu(const double *x, double *y, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = x[i] * 0.5 * erfc(-x[i] * M_SQRT1_2);
+}
+
+void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        dx[i] = dy[i] * (0.5 * erfc(-x[i] * M_SQRT1_2) + x[i] * exp(-0.5 * x[i] * x[i]) / sqrt(2 * M_PI));
+}
+
+/* Softmax of one query's scores over keys 0..query, and its log-sum-exp. */
+static double attention_row(const double *q, const double *keys, size_t stride, size_t width, size_t query, double *weights)
+{
+    double largest = -INFINITY, sum = 0;
+    for (size_t key = 0; key <= query; key++) {
+        double score = 0;
+        for (size_t c = 0; c < width; c++)
+            score += q[c] * keys[key * stride + c];
+        weights[key] = score / sqrt((double)width);
+        largest = fmax(largest, weights[key]);
+    }
+    for (size_t key = 0; key <= query; key++)
+        sum += exp(weights[key] - largest);
+    for (size_t key = 0; key <= query; key++)
+        weights[key] = exp(weights[key] - largest) / sum;
+    return largest + log(sum);
+}
+
+void ref_attention(const struct gpt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
+                   const struct gpt_dropout *dropout)
+{
+    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden, w = d / heads;
+    double *row = calloc(T, sizeof *row);
+    for (size_t s = 0; s < samples; s++)
+        for (size_t h = 0; h < heads; h++)
+            for (size_t t = 0; t < T; t++) {
+                const double *q = qkv + (s * T + t) * 3 * d + h * w, *k = qkv + s * T * 3 * d + d + h * w, *v = k + d;
+                double *o = out + (s * T + t) * d + h * w, sum = attention_row(q, k, 3 * d, w, t, row);
+                memset(o, 0, w * sizeof *o);
+                for (size_t key = 0; key <= t; key++)
+                    for (size_t c = 0; c < w; c++)
+                        o[c] += row[key] * ref_attention_dropout(dropout, s, h, t, key) * v[key * 3 * d + c];
+                if (lse)
+                    lse[(s * heads + h) * T + t] = sum;
+                for (size_t key = 0; weights && key < T; key++)
+                    weights[((s * heads + h) * T + t) * T + key] = key <= t ? row[key] : 0;
+            }
+    free(row);
+}
+
+void ref_attention_gradient(const struct gpt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
+                            const struct gpt_dropout *dropout)
+{
+    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden, w = d / heads;
+    double *row = calloc(2 * T, sizeof *row), *dweight = row + T;
+    memset(dqkv, 0, samples * T * 3 * d * sizeof *dqkv);
+    for (size_t s = 0; s < samples; s++)
+        for (size_t h = 0; h < heads; h++)
+            for (size_t t = 0; t < T; t++) {
+                size_t at_q = (s * T + t) * 3 * d + h * w, at_k = s * T * 3 * d + d + h * w, at_v = at_k + d;
+                const double *g = dout + (s * T + t) * d + h * w;
+                double dot = 0; /* sum over keys of weight * its gradient */
+                attention_row(qkv + at_q, qkv + at_k, 3 * d, w, t, row);
+                for (size_t key = 0; key <= t; key++) {
+                    double factor = ref_attention_dropout(dropout, s, h, t, key), through = 0;
+                    for (size_t c = 0; c < w; c++) {
+                        through += g[c] * qkv[at_v + key * 3 * d + c];
+                        dqkv[at_v + key * 3 * d + c] += row[key] * factor * g[c];
+                    }
+                    dweight[key] = through * factor;
+                    dot += dweight[key] * row[key];
+                }
+                for (size_t key = 0; key <= t; key++) {
+                    double dscore = row[key] * (dweight[key] - dot) / sqrt((double)w);
+                    for (size_t c = 0; c < w; c++) {
+                        dqkv[at_q + c] += dscore * qkv[at_k + key * 3 * d + c];
+                        dqkv[at_k + key * 3 * d + c] += dscore * qkv[at_q + c];
+                    }
+                }
+            }
+    free(row);
+}
+
+void ref_embedding(const struct gpt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
+                   double *out, size_t samples, const struct gpt_dropout *dropout)
+{
+    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    for (size_t m = 0; m < samples * T; m++)
+        for (size_t c = 0; c < d; c++)
+            out[m * d + c] =
+                (token_table[(size_t)tokens[m] * d + c] + position_table[m % T * d + c]) * ref_dropout(dropout, m / T, m % T, c);
+}
+
+void ref_embedding_gradient(const struct gpt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
+                            double *dposition_table, size_t samples, const struct gpt_dropout *dropout)
+{
+    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    memset(dtoken_table, 0, (size_t)model->vocab_size * d * sizeof *dtoken_table);
+    memset(dposition_table, 0, T * d * sizeof *dposition_table);
+    for (size_t m = 0; m < samples * T; m++)
+        for (size_t c = 0; c < d; c++) {
+            double g = dout[m * d + c] * ref_dropout(dropout, m / T, m % T, c);
+            dtoken_table[(size_t)tokens[m] * d + c] += g;
+            dposition_table[m % T * d + c] += g;
+        }
+}
+
+void ref_dropout_residual(const struct gpt_model *model, const double *residual, const double *branch, double *out, size_t samples,
+                          const struct gpt_dropout *dropout)
+{
+    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    for (size_t m = 0; m < samples * T; m++)
+        for (size_t c = 0; c < d; c++)
+            out[m * d + c] = residual[m * d + c] + branch[m * d + c] * ref_dropout(dropout, m / T, m % T, c);
+}
+
+void ref_dropout_gradient(const struct gpt_model *model, const double *dout, double *dbranch, size_t samples,
+                          const struct gpt_dropout *dropout)
+{
+    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    for (size_t m = 0; m < samples * T; m++)
+        for (size_t c = 0; c < d; c++)
+            dbranch[m * d + c] = dout[m * d + c] * ref_dropout(dropout, m / T, m % T, c);
+}
+
+double ref_loss(const double *logits, const int32_t *targets, double *dlogits, size_t rows, size_t vocab, double gradient_scale,
+                double loss_scale, bool sum)
+{
+    double loss = 0;
+    for (size_t r = 0; r < rows; r++, logits += vocab, dlogits += vocab) {
+        double largest = -INFINITY, total = 0, plain = 0;
+        for (size_t v = 0; v < vocab; v++) {
+            largest = fmax(largest, logits[v]);
+            plain += logits[v];
+        }
+        for (size_t v = 0; v < vocab; v++)
+            total += exp(logits[v] - largest);
+        for (size_t v = 0; v < vocab; v++)
+            dlogits[v] = sum ? gradient_scale : (exp(logits[v] - largest) / total - (v == (size_t)targets[r])) * gradient_scale;
+        loss += sum ? plain : largest + log(total) - logits[targets[r]];
+    }
+    return loss * loss_scale;
+}
+
+void ref_adam(const double *grads, double *first_moment, double *second_moment, double *master, size_t count, int step,
+              double learning_rate, double beta1, double beta2, double epsilon, double gradient_scale)
+{
+    for (size_t i = 0; i < count; i++) {
+        double g = grads[i] * gradient_scale;
+        first_moment[i] = beta1 * first_moment[i] + (1 - beta1) * g;
+        second_moment[i] = beta2 * second_moment[i] + (1 - beta2) * g * g;
+        double m = first_moment[i] / (1 - pow(beta1, step)), v = second_moment[i] / (1 - pow(beta2, step));
+        master[i] -= learning_rate * m / (sqrt(v) + epsilon);
+    }
+}

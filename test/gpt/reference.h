@@ -1,0 +1,58 @@
+/* What gpt/kernels.h must compute, as plain loops in double precision: slow, and short enough to be believed.
+ *
+ * Arrays are row-major doubles with the shapes of gpt/kernels.h; arguments named `d...` are written, never added to. Dropout takes its bits
+ * from lib/base/random.h as the kernels do. */
+#ifndef TEST_GPT_REFERENCE_H
+#define TEST_GPT_REFERENCE_H
+
+#include "gpt/kernels.h"
+
+/* Between doubles and a dtype's memory; encoding rounds to nearest by way of fp32. */
+void ref_encode(enum dt_dtype dtype, const double *from, void *to, size_t count);
+void ref_decode(enum dt_dtype dtype, const void *from, double *to, size_t count);
+/* Each value becomes what the dtype makes of it, so that a reference starts from the very inputs that a kernel gets. */
+void ref_round(enum dt_dtype dtype, double *values, size_t count);
+
+/* ||got - want|| / ||want||, Euclidean; infinity when `got` holds a NaN or an infinity. 0 / 0 is 0. */
+double ref_error(const double *got, const double *want, size_t count);
+
+/* What dropout multiplies an element by: 0, or the inverse of the probability to keep it. sample counts within the call. */
+double ref_dropout(const struct gpt_dropout *dropout, size_t sample, size_t t, size_t column);
+double ref_attention_dropout(const struct gpt_dropout *dropout, size_t sample, size_t head, size_t query, size_t key);
+
+void ref_linear(const double *x, const double *w, const double *b, double *y, size_t rows, size_t in, size_t out); /* b may be NULL */
+void ref_linear_gradient(const double *dy, const double *x, const double *w, double *dx, double *dw, double *db, size_t rows, size_t in,
+                         size_t out); /* each of dx, dw, db may be NULL */
+
+void ref_layer_norm(const double *x, const double *gain, const double *bias, double *y, double *mean, double *rstd, size_t rows, size_t d);
+void ref_layer_norm_gradient(const double *dy, const double *x, const double *gain, double *dx, double *dgain, double *dbias, size_t rows,
+                             size_t d);
+
+void ref_gelu(const double *x, double *y, size_t count);
+void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count);
+
+/* weights [samples, heads, T, T] before dropout and lse [samples, heads, T] may be NULL. */
+void ref_attention(const struct gpt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
+                   const struct gpt_dropout *dropout);
+void ref_attention_gradient(const struct gpt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
+                            const struct gpt_dropout *dropout);
+
+void ref_embedding(const struct gpt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
+                   double *out, size_t samples, const struct gpt_dropout *dropout);
+void ref_embedding_gradient(const struct gpt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
+                            double *dposition_table, size_t samples, const struct gpt_dropout *dropout);
+
+void ref_dropout_residual(const struct gpt_model *model, const double *residual, const double *branch, double *out, size_t samples,
+                          const struct gpt_dropout *dropout);
+void ref_dropout_gradient(const struct gpt_model *model, const double *dout, double *dbranch, size_t samples,
+                          const struct gpt_dropout *dropout);
+
+/* Returns what is added to *loss; dlogits is apart from logits here. */
+double ref_loss(const double *logits, const int32_t *targets, double *dlogits, size_t rows, size_t vocab, double gradient_scale,
+                double loss_scale, bool sum);
+
+/* One Adam step on doubles; master, first and second moment are updated in place. */
+void ref_adam(const double *grads, double *first_moment, double *second_moment, double *master, size_t count, int step,
+              double learning_rate, double beta1, double beta2, double epsilon, double gradient_scale);
+
+#endif

@@ -1,0 +1,235 @@
+/* Attention of a device's table of kernels against the double-precision reference: one body for every kind of device. */
+#include "test/gpt/attention_problem.h"
+#include "test/lib/device/device_kind.h"
+
+static struct dt_device *device;
+static struct dt_stream *stream;
+static const struct gpt_kernel_table *table;
+
+static bool begin(void)
+{
+    struct dt_device_options options = {.threads = 2};
+    dt_status status = dt_device_create(test_device_kind(), &options, &device);
+    if (status == DT_ERR_UNAVAILABLE) {
+        snprintf(test_skip_reason, sizeof test_skip_reason, "%s", dt_error_message());
+        return false;
+    }
+    CHECK_OK(status);
+    CHECK_OK(dt_stream_create(device, "compute", &stream));
+    table = gpt_kernels_for(test_device_kind());
+    CHECK(table != NULL);
+    return true;
+}
+
+static void end(void)
+{
+    CHECK_OK(dt_stream_synchronize(stream));
+    dt_stream_destroy(stream);
+    dt_device_destroy(device);
+}
+
+/* A buffer of the device with these bytes of the host's. */
+static struct dt_buffer on_device(const void *from, size_t bytes)
+{
+    struct dt_buffer buffer;
+    CHECK_OK(dt_alloc(stream, DT_WORKSPACE, bytes, &buffer));
+    if (bytes > 0)
+        CHECK_OK(dt_copy_from_host(stream, buffer.data, from, bytes));
+    return buffer;
+}
+
+static void back(struct dt_buffer *buffer, void *to)
+{
+    if (buffer->bytes > 0)
+        CHECK_OK(dt_copy_to_host(stream, to, buffer->data, buffer->bytes));
+    CHECK_OK(dt_stream_synchronize(stream));
+    dt_free(stream, buffer);
+}
+
+/* Samples first to first + count of the problem, forward and backward, into their places of the result. The step's own first sample is the
+ * problem's but for one, so that both count. */
+static void run_part(const struct problem *p, struct result *r, size_t first, size_t count)
+{
+    size_t T = (size_t)p->model.block_size, d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
+    size_t place = first * T * d * bytes, size = count * T * d * bytes, heads = (size_t)p->model.heads;
+    struct gpt_dropout dropout = p->dropout;
+    dropout.first_sample = 1 + (uint32_t)first;
+    char *lse_place = r->lse ? (char *)(r->lse + first * heads * T) : NULL;
+    char *weights_place = r->weights ? (char *)r->weights + first * heads * T * T * bytes : NULL;
+    struct gpt_kernels *k;
+    CHECK_OK(table->create(device, &p->model, &k));
+    CHECK_OK(table->begin_step(k, stream, p->dropout.first_sample - 1, 1));
+    struct dt_buffer qkv = on_device((char *)p->qkv_memory + 3 * place, 3 * size), dout = on_device((char *)p->dout_memory + place, size);
+    struct dt_buffer out = on_device((char *)r->out + place, size), dqkv = on_device((char *)r->dqkv + 3 * place, 3 * size);
+    struct dt_buffer lse = on_device(lse_place, r->lse ? count * heads * T * sizeof(float) : 0);
+    struct dt_buffer weights = on_device(weights_place, r->weights ? count * heads * T * T * bytes : 0);
+    CHECK_OK(table->attention(
+        k, stream,
+        &(struct gpt_attention_forward){
+            .qkv = qkv.data, .out = out.data, .lse = lse.data, .weights = weights.data, .samples = count, .dropout = dropout}));
+    CHECK_OK(table->attention_gradient(k, stream,
+                                       &(struct gpt_attention_backward){.dout = dout.data,
+                                                                        .out = out.data,
+                                                                        .qkv = qkv.data,
+                                                                        .lse = lse.data,
+                                                                        .weights = weights.data,
+                                                                        .dqkv = dqkv.data,
+                                                                        .samples = count,
+                                                                        .dropout = dropout}));
+    back(&out, (char *)r->out + place);
+    back(&dqkv, (char *)r->dqkv + 3 * place);
+    back(&lse, lse_place);
+    back(&weights, weights_place);
+    dt_free(stream, &qkv);
+    dt_free(stream, &dout);
+    CHECK_OK(dt_stream_synchronize(stream));
+    table->destroy(k);
+}
+
+static void check_both_modes(enum dt_dtype dtype, int T, int heads, int width, size_t samples, float dropout)
+{
+    struct problem p;
+    problem_init(&p, dtype, T, heads, width, samples, dropout);
+    for (int unfused = 0; unfused < 2; unfused++) {
+        struct result r;
+        p.model.attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+        result_init(&p, &r);
+        run_part(&p, &r, 0, samples);
+        check_result(&p, &r, table->name);
+        result_finish(&r);
+    }
+    problem_finish(&p);
+}
+
+/* Lengths around the tiles' sizes, and the widths of the presets with every alignment of a row; those of this run beside them. */
+static void against_reference(enum dt_dtype dtype)
+{
+    static const float dropouts[] = {0, 0.1f};
+    if (!begin())
+        return;
+    check_both_modes(dtype, 1, 3, 5, 2, 0.5f);
+    check_both_modes(dtype, 130, 1, 64, 1, 0.1f);
+    check_both_modes(dtype, 65, 2, 86, 1, 0.1f);
+    check_both_modes(dtype, 66, 1, 200, 1, 0.1f);
+    check_both_modes(dtype, 300, 1, 64, 1, 0);
+    check_both_modes(dtype, 160, 1, 96, 1, 0.1f);
+    check_both_modes(dtype, 130, 1, 120, 1, 0.1f);
+    check_both_modes(dtype, 48, 2, 108, 1, 0);
+    check_both_modes(dtype, 64, 2, 80, 1, 0.1f);
+    check_both_modes(dtype, problem_integer(2, 60), problem_integer(1, 2), problem_integer(1, 64), 2, dropouts[problem_integer(0, 1)]);
+    check_both_modes(dtype, problem_integer(61, 140), 1, problem_integer(65, 256), 1, dropouts[problem_integer(0, 1)]);
+    end();
+}
+
+static void against_reference_fp32(void)
+{
+    against_reference(DT_FP32);
+}
+
+static void against_reference_bf16(void)
+{
+    against_reference(DT_BF16);
+}
+
+static void against_reference_fp16(void)
+{
+    against_reference(DT_FP16);
+}
+
+/* One call or two, and a second time: the same bits. */
+static void division_changes_nothing(void)
+{
+    if (!begin())
+        return;
+    for (int unfused = 0; unfused < 2; unfused++) {
+        struct problem p;
+        struct result whole, parts;
+        problem_init(&p, DT_BF16, 40, 2, 24, 3, 0.1f);
+        p.model.attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+        result_init(&p, &whole);
+        result_init(&p, &parts);
+        run_part(&p, &whole, 0, 3);
+        run_part(&p, &parts, 0, 1);
+        run_part(&p, &parts, 1, 2);
+        size_t bytes = rows_of(&p) * (size_t)p.model.hidden * dt_dtype_bytes(DT_BF16);
+        CHECK(memcmp(whole.out, parts.out, bytes) == 0);
+        CHECK(memcmp(whole.dqkv, parts.dqkv, 3 * bytes) == 0);
+        result_finish(&whole);
+        result_finish(&parts);
+        problem_finish(&p);
+    }
+    end();
+}
+
+/* Weights far from one another, and scores whose running maximum grows from tile to tile. */
+static void large_scores(void)
+{
+    enum { T = 300, WIDTH = 16 };
+    struct problem p;
+    struct result r;
+    if (!begin())
+        return;
+    problem_init(&p, DT_FP32, T, 1, WIDTH, 1, 0);
+    for (size_t i = 0; i < T * 3 * WIDTH; i++)
+        p.qkv[i] *= i % (3 * WIDTH) < 2 * WIDTH ? 1 + 20 * (double)i / (T * 3 * WIDTH) : 1;
+    problem_solve(&p);
+    result_init(&p, &r);
+    run_part(&p, &r, 0, 1);
+    /* scores of some thousands carry an absolute error of 1e-4 in fp32 */
+    check_part(&p, table->name, "out", DT_FP32, r.out, p.out, T * WIDTH, 1e-3);
+    check_part(&p, table->name, "lse", DT_FP32, r.lse, p.lse, T, 1e-5);
+    result_finish(&r);
+    problem_finish(&p);
+
+    /* The same where weights are rounded: they are 0 or 1, so `out` is a row of v. */
+    problem_init(&p, DT_FP16, T / 2, 1, WIDTH, 1, 0);
+    for (size_t i = 0; i < T / 2 * 3 * WIDTH; i++)
+        p.qkv[i] *= i % (3 * WIDTH) < 2 * WIDTH ? 1 + 20 * (double)i / (T * 3 * WIDTH) : 1;
+    problem_solve(&p);
+    result_init(&p, &r);
+    run_part(&p, &r, 0, 1);
+    check_part(&p, table->name, "out", DT_FP16, r.out, p.out, T / 2 * WIDTH, 2e-3);
+    check_part(&p, table->name, "lse", DT_FP32, r.lse, p.lse, T / 2, 1e-5);
+    result_finish(&r);
+    problem_finish(&p);
+    end();
+}
+
+/* A diverged run must show: NaN in a query makes its output NaN, and no other row's. */
+static void nan_stays(void)
+{
+    enum { T = 70, WIDTH = 32, ROW = 66 };
+    if (!begin())
+        return;
+    for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
+        struct problem p;
+        struct result r;
+        double out[T * WIDTH];
+        problem_init(&p, dtype, T, 1, WIDTH, 1, 0.1f);
+        p.qkv[ROW * 3 * WIDTH + 7] = NAN;
+        ref_encode(dtype, p.qkv, p.qkv_memory, (size_t)T * 3 * WIDTH);
+        result_init(&p, &r);
+        run_part(&p, &r, 0, 1);
+        ref_decode(dtype, r.out, out, T * WIDTH);
+        for (int i = 0; i < T * WIDTH; i++)
+            CHECK(isnan(out[i]) == (i / WIDTH == ROW), "%s %s: row %d", table->name, dt_dtype_name(dtype), i / WIDTH);
+        result_finish(&r);
+        problem_finish(&p);
+    }
+    end();
+}
+
+static const struct test_case cases[] = {
+    {"fp32 agrees with the reference", against_reference_fp32},
+    {"bf16 agrees with the reference", against_reference_bf16},
+    {"fp16 agrees with the reference", against_reference_fp16},
+    {"calls do not change a bit", division_changes_nothing},
+    {"large scores", large_scores},
+    {"NaN stays NaN", nan_stays},
+};
+
+int main(void)
+{
+    problem_start();
+    return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
+}

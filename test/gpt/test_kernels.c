@@ -1,0 +1,407 @@
+/* The kernels of the cpu or of another device (test/lib/device/device_kind.h), but for attention and the updates, against the double-precision
+ * reference. */
+#include "lib/base/random.h"
+#include "test/gpt/kernel_setup.h"
+
+static const struct shape {
+    size_t rows, in, out;
+} shapes[] = {{1, 7, 5}, {33, 86, 65}, {9, 2064, 43}, {3, 20, 2500}, {21, 2100, 9}, {530, 16, 40}};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* oneDNN chooses its own instructions; of ours, products only use the conversions, which the first shape tries. */
+static int shapes_for(const struct setup *s)
+{
+    return s->table != &gpt_kernels_cpu || s->isa == dt_cpu_isa() ? SHAPES : 1;
+}
+
+static void linear_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 2 * shapes_for(s); i++) {
+        struct shape z = shapes[i / 2];
+        bool bias = i % 2;
+        struct array x = input(s->dtype, z.rows * z.in, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1), b = input(s->dtype, z.out, 0, 1);
+        struct array y = output(s->dtype, z.rows * z.out);
+        struct gpt_linear a = {x.data, w.data, bias ? b.data : NULL, y.data, z.rows, z.in, z.out};
+        CHECK_OK(s->table->linear(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_linear(x.values, w.values, bias ? b.values : NULL, y.values, z.rows, z.in, z.out);
+        CHECK_ARRAY(s, y, "y");
+    }
+}
+
+static void linear(void)
+{
+    for_every_setup(linear_body);
+}
+
+/* values += old, where the kernel was to add */
+static void add_old(struct array *a, const double *old)
+{
+    for (size_t i = 0; i < a->count; i++)
+        a->values[i] += old[i];
+}
+
+/* An output that a kernel overwrites (poisoned) or adds to (random); `old` gets what was there. */
+static struct array target(struct setup *s, size_t count, bool accumulate, double *old)
+{
+    struct array a = accumulate ? input(s->dtype, count, 0, 1) : output(s->dtype, count);
+    for (size_t i = 0; i < count; i++)
+        old[i] = accumulate ? a.values[i] : 0;
+    return a;
+}
+
+static void linear_gradient_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 2 * shapes_for(s); i++) {
+        struct shape z = shapes[i / 2];
+        bool accumulate = i % 2;
+        struct array x = input(s->dtype, z.rows * z.in, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
+        struct array dy = input(s->dtype, z.rows * z.out, 0, 1), dx = output(s->dtype, z.rows * z.in);
+        double *old_dw = test_alloc(z.out * z.in * sizeof(double)), *old_db = test_alloc(z.out * sizeof(double));
+        struct array dw = target(s, z.out * z.in, accumulate, old_dw), db = target(s, z.out, accumulate, old_db);
+        struct gpt_linear_input_gradient for_x = {dy.data, w.data, dx.data, z.rows, z.in, z.out};
+        struct gpt_linear_weight_gradient for_w = {dy.data, x.data, dw.data, i == 2 ? NULL : db.data, z.rows, z.in, z.out, accumulate};
+        CHECK_OK(s->table->linear_input_gradient(s->kernels, s->stream, &for_x));
+        CHECK_OK(s->table->linear_weight_gradient(s->kernels, s->stream, &for_w));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_linear_gradient(dy.values, x.values, w.values, dx.values, dw.values, db.values, z.rows, z.in, z.out);
+        add_old(&dw, old_dw);
+        add_old(&db, old_db);
+        CHECK_ARRAY(s, dx, "dx");
+        CHECK_ARRAY(s, dw, "dw");
+        if (for_w.db)
+            CHECK_ARRAY(s, db, "db");
+    }
+}
+
+static void linear_gradient(void)
+{
+    for_every_setup(linear_gradient_body);
+}
+
+/* Back through a linear and the GELU in front of it. */
+static void linear_gelu_gradient_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < shapes_for(s); i++) {
+        struct shape z = shapes[i];
+        struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
+        struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
+        double *product = test_alloc(dx.count * sizeof *product), *dw = test_alloc(w.count * sizeof *dw);
+        double *db = test_alloc(z.out * sizeof *db);
+        struct gpt_linear_gelu_input_gradient a = {dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out};
+        CHECK_OK(s->table->linear_gelu_input_gradient(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_linear_gradient(dy.values, hidden.values, w.values, product, dw, db, z.rows, z.in, z.out);
+        ref_gelu_gradient(product, hidden.values, dx.values, dx.count);
+        double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product may be rounded on its own */
+        CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
+    }
+}
+
+static void linear_gelu_gradient(void)
+{
+    for_every_setup(linear_gelu_gradient_body);
+}
+
+static void layer_norm_body(struct setup *s)
+{
+    static const struct shape norms[] = {{1, 9, 0}, {40, 64, 0}, {9, 86, 0}, {5, 1032, 0}, {19, 2064, 0}, {3, 5184, 0}, {2, 16392, 0}};
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 2 * (int)(sizeof norms / sizeof norms[0]); i++) {
+        size_t rows = norms[i / 2].rows, d = norms[i / 2].in;
+        bool accumulate = i % 2;
+        struct array x = input(s->dtype, rows * d, 3, 1), gain = input(s->dtype, d, 1, 0.5), bias = input(s->dtype, d, 0, 1);
+        struct array y = output(s->dtype, rows * d), dy = input(s->dtype, rows * d, 0, 1);
+        double *old_dx = test_alloc(rows * d * sizeof(double)), *old = test_alloc(2 * d * sizeof(double));
+        struct array dx = target(s, rows * d, accumulate, old_dx), dgain = target(s, d, accumulate, old);
+        struct array dbias = target(s, d, accumulate, old + d);
+        float *mean = test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
+        double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
+
+        struct gpt_layer_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d};
+        struct gpt_layer_norm_gradient backward = {.dy = dy.data,
+                                                   .x = x.data,
+                                                   .gain = gain.data,
+                                                   .mean = mean,
+                                                   .rstd = rstd,
+                                                   .dx = dx.data,
+                                                   .dgain = dgain.data,
+                                                   .dbias = dbias.data,
+                                                   .rows = rows,
+                                                   .d = d,
+                                                   .overwrite = !accumulate,
+                                                   .accumulate = accumulate};
+        CHECK_OK(s->table->layer_norm(s->kernels, s->stream, &forward));
+        CHECK_OK(s->table->layer_norm_gradient(s->kernels, s->stream, &backward));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+
+        ref_layer_norm(x.values, gain.values, bias.values, y.values, ref_mean, ref_rstd, rows, d);
+        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, dbias.values, rows, d);
+        add_old(&dx, old_dx);
+        add_old(&dgain, old);
+        add_old(&dbias, old + d);
+        CHECK_ARRAY(s, y, "y");
+        CHECK(error_of(DT_FP32, mean, ref_mean, rows) < 1e-6 && error_of(DT_FP32, rstd, ref_rstd, rows) < 3e-6);
+        CHECK_ARRAY(s, dx, "dx");
+        CHECK_ARRAY(s, dgain, "dgain");
+        CHECK_ARRAY(s, dbias, "dbias");
+    }
+}
+
+static void layer_norm(void)
+{
+    for_every_setup(layer_norm_body);
+}
+
+static void gelu_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 4; i++) {
+        size_t count = (size_t[]){17, 37, 4099, 20000}[i];
+        double range = (double[]){1, 8, 3, 40}[i];
+        struct array x = input(s->dtype, count, 0, range), y = output(s->dtype, count), dy = input(s->dtype, count, 0, 1), dx = dy;
+        dx.values = test_alloc(count * sizeof *dx.values);
+        CHECK_OK(s->table->gelu(s->kernels, s->stream, y.data, x.data, count));
+        CHECK_OK(s->table->gelu_gradient(s->kernels, s->stream, dx.data, x.data, count));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_gelu(x.values, y.values, count);
+        ref_gelu_gradient(dy.values, x.values, dx.values, count);
+        CHECK_ARRAY(s, y, "y");
+        CHECK_ARRAY(s, dx, "dx");
+        /* The left tail is small, and must be right all the same. */
+        for (size_t j = 0; j < count && s->dtype == DT_FP32; j++)
+            CHECK(x.values[j] < -9 || fabs(((float *)y.data)[j] - y.values[j]) <= 1e-5 * fabs(y.values[j]), "gelu(%.9g) = %.9g, not %.9g",
+                  x.values[j], ((float *)y.data)[j], y.values[j]);
+    }
+}
+
+static void gelu(void)
+{
+    for_every_setup(gelu_body);
+}
+
+static struct gpt_dropout some_dropout(float probability)
+{
+    return (struct gpt_dropout){
+        .seed = test_random(),
+        .layer = (uint32_t)(test_random() % (1 << 24)),
+        .first_sample = (uint32_t)(test_random() % 1000),
+        .probability = probability,
+    };
+}
+
+static void dropout_body(struct setup *s)
+{
+    for (int i = 0; i < 8; i++) {
+        int d = (int[]){4, 86, 256, 2064}[i / 2], T = 5;
+        size_t samples = 3, count = samples * (size_t)(T * d);
+        struct gpt_dropout dropout = some_dropout(i % 2 ? 0.1f : 0);
+        setup_kernels(s, 1, d, 8, T);
+        CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
+        struct array residual = input(s->dtype, count, 0, 1), branch = input(s->dtype, count, 0, 1), dout = input(s->dtype, count, 0, 1);
+        struct array out = {test_alloc(count * sizeof(double)), branch.data, count}, dbranch = output(s->dtype, count);
+        struct gpt_dropout_residual forward = {residual.data, branch.data, out.data, samples, dropout};
+        struct gpt_dropout_gradient backward = {dout.data, dbranch.data, samples, dropout};
+        CHECK_OK(s->table->dropout_residual(s->kernels, s->stream, &forward));
+        CHECK_OK(s->table->dropout_gradient(s->kernels, s->stream, &backward));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        struct gpt_model model = {.hidden = d, .block_size = T};
+        dropout.first_sample += 100; /* the step's */
+        ref_dropout_residual(&model, residual.values, branch.values, out.values, samples, &dropout);
+        ref_dropout_gradient(&model, dout.values, dbranch.values, samples, &dropout);
+        CHECK_ARRAY(s, out, "out in the branch's place");
+        CHECK_ARRAY(s, dbranch, "dbranch");
+    }
+}
+
+static void dropout(void)
+{
+    for_every_setup(dropout_body);
+}
+
+static void embedding_body(struct setup *s)
+{
+    static const struct {
+        int hidden, vocab, samples;
+    } sizes[] = {{20, 301, 4}, {86, 301, 4}, {264, 6, 4}, {86, 6, 4}, {8, 1500, 300}};
+    for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
+        struct gpt_model model = {.heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7};
+        size_t samples = (size_t)sizes[i].samples, d = (size_t)model.hidden, T = 7, V = (size_t)model.vocab_size;
+        struct gpt_dropout dropout = some_dropout(i == 3 ? 0 : 0.25f);
+        setup_kernels(s, 1, model.hidden, model.vocab_size, model.block_size);
+        struct array tokens_table = input(s->dtype, V * d, 0, 1), positions = input(s->dtype, T * d, 0, 1);
+        struct array out = output(s->dtype, samples * T * d), dout = input(s->dtype, samples * T * d, 0, 1);
+        int32_t *tokens = test_alloc(samples * T * sizeof *tokens);
+        for (size_t m = 0; m < samples * T; m++)
+            tokens[m] = (int32_t)(test_random() % V);
+        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, dropout};
+        CHECK_OK(s->table->embedding(s->kernels, s->stream, &forward));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_embedding(&model, tokens, tokens_table.values, positions.values, out.values, samples, &dropout);
+        CHECK_ARRAY(s, out, "out");
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            double *old = test_alloc((V + T) * d * sizeof *old);
+            struct array dtokens = target(s, V * d, accumulate, old), dpositions = target(s, T * d, accumulate, old + V * d);
+            struct gpt_embedding_gradient backward = {tokens, dout.data, dtokens.data, dpositions.data, samples, accumulate, dropout};
+            CHECK_OK(s->table->embedding_gradient(s->kernels, s->stream, &backward));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+            ref_embedding_gradient(&model, tokens, dout.values, dtokens.values, dpositions.values, samples, &dropout);
+            add_old(&dtokens, old);
+            add_old(&dpositions, old + V * d);
+            CHECK_ARRAY(s, dtokens, "dtoken_table");
+            CHECK_ARRAY(s, dpositions, "dposition_table");
+        }
+    }
+}
+
+static void embedding(void)
+{
+    for_every_setup(embedding_body);
+}
+
+static void loss_body(struct setup *s)
+{
+    for (int i = 0; i < 6; i++) {
+        size_t V = (size_t[]){7, 65, 50000}[i / 2], rows = V > 1000 ? 2 : 11;
+        bool sum = i % 2;
+        double center = i / 2 == 1 ? -200 : 0, spread = i / 2 == 1 ? 90 : 6; /* also far below zero, and far apart */
+        setup_kernels(s, 1, 8, (int)V, 8);
+        struct array logits = input(s->dtype, rows * V, center, spread), gradient = logits;
+        gradient.values = test_alloc(rows * V * sizeof(double));
+        int32_t *targets = test_alloc(rows * sizeof *targets);
+        for (size_t r = 0; r < rows; r++)
+            targets[r] = (int32_t)(test_random() % V);
+        double *loss = test_alloc(sizeof *loss), want, scale = sum ? (double)(rows * V) * (fabs(center) + spread) : 100;
+        struct gpt_loss a = {gradient.data, targets, loss, rows, 64, 0.125f, sum}; /* 64: fp16 would lose the smallest gradients */
+        *loss = 2.5;
+        CHECK_OK(s->table->loss(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        want = 2.5 + ref_loss(logits.values, targets, gradient.values, rows, V, 64, 0.125, sum);
+        CHECK(fabs(*loss - want) < 1e-7 * scale, "loss %.9g, not %.9g: %s", *loss, want, dt_dtype_name(s->dtype));
+        CHECK_ARRAY(s, gradient, "gradient");
+    }
+}
+
+static void loss(void)
+{
+    for_every_setup(loss_body);
+}
+
+/* A model that went wrong must not look well. */
+static void loss_keeps_nan_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 129, 8);
+    for (size_t at = 0; at < 129; at++) {
+        struct array logits = input(s->dtype, 129, 0, 1);
+        double *loss = test_alloc(sizeof *loss), nan = NAN;
+        int32_t *target_token = test_alloc(sizeof *target_token);
+        struct gpt_loss a = {logits.data, target_token, loss, 1, 1, 1, at % 2};
+        *loss = 0;
+        *target_token = 5;
+        ref_encode(s->dtype, &nan, (char *)logits.data + at * dt_dtype_bytes(s->dtype), 1);
+        CHECK_OK(s->table->loss(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        CHECK(isnan(*loss), "NaN at %zu gives %g", at, *loss);
+        test_free_all();
+    }
+}
+
+static void loss_keeps_nan(void)
+{
+    for_every_setup(loss_keeps_nan_body);
+}
+
+static void add_and_fill_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
+        struct array to = input(s->dtype, count, 0, 1), from = input(s->dtype, count, 0, 1), filled = output(s->dtype, count);
+        CHECK_OK((i < 3 ? s->table->add : s->table->add_host)(s->kernels, s->stream, to.data, from.data, count));
+        CHECK_OK(s->table->fill(s->kernels, s->stream, filled.data, count, 0.75f));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        for (size_t j = 0; j < count; j++) {
+            to.values[j] += from.values[j];
+            filled.values[j] = 0.75;
+        }
+        CHECK_ARRAY(s, to, "sum");
+        CHECK(error_of(s->dtype, filled.data, filled.values, count) == 0, "fill");
+    }
+}
+
+static void add_and_fill(void)
+{
+    for_every_setup(add_and_fill_body);
+}
+
+static void normal_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 4; i++) {
+        size_t count = (size_t[]){1, 301, 20000, 200}[i];
+        uint64_t seed = test_random(), first = i == 3 ? (1ull << 34) - 77 : test_random() % 1000;
+        uint32_t tensor = (uint32_t)test_random();
+        struct array weights = output(s->dtype, count);
+        CHECK_OK(s->table->init_normal(s->kernels, s->stream, weights.data, count, seed, tensor, first, 0.02f));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        double *got = test_alloc(count * sizeof *got);
+        ref_decode(s->dtype, weights.data, got, count);
+        for (size_t j = 0; j < count; j++) {
+            double want = (double)dt_random_normal(seed, tensor, first + j) * 0.02f;
+            /* one unit in the dtype's last place; fp32 has some more from the way there, and fp16 is coarse next to zero */
+            double unit = s->dtype == DT_FP32 ? 1e-6 : s->dtype == DT_FP16 ? 0x1p-10 : 0x1p-7;
+            CHECK(fabs(got[j] - want) <= unit * fabs(want) + (s->dtype == DT_FP16 ? 0x1p-24 : 0), "element %zu: %.9g, not %.9g", j, got[j],
+                  want);
+        }
+    }
+}
+
+static void normal(void)
+{
+    for_every_setup(normal_body);
+}
+
+static void tokens_body(struct setup *s)
+{
+    size_t T = 9, samples = 3;
+    uint64_t seed = test_random();
+    int32_t *inputs = test_alloc(samples * T * sizeof *inputs), *targets = test_alloc(samples * T * sizeof *targets);
+    setup_kernels(s, 1, 8, 50000, (int)T);
+    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 12, 1));
+    CHECK_OK(s->table->tokens(s->kernels, s->stream, inputs, targets, samples, seed, 5));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    for (size_t m = 0; m < samples * T; m++) {
+        uint32_t sample = 17 + (uint32_t)(m / T), t = (uint32_t)(m % T);
+        CHECK(inputs[m] == (int32_t)dt_random_token(seed, sample, t, 50000));
+        CHECK(targets[m] == (int32_t)dt_random_token(seed, sample, t + 1, 50000));
+    }
+}
+
+static void tokens(void)
+{
+    for_every_setup(tokens_body);
+}
+
+static const struct test_case cases[] = {
+    {"linear", linear},
+    {"linear's gradients", linear_gradient},
+    {"linear's input gradient through GELU", linear_gelu_gradient},
+    {"layer norm and its gradients", layer_norm},
+    {"GELU and its gradient", gelu},
+    {"dropout, with the residual and alone", dropout},
+    {"embedding and its gradients", embedding},
+    {"cross-entropy and the plain sum of logits", loss},
+    {"a NaN among the logits makes the loss NaN", loss_keeps_nan},
+    {"add and fill", add_and_fill},
+    {"initial weights", normal},
+    {"tokens", tokens},
+};
+
+int main(void)
+{
+    test_seed();
+    return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
+}

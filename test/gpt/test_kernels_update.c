@@ -1,0 +1,124 @@
+/* The optimizers' kernels against the references, and what they do with gradients that are not finite. */
+#include "test/gpt/kernel_setup.h"
+
+#include <math.h>
+
+static void sgd_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
+        struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1);
+        struct gpt_sgd a = {params.data, grads.data, count, 0.5f, 0.25f};
+        CHECK_OK((i < 3 ? s->table->sgd : s->table->sgd_host)(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        for (size_t j = 0; j < count; j++)
+            params.values[j] -= 0.125 * grads.values[j];
+        CHECK_ARRAY(s, params, "params");
+    }
+}
+
+static void sgd(void)
+{
+    for_every_setup(sgd_body);
+}
+
+static void adam_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
+        struct array params = input(s->dtype, count, 0, 1);
+        float *state = test_alloc(3 * count * sizeof *state); /* first and second moment, master; poisoned before step 1 */
+        double *ref = test_alloc(3 * count * sizeof *ref);
+        for (size_t j = 0; j < count; j++) {
+            ref[j] = ref[count + j] = 0;
+            ref[2 * count + j] = params.values[j];
+        }
+        for (int step = 1; step <= 4; step++) {
+            struct array grads = input(s->dtype, count, 0, 1);
+            struct gpt_adam a = {params.data, grads.data, state, state + count, state + 2 * count, count, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5f};
+            CHECK_OK(s->table->begin_step(s->kernels, s->stream, 0, step));
+            CHECK_OK((i < 3 ? s->table->adam : s->table->adam_host)(s->kernels, s->stream, &a));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+            ref_adam(grads.values, ref, ref + count, ref + 2 * count, count, step, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5);
+        }
+        for (int part = 0; part < 3; part++)
+            CHECK(error_of(DT_FP32, state + (size_t)part * count, ref + (size_t)part * count, count) < 3e-6, "moment or master %d", part);
+        memcpy(params.values, ref + 2 * count, count * sizeof *ref);
+        CHECK_ARRAY(s, params, "params");
+    }
+}
+
+static void adam(void)
+{
+    for_every_setup(adam_body);
+}
+
+/* Gradients that are not finite: their elements stay bit for bit, the others are as without them, and the step counts them. */
+static void overflow_body(struct setup *s)
+{
+    const size_t counts[] = {17, 77, 30001}, bytes = dt_dtype_bytes(s->dtype);
+    uint64_t overflows = 77, expected = 0;
+    setup_kernels(s, 1, 8, 8, 8);
+    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 0, 2));
+    for (int i = 0; i < 12; i++) {
+        bool on_host = i % 2, adam = i / 2 % 2;
+        size_t count = counts[i / 4];
+        struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1), whole = output(s->dtype, count);
+        struct array old[4] = {output(s->dtype, count), input(DT_FP32, count, 0, 1), input(DT_FP32, count, 2, 1), output(DT_FP32, count)};
+        ref_encode(DT_FP32, params.values, old[3].data, count);   /* the master is what params is rounded from */
+        void *state[4] = {params.data}, *plain[4] = {whole.data}; /* with the bad gradients, and without */
+        for (int part = 1; part < 4; part++) {
+            state[part] = memcpy(test_alloc(count * sizeof(float)), old[part].data, count * sizeof(float));
+            plain[part] = memcpy(test_alloc(count * sizeof(float)), old[part].data, count * sizeof(float));
+        }
+        memcpy(old[0].data, params.data, count * bytes);
+        memcpy(whole.data, params.data, count * bytes);
+        for (int pass = 0; pass < 2; pass++) {
+            void **at = pass ? state : plain;
+            struct gpt_sgd sgd = {at[0], grads.data, count, 0.5f, 0.25f};
+            struct gpt_adam a = {at[0], grads.data, at[1], at[2], at[3], count, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5f};
+            for (size_t j = 0; j < count; j++)
+                grads.values[j] = pass && j % 13 == 3 ? (double[]){INFINITY, -INFINITY, NAN}[j / 13 % 3] : grads.values[j];
+            ref_encode(s->dtype, grads.values, grads.data, count);
+            if (adam)
+                CHECK_OK((on_host ? s->table->adam_host : s->table->adam)(s->kernels, s->stream, &a));
+            else
+                CHECK_OK((on_host ? s->table->sgd_host : s->table->sgd)(s->kernels, s->stream, &sgd));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+        }
+        for (int part = 0; part < 4; part++) {
+            size_t wrong = 0, width = part ? sizeof(float) : bytes;
+            for (size_t j = 0; j < count; j++)
+                wrong += memcmp((const char *)state[part] + j * width,
+                                (const char *)(j % 13 == 3 ? old[part].data : plain[part]) + j * width, width) != 0;
+            CHECK(wrong == 0, "array %d: %zu of %zu elements", part, wrong, count);
+        }
+        expected += (count + 9) / 13;
+    }
+    CHECK_OK(s->table->step_overflows(s->kernels, s->stream, &overflows));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    CHECK(overflows == expected, "%llu overflows, not %llu", (unsigned long long)overflows, (unsigned long long)expected);
+    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 0, 3));
+    CHECK_OK(s->table->step_overflows(s->kernels, s->stream, &overflows));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    CHECK(overflows == 0);
+}
+
+static void overflow(void)
+{
+    for_every_setup(overflow_body);
+}
+
+static const struct test_case cases[] = {
+    {"SGD", sgd},
+    {"Adam", adam},
+    {"gradients that are not finite", overflow},
+};
+
+int main(void)
+{
+    test_seed();
+    return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
+}

@@ -1,0 +1,70 @@
+#include "lib/base/csv.h"
+#include "test/check.h"
+
+static dt_status parse(const char *text, struct dt_csv *csv)
+{
+    return dt_csv_parse(text, strlen(text), "t.csv", csv);
+}
+
+static void fields_and_lines(void)
+{
+    struct dt_csv csv;
+    CHECK_OK(parse("\xEF\xBB\xBF" "a,b,\"c d\"\r\n1,,\"x,\"\"y\"\"\nz\"\n\n,2,3", &csv));
+    CHECK(csv.column_count == 3 && csv.row_count == 2, "%d columns, %d rows", csv.column_count, csv.row_count);
+    CHECK(dt_csv_column(&csv, "c d") == 2 && dt_csv_column(&csv, "c") == -1);
+    CHECK(strcmp(dt_csv_field(&csv, 0, 0), "1") == 0 && strcmp(dt_csv_field(&csv, 0, 1), "") == 0);
+    CHECK(strcmp(dt_csv_field(&csv, 0, 2), "x,\"y\"\nz") == 0, "%s", dt_csv_field(&csv, 0, 2));
+    CHECK(strcmp(dt_csv_field(&csv, 1, 0), "") == 0 && strcmp(dt_csv_field(&csv, 1, 2), "3") == 0);
+    CHECK(strcmp(dt_csv_field(&csv, 1, -1), "") == 0);
+    CHECK(csv.lines[0] == 2 && csv.lines[1] == 5, "lines %d and %d", csv.lines[0], csv.lines[1]);
+    dt_csv_finish(&csv);
+    CHECK_OK(parse("only,names\n", &csv));
+    CHECK(csv.row_count == 0 && csv.column_count == 2);
+    dt_csv_finish(&csv);
+}
+
+static void many_fields(void)
+{
+    enum { ROWS = 9000 };
+    static char text[ROWS * 8 + 16];
+    struct dt_csv csv;
+    size_t used = (size_t)sprintf(text, "a,b\n");
+    for (int i = 0; i < ROWS; i++)
+        used += (size_t)sprintf(text + used, "%d,x\n", i);
+    CHECK_OK(dt_csv_parse(text, used, "t.csv", &csv));
+    CHECK(csv.row_count == ROWS && strcmp(dt_csv_field(&csv, 8191, 0), "8191") == 0 && strcmp(dt_csv_field(&csv, ROWS - 1, 1), "x") == 0);
+    dt_csv_finish(&csv);
+}
+
+static void faults(void)
+{
+    static const struct {
+        const char *text, *error;
+    } wrong[] = {
+        {"", "t.csv: empty"},
+        {"\n\n", "t.csv: empty"},
+        {"a,b\n1,2\n3\n", "t.csv:3: 1 fields, and the first line names 2 columns"},
+        {"a,b\n1,2,3\n", "t.csv:2: 3 fields"},
+        {"a,a\n", "t.csv:1: two columns are called a"},
+        {"a,\n", "t.csv:1: column 2 has no name"},
+        {"a\n\"x\n\n", "t.csv:2: a quoted field has no end"},
+        {"a\nx\"y\n", "t.csv:2: a quote inside"},
+        {"a\n\"x\"y\n", "t.csv:2: text behind a quoted field"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct dt_csv csv;
+        CHECK(parse(wrong[i].text, &csv) == DT_ERR_INVALID && strstr(dt_error_message(), wrong[i].error), "case %zu: %s", i,
+              dt_error_message());
+        dt_csv_finish(&csv);
+    }
+    struct dt_csv csv;
+    CHECK(dt_csv_parse("a\n\0", 3, "t.csv", &csv) == DT_ERR_INVALID && strstr(dt_error_message(), "NUL"), "%s", dt_error_message());
+    dt_csv_finish(&csv);
+}
+
+static const struct test_case cases[] = {
+    {"fields, quotes, line numbers", fields_and_lines},
+    {"more fields than the first allocation", many_fields},
+    {"what is no such table", faults},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,480 @@
+/* Communicators, one body for every backend. self and sim run in this process; for mpi, or nccl where DTBENCH_TEST_DEVICE is cuda, this
+ * program starts itself as ranks, with the supervisor: `test_comm rank MODE SOCKET`. */
+#include "test/lib/comm/comm_body.h"
+#include "test/lib/device/device_kind.h"
+
+#include "lib/launch/launch.h"
+#include "lib/launch/rank.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void sleep_ms(int milliseconds)
+{
+    struct timespec t = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* ---- what goes wrong, on a rank ---- */
+
+static bool is(const char *mode, const char *name)
+{
+    return strcmp(mode, name) == 0;
+}
+
+static bool is_cuda(void)
+{
+    return is(test_device_kind(), "cuda");
+}
+
+static void check_dump(struct comm_body *b)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory)
+        abort();
+    dt_comm_dump(b->comm, memory);
+    fclose(memory);
+    CHECK(strstr(text, "all_reduce") && strstr(text, "failed"), "%s", text);
+    free(text);
+}
+
+/* The last rank never comes; the others say so. */
+static void one_never_comes(struct comm_body *b)
+{
+    int last = b->size - 1;
+    if (b->rank == last) {
+        sleep_ms(1500);
+        return;
+    }
+    struct dt_buffer buffer;
+    char want[32];
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 1 << 20, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
+    double start = seconds();
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
+    CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT);
+    CHECK(seconds() - start < 2, "%g s", seconds() - start);
+    snprintf(want, sizeof want, "for rank %d", last);
+    CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
+    printf("# %s\n", dt_error_message());
+    check_dump(b);
+    /* What comes later does not wait any more. */
+    start = seconds();
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->second));
+    CHECK(dt_stream_synchronize(b->second) == DT_ERR_COMM, "%s", dt_error_message());
+    CHECK(seconds() - start < 0.4, "%g s", seconds() - start);
+    dt_free(b->first, &buffer);
+}
+
+static void aborted(struct comm_body *b)
+{
+    if (b->rank == b->size - 1) {
+        sleep_ms(700);
+        return;
+    }
+    struct dt_buffer buffer;
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 64, &buffer));
+    CHECK_OK(dt_recv(b->comm, buffer.data, 16, DT_FP32, b->size - 1, b->first));
+    sleep_ms(100);
+    double start = seconds();
+    dt_comm_abort(b->comm);
+    CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
+    CHECK(seconds() - start < 0.4, "%g s", seconds() - start);
+    dt_free(b->first, &buffer);
+}
+
+/* Ranks that call different things are told so, and do not take one for the other. */
+static void disagreement(struct comm_body *b)
+{
+    struct dt_buffer buffer;
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 65536));
+    dt_status status = dt_all_reduce(b->comm, buffer.data, b->rank ? 512 : 1024, DT_FP32, DT_SUM, b->first);
+    if (status == DT_OK) /* nccl may know it before */
+        status = dt_stream_synchronize(b->first);
+    printf("# rank %d: %s\n", b->rank, status < 0 ? dt_error_message() : "ok");
+    if (b->rank == 1) /* gets more than it made room for; rank 0 may have all it wants */
+        CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "different"), "%s", dt_error_message());
+    dt_free(b->first, &buffer);
+}
+
+/* As one_never_comes, where the host has only launched a graph: nobody knows where it stands. */
+static void one_never_comes_to_a_graph(struct comm_body *b)
+{
+    int last = b->size - 1;
+    struct dt_buffer buffer;
+    struct dt_graph *graph = NULL;
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 1 << 20, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    CHECK_OK(dt_graph_begin(b->first));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
+    CHECK_OK(dt_graph_end(b->first, &graph));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    if (b->rank == last) {
+        sleep_ms(1500);
+    } else {
+        CHECK_OK(dt_graph_launch(graph, b->first));
+        CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT, "%s", dt_error_message());
+        CHECK(strstr(dt_error_message(), "graph") && strstr(dt_error_message(), "world"), "%s", dt_error_message());
+        printf("# %s\n", dt_error_message());
+    }
+    dt_graph_destroy(graph);
+    dt_free(b->first, &buffer);
+}
+
+/* One rank's process ends without a word; the others name it. */
+static void one_dies(struct comm_body *b)
+{
+    struct dt_buffer buffer;
+    char want[32];
+    int last = b->size - 1;
+    if (b->rank == last) {
+        sleep_ms(300);
+        _exit(0);
+    }
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 65536));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
+    double start = seconds();
+    CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
+    CHECK(seconds() - start < 5, "%g s", seconds() - start);
+    snprintf(want, sizeof want, "rank %d", last);
+    CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
+    printf("# %s\n", dt_error_message());
+    dt_free(b->first, &buffer);
+}
+
+static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const char *mode)
+{
+    if (is(mode, "body"))
+        comm_body_run(b);
+    else if (is(mode, "late"))
+        one_never_comes(b);
+    else if (is(mode, "abort"))
+        aborted(b);
+    else if (is(mode, "disagree"))
+        disagreement(b);
+    else if (is(mode, "late graph"))
+        one_never_comes_to_a_graph(b);
+    else if (is(mode, "die"))
+        one_dies(b);
+    while (is(mode, "loop") && !test_failures) { /* until somebody kills a rank */
+        comm_body_soak(b);
+        char text[32];
+        snprintf(text, sizeof text, "%d", (int)getpid());
+        dt_launch_rank_progress(rank, text);
+    }
+    if (is(mode, "loop"))
+        sleep_ms(3000); /* and then the supervisor ends the others */
+}
+
+/* Two ranks that were given one GPU, and one that never starts: refused before NCCL hears of it. */
+static void meetings_that_fail(const struct dt_world *world, bool absent)
+{
+    struct dt_device *device;
+    struct dt_comm *comm = NULL;
+    struct dt_comm_options options = {.init_timeout_s = absent ? 0.5 : 20};
+    CHECK_OK(dt_device_create("cuda", NULL, &device)); /* the first one, on all ranks */
+    if (absent && world->rank == 1) {
+        sleep_ms(1200);
+    } else {
+        dt_status status = dt_comm_create(device, world, &options, &comm);
+        const char *want = absent ? "rank 1 of 3 did not reach" : "ranks 0 and 1 both use GPU-";
+        CHECK(status == (absent ? DT_ERR_TIMEOUT : DT_ERR_WORLD) && strstr(dt_error_message(), want), "%s", dt_error_message());
+        printf("# %s\n", dt_error_message());
+    }
+    dt_device_destroy(device);
+}
+
+/* True: the checks are done, well or not. */
+static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, const char *mode, dt_status *out_status)
+{
+    struct comm_body b;
+    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 60, .init_timeout_s = 60};
+    if (is(mode, "absent") || is(mode, "same")) {
+        dt_launch_rank_progress(rank, "ready");
+        meetings_that_fail(world, is(mode, "absent"));
+        return true;
+    }
+    *out_status = comm_body_init(&b, test_device_kind(), world, is(mode, "loop") ? NULL : &options);
+    if (*out_status < 0)
+        return false;
+    dt_launch_rank_progress(rank, "ready");
+    run_mode(&b, rank, mode);
+    comm_body_finish(&b);
+    if (is(mode, "body") && !test_failures) { /* a second world in the same process */
+        CHECK_OK(comm_body_init(&b, test_device_kind(), world, &options));
+        comm_body_soak(&b);
+        comm_body_finish(&b);
+    }
+    return true;
+}
+
+static int rank_main(const char *mode, const char *socket_name)
+{
+    struct dt_world world;
+    struct dt_launch_rank *rank;
+    dt_status status;
+    if (dt_world_from_environment(&world) < 0 || dt_launch_rank_connect(socket_name, world.rank, &rank) < 0) {
+        fprintf(stderr, "%s\n", dt_error_message());
+        return 1;
+    }
+    if (!run_rank(&world, rank, mode, &status))
+        dt_launch_rank_failed(rank, status, dt_error_message());
+    else if (test_failures)
+        dt_launch_rank_failed(rank, DT_ERR_VERIFY, "checks failed, see above");
+    else if (world.rank == 0)
+        dt_launch_rank_result(rank, "fine");
+    fflush(stdout);
+    if (is(mode, "body"))
+        dt_comm_library_finish();
+    dt_launch_rank_finish(rank);
+    if (!is(mode, "body") &&
+        !is_cuda()) /* mpirun ends everybody once one leaves without MPI_Finalize: after all have said their last word */
+        sleep_ms(is(mode, "disagree") ? 400 : world.rank == world.size - 1 ? 0 : 1500);
+    /* Not through exit: a leak checker would list what MPI keeps in modules that it has unloaded, which no suppression can name. */
+    fflush(stdout);
+    _exit(0);
+}
+
+/* ---- the test program ---- */
+
+struct watch {
+    int reports, kill_after;
+    double killed_s;
+    char want[64];
+};
+
+static void on_progress(void *context, int rank, const char *text)
+{
+    struct watch *w = context;
+    if (rank != 1 || atoi(text) <= 0 || ++w->reports != w->kill_after)
+        return;
+    snprintf(w->want, sizeof w->want, "rank 1 (pid %s) was killed", text);
+    kill(atoi(text), SIGKILL);
+    w->killed_s = seconds();
+}
+
+/* False: skipped, because this machine or build has no MPI. */
+static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_status)
+{
+    const char *const argv[] = {"/proc/self/exe", "rank", mode, NULL};
+    struct dt_launch l = {.argv = argv,
+                          .world_size = ranks,
+                          .mpirun = !is_cuda(),
+                          .input = "",
+                          .init_timeout_s = 30,
+                          .step_timeout_s = 60,
+                          .grace_s = 1,
+                          .progress = w ? on_progress : NULL,
+                          .context = w};
+    struct dt_launch_outcome outcome;
+    double start = seconds();
+    fflush(stdout);
+    *out_status = dt_launch_run(&l, &outcome);
+    printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, seconds() - start, *out_status == DT_OK ? "ok" : dt_error_message());
+    dt_launch_outcome_finish(&outcome);
+    if (*out_status == DT_ERR_UNAVAILABLE)
+        snprintf(test_skip_reason, sizeof test_skip_reason, "%s", dt_error_message());
+    return *out_status != DT_ERR_UNAVAILABLE;
+}
+
+static void expect_ok(const char *mode, int ranks)
+{
+    dt_status status;
+    if (launch(mode, ranks, NULL, &status))
+        CHECK(status == DT_OK, "%s", dt_error_message());
+}
+
+static void on_this_process(const char *kind, int rank, int size)
+{
+    struct dt_world world = {.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "none"};
+    struct comm_body b;
+    dt_status status = comm_body_init(&b, kind, &world, NULL);
+    if (status == DT_ERR_UNAVAILABLE)
+        SKIP("%s", dt_error_message());
+    CHECK_OK(status);
+    if (status < 0)
+        return;
+    if (strcmp(kind, "sim") == 0)
+        comm_body_run_sim(&b);
+    else
+        comm_body_run(&b);
+    comm_body_finish(&b);
+}
+
+static void self(void)
+{
+    on_this_process(test_device_kind(), 0, 1);
+}
+
+static void sim(void)
+{
+    on_this_process("sim", 0, 1);
+    on_this_process("sim", 6, 16);
+    on_this_process("sim", 4095, 4096);
+}
+
+static void ranks_1(void)
+{
+    expect_ok("body", 1);
+}
+
+static void ranks_2(void)
+{
+    expect_ok("body", 2);
+}
+
+static void ranks_3(void)
+{
+    expect_ok("body", 3);
+}
+
+static void ranks_4(void)
+{
+    expect_ok("body", 4);
+}
+
+static void timeouts(void)
+{
+    expect_ok("late", 2);
+    expect_ok("late", 3);
+}
+
+static void abort_from_outside(void)
+{
+    expect_ok("abort", 2);
+}
+
+static void disagreeing_ranks(void)
+{
+    expect_ok("disagree", 2);
+}
+
+/* Of nccl alone: mpi's own launcher sees to these, and has no graphs. */
+static void launched_graph(void)
+{
+    if (!is_cuda())
+        SKIP("device \"%s\" has no graphs", test_device_kind());
+    expect_ok("late graph", 2);
+}
+
+static void meetings(void)
+{
+    if (!is_cuda())
+        SKIP("ranks of device \"%s\" meet by MPI", test_device_kind());
+    expect_ok("absent", 3);
+    expect_ok("same", 2);
+}
+
+static void rank_dies(void)
+{
+    dt_status status;
+    if (!is_cuda())
+        SKIP("mpirun ends all ranks when one dies");
+    if (launch("die", 3, NULL, &status))
+        CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "rank 2"), "%s", dt_error_message());
+}
+
+static void rank_killed(void)
+{
+    struct watch w = {.kill_after = 3};
+    dt_status status;
+    if (!launch("loop", 3, &w, &status))
+        return;
+    CHECK(status == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), w.want), "%s, not: %s", dt_error_message(), w.want);
+    CHECK(seconds() - w.killed_s < 10);
+}
+
+/* In a child: MPI must not start in this process. Returns the status that creation gives, and its text. */
+static dt_status create_with(const char *const *environment, char *text, size_t text_bytes)
+{
+    int result[2];
+    dt_status status = DT_ERR_IO;
+    memset(text, 0, text_bytes);
+    if (pipe(result) != 0)
+        return status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct dt_world world;
+        struct comm_body b;
+        for (int i = 0; environment[i]; i += 2)
+            setenv(environment[i], environment[i + 1], 1);
+        if ((status = dt_world_from_environment(&world)) == DT_OK)
+            status = comm_body_init(&b, "cpu", &world, NULL);
+        bool sent = write(result[1], &status, sizeof status) > 0 && write(result[1], dt_error_message(), strlen(dt_error_message())) > 0;
+        _exit(sent ? 0 : 1);
+    }
+    close(result[1]);
+    bool got = read(result[0], &status, sizeof status) == sizeof status && read(result[0], text, text_bytes - 1) > 0;
+    close(result[0]);
+    waitpid(child, NULL, 0);
+    return got ? status : DT_ERR_IO;
+}
+
+/* srun without PMIx, and torchrun: every rank would be a world of its own. */
+static void singletons(void)
+{
+    static const char *const srun[] = {"SLURM_STEP_ID",
+                                       "0",
+                                       "SLURM_PROCID",
+                                       "2",
+                                       "SLURM_NTASKS",
+                                       "4",
+                                       "SLURM_LOCALID",
+                                       "2",
+                                       "SLURM_NODEID",
+                                       "0",
+                                       "SLURM_STEP_TASKS_PER_NODE",
+                                       "4",
+                                       NULL};
+    static const char *const torchrun[] = {"RANK", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", NULL};
+    char text[1024];
+    if (is_cuda())
+        SKIP("nccl needs no MPI");
+    dt_status status = create_with(srun, text, sizeof text);
+    if (status == DT_ERR_UNAVAILABLE)
+        SKIP("%.200s", text);
+    CHECK(status == DT_ERR_WORLD && strstr(text, "srun --mpi=pmix"), "%s: %s", dt_status_name(status), text);
+    status = create_with(torchrun, text, sizeof text);
+    CHECK(status == DT_ERR_WORLD && strstr(text, "mpirun -n 2"), "%s: %s", dt_status_name(status), text);
+}
+
+static const struct test_case cases[] = {
+    {"self", self},
+    {"sim moves nothing", sim},
+    {"a launched rank alone", ranks_1},
+    {"2 ranks", ranks_2},
+    {"3 ranks", ranks_3},
+    {"4 ranks", ranks_4},
+    {"a rank that never comes is named", timeouts},
+    {"abort ends what waits", abort_from_outside},
+    {"ranks that disagree", disagreeing_ranks},
+    {"a rank that never comes to a graph", launched_graph},
+    {"ranks that do not meet", meetings},
+    {"a rank that dies", rank_dies},
+    {"a rank killed in the middle", rank_killed},
+    {"singletons are refused", singletons},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "rank") == 0)
+        return rank_main(argv[2], argv[3]);
+    return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
+}

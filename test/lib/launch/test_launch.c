@@ -1,0 +1,493 @@
+/* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this. `test_launch mpirun`
+ * has mpirun start them, and without that word the supervisor does. */
+#include "lib/launch/launch.h"
+#include "lib/launch/rank.h"
+#include "lib/launch/world.h"
+#include "test/check.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void sleep_ms(int milliseconds)
+{
+    struct timespec t = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* ---- the rank ---- */
+
+static void dump(void *context)
+{
+    fprintf(stderr, "dump of rank %d\n", *(int *)context);
+}
+
+static bool is(const char *mode, const char *name)
+{
+    return strcmp(mode, name) == 0;
+}
+
+/* Where this rank is, and whether it can listen at the port that all of them were told. */
+static void tell_place(struct dt_launch_rank *rank, const struct dt_world *world)
+{
+    char address[DT_ADDRESS_BYTES], text[128] = "";
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int port = 0, yes = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_OK(dt_world_meeting_point(world, address, &port));
+    here.sin_port = htons((uint16_t)port);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    bool listens = world->rank == 0 && bind(fd, (struct sockaddr *)&here, sizeof here) == 0 && listen(fd, 1) == 0;
+    snprintf(text, sizeof text, "%d of %d, %d of %d, %.20s %d%s", world->rank, world->size, world->local_rank, world->local_size, address,
+             port, listens ? " listening" : "");
+    dt_launch_rank_progress(rank, text);
+    if (world->rank == 0)
+        dt_launch_rank_result(rank, "");
+    close(fd);
+}
+
+/* Work until told otherwise, or until it is time to fail in the way that `mode` asks for. */
+static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world, const char *mode)
+{
+    bool last = world->rank == world->size - 1; /* the one that misbehaves */
+    for (int step = 0;; step++) {
+        if (step == 5 && last && is(mode, "abort")) {
+            signal(SIGABRT, SIG_DFL);
+            abort();
+        }
+        if (step == 5 && last && is(mode, "exit"))
+            _exit(7);
+        while (step == 5 && last && is(mode, "hang"))
+            pause();
+        if (step == 5 && is(mode, "missed")) { /* the others know before the supervisor does */
+            if (!last)
+                return (void)dt_launch_rank_failed(rank, DT_ERR_COMM, "a peer is gone");
+            sleep_ms(100);
+            raise(SIGKILL);
+        }
+        if (step == 5 && is(mode, "oom"))
+            return (void)dt_launch_rank_failed(rank, DT_ERR_OOM, "12 GiB are too many");
+        if (dt_launch_rank_stop_requested(rank)) {
+            if (world->rank == 0)
+                dt_launch_rank_result(rank, "partial");
+            return (void)dt_launch_rank_failed(rank, DT_ERR_INTERRUPTED, "stopped as asked");
+        }
+        char text[64];
+        snprintf(text, sizeof text, "%d", (int)getpid());
+        dt_launch_rank_progress(rank, text);
+        sleep_ms(10);
+    }
+}
+
+static int rank_main(const char *mode, const char *socket_name)
+{
+    struct dt_world world;
+    struct dt_launch_rank *rank;
+    if (is(mode, "mute"))
+        return 3;
+    if (dt_world_from_environment(&world) < 0 || dt_launch_rank_connect(socket_name, world.rank, &rank) < 0) {
+        fprintf(stderr, "%s\n", dt_error_message());
+        return 1;
+    }
+    dt_launch_rank_on_dump(rank, dump, &world.rank);
+    while (is(mode, "never ready"))
+        pause();
+    if (is(mode, "normal")) {
+        fprintf(stderr, "a line of rank %d\n", world.rank);
+        printf("printed by rank %d\n", world.rank);
+        fflush(stdout);
+        for (int step = 0; step < 3; step++)
+            dt_launch_rank_progress(rank, "step");
+        if (world.rank == 0)
+            dt_launch_rank_result(rank, dt_launch_rank_input(rank));
+    } else if (is(mode, "place")) {
+        tell_place(rank, &world);
+    } else {
+        rank_loop(rank, &world, mode);
+    }
+    dt_launch_rank_finish(rank);
+    return 0;
+}
+
+/* ---- the supervisor ---- */
+
+enum { MOST_RANKS = 4 };
+
+static bool with_mpirun;
+
+/* What the callbacks see and do. */
+struct watch {
+    pid_t pids[MOST_RANKS];
+    int reports[MOST_RANKS];
+    int kill_rank, kill_after; /* SIGKILL that rank after so many of its reports */
+    int stop_after;            /* of rank 0's reports */
+    int stops;
+    double killed_s;
+    int pid_fd; /* pids are written there, too */
+};
+
+static void on_progress(void *context, int rank, const char *text)
+{
+    struct watch *w = context;
+    int pid = atoi(text);
+    w->pids[rank] = pid;
+    w->reports[rank]++;
+    if (w->pid_fd > 0 && write(w->pid_fd, &pid, sizeof pid) < 0)
+        w->pid_fd = 0;
+    if (w->kill_after > 0 && rank == w->kill_rank && w->reports[rank] == w->kill_after) {
+        kill(pid, SIGKILL);
+        w->killed_s = seconds();
+    }
+}
+
+static int on_stop(void *context)
+{
+    struct watch *w = context;
+    return w->stop_after > 0 && w->reports[0] >= w->stop_after ? w->stops : 0;
+}
+
+static dt_status launch(const char *mode, int ranks, const char *input, struct watch *w, struct dt_launch_outcome *out)
+{
+    const char *const argv[] = {"/proc/self/exe", "rank", mode, NULL};
+    struct dt_launch l = {.argv = argv,
+                          .world_size = ranks,
+                          .mpirun = with_mpirun,
+                          .input = input,
+                          .init_timeout_s = 5,
+                          .step_timeout_s = 2,
+                          .grace_s = 0.2,
+                          .progress = on_progress,
+                          .stop_requests = on_stop,
+                          .context = w};
+    if (is(mode, "never ready"))
+        l.init_timeout_s = 0.5;
+    if (is(mode, "hang"))
+        l.step_timeout_s = 0.5;
+    double start = seconds();
+    dt_status status = dt_launch_run(&l, out);
+    printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, seconds() - start, status == DT_OK ? "ok" : dt_error_message());
+    return status;
+}
+
+/* A zombie that a process without a reaper left is no process any more. */
+static bool alive(pid_t pid)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'Z';
+    fclose(file);
+    return state != 'Z';
+}
+
+static void check_nobody_left(const struct watch *w)
+{
+    for (int r = 0; r < MOST_RANKS; r++)
+        CHECK(w->pids[r] == 0 || !alive(w->pids[r]), "rank %d, pid %d, is still there", r, (int)w->pids[r]);
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD, "a child is left");
+}
+
+static void normal_end(void)
+{
+    size_t length = 1 << 20; /* more than a socket holds */
+    char *input = malloc(length + 1);
+    if (!input)
+        return;
+    memset(input, 'x', length);
+    input[length] = 0;
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
+        struct watch w = {0};
+        struct dt_launch_outcome out;
+        CHECK_OK(launch("normal", ranks, input, &w, &out));
+        CHECK(out.result && strcmp(out.result, input) == 0);
+        CHECK(out.failed_rank == -1);
+        for (int r = 0; r < ranks; r++)
+            CHECK(w.reports[r] == 3, "rank %d reported %d times", r, w.reports[r]);
+        memset(w.pids, 0, sizeof w.pids); /* these reports held no pids */
+        check_nobody_left(&w);
+        dt_launch_outcome_finish(&out);
+    }
+    free(input);
+}
+
+static void crash(void)
+{
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
+        struct watch w = {0};
+        struct dt_launch_outcome out;
+        char want[64];
+        CHECK(launch("abort", ranks, "", &w, &out) == DT_ERR_COMM);
+        snprintf(want, sizeof want, "rank %d (pid %d) was killed or crashed: signal 6", ranks - 1, (int)w.pids[ranks - 1]);
+        CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
+        CHECK(out.failed_rank == ranks - 1 && !out.result);
+        check_nobody_left(&w);
+        dt_launch_outcome_finish(&out);
+    }
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    CHECK(launch("exit", 2, "", &w, &out) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "ended with code 7"), "%s", dt_error_message());
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
+static void killed_at_any_moment(void)
+{
+    srand((unsigned)time(NULL));
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
+        struct watch w = {.kill_rank = rand() % ranks, .kill_after = 1 + rand() % 30};
+        struct dt_launch_outcome out;
+        char want[64];
+        CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_COMM);
+        CHECK(seconds() - w.killed_s < 10, "%g s after the kill", seconds() - w.killed_s);
+        snprintf(want, sizeof want, "rank %d (pid %d) was killed", w.kill_rank, (int)w.pids[w.kill_rank]);
+        CHECK(strstr(dt_error_message(), want), "after report %d: %s", w.kill_after, dt_error_message());
+        if (!with_mpirun || ranks == 1) /* mpirun does not always say */
+            CHECK(strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
+        CHECK(out.failed_rank == w.kill_rank);
+        check_nobody_left(&w);
+        dt_launch_outcome_finish(&out);
+    }
+}
+
+static void a_death_that_peers_report(void)
+{
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    if (with_mpirun)
+        SKIP("mpirun kills the others, and which came first is not known");
+    CHECK(launch("missed", 3, "", &w, &out) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "rank 2 (pid ") && strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
+    CHECK(out.failed_rank == 2);
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
+/* stderr goes to a file for the length of a launch; returns what it holds. Owner: the caller. */
+static char *launch_and_read_stderr(const char *mode, int ranks, struct watch *w, dt_status *status, struct dt_launch_outcome *out)
+{
+    char path[] = "/tmp/test_launch.XXXXXX";
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    unlink(path);
+    dup2(file, STDERR_FILENO);
+    *status = launch(mode, ranks, "", w, out);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    char *text = calloc(1, 65536);
+    if (text && pread(file, text, 65535, 0) < 0)
+        text[0] = 0;
+    close(file);
+    return text;
+}
+
+static void stderr_of_ranks(void)
+{
+    int ranks = 2;
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    dt_status status;
+    char *text = launch_and_read_stderr("normal", ranks, &w, &status, &out);
+    CHECK(status == DT_OK);
+    for (int r = 0; r < ranks; r++) {
+        char line[64];
+        snprintf(line, sizeof line, "a line of rank %d\n", r);
+        CHECK(strstr(text, line), "stderr: %s", text);
+        snprintf(line, sizeof line, "printed by rank %d\n", r);
+        CHECK(strstr(text, line), "stderr: %s", text);
+    }
+    free(text);
+    dt_launch_outcome_finish(&out);
+    memset(&w, 0, sizeof w);
+    text = launch_and_read_stderr("abort", ranks, &w, &status, &out);
+    CHECK(text[0] == 0, "a crash wrote to stderr: %s", text);
+    free(text);
+    dt_launch_outcome_finish(&out);
+}
+
+static void hang(void)
+{
+    int ranks = 2;
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    dt_status status;
+    char want[64];
+    char *text = launch_and_read_stderr("hang", ranks, &w, &status, &out);
+    CHECK(status == DT_ERR_TIMEOUT, "%d", status);
+    snprintf(want, sizeof want, "rank %d did not get past progress report 5", ranks - 1);
+    CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
+    for (int r = 0; r < ranks; r++) {
+        snprintf(want, sizeof want, "dump of rank %d\n", r);
+        CHECK(strstr(text, want), "stderr: %s", text);
+    }
+    free(text);
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+
+    memset(&w, 0, sizeof w);
+    CHECK(launch("never ready", ranks, "", &w, &out) == DT_ERR_TIMEOUT);
+    CHECK(strstr(dt_error_message(), ranks > 1 ? "waiting for ranks 0, 1" : "waiting for rank 0"), "%s", dt_error_message());
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
+static void out_of_memory(void)
+{
+    int ranks = 2;
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    CHECK(launch("oom", ranks, "", &w, &out) == DT_ERR_OOM);
+    CHECK(strstr(dt_error_message(), "12 GiB are too many"), "%s", dt_error_message());
+    CHECK(out.failed_rank >= 0);
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
+static void stop(void)
+{
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        struct watch w = {.stop_after = 5, .stops = 1};
+        struct dt_launch_outcome out;
+        CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_INTERRUPTED);
+        CHECK(out.result && strcmp(out.result, "partial") == 0);
+        CHECK(strstr(dt_error_message(), "stopped as asked"), "%s", dt_error_message());
+        check_nobody_left(&w);
+        dt_launch_outcome_finish(&out);
+    }
+    struct watch w = {.stop_after = 5, .stops = 2}; /* the impatient second Ctrl-C */
+    struct dt_launch_outcome out;
+    CHECK(launch("loop", 1, "", &w, &out) == DT_ERR_INTERRUPTED);
+    CHECK(!out.result);
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
+static void supervisor_killed(void)
+{
+    int ranks = 2, pids_pipe[2];
+    CHECK(pipe(pids_pipe) == 0);
+    fflush(stdout);
+    pid_t supervisor = fork();
+    if (supervisor == 0) {
+        struct watch w = {.pid_fd = pids_pipe[1]};
+        struct dt_launch_outcome out;
+        close(pids_pipe[0]);
+        launch("loop", ranks, "", &w, &out);
+        _exit(0);
+    }
+    close(pids_pipe[1]);
+    pid_t seen[MOST_RANKS] = {0}, pid;
+    int known = 0;
+    while (known < ranks && read(pids_pipe[0], &pid, sizeof pid) == sizeof pid) {
+        if (known == 0 || seen[0] != pid)
+            seen[known++] = pid;
+    }
+    CHECK(known == ranks);
+    kill(supervisor, SIGKILL);
+    waitpid(supervisor, NULL, 0);
+    bool left = true;
+    for (double until = seconds() + 10; left && seconds() < until; sleep_ms(10)) {
+        left = false;
+        for (int i = 0; i < known; i++)
+            left |= alive(seen[i]);
+    }
+    CHECK(!left, "ranks outlive their supervisor");
+    close(pids_pipe[0]);
+}
+
+static void cannot_start(void)
+{
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    CHECK(launch("mute", 1, "", &w, &out) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "rank 0 ended with code 3 before it reported"), "%s", dt_error_message());
+    CHECK(out.failed_rank == 0);
+    dt_launch_outcome_finish(&out);
+    CHECK(launch("mute", 2, "", &w, &out) == DT_ERR_COMM);
+    CHECK(strstr(dt_error_message(), "ended with code 3 before"), "%s", dt_error_message());
+    dt_launch_outcome_finish(&out);
+
+    const char *const argv[] = {"/nonexistent/program", NULL};
+    struct dt_launch l = {.argv = argv, .world_size = 1, .mpirun = with_mpirun, .input = ""};
+    for (; l.world_size <= 2; l.world_size++) {
+        CHECK(dt_launch_run(&l, &out) == (with_mpirun && l.world_size == 2 ? DT_ERR_COMM : DT_ERR_UNAVAILABLE));
+        CHECK(strstr(dt_error_message(), "/nonexistent/program"), "%s", dt_error_message());
+        check_nobody_left(&w);
+        dt_launch_outcome_finish(&out);
+    }
+    if (!with_mpirun)
+        return;
+    char *path = strdup(getenv("PATH"));
+    setenv("PATH", "/nonexistent", 1);
+    CHECK(launch("normal", 2, "", &w, &out) == DT_ERR_UNAVAILABLE);
+    CHECK(strstr(dt_error_message(), "openmpi-bin"), "%s", dt_error_message());
+    dt_launch_outcome_finish(&out);
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+static void on_place(void *context, int rank, const char *text)
+{
+    snprintf((char *)context + 64 * rank, 64, "%s", text);
+}
+
+/* What an outer launcher left in the environment is not handed on, and all ranks get the same port, at which rank 0 can listen. */
+static void places(void)
+{
+    const char *const argv[] = {"/proc/self/exe", "rank", "place", NULL};
+    char told[MOST_RANKS][64] = {{0}};
+    struct dt_launch l = {.argv = argv, .world_size = MOST_RANKS, .input = "", .progress = on_place, .context = told};
+    struct dt_launch_outcome out;
+    if (with_mpirun)
+        SKIP("mpirun has its own");
+    setenv("WORLD_SIZE", "17", 1);
+    setenv("OMPI_COMM_WORLD_RANK", "5", 1);
+    CHECK_OK(dt_launch_run(&l, &out));
+    unsetenv("WORLD_SIZE");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    int port = 0;
+    CHECK(sscanf(told[0], "0 of 4, 0 of 4, 127.0.0.1 %d listening", &port) == 1 && strstr(told[0], "listening"), "%s", told[0]);
+    for (int r = 1; r < MOST_RANKS; r++) {
+        char want[64];
+        snprintf(want, sizeof want, "%d of 4, %d of 4, 127.0.0.1 %d", r, r, port);
+        CHECK(strcmp(told[r], want) == 0, "%s, not %s", told[r], want);
+    }
+    dt_launch_outcome_finish(&out);
+}
+
+static const struct test_case cases[] = {
+    {"input, progress and result", normal_end},
+    {"a crash is named", crash},
+    {"SIGKILL at any moment", killed_at_any_moment},
+    {"a death that peers report", a_death_that_peers_report},
+    {"the ranks' stderr, and not mpirun's", stderr_of_ranks},
+    {"a hang is dumped and ended", hang},
+    {"out of memory comes through", out_of_memory},
+    {"stop requests", stop},
+    {"nobody outlives the supervisor", supervisor_killed},
+    {"what cannot start says why", cannot_start},
+    {"places and a port to meet", places},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "rank") == 0)
+        return rank_main(argv[2], argv[3]);
+    with_mpirun = argc == 2 && strcmp(argv[1], "mpirun") == 0;
+    return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
+}

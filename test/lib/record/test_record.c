@@ -1,0 +1,337 @@
+#include "lib/config/json.h"
+#include "lib/record/provenance.h"
+#include "lib/record/record.h"
+#include "test/check.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A new file with `content`; NULL: no file. */
+static void scratch(char path[64], const char *content)
+{
+    snprintf(path, 64, "/tmp/dt_test_record_XXXXXX");
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && (!content || write(fd, content, strlen(content)) == (ssize_t)strlen(content)));
+    close(fd);
+    if (!content)
+        unlink(path);
+}
+
+static void content_of(const char *path, char *text, size_t text_bytes)
+{
+    int fd = open(path, O_RDONLY);
+    ssize_t got = fd >= 0 ? read(fd, text, text_bytes - 1) : -1;
+    text[got > 0 ? got : 0] = 0;
+    close(fd);
+}
+
+static void appends_lines(void)
+{
+    char path[64], text[256];
+    struct dt_record_file *file;
+    scratch(path, NULL);
+    CHECK_OK(dt_record_open(path, &file));
+    CHECK_OK(dt_record_append(file, "{\"a\":1}"));
+    CHECK_OK(dt_record_append(file, "{\"a\":2}"));
+    CHECK(dt_record_append(file, "{\n}") == DT_ERR_INVALID);
+    dt_record_close(file);
+    CHECK_OK(dt_record_open(path, &file)); /* the probe leaves nothing behind */
+    CHECK_OK(dt_record_append(file, "{\"a\":3}"));
+    dt_record_close(file);
+    content_of(path, text, sizeof text);
+    CHECK(strcmp(text, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n") == 0, "%s", text);
+    struct stat facts;
+    CHECK(stat(path, &facts) == 0 && facts.st_blocks * 512 < 64 << 10, "%ld blocks stay reserved", (long)facts.st_blocks);
+    unlink(path);
+    dt_record_close(NULL);
+}
+
+static void survives_torn_tail(void)
+{
+    char path[64], text[256];
+    struct dt_record_file *file;
+    struct cJSON *records;
+    int skipped;
+    scratch(path, "{\"a\":1}\n\n[1]\n{\"a\":\"torn");
+    CHECK_OK(dt_records_read(path, &records, &skipped));
+    CHECK(cJSON_GetArraySize(records) == 1 && skipped == 2, "%d records, %d skipped", cJSON_GetArraySize(records), skipped);
+    dt_json_destroy(records);
+    CHECK_OK(dt_record_open(path, &file));
+    CHECK_OK(dt_record_append(file, "{\"a\":2}"));
+    CHECK_OK(dt_record_append(file, "{\"a\":3}"));
+    dt_record_close(file);
+    content_of(path, text, sizeof text);
+    CHECK(strcmp(text, "{\"a\":1}\n\n[1]\n{\"a\":\"torn\n{\"a\":2}\n{\"a\":3}\n") == 0, "%s", text);
+    CHECK_OK(dt_records_read(path, &records, &skipped));
+    CHECK(cJSON_GetArraySize(records) == 3 && skipped == 2, "%d records, %d skipped", cJSON_GetArraySize(records), skipped);
+    dt_json_destroy(records);
+    unlink(path);
+}
+
+static void finds_finished_work(void)
+{
+    char path[64];
+    struct cJSON *records;
+    int skipped;
+    scratch(path, "{\"config_hash\":\"aa\",\"status\":\"oom\"}\n{\"config_hash\":\"bb\",\"status\":\"ok\"}\n{\"config_hash\":3}\n{}\n");
+    CHECK_OK(dt_records_read(path, &records, &skipped));
+    CHECK(skipped == 0 && !dt_records_have_ok(records, "aa") && dt_records_have_ok(records, "bb") && !dt_records_have_ok(records, "cc"));
+    dt_json_destroy(records);
+    unlink(path);
+    CHECK_OK(dt_records_read(path, &records, &skipped)); /* no file, no records */
+    CHECK(cJSON_GetArraySize(records) == 0 && skipped == 0);
+    dt_json_destroy(records);
+    CHECK(dt_records_read("/tmp", &records, &skipped) == DT_ERR_IO, "%s", dt_error_message());
+}
+
+/* What cannot be written is said when it is opened. */
+static void refuses_early(void)
+{
+    struct dt_record_file *file;
+    static const char *const paths[] = {"/dev/full", "/nonexistent/folder/x.jsonl", "/tmp", ""};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        dt_status status = dt_record_open(paths[i], &file);
+        CHECK(status == DT_ERR_IO && strstr(dt_error_message(), "cannot write records to"), "%s: %s", paths[i], dt_error_message());
+        if (status == DT_OK)
+            dt_record_close(file);
+    }
+    CHECK_OK(dt_record_open("/dev/null", &file));
+    CHECK_OK(dt_record_append(file, "{}"));
+    dt_record_close(file);
+}
+
+/* Run `body` in a process of its own, with a file of one line; returns its exit status. */
+static int in_child(int (*body)(const char *path), const char *path)
+{
+    int outcome = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(body(path));
+    CHECK(child > 0 && waitpid(child, &outcome, 0) == child && WIFEXITED(outcome), "child ended with 0x%x", outcome);
+    return WIFEXITED(outcome) ? WEXITSTATUS(outcome) : -1;
+}
+
+enum { CANNOT = 77 };
+
+static int write_past_limit(const char *path)
+{
+    struct dt_record_file *file;
+    const struct rlimit little = {100, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+    char line[200] = "";
+    memset(line, 'x', sizeof line - 1);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &little);
+    int wrong = dt_record_open(path, &file) != DT_ERR_IO ? 1 : 0;
+    setrlimit(RLIMIT_FSIZE, &none);
+    if (dt_record_open(path, &file) != DT_OK)
+        return CANNOT;
+    setrlimit(RLIMIT_FSIZE, &little);
+    wrong |= dt_record_append(file, line) != DT_ERR_IO ? 2 : 0; /* 92 bytes of it fit */
+    setrlimit(RLIMIT_FSIZE, &none);
+    wrong |= dt_record_append(file, "{\"a\":2}") != DT_OK ? 4 : 0;
+    dt_record_close(file);
+    return wrong;
+}
+
+static void takes_parts_back(void)
+{
+    char path[64], text[256];
+    scratch(path, "{\"a\":1}\n");
+    int outcome = in_child(write_past_limit, path);
+    CHECK(outcome == 0 || outcome == CANNOT, "exit status %d", outcome);
+    content_of(path, text, sizeof text);
+    unlink(path);
+    if (outcome == CANNOT)
+        SKIP("the limit on file sizes cannot be raised again here");
+    CHECK(strcmp(text, "{\"a\":1}\n{\"a\":2}\n") == 0, "%s", text);
+}
+
+static bool write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    close(fd);
+    return written;
+}
+
+/* A file system of 16 KiB in a namespace of its own, where the machine lets users make one. Without the maps nobody there owns files. */
+static int open_on_full_disk(const char *folder)
+{
+    char path[128], users[32], groups[32];
+    struct dt_record_file *file;
+    snprintf(path, sizeof path, "%s/x.jsonl", folder);
+    snprintf(users, sizeof users, "0 %d 1", (int)getuid());
+    snprintf(groups, sizeof groups, "0 %d 1", (int)getgid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 || !write_text("/proc/self/uid_map", users) ||
+        !write_text("/proc/self/setgroups", "deny") || !write_text("/proc/self/gid_map", groups) ||
+        mount("none", folder, "tmpfs", 0, "size=16k") < 0)
+        return CANNOT;
+    return dt_record_open(path, &file) == DT_ERR_IO && strstr(dt_error_message(), "No space left") ? 0 : 1;
+}
+
+static void full_disk(void)
+{
+    char folder[] = "/tmp/dt_test_record_XXXXXX";
+    CHECK(mkdtemp(folder));
+    int outcome = in_child(open_on_full_disk, folder);
+    rmdir(folder);
+    if (outcome == CANNOT)
+        SKIP("no user namespaces here");
+    CHECK(outcome == 0, "%d", outcome);
+}
+
+enum { WRITERS = 4, LINES = 50 };
+
+/* Several processes append to one file: every line whole, none lost. */
+static void several_writers(void)
+{
+    char path[64], line[512];
+    struct cJSON *records;
+    int skipped, seen[WRITERS] = {0};
+    scratch(path, NULL);
+    fflush(stdout);
+    for (int w = 0; w < WRITERS; w++) {
+        if (fork() == 0) {
+            struct dt_record_file *file;
+            bool good = dt_record_open(path, &file) == DT_OK;
+            for (int i = 0; i < LINES && good; i++) {
+                snprintf(line, sizeof line, "{\"writer\":%d,\"line\":%d,\"padding\":\"%0*d\"}", w, i, 100 + 7 * i % 300, 0);
+                good = dt_record_append(file, line) == DT_OK;
+            }
+            _exit(good ? 0 : 1);
+        }
+    }
+    for (int w = 0; w < WRITERS; w++) {
+        int outcome;
+        CHECK(wait(&outcome) > 0 && WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+    }
+    CHECK_OK(dt_records_read(path, &records, &skipped));
+    for (const cJSON *r = records->child; r; r = r->next) {
+        int w = cJSON_GetObjectItem(r, "writer")->valueint;
+        CHECK(cJSON_GetObjectItem(r, "line")->valueint == seen[w], "lines of one writer out of order");
+        seen[w]++;
+    }
+    CHECK(skipped == 0 && seen[0] == LINES && seen[1] == LINES && seen[2] == LINES && seen[3] == LINES, "%d skipped", skipped);
+    dt_json_destroy(records);
+    unlink(path);
+}
+
+static const cJSON *at(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    CHECK(value, "no %s", key);
+    return value;
+}
+
+static void formats_a_record(void)
+{
+    const double losses[] = {11.5, 11.25, NAN}, steps[] = {2, 4};
+    struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 700}, {.device.peak_total_bytes = 500}};
+    const uint64_t rss[] = {0, 123456};
+    ranks[0].device.peak_bytes[DT_PARAMETERS] = 300;
+    ranks[1].device.peak_bytes[DT_PARAMETERS] = 400;
+    ranks[0].host.peak_total_bytes = 60;
+    ranks[1].host.peak_total_bytes = 90;
+    ranks[1].host.peak_bytes[DT_OPTIMIZER] = 80;
+    struct dt_record record;
+    char *line;
+    struct cJSON *root;
+    dt_record_init(&record);
+    record.config_json = "{\"name\":\"x\"}";
+    record.config_hash = "0123456789abcdef";
+    record.status = "ok";
+    record.losses = losses;
+    record.loss_count = 3;
+    record.step_s = steps;
+    record.step_count = 2;
+    record.tokens_per_s = 512.5;
+    record.ranks = ranks;
+    record.rss_peak_bytes = rss;
+    record.rank_count = 2;
+    CHECK_OK(dt_record_format(&record, &line));
+    CHECK(!strchr(line, '\n'));
+    CHECK_OK(dt_json_parse(line, strlen(line), "line", &root));
+    const cJSON *metrics = at(root, "metrics"), *step = at(metrics, "step_s"), *peaks = at(metrics, "peak_bytes");
+    CHECK(at(root, "schema_version")->valuedouble == 1);
+    CHECK(strcmp(at(at(root, "config"), "name")->valuestring, "x") == 0);
+    CHECK(cJSON_IsNull(at(root, "error")) && cJSON_IsNull(at(root, "verification")) && cJSON_IsNull(at(root, "provenance")));
+    CHECK(cJSON_GetArraySize(at(root, "losses")) == 3 && cJSON_IsNull(cJSON_GetArrayItem(at(root, "losses"), 2)));
+    CHECK(at(metrics, "tokens_per_s")->valuedouble == 512.5 && cJSON_IsNull(at(metrics, "mfu")));
+    CHECK(at(step, "median")->valuedouble == 3 && cJSON_GetArraySize(at(step, "all")) == 2);
+    CHECK(at(peaks, "total")->valuedouble == 700 && at(peaks, "parameters")->valuedouble == 400);
+    const cJSON *rank = cJSON_GetArrayItem(at(peaks, "per_rank"), 1);
+    CHECK(at(rank, "total")->valuedouble == 500 && at(rank, "process_rss")->valuedouble == 123456);
+    CHECK(cJSON_IsNull(at(cJSON_GetArrayItem(at(peaks, "per_rank"), 0), "process_rss")));
+    CHECK(cJSON_GetObjectItem(rank, "rank")->valuedouble == 1);
+    const cJSON *host = at(metrics, "host_peak_bytes");
+    CHECK(at(host, "total")->valuedouble == 90 && at(host, "optimizer")->valuedouble == 80 && at(host, "parameters")->valuedouble == 0);
+    rank = cJSON_GetArrayItem(at(host, "per_rank"), 0);
+    CHECK(at(rank, "total")->valuedouble == 60 && !cJSON_GetObjectItem(rank, "process_rss"));
+    dt_json_destroy(root);
+    free(line);
+
+    dt_record_init(&record); /* a run that never began */
+    record.config_json = "{}";
+    record.config_hash = "";
+    record.error = "rank 1: killed";
+    CHECK_OK(dt_record_format(&record, &line));
+    CHECK(strstr(line, "\"status\":\"failed\",\"error\":\"rank 1: killed\",\"losses\":[]"), "%s", line);
+    CHECK(strstr(line, "\"peak_bytes\":{\"total\":null") && strstr(line, "\"per_rank\":[]"), "%s", line);
+    free(line);
+    record.config_json = "{";
+    CHECK(dt_record_format(&record, &line) == DT_ERR_INVALID, "%s", dt_error_message());
+}
+
+static void collects_provenance(void)
+{
+    static const char *const hosts[] = {"node1", "node2"};
+    struct cJSON *p;
+    char *text;
+    setenv("OMP_TEST_VARIABLE", "3", 1);
+    setenv("NCCL_SOCKET_IFNAME", "eth0\xff", 1);
+    setenv("SLURM_JWT", "secret", 1);
+    setenv("DTBENCH_API_KEY", "secret", 1);
+    setenv("HOME_OF_NOBODY", "x", 1);
+    unsetenv("SLURM_JOB_ID");
+    struct dt_provenance_facts facts = {.device = "cpu", .versions = "oneDNN 2.6.3, Open MPI 4.1.4, odd", .hosts = hosts, .host_count = 2};
+    CHECK_OK(dt_provenance_collect(&facts, &p));
+    CHECK(strcmp(at(at(p, "versions"), "Open MPI")->valuestring, "4.1.4") == 0 && cJSON_IsNull(at(at(p, "versions"), "odd")));
+    CHECK(cJSON_GetArraySize(at(p, "hosts")) == 2 && cJSON_IsNull(at(p, "slurm")) && cJSON_IsNull(at(p, "device_name")));
+    CHECK(strcmp(at(p, "started")->valuestring, "1970-01-01T00:00:00Z") == 0);
+    CHECK(strcmp(at(at(p, "environment"), "OMP_TEST_VARIABLE")->valuestring, "3") == 0);
+    CHECK_OK(dt_json_print(p, DT_JSON_COMPACT, &text));
+    CHECK(!strstr(text, "secret") && !strstr(text, "HOME_OF_NOBODY"), "%s", text);
+    CHECK(strstr(text, "eth0\xEF\xBF\xBD\""), "%s", text);
+    free(text);
+    dt_json_destroy(p);
+    setenv("SLURM_JOB_ID", "77", 1);
+    facts.hosts = NULL;
+    facts.settings = "{\"NCCL_ALGO\":\"Ring\",\"NCCL_SOCKET_IFNAME\":\"ib0\"}"; /* of the ranks, over what is here */
+    CHECK_OK(dt_provenance_collect(&facts, &p));
+    CHECK(strcmp(at(at(p, "environment"), "NCCL_ALGO")->valuestring, "Ring") == 0);
+    CHECK(strcmp(at(at(p, "environment"), "NCCL_SOCKET_IFNAME")->valuestring, "ib0") == 0);
+    CHECK(strcmp(at(at(p, "slurm"), "job_id")->valuestring, "77") == 0 && cJSON_GetArraySize(at(p, "hosts")) == 1);
+    dt_json_destroy(p);
+}
+
+static const struct test_case cases[] = {
+    {"lines are appended and the probe leaves no trace", appends_lines},
+    {"a torn tail is skipped, and ended before the next line", survives_torn_tail},
+    {"finished work is found by its hash", finds_finished_work},
+    {"what cannot be written is refused at once", refuses_early},
+    {"a full disk is refused at once", full_disk},
+    {"a part of a line is taken back", takes_parts_back},
+    {"several writers do not mix their lines", several_writers},
+    {"a record's JSON", formats_a_record},
+    {"provenance: versions, hosts, job, the allowed environment only", collects_provenance},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,446 @@
+/* Ranks that meet over TCP: a thread each, and a process where one has to die. */
+#include "lib/rendezvous/rendezvous.h"
+#include "test/check.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 8 };
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void sleep_ms(int milliseconds)
+{
+    struct timespec t = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static int socket_on(int port, struct sockaddr_in *out)
+{
+    *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a;
+    socklen_t bytes = sizeof a;
+    int fd = socket_on(0, &a);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd, (struct sockaddr *)&a, &bytes) != 0)
+        return 0;
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+/* One rank's part of a case. */
+struct rank {
+    struct dt_rendezvous_place place;
+    void (*part)(struct rank *rank); /* once met */
+    struct dt_rendezvous *r;
+    int world[MOST];
+    struct dt_rendezvous_group all;
+    bool well;
+    dt_status status;
+    char text[1024];
+    double took_s;
+    int wrong; /* that `part` found */
+};
+
+static void keep(struct rank *rank, dt_status status)
+{
+    rank->status = status;
+    snprintf(rank->text, sizeof rank->text, "%s", status < 0 ? dt_error_message() : "");
+}
+
+static void *run_rank(void *context)
+{
+    struct rank *rank = context;
+    double start = seconds();
+    keep(rank, dt_rendezvous_create(&rank->place, &rank->r));
+    for (int i = 0; i < MOST; i++)
+        rank->world[i] = i;
+    rank->all = (struct dt_rendezvous_group){.ranks = rank->world, .size = rank->place.size, .rank = rank->place.rank};
+    if (rank->status == DT_OK && rank->part)
+        rank->part(rank);
+    rank->took_s = seconds() - start;
+    dt_rendezvous_destroy(rank->r, rank->well);
+    return NULL;
+}
+
+static void set_up(struct rank *ranks, int size, int port, void (*part)(struct rank *rank))
+{
+    for (int i = 0; i < size; i++)
+        ranks[i] = (struct rank){.place = {.address = "127.0.0.1", .port = port, .local = true, .rank = i, .size = size, .timeout_s = 20},
+                                 .part = part,
+                                 .well = true};
+}
+
+/* All but rank `absent` (-1: all). */
+static void run_ranks(struct rank *ranks, int size, int absent)
+{
+    pthread_t threads[MOST];
+    for (int i = 0; i < size; i++)
+        if (i != absent && pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0)
+            abort();
+    for (int i = 0; i < size; i++)
+        if (i != absent)
+            pthread_join(threads[i], NULL);
+}
+
+static void expect(const struct rank *rank, dt_status status, const char *text)
+{
+    CHECK(rank->status == status && strstr(rank->text, text), "rank %d: %s: %s", rank->place.rank, dt_status_name(rank->status),
+          rank->text);
+}
+
+/* ---- gatherings ---- */
+
+static void gather_often(struct rank *rank)
+{
+    enum { BYTES = 3000 };
+    static const int odd_even[2][MOST] = {{0, 2, 4, 6}, {7, 5, 3, 1}};
+    struct dt_rendezvous_group half = {.id = 5 + (uint64_t)rank->place.rank % 2, .ranks = odd_even[rank->place.rank % 2], .size = MOST / 2};
+    unsigned char mine[BYTES], all[MOST * BYTES];
+    while (half.ranks[half.rank] != rank->place.rank)
+        half.rank++;
+    for (int turn = 0; turn < 20; turn++) {
+        bool whole = turn % 2 == 0;
+        struct dt_rendezvous_group *group = whole ? &rank->all : &half;
+        size_t bytes = turn == 6 ? BYTES : (size_t)turn % 5; /* 0 too */
+        memset(mine, rank->place.rank * 16 + turn, sizeof mine);
+        dt_status status = dt_rendezvous_all_gather(rank->r, group, "gather", mine, bytes, all, 20);
+        if (status < 0) {
+            keep(rank, status);
+            return;
+        }
+        for (size_t i = 0; i < (size_t)group->size * bytes; i++)
+            rank->wrong += all[i] != (unsigned char)(group->ranks[i / bytes] * 16 + turn);
+    }
+}
+
+static void gatherings(void)
+{
+    static const char *const addresses[] = {"127.0.0.1", "localhost", "::1"};
+    struct rank ranks[MOST];
+    int port = free_port();
+    for (int round = 0; round < 5; round++) { /* on the same port, one behind the other */
+        set_up(ranks, MOST, port, gather_often);
+        for (int i = 0; i < MOST; i++) {
+            ranks[i].place.local = round > 2;
+            ranks[i].place.address = addresses[round % 3];
+        }
+        run_ranks(ranks, MOST, -1);
+        if (round == 2 && ranks[1].status == DT_ERR_TIMEOUT)
+            printf("# no IPv6 here: %s\n", ranks[1].text);
+        for (int i = 0; i < MOST && !(round == 2 && ranks[1].status < 0); i++)
+            CHECK(ranks[i].status == DT_OK && ranks[i].wrong == 0, "round %d, rank %d: %d wrong, %s", round, i, ranks[i].wrong,
+                  ranks[i].text);
+    }
+}
+
+/* ---- who does not come, or should not ---- */
+
+static void a_rank_never_comes(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 4, free_port(), NULL);
+    for (int i = 0; i < 4; i++)
+        ranks[i].place.timeout_s = 0.4;
+    run_ranks(ranks, 4, 2);
+    for (int i = 0; i < 4; i++) {
+        if (i == 2)
+            continue;
+        expect(&ranks[i], DT_ERR_TIMEOUT, "rank 2 of 4 did not reach this machine's port");
+        CHECK(ranks[i].took_s < 2, "%g s", ranks[i].took_s);
+    }
+    printf("# %s\n", ranks[1].text);
+    set_up(ranks, 3, free_port(), NULL);
+    for (int i = 0; i < 3; i++)
+        ranks[i].place.timeout_s = 0.3;
+    run_ranks(ranks, 3, 0);
+    expect(&ranks[2], DT_ERR_TIMEOUT, "rank 0 of 3 was not at this machine's port");
+    printf("# %s\n", ranks[2].text);
+}
+
+static void ranks_that_disagree(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 2, free_port(), NULL);
+    ranks[1].place.size = 3;
+    run_ranks(ranks, 2, -1);
+    expect(&ranks[0], DT_ERR_WORLD, "rank 1 was told of 3 ranks, and rank 0 of 2");
+    expect(&ranks[1], DT_ERR_WORLD, "rank 1 was told of 3 ranks, and rank 0 of 2");
+    set_up(ranks, 3, free_port(), NULL);
+    ranks[2].place.rank = 1;
+    run_ranks(ranks, 3, -1);
+    expect(&ranks[0], DT_ERR_WORLD, "two ranks of 3 say that they are rank 1");
+}
+
+/* One that talks nonsense, one that says nothing, one that goes at once: all before the ranks come. */
+static void *disturb(void *context)
+{
+    const char *words =
+        "GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: a stranger that says more than a rank does before it is let in\r\n";
+    struct sockaddr_in a;
+    int fd[3];
+    for (int i = 0; i < 3; i++) {
+        fd[i] = socket_on(*(int *)context, &a);
+        while (connect(fd[i], (struct sockaddr *)&a, sizeof a) != 0)
+            sleep_ms(5);
+    }
+    if (write(fd[0], words, strlen(words)) < 0)
+        perror("stranger");
+    close(fd[2]);
+    sleep_ms(400);
+    close(fd[0]);
+    close(fd[1]);
+    return NULL;
+}
+
+static void strangers(void)
+{
+    struct rank ranks[MOST];
+    pthread_t stranger, first;
+    int port = free_port();
+    set_up(ranks, 3, port, gather_often);
+    for (int i = 0; i < 3; i++)
+        ranks[i].part = NULL;
+    if (pthread_create(&first, NULL, run_rank, &ranks[0]) != 0 || pthread_create(&stranger, NULL, disturb, &port) != 0)
+        abort();
+    sleep_ms(150);
+    run_ranks(ranks + 1, 2, -1);
+    pthread_join(first, NULL);
+    pthread_join(stranger, NULL);
+    for (int i = 0; i < 3; i++)
+        expect(&ranks[i], DT_OK, "");
+
+    /* The other way round: a rank meets a program that talks something else. */
+    struct sockaddr_in a;
+    port = free_port();
+    int yes = 1, fd = socket_on(port, &a);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    CHECK(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 4) == 0);
+    set_up(ranks, 2, port, NULL);
+    if (pthread_create(&first, NULL, run_rank, &ranks[1]) != 0)
+        abort();
+    int there = accept(fd, NULL, NULL);
+    CHECK(write(there, "SSH-2.0-x\r\n", 11) == 11);
+    sleep_ms(50);
+    close(there);
+    pthread_join(first, NULL);
+    close(fd);
+    expect(&ranks[1], DT_ERR_WORLD, "is not dtbench's rank 0: set MASTER_PORT");
+}
+
+static void wait_a_little(struct rank *rank)
+{
+    sleep_ms(300);
+}
+
+static void two_jobs_on_one_port(void)
+{
+    struct rank ours[MOST], theirs[MOST];
+    pthread_t first;
+    int port = free_port();
+    set_up(ours, 2, port, NULL);
+    set_up(theirs, 2, port, NULL);
+    for (int i = 0; i < 2; i++)
+        theirs[i].place.job = 77;
+    if (pthread_create(&first, NULL, run_rank, &ours[0]) != 0)
+        abort();
+    sleep_ms(100);
+    run_ranks(theirs, 2, -1);
+    run_ranks(ours, 2, 0);
+    pthread_join(first, NULL);
+    expect(&theirs[0], DT_ERR_WORLD, "port is in use");
+    expect(&theirs[1], DT_ERR_WORLD, "another job's ranks meet at");
+    expect(&ours[0], DT_OK, "");
+    expect(&ours[1], DT_OK, "");
+    printf("# %s\n# %s\n", theirs[0].text, theirs[1].text);
+    struct dt_world srun = {.size = 2, .launcher = "srun"};
+    setenv("SLURM_JOB_ID", "7", 1);
+    uint64_t seventh = dt_rendezvous_job(&srun);
+    setenv("SLURM_JOB_ID", "8", 1);
+    CHECK(seventh != dt_rendezvous_job(&srun));
+    unsetenv("SLURM_JOB_ID");
+}
+
+/* ---- what goes wrong later ---- */
+
+static void gather_without_last(struct rank *rank)
+{
+    char byte = 0, all[MOST];
+    if (rank->place.rank == rank->place.size - 1)
+        sleep_ms(700);
+    else
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", &byte, 1, all, 0.3));
+    rank->well = false;
+}
+
+static void gather_different(struct rank *rank)
+{
+    char bytes[8] = {0}, all[MOST * 8];
+    keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", bytes, rank->place.rank == 1 ? 4 : 8, all, 5));
+}
+
+static void late_and_different(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 4, free_port(), gather_without_last);
+    run_ranks(ranks, 4, -1);
+    for (int i = 0; i < 3; i++)
+        expect(&ranks[i], DT_ERR_TIMEOUT, "metrics: waited 0.3 s for rank 3");
+    set_up(ranks, 3, free_port(), gather_different);
+    run_ranks(ranks, 3, -1);
+    for (int i = 0; i < 3; i++)
+        expect(&ranks[i], DT_ERR_COMM, "different");
+}
+
+static bool tell_progress(void *context, uint64_t group, struct dt_rendezvous_progress *out)
+{
+    const struct rank *rank = context;
+    *out = (struct dt_rendezvous_progress){.called = 100 + (uint64_t)rank->place.rank, .finished = group};
+    return rank->place.rank != 2; /* who has left the group knows nothing */
+}
+
+static void ask(struct rank *rank)
+{
+    struct dt_rendezvous_progress progress[MOST];
+    bool answered[MOST];
+    char byte = 0, all[MOST];
+    dt_rendezvous_on_ask(rank->r, tell_progress, rank);
+    keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "begin", &byte, 1, all, 5));
+    if (rank->place.rank != 3)
+        dt_rendezvous_ask(rank->r, &rank->all, 0.3, progress, answered);
+    for (int i = 0; i < rank->place.size && rank->place.rank != 3; i++)
+        rank->wrong += answered[i] != (i != 2) || (answered[i] && progress[i].called != 100 + (uint64_t)i);
+    if (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "end", &byte, 1, all, 5));
+}
+
+static void questions(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 4, free_port(), ask);
+    run_ranks(ranks, 4, -1);
+    for (int i = 0; i < 4; i++)
+        CHECK(ranks[i].status == DT_OK && ranks[i].wrong == 0, "rank %d: %d wrong, %s", i, ranks[i].wrong, ranks[i].text);
+}
+
+static void gather_until_somebody_is_gone(struct rank *rank)
+{
+    char byte = 0, all[MOST];
+    while (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "loop", &byte, 1, all, 10));
+    rank->wrong = dt_rendezvous_gone(rank->r, &rank->all, false);
+    rank->well = false;
+}
+
+/* Rank `who` is a process, and is killed. */
+static void death_of(int who)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 4, free_port(), gather_until_somebody_is_gone);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        run_rank(&ranks[who]);
+        _exit(0);
+    }
+    pthread_t threads[MOST];
+    for (int i = 0; i < 4; i++)
+        if (i != who && pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0)
+            abort();
+    sleep_ms(400);
+    kill(child, SIGKILL);
+    double killed = seconds();
+    for (int i = 0; i < 4; i++)
+        if (i != who)
+            pthread_join(threads[i], NULL);
+    CHECK(seconds() - killed < 2, "%g s", seconds() - killed);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 4; i++) {
+        char want[40];
+        snprintf(want, sizeof want, "rank %d is gone", who);
+        if (i != who) {
+            expect(&ranks[i], DT_ERR_COMM, want);
+            CHECK(ranks[i].wrong == who, "%d", ranks[i].wrong);
+        }
+    }
+}
+
+static void deaths(void)
+{
+    death_of(2);
+    death_of(0);
+}
+
+static void leave_early(struct rank *rank)
+{
+    char byte = 0, all[MOST];
+    struct dt_rendezvous_group pair = {.id = 9, .ranks = (const int[]){0, 1}, .size = 2, .rank = rank->place.rank};
+    if (rank->place.rank == 2)
+        return;
+    for (int i = 0; i < 300 && dt_rendezvous_gone(rank->r, &rank->all, true) < 0; i++)
+        sleep_ms(10);
+    rank->wrong = 100 * (dt_rendezvous_gone(rank->r, &rank->all, false) + 1) + dt_rendezvous_gone(rank->r, &rank->all, true) - 2;
+    keep(rank, dt_rendezvous_all_gather(rank->r, &pair, "pair", &byte, 1, all, 5));
+    if (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "all", &byte, 1, all, 5));
+}
+
+static void leaves(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 3, free_port(), leave_early);
+    run_ranks(ranks, 3, -1);
+    expect(&ranks[0], DT_ERR_COMM, "all: rank 2 is gone: it has left");
+    expect(&ranks[1], DT_ERR_COMM, "all: rank 2 is gone: it has left");
+    CHECK(!ranks[0].wrong && !ranks[1].wrong, "%d %d; %d: %s", ranks[0].wrong, ranks[1].wrong, ranks[2].status, ranks[2].text);
+
+    set_up(ranks, 3, free_port(), wait_a_little); /* in no order, all well */
+    run_ranks(ranks, 3, -1);
+    CHECK(ranks[0].took_s < 2);
+}
+
+static void names(void)
+{
+    bool chosen[20] = {[3] = true};
+    char text[200] = "";
+    dt_rendezvous_name_ranks(chosen, 20, text, sizeof text);
+    CHECK(strcmp(text, "rank 3") == 0, "%s", text);
+    chosen[5] = chosen[6] = true;
+    text[0] = 0;
+    dt_rendezvous_name_ranks(chosen, 20, text, sizeof text);
+    CHECK(strcmp(text, "ranks 3, 5 and 6") == 0, "%s", text);
+    memset(chosen, true, sizeof chosen);
+    text[0] = 0;
+    dt_rendezvous_name_ranks(chosen, 20, text, sizeof text);
+    CHECK(strstr(text, "14, 15 and 4 more"), "%s", text);
+}
+
+static const struct test_case cases[] = {
+    {"gatherings, of all and of halves", gatherings},
+    {"a rank that never comes is named", a_rank_never_comes},
+    {"ranks that disagree", ranks_that_disagree},
+    {"strangers", strangers},
+    {"two jobs on one port", two_jobs_on_one_port},
+    {"late and different pieces", late_and_different},
+    {"questions", questions},
+    {"a rank that is killed is named", deaths},
+    {"leaving in order", leaves},
+    {"names of ranks", names},
+};
+
+TEST_MAIN(cases)

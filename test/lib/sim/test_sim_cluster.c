@@ -1,0 +1,165 @@
+/* Cluster files: those that are shipped, the schema beside the table, and what is refused. */
+#include "lib/config/json.h"
+#include "test/lib/sim/sim_case.h"
+
+#include <cjson/cJSON.h>
+
+static const char *const shipped[] = {"cpu_node",   "dgx_a100", "dgx_a100_1", "dgx_h100",
+                                      "dgx_h100_1", "gcp_a2",   "gcp_a2_1",   "gcp_a2_fast_socket"};
+
+static void test_shipped_files(void)
+{
+    for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
+        struct sim_case c;
+        sim_case_load(&c, shipped[i]);
+        CHECK(strcmp(c.cluster.name, shipped[i]) == 0, "%s calls itself %s", shipped[i], c.cluster.name);
+        sim_case_start(&c, c.cluster.nodes * c.cluster.gpus_per_node, 0);
+        sim_case_finish(&c);
+    }
+}
+
+/* What the schema says at a path: the value of `word` there, or NULL. */
+static const cJSON *schema_word(const cJSON *schema, const char *path, const char *word)
+{
+    char copy[128], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *key; schema && (key = strsep(&rest, ".")) != NULL;)
+        schema = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(schema, "properties"), key);
+    return cJSON_GetObjectItemCaseSensitive(schema, word);
+}
+
+static int count_leaves(const cJSON *schema)
+{
+    const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties"), *p;
+    int count = properties ? 0 : 1;
+    cJSON_ArrayForEach(p, properties) count += count_leaves(p);
+    return count;
+}
+
+static void check_number(const cJSON *schema, const char *path, const char *word, double expected)
+{
+    const cJSON *value = schema_word(schema, path, word);
+    CHECK(cJSON_IsNumber(value) && value->valuedouble == expected, "%s: %s of the schema is not %g", path, word, expected);
+}
+
+static void test_schema_says_what_the_table_says(void)
+{
+    const struct dt_table *table = dt_sim_cluster_table();
+    char path[1024], *text = NULL;
+    size_t length = 0;
+    cJSON *schema = NULL;
+    CHECK_OK(dt_read_file(sim_source_path("configs/schema/cluster.schema.json", path, sizeof path), &text, &length));
+    CHECK_OK(dt_json_parse(text, length, path, &schema));
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *f = &table->fields[i];
+        const cJSON *description = schema_word(schema, f->path, "description"), *choices = schema_word(schema, f->path, "enum");
+        CHECK(cJSON_IsString(description) && strcmp(description->valuestring, f->description) == 0, "%s", f->path);
+        if (f->kind == DT_FIELD_INT || f->kind == DT_FIELD_NUMBER) {
+            check_number(schema, f->path, f->above ? "exclusiveMinimum" : "minimum", f->min);
+            check_number(schema, f->path, "maximum", f->max);
+        }
+        if (f->kind == DT_FIELD_STRING)
+            check_number(schema, f->path, "maxLength", f->max);
+        for (int c = 0; f->choice && f->choice(c); c++)
+            CHECK(strcmp(cJSON_GetArrayItem(choices, c)->valuestring, f->choice(c)) == 0, "%s: %s", f->path, f->choice(c));
+        const cJSON *initial = schema_word(schema, f->path, "default");
+        cJSON *expected = f->initial ? cJSON_Parse(f->initial) : NULL;
+        CHECK(!initial == !expected && (!initial || cJSON_Compare(initial, expected, true)), "%s: its default", f->path);
+        cJSON_Delete(expected);
+    }
+    const cJSON *lists = schema_word(schema, "collectives.measured", "items"); /* the one list: lib/sim/cluster_measured.h, no row's */
+    int leaves = count_leaves(schema) - (lists ? 1 : 0);
+    CHECK(leaves == table->count, "the schema has %d keys, the table %d", leaves, table->count);
+    dt_json_destroy(schema);
+    free(text);
+}
+
+/* The file `name` with `path` set to the JSON text `value` ("" takes the key away): the error must begin with "f: " and `expected`. */
+static void check_refused(const char *name, const char *path, const char *value, const char *expected)
+{
+    char file[256], full[1024], *text = NULL, wanted[512];
+    size_t length = 0;
+    struct dt_sim_cluster cluster;
+    snprintf(file, sizeof file, "configs/clusters/%s.json", name);
+    CHECK_OK(dt_read_file(sim_source_path(file, full, sizeof full), &text, &length));
+    cJSON *object = cJSON_Parse(text), *at = object;
+    char copy[128], *rest = copy, *key = NULL;
+    snprintf(copy, sizeof copy, "%s", path);
+    while ((key = strsep(&rest, ".")) != NULL && rest)
+        at = cJSON_GetObjectItemCaseSensitive(at, key);
+    cJSON_DeleteItemFromObjectCaseSensitive(at, key);
+    if (*value)
+        cJSON_AddItemToObject(at, key, cJSON_Parse(value));
+    char *changed = cJSON_PrintUnformatted(object);
+    dt_status status = dt_sim_cluster_parse(changed, strlen(changed), "f", &cluster);
+    snprintf(wanted, sizeof wanted, "f: %s", expected);
+    CHECK(status == DT_ERR_INVALID && strncmp(dt_error_message(), wanted, strlen(wanted)) == 0, "%s = %s: %s: %s", path, value,
+          dt_status_name(status), status < 0 ? dt_error_message() : "taken");
+    cJSON_free(changed);
+    cJSON_Delete(object);
+    free(text);
+}
+
+static void test_impossible_clusters(void)
+{
+    check_refused("gcp_a2", "nodes", "0", "nodes: 0 is out of range");
+    check_refused("gcp_a2", "nodes", "\"64\"", "nodes: ");
+    check_refused("gcp_a2", "node", "64", "node: unknown key; did you mean \"nodes\"?");
+    check_refused("gcp_a2", "gpu.memory_gib", "0", "gpu.memory_gib: 0 is out of range");
+    check_refused("gcp_a2", "gpu.memory_gib", "", "gpu.memory_gib: is missing");
+    check_refused("gcp_a2", "gpu.architecture", "\"amperes\"", "gpu.architecture: \"amperes\" is not one of");
+    check_refused("gcp_a2", "name", "", "name: is missing");
+    check_refused("cpu_node", "collectives.measured", "1", "collectives.measured: a list is wanted");
+    check_refused("cpu_node", "collectives.measured", "[{\"kind\":\"alltoall\"}]", "collectives.measured[0].kind: all_reduce, ");
+    check_refused("cpu_node", "collectives.measured", "[{\"kind\":\"message\",\"ranks\":1}]",
+                  "collectives.measured[0].ranks: a number from 2");
+    check_refused("cpu_node", "collectives.measured", "[{\"size\":1}]", "collectives.measured[0]: \"size\" is not known");
+    check_refused("gcp_a2", "collectives.measured", "[]", "collectives.measured: only with library \"mpi\"");
+    check_refused("gcp_a2", "nic.source", "", "nic.source: is missing; say where");
+    check_refused("gcp_a2", "nic.source", "\"\"", "nic.source: ");
+    check_refused("gcp_a2", "nic", "{}", "nic.count: must be above 0 where there are several nodes");
+    check_refused("gcp_a2", "nic.count", "9", "nic.count: 9 is more than gpus_per_node, which is 8");
+    check_refused("gcp_a2", "nic.flow_gbit_per_s", "101", "nic.flow_gbit_per_s: 101 is more than nic.total_gbit_per_s, which is 100");
+    check_refused("gcp_a2", "nic.gain", "1.5", "nic.gain: 1.5 is out of range");
+    check_refused("gcp_a2", "nic.more_nodes", "0", "nic.more_nodes: 0 is out of range");
+    check_refused("gcp_a2", "nic.total_gbit_per_s", "200", "nic.total_gbit_per_s: 200 is more than nic.label_gbit_per_s, which is 100");
+    check_refused("gcp_a2", "pcie.gpus_per_link", "3", "pcie.gpus_per_link: 3 does not divide gpus_per_node, which is 8");
+    check_refused("gcp_a2", "pcie.gb_per_s", "0", "pcie.gb_per_s: must be above 0");
+    check_refused("gcp_a2", "fabric.blocking_factor", "0.5", "fabric.blocking_factor: 0.5 is out of range");
+    check_refused("gcp_a2", "collectives.version", "\"2.9\"",
+                  "collectives.version: the tables of NCCL 2.9 are not known; known are 2.10.3, 2.20.3");
+    check_refused("cpu_node", "collectives.library", "\"nccl\"", "collectives.library: nccl does not run on cpus");
+    check_refused("cpu_node", "collectives.gb_per_s", "0", "collectives.gb_per_s: must be above 0 with mpi");
+}
+
+static void check_place(const struct dt_sim_cluster *cluster, int world, int per_node, int expected, const char *error)
+{
+    struct dt_sim_placement placement = {.world_size = world, .ranks_per_node = per_node};
+    dt_status status = dt_sim_cluster_place(cluster, "f.json", &placement);
+    if (!error)
+        CHECK(status == DT_OK && placement.ranks_per_node == expected, "%d ranks: %d on a node", world, placement.ranks_per_node);
+    else
+        CHECK(status == DT_ERR_INVALID && strcmp(dt_error_message(), error) == 0, "%d ranks: %s", world, dt_error_message());
+}
+
+static void test_places_of_ranks(void)
+{
+    struct sim_case c;
+    sim_case_load(&c, "dgx_a100");
+    check_place(&c.cluster, 4, 0, 4, NULL);
+    check_place(&c.cluster, 12, 0, 8, NULL);
+    check_place(&c.cluster, 128, 0, 8, NULL);
+    check_place(&c.cluster, 8, 2, 2, NULL);
+    check_place(&c.cluster, 129, 0, 0, "world_size: 129 ranks, 8 on a node, need 17 nodes; nodes of f.json is 16");
+    check_place(&c.cluster, 34, 2, 0, "world_size: 34 ranks, 2 on a node, need 17 nodes; nodes of f.json is 16");
+    check_place(&c.cluster, 16, 9, 0, "ranks per node: 9, but gpus_per_node of f.json is 8");
+}
+
+static const struct test_case cases[] = {
+    {"shipped clusters are read, and hold as many ranks as they say", test_shipped_files},
+    {"the schema says what the table says", test_schema_says_what_the_table_says},
+    {"impossible clusters are refused with the JSON path", test_impossible_clusters},
+    {"ranks are placed, or refused", test_places_of_ranks},
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,247 @@
+/* Collectives, messages and copies on described clusters against closed forms. Constants of NCCL 2.10.3 are written out here again. */
+#include "test/lib/sim/sim_case.h"
+
+static const double us = 1e-6;
+
+/* Sockets of 16 Gbit/s for one communicator and 21.8 for several: what configs/clusters/gcp_a2.json has is fitted, and may change. */
+static void plain_network(struct sim_case *c)
+{
+    if (strcmp(c->cluster.name, "gcp_a2") != 0)
+        return;
+    c->cluster.nic.flow_gbit_per_s = 16;
+    c->cluster.nic.total_gbit_per_s = 21.8;
+    c->cluster.nic.latency_us = 40;
+    c->cluster.nic.more_nodes = c->cluster.nic.fewer_gpus = c->cluster.nic.tree = c->cluster.nic.gain = 1;
+}
+
+static void check_near(double value, double expected, double tolerance, const char *what)
+{
+    CHECK(fabs(value - expected) <= tolerance * expected, "%s: %.9g s, not %.9g", what, value, expected);
+}
+
+/* How long one collective of all ranks takes alone. */
+static double time_collective(const char *cluster, int world, int per_node, enum dt_sim_collective kind, double bytes)
+{
+    struct sim_case c;
+    struct dt_sim_program *p = sim_one_collective(kind, bytes);
+    sim_case_load(&c, cluster);
+    plain_network(&c);
+    sim_case_start(&c, world, per_node);
+    int group = sim_case_group(&c, 0, 1, world);
+    for (int r = 0; r < world; r++)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    double end = dt_sim_engine_end_s(c.engine, -1);
+    sim_case_finish(&c);
+    dt_sim_program_destroy(p);
+    return end;
+}
+
+/* One A100 node: the bus is NCCL's 235 GB/s, and a ring's steps are 3.4 us each. */
+static void test_rings_in_a_node(void)
+{
+    double n = 8, bytes = 1 << 30, bus = 235e9;
+    check_near(time_collective("gcp_a2_1", 8, 0, DT_SIM_ALL_REDUCE, bytes), (8.4 + 2 * (n - 1) * 3.4) * us + 2 * (n - 1) / n * bytes / bus,
+               1e-9, "all_reduce");
+    check_near(time_collective("gcp_a2_1", 8, 0, DT_SIM_ALL_GATHER, bytes), (8.4 + (n - 1) * 3.4) * us + (n - 1) / n * bytes / bus, 1e-9,
+               "all_gather");
+    check_near(time_collective("gcp_a2_1", 8, 0, DT_SIM_REDUCE_SCATTER, bytes), (8.4 + (n - 1) * 3.4) * us + (n - 1) / n * bytes / bus,
+               1e-9, "reduce_scatter");
+    check_near(time_collective("gcp_a2_1", 8, 0, DT_SIM_BROADCAST, bytes), (8.4 + 3.4) * us + bytes / bus, 1e-9, "broadcast");
+    check_near(time_collective("gcp_a2_1", 2, 0, DT_SIM_ALL_REDUCE, bytes), (8.4 + 2 * 3.4) * us + bytes / bus, 1e-9, "two ranks");
+}
+
+static struct dt_sim_nccl_plan plan_of(const char *cluster, int world, int per_node, enum dt_sim_collective kind, double bytes)
+{
+    struct sim_case c;
+    struct dt_sim_nccl_comm comm = {0};
+    int *ranks = malloc((size_t)world * sizeof *ranks);
+    for (int r = 0; r < world; r++)
+        ranks[r] = r;
+    sim_case_load(&c, cluster);
+    plain_network(&c);
+    sim_case_start(&c, world, per_node);
+    CHECK_OK(dt_sim_links_nccl(c.links, ranks, world, &comm));
+    sim_case_finish(&c);
+    free(ranks);
+    return dt_sim_nccl_plan(&comm, kind, bytes);
+}
+
+static void check_plan(const char *cluster, int world, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
+                       enum dt_sim_protocol protocol)
+{
+    struct dt_sim_nccl_plan plan = plan_of(cluster, world, 0, kind, bytes);
+    CHECK(plan.algorithm == algorithm && plan.protocol == protocol, "%s, %d ranks, %g bytes: algorithm %d, protocol %d", cluster, world,
+          bytes, plan.algorithm, plan.protocol);
+}
+
+/* Short messages go by LL, longer ones by LL128 where NVLink joins the ranks, the longest by Simple; trees where steps are dear. */
+static void test_choice(void)
+{
+    check_plan("gcp_a2_1", 8, DT_SIM_ALL_REDUCE, 1024, DT_SIM_RING, DT_SIM_LL);
+    check_plan("gcp_a2_1", 8, DT_SIM_ALL_REDUCE, 4 << 20, DT_SIM_RING, DT_SIM_LL128);
+    check_plan("gcp_a2_1", 8, DT_SIM_ALL_REDUCE, 1 << 30, DT_SIM_RING, DT_SIM_SIMPLE);
+    check_plan("gcp_a2", 128, DT_SIM_ALL_REDUCE, 1024, DT_SIM_TREE, DT_SIM_LL);
+    check_plan("gcp_a2", 16, DT_SIM_ALL_REDUCE, 25 << 20, DT_SIM_TREE, DT_SIM_SIMPLE); /* two nodes: half of a ring's bytes */
+    check_plan("gcp_a2", 32, DT_SIM_ALL_REDUCE, 25 << 20, DT_SIM_RING, DT_SIM_SIMPLE);
+    check_plan("gcp_a2", 16, DT_SIM_ALL_GATHER, 25 << 20, DT_SIM_RING, DT_SIM_SIMPLE); /* only an all_reduce has a tree */
+    check_plan("dgx_a100", 128, DT_SIM_ALL_REDUCE, 1 << 30, DT_SIM_RING, DT_SIM_SIMPLE);
+}
+
+/* 4 nodes of 8 on sockets of 16 Gbit/s for one ring. 62 steps, 6 of them between nodes, 1.9 times as long on NCCL's plateau, but for the sockets' own. */
+static void test_ring_across_nodes(void)
+{
+    double n = 32, bytes = 25 << 20, nic = 16e9 / 8;
+    double latency = (1.9 * (8.4 + 56 * 3.4 + 6 * 9.6) + 6 * 40) * us;
+    check_near(time_collective("gcp_a2", 32, 0, DT_SIM_ALL_REDUCE, bytes), latency + 2 * (n - 1) / n * bytes / nic, 1e-9, "all_reduce");
+    latency = (8.4 + 28 * 3.4 + 3 * (9.6 + 40)) * us;
+    check_near(time_collective("gcp_a2", 32, 0, DT_SIM_ALL_GATHER, bytes), latency + (n - 1) / n * bytes / nic, 1e-9, "all_gather");
+}
+
+/* 2 nodes: each byte passes a NIC once; at 0.92 of its rate, 0.7 of that for 25 MiB (log2 of its 64-byte lines is 18). */
+static void test_tree_across_two_nodes(void)
+{
+    double bytes = 25 << 20, nic = 16e9 / 8, latency = 2 * (7 * 28 + 28 + 40) * us;
+    check_near(time_collective("gcp_a2", 16, 0, DT_SIM_ALL_REDUCE, bytes), latency + bytes / (0.92 * 0.7 * nic), 1e-9, "all_reduce");
+}
+
+/* Several NICs carry the ring's channels side by side. A rank alone on its node has one of them. */
+static void test_several_nics(void)
+{
+    double bytes = 1 << 30, nic = 184e9 / 8;
+    check_near(time_collective("dgx_a100", 16, 0, DT_SIM_ALL_GATHER, bytes), (8.4 + 14 * 3.4 + 9.6) * us + 15 / 16.0 * bytes / (8 * nic),
+               1e-9, "8 GPUs on each of 2 nodes");
+    check_near(time_collective("dgx_a100", 4, 1, DT_SIM_ALL_GATHER, bytes), (8.4 + 3 * 9.6) * us + 3 / 4.0 * bytes / nic, 1e-9,
+               "1 GPU on each of 4");
+}
+
+/* Ranks 0, 8, 16, 24 and 1, 9, 17, 25 reduce at once over the same four NICs: claim C4, 17 ms alone, 25 ms together. */
+static void test_two_rings_on_the_same_nics(void)
+{
+    double end[2], bytes = 1e9;
+    for (int rings = 1; rings <= 2; rings++) {
+        struct sim_case c;
+        struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_REDUCE, bytes);
+        sim_case_load(&c, "gcp_a2");
+        plain_network(&c);
+        sim_case_start(&c, 32, 0);
+        for (int i = 0; i < rings; i++) {
+            int group = sim_case_group(&c, i, 8, 4);
+            for (int r = i; r < 32; r += 8)
+                CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
+        }
+        CHECK_OK(dt_sim_engine_run(c.engine));
+        end[rings - 1] = dt_sim_engine_end_s(c.engine, -1);
+        sim_case_finish(&c);
+        dt_sim_program_destroy(p);
+    }
+    check_near(end[1] / end[0], 25 / 17.0, 0.005, "two rings to one");
+}
+
+/* Messages between rank 0 and `to`, and copies of two GPUs; each alone, or both at once. */
+static double time_message(const char *cluster, int world, int per_node, int to, double bytes)
+{
+    struct sim_case c;
+    int ends[] = {0, to}, group;
+    sim_case_load(&c, cluster);
+    plain_network(&c);
+    sim_case_start(&c, world, per_node);
+    CHECK_OK(dt_sim_engine_add_group(c.engine, "pair", ends, 2, &group));
+    struct dt_sim_program *p[2];
+    for (int i = 0; i < 2; i++) {
+        int stream, slot;
+        CHECK_OK(dt_sim_program_create(true, &p[i]));
+        CHECK_OK(dt_sim_program_add_stream(p[i], "network", &stream));
+        CHECK_OK(dt_sim_program_add_slot(p[i], &slot));
+        CHECK_OK(i ? dt_sim_program_recv(p[i], stream, slot, 0, bytes, NULL) : dt_sim_program_send(p[i], stream, slot, 1, bytes, NULL));
+        CHECK_OK(dt_sim_program_finish(p[i]));
+        CHECK_OK(dt_sim_engine_set_program(c.engine, ends[i], p[i], &group));
+    }
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    double end = dt_sim_engine_end_s(c.engine, to);
+    sim_case_finish(&c);
+    dt_sim_program_destroy(p[0]);
+    dt_sim_program_destroy(p[1]);
+    return end;
+}
+
+static void test_messages(void)
+{
+    check_near(time_message("gcp_a2", 16, 0, 7, 1e9), (8.4 + 3.4) * us + 1e9 / 264e9, 1e-9, "by NVLink");
+    check_near(time_message("gcp_a2", 16, 0, 8, 1e9), (8.4 + 9.6 + 40) * us + 1e9 / 2e9, 1e-9, "by the NIC");
+    check_near(time_message("dgx_a100", 16, 0, 8, 1e9), (8.4 + 9.6) * us + 1e9 / 23e9, 1e-9, "by InfiniBand");
+}
+
+static double time_copies(int first, int second)
+{
+    struct sim_case c;
+    struct dt_sim_program *p;
+    int stream;
+    sim_case_load(&c, "gcp_a2_1");
+    sim_case_start(&c, 8, 0);
+    CHECK_OK(dt_sim_program_create(true, &p));
+    CHECK_OK(dt_sim_program_add_stream(p, "copies", &stream));
+    CHECK_OK(dt_sim_program_copy(p, stream, DT_SIM_TO_HOST, 1.2e9, NULL));
+    CHECK_OK(dt_sim_program_finish(p));
+    CHECK_OK(dt_sim_engine_set_program(c.engine, first, p, NULL));
+    if (second >= 0)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, second, p, NULL));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    double end = dt_sim_engine_end_s(c.engine, -1);
+    sim_case_finish(&c);
+    dt_sim_program_destroy(p);
+    return end;
+}
+
+static void test_copies(void)
+{
+    check_near(time_copies(0, -1), 10 * us + 0.1, 1e-9, "one GPU");
+    check_near(time_copies(0, 2), 10 * us + 0.1, 1e-9, "two GPUs with links of their own");
+    check_near(time_copies(0, 1), 10 * us + 0.2, 1e-9, "two GPUs on one link");
+}
+
+/* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter. */
+static void test_blocking_fabric(void)
+{
+    double end[2];
+    for (int blocking = 0; blocking < 2; blocking++) {
+        struct sim_case c;
+        struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_GATHER, 1e10);
+        sim_case_load(&c, "dgx_a100");
+        c.cluster.nic.flow_gbit_per_s = c.cluster.nic.total_gbit_per_s = c.cluster.nic.label_gbit_per_s = 100;
+        c.cluster.fabric.blocking_factor = blocking ? 4 : 1;
+        sim_case_start(&c, 32, 0);
+        int group = sim_case_group(&c, 0, 1, 32);
+        for (int r = 0; r < 32; r++)
+            CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
+        CHECK_OK(dt_sim_engine_run(c.engine));
+        end[blocking] = dt_sim_engine_end_s(c.engine, -1);
+        sim_case_finish(&c);
+        dt_sim_program_destroy(p);
+    }
+    check_near(end[1] / end[0], 4, 0.01, "a fabric that blocks by 4");
+}
+
+/* dtbench's own collectives: a phase that sums at 3 GB/s and one that copies at 6, 30 us each; every rank sends half of the buffer. */
+static void test_mpi(void)
+{
+    check_near(time_collective("cpu_node", 2, 0, DT_SIM_ALL_REDUCE, 6e8), 60 * us + 3e8 / 3e9 + 3e8 / 6e9, 1e-9, "all_reduce");
+    check_near(time_collective("cpu_node", 2, 0, DT_SIM_REDUCE_SCATTER, 6e8), 30 * us + 3e8 / 3e9, 1e-9, "reduce_scatter");
+    check_near(time_collective("cpu_node", 2, 0, DT_SIM_ALL_GATHER, 6e8), 30 * us + 3e8 / 6e9, 1e-9, "all_gather");
+    check_near(time_message("cpu_node", 2, 0, 1, 6e8), 30 * us + 0.1, 1e-9, "message");
+}
+
+static const struct test_case cases[] = {
+    {"rings within a node", test_rings_in_a_node},
+    {"NCCL's choice of algorithm and protocol", test_choice},
+    {"a ring across nodes passes each NIC once", test_ring_across_nodes},
+    {"a tree across two nodes has half of a ring's bytes on the NICs", test_tree_across_two_nodes},
+    {"several NICs divide a ring's bytes", test_several_nics},
+    {"two rings on the same NICs, as the study measured", test_two_rings_on_the_same_nics},
+    {"messages within a node and between nodes", test_messages},
+    {"copies share PCIe links", test_copies},
+    {"switches that block", test_blocking_fabric},
+    {"MPI on processors", test_mpi},
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,259 @@
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+
+#define TINY "\"model\":{\"layers\":2,\"heads\":4,\"hidden\":64,\"vocab_size\":500,\"block_size\":32}"
+
+static struct experiment *parse(const char *text, int *count)
+{
+    struct experiment *e = NULL;
+    *count = 0;
+    CHECK_OK(experiments_parse(text, strlen(text), "t", NULL, 0, &e, count));
+    return e;
+}
+
+static void defaults(void)
+{
+    int count;
+    struct experiment *e = parse("{\"model\":{\"preset\":\"GPTSmall\"}}", &count);
+    if (!e)
+        return;
+    CHECK(count == 1 && strcmp(e->name, "experiment") == 0 && strcmp(e->device, "auto") == 0 && e->world_size == 1);
+    CHECK(e->paradigm == PARADIGM_NONE && e->batch_size == 8 && e->micro_batches == 1);
+    CHECK(e->model.layers == 12 && e->model.heads == 12 && e->model.hidden == 768 && strcmp(e->model.preset, "GPTSmall") == 0);
+    CHECK(e->model.vocab_size == 50000 && e->model.block_size == 256 && e->model.dtype == DT_FP16 && e->model.dropout == 0.1f);
+    CHECK(e->model.attention == GPT_ATTENTION_FUSED && gpt_parameter_count(&e->model) == 162052608);
+    CHECK(e->pipeline.stages == 2 && e->pipeline.chunks == 2 && strcmp(e->pipeline.order, "gpipe") == 0 && e->fsdp.unit == GPT_UNIT_BLOCK);
+    CHECK(e->ddp.bucket_mib == 25 && e->tensor.size == 1 && e->activation == ACTIVATION_KEEP && e->activation_blocks == 1 &&
+          !e->parameter_offload);
+    CHECK(e->optimizer.name == OPTIMIZER_SGD && e->optimizer.learning_rate == 0.01 && e->optimizer.beta1 == 0.9);
+    CHECK(e->optimizer.beta2 == 0.999 && e->optimizer.epsilon == 1e-8 && e->loss == LOSS_CROSS_ENTROPY && e->loss_scaling == 65536);
+    CHECK(e->graph && e->seed == 1 && e->steps.warmup == 4 && e->steps.timed == 4 && e->timeout.init_s == 120 && e->timeout.step_s == 600);
+    CHECK(e->memory_limit_bytes == 0 && e->threads == 0 && e->cluster[0] == 0 && e->profile[0] == 0 && strlen(e->hash) == 16);
+    free(e);
+}
+
+/* Defaults that hang on other fields. */
+static void dependent_defaults(void)
+{
+    static const struct {
+        const char *text;
+        double scaling, rate;
+        enum gpt_unit unit;
+        uint64_t limit;
+    } all[] = {
+        {"{" TINY "}", 65536, 0.01, GPT_UNIT_BLOCK, 0},
+        {"{" TINY ",\"loss\":\"sum\"}", 1, 0.01, GPT_UNIT_BLOCK, 0},
+        {"{" TINY ",\"loss\":\"sum\",\"loss_scaling\":8}", 8, 0.01, GPT_UNIT_BLOCK, 0},
+        {"{\"model\":{\"preset\":\"GPT76B\",\"dtype\":\"bf16\"},\"optimizer\":{\"name\":\"adam\"}}", 1, 0.001, GPT_UNIT_LINEAR, 0},
+        {"{\"model\":{\"preset\":\"GPT39B\"},\"optimizer\":{\"learning_rate\":0}}", 65536, 0, GPT_UNIT_BLOCK, 0},
+        {"{\"model\":{\"preset\":\"GPT1T\",\"dtype\":\"fp32\"},\"fsdp\":{\"unit\":\"block\"},\"memory_limit_gib\":0.5}", 1, 0.01,
+         GPT_UNIT_BLOCK, 1u << 29},
+        {"{" TINY ",\"fsdp\":{\"unit\":\"linear\"},\"memory_limit_gib\":1e-12}", 65536, 0.01, GPT_UNIT_LINEAR, 1},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int count;
+        struct experiment *e = parse(all[i].text, &count);
+        if (!e)
+            continue;
+        CHECK(e->loss_scaling == all[i].scaling && e->optimizer.learning_rate == all[i].rate, "%s", all[i].text);
+        CHECK(e->fsdp.unit == all[i].unit && e->memory_limit_bytes == all[i].limit, "%s", all[i].text);
+        free(e);
+    }
+}
+
+/* What no single field can tell. */
+static void refuses_combinations(void)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"{}", "t: model: needs a preset (\"GPTSmall\", say), or layers, heads and hidden"},
+        {"{\"model\":{\"preset\":\"GPTsmall\"}}",
+         "t: model.preset: \"GPTsmall\" is not one of GPTSmall, GPTMedium, GPTLarge, GPTXL, GPT2.7B, "
+         "GPT6.7B, GPT13B, GPT39B, GPT76B, GPT100B, GPT175B, GPT1T; did you mean \"GPTSmall\"?"},
+        {"{\"model\":{\"preset\":\"GPTXL\",\"hidden\":64}}",
+         "t: model: both a preset and model.hidden are given; a preset says the sizes itself"},
+        {"{\"model\":{\"layers\":2,\"hidden\":64}}", "t: model.heads: missing; without a preset, layers, heads and hidden are all wanted"},
+        {"{\"model\":{\"layers\":2,\"heads\":3,\"hidden\":64}}", "t: model.heads: 3 does not divide model.hidden 64"},
+        {"{" TINY ",\"world_size\":2}", "t: world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another paradigm"},
+        {"{" TINY ",\"paradigm\":\"pdp\"}", "t: pipeline.stages: 2 does not divide world_size 1"},
+        {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":6,\"pipeline\":{\"stages\":4}}",
+         "t: pipeline.stages: 4 does not divide world_size 6"},
+        {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"pipeline\":{\"chunks\":5}}",
+         "t: pipeline.chunks: 5 chunks (times micro_batches 1) of the pipeline's 4 samples (stages * batch_size); at most one each"},
+        {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"micro_batches\":2,\"pipeline\":{\"chunks\":3}}",
+         "t: pipeline.chunks: 3 chunks (times micro_batches 2) of the pipeline's 4 samples (stages * batch_size); at most one each"},
+        {"{" TINY ",\"micro_batches\":9}", "t: micro_batches: 9 is more than batch_size 8"},
+        {"{" TINY ",\"steps\":{\"warmup\":0,\"timed\":65536},\"batch_size\":65536}",
+         "t: steps: 65536 steps of 65536 samples; a run has less than 2^32 samples"},
+        {"{\"model\":{\"preset\":\"GPT1T\",\"vocab_size\":2147483647,\"block_size\":1048576},\"batch_size\":65536,\"steps\":{\"warmup\":0,"
+         "\"timed\":1}}",
+         "t: batch_size: together with model.block_size and model.heads it makes tensors of 1.18e+21 elements; no machine can hold them"},
+        {"{" TINY ",\"paradigm\":\"zero3\"}", "t: paradigm: \"zero3\" is not supported by this version; use \"fsdp\""},
+        {"{" TINY ",\"paradigm\":\"hsdp\",\"world_size\":4,\"hsdp\":{\"shard_size\":3}}",
+         "t: hsdp.shard_size: 3 does not divide world_size 4"},
+        {"{" TINY ",\"paradigm\":\"parameter_server\",\"world_size\":2,\"parameter_server\":{\"servers\":3}}",
+         "t: parameter_server.servers: 3 is more than world_size 2"},
+        {"{" TINY ",\"paradigm\":\"ddp\",\"sweep\":{\"world_size\":[1,2],\"paradigm\":[\"ddp\",\"none\"]}}",
+         "t: sweep combination 4 of 4 (world_size=2, paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, "
+         "or "
+         "another paradigm"},
+        {"[]", "t: an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, "
+               "micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
+               "parameter_server, tensor, activation, "
+               "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, nccl, memory_limit_gib, "
+               "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
+        {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct experiment *e = NULL;
+        int count;
+        CHECK(experiments_parse(bad[i].text, strlen(bad[i].text), "t", NULL, 0, &e, &count) == DT_ERR_INVALID && !e, "%s", bad[i].text);
+        CHECK(strcmp(dt_error_message(), bad[i].message) == 0, "%s\n# wanted\n# %s", dt_error_message(), bad[i].message);
+    }
+    struct experiment *e = NULL;
+    int count;
+    const char *many = "{" TINY ",\"paradigm\":\"pdp\",\"world_size\":64,\"pipeline\":{\"stages\":64}}";
+    CHECK(experiments_parse(many, strlen(many), "t", NULL, 0, &e, &count) == DT_ERR_INVALID &&
+              strncmp(dt_error_message(), "t: pipeline.stages: ", 20) == 0,
+          "%s", dt_error_message());
+}
+
+/* The largest that the table allows can be described. */
+static void describes_large(void)
+{
+    int count;
+    struct experiment *e = parse("{\"model\":{\"preset\":\"GPT1T\"},\"world_size\":4096,\"paradigm\":\"pdp\",\"batch_size\":20,"
+                                 "\"pipeline\":{\"stages\":128,\"chunks\":2560}}",
+                                 &count);
+    CHECK(e && experiment_global_batch(e) == 81920 && gpt_parameter_count(&e->model) > 1000000000000u);
+    free(e);
+    e = parse(
+        "{\"model\":{\"layers\":4096,\"heads\":4096,\"hidden\":65536,\"vocab_size\":2147483647,\"block_size\":1},\"world_size\":65536,"
+        "\"batch_size\":1,\"paradigm\":\"pdp\",\"pipeline\":{\"stages\":4096,\"chunks\":1}}",
+        &count);
+    CHECK(e && gpt_parameter_count(&e->model) / 1000000000000u == 492, "%g", e ? (double)gpt_parameter_count(&e->model) : 0.0);
+    free(e);
+}
+
+/* Resolved experiments are configs: they parse to themselves, whatever they were made of. */
+static void round_trips(void)
+{
+    static const char *const configs[] = {
+        "{" TINY "}",
+        "{\"name\":\"\xc3\xa9t\xc3\xa9 "
+        "\\\"x\\\"\",\"model\":{\"preset\":\"GPT76B\",\"dropout\":0.3,\"dtype\":\"bf16\"},\"device\":\"sim\",\"cluster\":\"c.json\","
+        "\"profile\":\"p.json\"}",
+        "{" TINY
+        ",\"world_size\":4,\"seed\":9007199254740991,\"optimizer\":{\"name\":\"adam\",\"epsilon\":1.5e-9},\"memory_limit_gib\":0.1,"
+        "\"nccl\":{\"NCCL_NET\":\"Socket\",\"NCCL_DEBUG\":\"INFO\"},"
+        "\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\",\"fsdp\"],\"model.dtype\":[\"fp32\",\"fp16\",\"bf16\"],\"model.dropout\":[0,0.1,0.7]}}",
+    };
+    for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
+        int count, again_count;
+        struct experiment *all = parse(configs[c], &count);
+        for (int i = 0; i < count; i++) {
+            char *text;
+            CHECK_OK(experiment_to_json(&all[i], DT_JSON_COMPACT, &text));
+            struct experiment *again = parse(text, &again_count);
+            CHECK(again_count == 1 && again && memcmp(again, &all[i], sizeof *again) == 0, "%s", text);
+            free(again);
+            free(text);
+            for (int k = 0; k < i; k++)
+                CHECK(strcmp(all[i].hash, all[k].hash) != 0, "combinations %d and %d have the same hash", i, k);
+        }
+        CHECK(count == (c == 2 ? 27 : 1));
+        free(all);
+    }
+}
+
+static void nccl_settings(void)
+{
+    static const char config[] =
+        "{" TINY ",\"nccl\":{\"NCCL_PROTO\":\"LL\",\"NCCL_ALGO\":\"Ring\",\"NCCL_P2P_DISABLE\":true,\"NCCL_BUFFSIZE\":4194304},"
+        "\"sweep\":{\"nccl\":[{},{\"NCCL_PROTO\":\"Simple\"}],\"seed\":[1,2]}}";
+    static const char *const set[] = {"nccl.NCCL_ALGO=Tree", "sweep.nccl=[{}]", "sweep.seed=[3]"};
+    int count;
+    struct experiment *all = parse(config, &count), *changed = NULL;
+    if (!all)
+        return;
+    const char *base = "{\"NCCL_ALGO\":\"Ring\",\"NCCL_BUFFSIZE\":\"4194304\",\"NCCL_P2P_DISABLE\":\"1\",\"NCCL_PROTO\":\"LL\"}";
+    CHECK(count == 4 && strcmp(all[0].nccl, base) == 0, "%d: %s", count, all[0].nccl);
+    CHECK(strstr(all[2].nccl, "\"NCCL_PROTO\":\"Simple\"") && strstr(all[2].nccl, "\"NCCL_ALGO\":\"Ring\""), "%s", all[2].nccl);
+    CHECK(strcmp(all[0].hash, all[2].hash) != 0);
+    CHECK_OK(experiment_set_environment(&all[2]));
+    CHECK(strcmp(getenv("NCCL_PROTO"), "Simple") == 0 && strcmp(getenv("NCCL_P2P_DISABLE"), "1") == 0);
+    CHECK_OK(experiments_parse(config, strlen(config), "t", set, 3, &changed, &count));
+    CHECK(count == 1 && strstr(changed->nccl, "\"NCCL_ALGO\":\"Tree\"") && strstr(changed->nccl, "\"NCCL_PROTO\":\"LL\""), "%s",
+          changed->nccl);
+    free(changed);
+    free(all);
+}
+
+static void hashes(void)
+{
+    int count;
+    struct experiment *a = parse("{" TINY "}", &count);
+    struct experiment *same =
+        parse("{\"name\":\"other\",\"steps\":{\"timed\":4},\"fsdp\":{\"unit\":\"auto\"}," TINY ",\"loss_scaling\":65536.0}", &count);
+    struct experiment *other = parse("{" TINY ",\"seed\":2}", &count);
+    CHECK(a && same && strcmp(a->hash, same->hash) == 0);
+    CHECK(a && other && strcmp(a->hash, other->hash) != 0);
+    CHECK(a && strspn(a->hash, "0123456789abcdef") == 16);
+    free(a);
+    free(same);
+    free(other);
+}
+
+static void sets_and_files(void)
+{
+    static const char *const sets[] = {"model.dtype=bf16", "paradigm=fsdp", "sweep.batch_size=[1,2]", "device=cpu"};
+    char path[] = "/tmp/dt_test_experiment_XXXXXX";
+    const char *text = "{" TINY ",\"world_size\":2,\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\"]}}";
+    int fd = mkstemp(path), count;
+    FILE *file = fdopen(fd, "w");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+    struct experiment *e = NULL;
+    CHECK_OK(experiments_read(path, sets, 4, &e, &count));
+    CHECK(e && count == 2 && e[0].paradigm == PARADIGM_FSDP && e[1].batch_size == 2 && e[0].model.dtype == DT_BF16 &&
+          strcmp(e[1].device, "cpu") == 0);
+    free(e);
+    remove(path);
+    CHECK(experiments_read(path, NULL, 0, &e, &count) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
+    const char *const wrong[] = {"model.dtype=fp8"};
+    CHECK(experiments_parse(text, strlen(text), "t", wrong, 1, &e, &count) == DT_ERR_INVALID);
+    CHECK(strcmp(dt_error_message(), "--set model.dtype=fp8: \"fp8\" is not one of fp32, fp16, bf16") == 0, "%s", dt_error_message());
+}
+
+/* The table's own sanity: strings fit their fields, defaults their ranges, every field has its words. */
+static void table_is_sound(void)
+{
+    const struct dt_table *table = experiment_table();
+    struct experiment e;
+    CHECK_OK(dt_config_defaults(table, &e));
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *f = &table->fields[i];
+        CHECK(f->description && strlen(f->description) > 3, "%s", f->path);
+        CHECK(dt_config_find(table, f->path) == i, "%s stands twice", f->path);
+        CHECK(f->kind != DT_FIELD_STRING || f->choice || 4 * f->max < (double)f->size, "%s: %g characters need not fit %zu bytes", f->path,
+              f->max, f->size);
+        for (int c = 0; f->kind == DT_FIELD_STRING && f->choice && f->choice(c); c++)
+            CHECK(strlen(f->choice(c)) < f->size, "%s: %s is too long", f->path, f->choice(c));
+    }
+}
+
+static const struct test_case cases[] = {
+    {"defaults", defaults},
+    {"defaults that hang on other fields", dependent_defaults},
+    {"combinations that make no sense are refused", refuses_combinations},
+    {"the largest can be described", describes_large},
+    {"resolved experiments parse to themselves", round_trips},
+    {"NCCL settings", nccl_settings},
+    {"the hash sees what matters and nothing else", hashes},
+    {"--set, and files", sets_and_files},
+    {"the table of fields is sound", table_is_sound},
+};
+TEST_MAIN(cases)

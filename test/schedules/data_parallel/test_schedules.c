@@ -1,0 +1,283 @@
+/* Orders, places, and the bytes of every paradigm against closed forms; all on the sim device. */
+#include "schedules/config/parse.h"
+#include "schedules/run/measure.h"
+#include "schedules/run/rank_setup.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+
+static bool parse(const char *text, struct experiment *out)
+{
+    struct experiment *all = NULL;
+    int count = 0;
+    dt_status status = experiments_parse(text, strlen(text), "test", NULL, 0, &all, &count);
+    CHECK(status == DT_OK && count == 1, "%s", dt_error_message());
+    if (status == DT_OK)
+        *out = all[0];
+    free(all);
+    return status == DT_OK;
+}
+
+/* Every micro-batch goes forward once and backward once later; GPipe has all forwards first. */
+static void gpipe_order(void)
+{
+    for (int n = 1; n <= 9; n++) {
+        struct pipeline_order order;
+        CHECK_OK(pipeline_order_init("gpipe", 0, 4, n, &order));
+        CHECK(order.count == 2 * n);
+        for (int i = 0; i < n; i++) {
+            CHECK(order.actions[i].kind == PIPELINE_FORWARD && order.actions[i].micro_batch == i);
+            CHECK(order.actions[n + i].kind == PIPELINE_BACKWARD && order.actions[n + i].micro_batch == n - 1 - i);
+        }
+        pipeline_order_finish(&order);
+    }
+    struct pipeline_order none;
+    CHECK(pipeline_order_init("1f1b?", 0, 4, 2, &none) == DT_ERR_INVALID);
+}
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return dt_ledger_rounded(bytes);
+}
+
+/* GPTSmall in fp16, with Adam: 2 bytes a parameter, 2 a gradient, 12 of optimizer. */
+static const char *const small = "{\"device\": \"cpu\", \"paradigm\": \"%s\", \"world_size\": %d, \"batch_size\": 2, \"model\": "
+                                 "{\"preset\": \"GPTSmall\", \"dtype\": \"fp16\"}, \"optimizer\": {\"name\": \"%s\"}}";
+
+static void replica_bytes(void)
+{
+    static const char *const modes[] = {"none", "ddp"};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        struct experiment e;
+        struct dt_memory_usage usage;
+        snprintf(text, sizeof text, small, modes[i], i == 0 ? 1 : 8, "adam");
+        if (!parse(text, &e))
+            return;
+        CHECK_OK(trainer_predict_memory(&e, i == 0 ? 0 : 5, &usage));
+        uint64_t params = gpt_parameter_count(&e.model);
+        CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
+        /* one device updates a group as soon as its gradients are complete: only the largest group's, the embedding's, are held */
+        uint64_t held = i == 0 ? (50000 + 256) * 768 : params;
+        CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * held), "%zu", (size_t)usage.device.peak_bytes[DT_GRADIENTS]);
+        CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 3 * rounded(4 * params));
+        CHECK(usage.device.peak_bytes[DT_COMMUNICATION] == 0, "gradients are viewed in the buckets");
+    }
+}
+
+/* What the ZeRO stages keep of parameters, gradients and optimizer state: the whole of it, or a share of so many ranks. */
+struct division {
+    const char *paradigm, *more;
+    bool params, grads, optimizer;
+    double kept_whole, kept_share; /* of gradients between micro-batches */
+};
+
+static const struct division divisions[] = {
+    {"ddp", "", false, false, false, 0, 0},
+    {"zero1", "", false, false, true, 0, 0},
+    {"zero1", ",\"micro_batches\":2,\"gradient_reduction\":\"each\"", false, false, true, 0, 1},
+    {"zero1", ",\"micro_batches\":2", false, false, true, 0, 0},
+    {"zero2", "", false, true, true, 0, 0},
+    {"zero2", ",\"micro_batches\":2,\"gradient_reduction\":\"each\"", false, true, true, 0, 0},
+    {"zero2", ",\"micro_batches\":2", false, true, true, 1, 0},
+    {"fsdp", "", true, true, true, 0, 0},
+    {"fsdp", ",\"fsdp\":{\"unit\":\"linear\"}", true, true, true, 0, 0},
+    {"fsdp", ",\"micro_batches\":2,\"gradient_reduction\":\"each\"", true, true, true, 0, 0},
+    {"fsdp", ",\"micro_batches\":2", true, true, true, 1, 0},
+};
+
+static void check_division(const struct division *d, int ranks, int shards, const char *optimizer, const char *more)
+{
+    char text[768];
+    struct experiment e;
+    struct dt_memory_usage usage;
+    int written = snprintf(text, sizeof text, small, d->paradigm, ranks, optimizer);
+    snprintf(text + written - 1, sizeof text - (size_t)written, "%s%s}", d->more, more);
+    if (!parse(text, &e))
+        return;
+    double whole = (double)gpt_parameter_count(&e.model), share = whole / shards, state = strcmp(optimizer, "adam") == 0 ? 12 : 0;
+    double params = 2 * (d->params ? share : whole), optim = state * (d->optimizer ? share : whole);
+    double grads = 2 * (d->grads ? share : whole) + 2 * whole * d->kept_whole + 2 * share * d->kept_share;
+    /* Every run of parameters, at most 38 layers, may end in an element of padding for each share and be rounded up as an allocation. */
+    double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * shards));
+    for (int rank = 0; rank < ranks; rank += ranks - 1) {
+        CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+        const uint64_t *peak = usage.device.peak_bytes;
+        CHECK(fabs((double)peak[DT_PARAMETERS] - params) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_PARAMETERS], params);
+        CHECK(fabs((double)peak[DT_GRADIENTS] - grads) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_GRADIENTS], grads);
+        CHECK(fabs((double)peak[DT_OPTIMIZER] - optim) <= (state ? 3 * slack : 0), "%s: %zu of %.0f", text, (size_t)peak[DT_OPTIMIZER],
+              optim);
+    }
+}
+
+/* "FSDP and ZeRO" of the study's companion text, after Rajbhandari et al., table 1 (its K being 12, the fp32 copy of the parameters
+ * included): 2, 2 and 12 bytes a parameter, each divided by the ranks from its stage on. HSDP divides by the ranks of a copy. */
+static void shard_bytes(void)
+{
+    static const int worlds[] = {2, 3, 8, 64, 512};
+    static const char *const optimizers[] = {"sgd", "adam"};
+    for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++) {
+        for (size_t i = 0; i < 2 * sizeof divisions / sizeof *divisions; i++)
+            check_division(&divisions[i / 2], worlds[w], worlds[w], optimizers[i % 2], "");
+        for (int shards = 1; shards <= worlds[w]; shards *= 8) {
+            struct division hsdp = {"hsdp", "", true, true, true, 0, 0};
+            char more[64];
+            if (worlds[w] % shards)
+                continue;
+            snprintf(more, sizeof more, ",\"hsdp\":{\"shard_size\":%d}", shards);
+            check_division(&hsdp, worlds[w], shards, "sgd", more);
+            check_division(&hsdp, worlds[w], shards, "adam", more);
+        }
+    }
+}
+
+/* Whole parameters and gradients exist for a group at a time: head and embedding are the largest, with 38.6M parameters each. FSDP has at
+ * most two gathered ones and a third's gradients, ZeRO-2 one bucket's gradients. */
+static void transient_bytes(void)
+{
+    static const struct {
+        const char *paradigm;
+        int most;
+    } all[] = {{"fsdp", 3}, {"zero2", 1}};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        struct experiment e;
+        struct dt_memory_usage usage;
+        snprintf(text, sizeof text, small, all[i].paradigm, 8, "adam");
+        if (!parse(text, &e))
+            return;
+        CHECK_OK(trainer_predict_memory(&e, 7, &usage));
+        uint64_t seen = usage.device.peak_bytes[DT_COMMUNICATION];
+        CHECK(seen <= (uint64_t)all[i].most * 2 * 38600000 && seen >= 2 * 38400000, "%s: %zu", all[i].paradigm, (size_t)seen);
+    }
+}
+
+/* The root alone, or the servers between them, hold the optimizer state; everybody holds parameters and gradients. */
+static void owner_bytes(void)
+{
+    for (int servers = 0; servers <= 8; servers++) {
+        char text[768];
+        struct experiment e;
+        uint64_t state = 0, most = 0;
+        int owners = 0;
+        int written = snprintf(text, sizeof text, small, servers ? "parameter_server" : "data_parallel", 8, "adam");
+        if (servers)
+            snprintf(text + written - 1, sizeof text - (size_t)written, ",\"parameter_server\":{\"servers\":%d}}", servers);
+        if (!parse(text, &e))
+            return;
+        uint64_t params = gpt_parameter_count(&e.model);
+        for (int rank = 0; rank < 8; rank++) {
+            struct dt_memory_usage usage;
+            CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+            uint64_t mine = usage.device.peak_bytes[DT_OPTIMIZER];
+            CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params));
+            CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * params));
+            CHECK((usage.device.peak_bytes[DT_COMMUNICATION] > 0) == (servers && mine), "servers receive");
+            state += mine;
+            most = mine > most ? mine : most;
+            owners += mine > 0;
+        }
+        int expected = servers ? servers : 1;
+        CHECK(owners == expected, "%d of %d", owners, expected);
+        CHECK(state >= 12 * params && state <= 12 * params + 8 * 3 * 256, "%zu", (size_t)state);
+        /* No group can be divided: no server has more than its even part and the largest group, the embedding. */
+        CHECK(most <= 12 * (params / (uint64_t)expected + 50256 * 768) + 3 * 256, "%d servers: %zu", servers, (size_t)most);
+    }
+}
+
+/* The stages of a pipeline share the parameters among them, and each holds what its neighbours send. */
+static void pipeline_bytes(void)
+{
+    char text[512];
+    struct experiment e;
+    uint64_t parameters = 0;
+    snprintf(text, sizeof text, small, "pdp", 8, "sgd");
+    if (!parse(text, &e))
+        return;
+    e.pipeline.stages = 4;
+    for (int rank = 4; rank < 8; rank++) {
+        struct dt_memory_usage usage;
+        CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+        parameters += usage.device.peak_bytes[DT_PARAMETERS];
+        CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0);
+    }
+    CHECK(parameters >= 2 * gpt_parameter_count(&e.model) && parameters <= 2 * gpt_parameter_count(&e.model) + 4 * 256, "%zu",
+          (size_t)parameters);
+}
+
+/* Nothing about GPT1T on 512 GPUs is slow to describe. */
+static void huge(void)
+{
+    struct experiment e;
+    struct dt_memory_usage usage;
+    if (!parse("{\"device\": \"cpu\", \"paradigm\": \"fsdp\", \"world_size\": 512, \"batch_size\": 1, \"model\": {\"preset\": \"GPT1T\"}}",
+               &e))
+        return;
+    CHECK(e.fsdp.unit == GPT_UNIT_LINEAR, "finer units from 81B on");
+    CHECK_OK(trainer_predict_memory(&e, 511, &usage));
+    CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
+}
+
+/* GPTSmall, 8 samples, fp16: what each activation policy leaves on the device, in columns of M rows and d elements. A block keeps ten: two
+ * inputs, q, k, v, the heads' outputs, and the MLP's four. Backward of a block needs the nine behind its input, and the gradient of the
+ * residual stream. */
+static const struct {
+    const char *activation;
+    int blocks;
+    uint64_t columns, norms, attentions; /* at the peak */
+    bool whole_logits;
+    uint64_t host_columns;
+} activation_rows[] = {
+    /* all blocks, and the inputs of the final norm and of the head, whose gradient is just made from logits */
+    {"keep", 1, 12 * 10 + 3, 25, 12, true, 0},
+    /* 12 inputs, one block and the gradient */
+    {"checkpoint", 1, 12 + 9 + 1, 2, 1, false, 0},
+    {"checkpoint", 3, 4 + 29 + 1, 6, 3, false, 0},
+    /* two inputs, one block and the gradient; of the 13 inputs, the head's among them, all but two are on the host */
+    {"offload", 1, 2 + 9 + 1, 2, 1, false, 11},
+    {"offload", 3, 2 + 29 + 1, 6, 3, false, 3},
+};
+
+static void activation_bytes(void)
+{
+    const uint64_t M = 8 * 256, d = 768, heads = 12, T = 256, V = 50000;
+    for (int unfused = 0; unfused < 2; unfused++) {
+        uint64_t kept = 0;
+        for (size_t i = 0; i < sizeof activation_rows / sizeof *activation_rows; i++) {
+            char text[512];
+            struct experiment e;
+            struct dt_memory_usage usage;
+            snprintf(text, sizeof text,
+                     "{\"model\": {\"preset\": \"GPTSmall\", \"attention\": \"%s\"}, \"activation\": \"%s\", \"activation_blocks\": %d}",
+                     unfused ? "unfused" : "fused", activation_rows[i].activation, activation_rows[i].blocks);
+            if (!parse(text, &e))
+                return;
+            CHECK_OK(trainer_predict_memory(&e, 0, &usage));
+
+            uint64_t attention = unfused ? 8 * heads * T * T * 2 : M * heads * 4; /* weights; log-sum-exp */
+            uint64_t bytes = activation_rows[i].columns * M * d * 2 + activation_rows[i].norms * 2 * M * 4 +
+                             activation_rows[i].attentions * attention + (activation_rows[i].whole_logits ? M * V * 2 : 0) + 2 * M * 4 +
+                             DT_ALLOCATION_BYTES; /* the loss */
+            uint64_t seen = usage.device.peak_bytes[DT_ACTIVATIONS];
+            CHECK(seen == bytes, "%s, %d blocks, %s: %zu bytes, not %zu", activation_rows[i].activation, activation_rows[i].blocks,
+                  unfused ? "unfused" : "fused", (size_t)seen, (size_t)bytes);
+            CHECK(usage.host.peak_bytes[DT_ACTIVATIONS] == activation_rows[i].host_columns * M * d * 2, "%s: %zu bytes on the host",
+                  activation_rows[i].activation, (size_t)usage.host.peak_bytes[DT_ACTIVATIONS]);
+            CHECK(usage.host.peak_total_bytes == usage.host.peak_bytes[DT_ACTIVATIONS]);
+            kept = i == 0 ? seen : kept;
+            CHECK(activation_rows[i].whole_logits || kept >= 5 * seen, "%zu of %zu bytes", (size_t)seen, (size_t)kept);
+        }
+    }
+}
+
+static const struct test_case cases[] = {
+    {"GPipe: all forwards, then all backwards", gpipe_order},
+    {"replicas: bytes of parameters, gradients, optimizer", replica_bytes},
+    {"ZeRO-1 to 3 and HSDP: shares of parameters, gradients, optimizer", shard_bytes},
+    {"whole groups exist for a short time", transient_bytes},
+    {"root and servers hold the optimizer", owner_bytes},
+    {"PDP: stages share the parameters", pipeline_bytes},
+    {"activations of each policy", activation_bytes},
+    {"GPT1T on 512 ranks", huge},
+};
+TEST_MAIN(cases)

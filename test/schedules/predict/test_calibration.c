@@ -1,0 +1,265 @@
+/* Measurements: what device sim makes of them, how processors are shared, and that the files of a calibration are what sim reads. */
+#include "gpt/cost/profile.h"
+#include "gpt/cost/probe.h"
+#include "lib/config/json.h"
+#include "schedules/predict/calibration.h"
+#include "test/lib/sim/sim_case.h"
+
+#include <stdlib.h>
+
+/* A machine by formula: speeds that grow with a power of every number of a shape. */
+static double made_up_s(const double shape[3])
+{
+    return 1e-9 * pow(shape[0], 0.9) * pow(shape[1], 0.8) * pow(shape[2], 0.7);
+}
+
+static struct calibration *made_up(void)
+{
+    struct calibration *c = calloc(1, sizeof *c);
+    static const double dims[] = {64, 256, 1024};
+    for (int r = 0; r < 3; r++)
+        for (int o = 0; o < 3; o++)
+            for (int i = 0; i < 3; i++) {
+                struct gpt_measured m = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_BF16, .ranks = 4, .threads = 1};
+                m.shape[0] = dims[r], m.shape[1] = dims[o], m.shape[2] = dims[i];
+                m.alone_s = made_up_s(m.shape);
+                m.together_s = 2 * m.alone_s;
+                c->kernels.entries[c->kernels.count++] = m;
+            }
+    c->kernels.entries[c->kernels.count++] =
+        (struct gpt_measured){GPT_KERNEL_COUNT, GPT_VARIANT_PLAIN, DT_BF16, 2, 1, {1e6, 1, 1}, 1e-4, 1.5e-4};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 10, 1e-4, 0.5};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 20, 1e-2, 1};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_GATHER, 4, 1 << 20, 1e-3, 1};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_MESSAGE, 4, 1 << 10, 2e-4, 0.25};
+    snprintf(c->library, sizeof c->library, "Open MPI 4.1.4");
+    return c;
+}
+
+static void times_between_shapes(void)
+{
+    struct calibration *c = made_up();
+    double seconds = 0, load = 0, expected;
+    struct gpt_measured what = c->kernels.entries[7];
+    CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load) && fabs(seconds / what.alone_s - 1) < 1e-4, "%g", seconds);
+    CHECK(fabs(load - 0.5) < 1e-9, "%g", load);
+    static const double shapes[][3] = {{128, 512, 384}, {100, 1000, 300}, {900, 70, 65}};
+    for (int i = 0; i < 3; i++) {
+        memcpy(what.shape, shapes[i], sizeof what.shape);
+        expected = made_up_s(what.shape);
+        CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load) && fabs(seconds / expected - 1) < 0.02, "%g, not %g", seconds,
+              expected);
+    }
+    what.shape[0] = 1 << 20, what.shape[1] = what.shape[2] = 1024; /* beyond: at the speed of the largest */
+    const double largest[] = {1024, 1024, 1024};
+    expected = made_up_s(largest) * 1024;
+    CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load) && fabs(seconds / expected - 1) < 1e-4, "%g, not %g", seconds, expected);
+    what.variant = GPT_VARIANT_DROPOUT; /* not measured: as another */
+    CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load));
+    what.dtype = DT_FP32;
+    CHECK(!gpt_measured_find(&c->kernels, &what, &seconds, &load));
+    free(c);
+}
+
+static void ranks_and_threads_that_count(void)
+{
+    struct calibration *c = calloc(1, sizeof *c);
+    static const int sets[][2] = {{1, 2}, {2, 1}, {4, 1}};
+    static const int asked[][4] = {{1, 0, 1, 2}, {1, 1, 2, 1}, {2, 0, 2, 1}, {3, 0, 4, 1}, {64, 0, 4, 1}};
+    for (int i = 0; i < 3; i++)
+        c->kernels.entries[c->kernels.count++] = (struct gpt_measured){.ranks = sets[i][0], .threads = sets[i][1]};
+    for (int i = 0; i < 5; i++) {
+        int ranks, threads;
+        gpt_measured_nearest(&c->kernels, asked[i][0], asked[i][1], &ranks, &threads);
+        CHECK(ranks == asked[i][2] && threads == asked[i][3], "%d ranks of %d: %d of %d", asked[i][0], asked[i][1], ranks, threads);
+    }
+    free(c);
+}
+
+static void collectives_between_sizes(void)
+{
+    struct calibration *c = made_up();
+    double seconds = 0, load = 0;
+    const struct dt_sim_measured_list *list = &c->collectives;
+    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 1 << 15, &seconds, &load) && fabs(seconds - 1e-3) < 1e-9, "%g", seconds);
+    CHECK(fabs(load - 0.75) < 1e-9, "%g", load);
+    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 2, 16, &seconds, &load) && fabs(seconds - 1e-4) < 1e-12, "%g", seconds);
+    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 4 << 20, &seconds, &load) && fabs(seconds - 4e-2) < 1e-9, "%g", seconds);
+    CHECK(!dt_sim_measured_find(list, DT_SIM_BROADCAST, 4, 16, &seconds, &load));
+    free(c);
+}
+
+/* ---- the files ---- */
+
+static void check_same(const struct calibration *a, const struct calibration *b)
+{
+    char *left = NULL, *right = NULL;
+    CHECK_OK(calibration_write(a, &left));
+    CHECK_OK(calibration_write(b, &right));
+    CHECK(left && right && strcmp(left, right) == 0, "\n# %s\n# %s", left, right);
+    free(left);
+    free(right);
+}
+
+static void files_that_sim_reads(void)
+{
+    struct calibration *c = made_up(), *again = calloc(1, sizeof *again);
+    struct gpt_cost_profile *profile = calloc(1, sizeof *profile);
+    struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
+    char *text = NULL;
+    CHECK_OK(calibration_profile_text(c, "measured by a test", &text));
+    CHECK_OK(gpt_cost_profile_parse(text, strlen(text), "profile.json", profile));
+    free(text);
+    CHECK_OK(calibration_cluster_text(c, "measured by a test", &text));
+    CHECK_OK(dt_sim_cluster_parse(text, strlen(text), "cluster.json", cluster));
+    free(text);
+    CHECK(cluster->gpus_per_node == 4 && fabs(cluster->gpu.memory_gb_per_s - 20) < 1e-9, "%d, %g", cluster->gpus_per_node,
+          cluster->gpu.memory_gb_per_s);
+    again->kernels = profile->measured;
+    again->collectives = cluster->collectives.measured;
+    snprintf(again->library, sizeof again->library, "%s", cluster->collectives.version);
+    check_same(c, again);
+    free(cluster);
+    free(profile);
+    free(again);
+    free(c);
+}
+
+static void what_ranks_tell(void)
+{
+    struct calibration *c = made_up(), *again = calloc(1, sizeof *again);
+    const struct calibration_request request = {.dtypes = {[DT_BF16] = true}, .threads = 3, .quick = true};
+    struct calibration_request heard = {0};
+    char *text = NULL;
+    CHECK_OK(calibration_write(c, &text));
+    CHECK_OK(calibration_read(text, again));
+    check_same(c, again);
+    CHECK_OK(calibration_read(text, again)); /* appends */
+    CHECK(again->kernels.count == 2 * c->kernels.count && again->collectives.count == 2 * c->collectives.count);
+    free(text);
+    CHECK_OK(calibration_request_write(&request, &text));
+    CHECK_OK(calibration_request_read(text, &heard));
+    CHECK(heard.quick && heard.threads == 3 && heard.dtypes[DT_BF16] && !heard.dtypes[DT_FP32]);
+    free(text);
+    free(again);
+    free(c);
+}
+
+static void check_refused(const char *entry, const char *wanted)
+{
+    struct gpt_measured_list *list = calloc(1, sizeof *list);
+    struct cJSON *array = NULL;
+    CHECK_OK(dt_json_parse(entry, strlen(entry), "test", &array));
+    CHECK(gpt_measured_read(array, "p.json", list) == DT_ERR_INVALID && strstr(dt_error_message(), wanted), "%s", dt_error_message());
+    dt_json_destroy(array);
+    free(list);
+}
+
+static void wrong_measurements(void)
+{
+#define ENTRY(kernel, seconds, more)                                                                                                       \
+    "[{\"kernel\":\"" kernel "\",\"variant\":\"plain\",\"dtype\":\"bf16\",\"ranks\":1,\"threads\":1,\"rows\":1,\"columns\":1,"             \
+    "\"inner\":1,\"alone_s\":" seconds ",\"together_s\":1" more "}]"
+    check_refused("{}", "p.json: measured: a list is wanted");
+    check_refused("[1]", "p.json: measured[0]: an object is wanted");
+    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0].kernel: one of");
+    check_refused(ENTRY("linear", "0", ""), "p.json: measured[0].alone_s: a number from 1e-09");
+    check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: \"x\" is not known");
+}
+
+/* ---- shared processors ---- */
+
+static struct dt_sim_program *work_of(double seconds, double load)
+{
+    struct dt_sim_program *p = NULL;
+    int stream, slot;
+    CHECK_OK(dt_sim_program_create(true, &p));
+    CHECK_OK(dt_sim_program_add_stream(p, "compute", &stream));
+    CHECK_OK(dt_sim_program_add_slot(p, &slot));
+    CHECK_OK(dt_sim_program_shared_work(p, stream, seconds / 4, load, "part"));
+    CHECK_OK(dt_sim_program_shared_work(p, stream, seconds * 3 / 4, load, "part"));
+    CHECK_OK(dt_sim_program_finish(p));
+    CHECK(p->op_count == 1, "%zu operations, and not one made of two", p->op_count);
+    return p;
+}
+
+/* Ranks [0, busy) work for one second, with this load each. */
+static double time_together(int busy, double load)
+{
+    struct sim_case c;
+    struct dt_sim_program *work = work_of(1, load);
+    sim_case_load(&c, "cpu_node");
+    sim_case_start(&c, 2, 0);
+    int group = sim_case_group(&c, 0, 1, 2);
+    for (int r = 0; r < busy; r++)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, r, work, &group));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    double end = dt_sim_engine_end_s(c.engine, -1);
+    sim_case_finish(&c);
+    dt_sim_program_destroy(work);
+    return end;
+}
+
+static void processors_are_shared(void)
+{
+    CHECK(fabs(time_together(1, 0.75) - 1) < 1e-9, "%g", time_together(1, 0.75));
+    CHECK(fabs(time_together(2, 0.5) - 1) < 1e-9, "%g", time_together(2, 0.5));
+    CHECK(fabs(time_together(2, 0.75) - 1.5) < 1e-9, "%g", time_together(2, 0.75));
+    CHECK(fabs(time_together(2, 1) - 2) < 1e-9, "%g", time_together(2, 1));
+}
+
+/* A collective takes what it was measured to take, and goes slower beside work that leaves it no room. */
+static void measured_collectives_are_carried(void)
+{
+    struct sim_case c;
+    struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_REDUCE, 1 << 20);
+    sim_case_load(&c, "cpu_node");
+    c.cluster.collectives.measured.entries[0] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 2, 1 << 20, 0.25, 0.5};
+    c.cluster.collectives.measured.count = 1;
+    sim_case_start(&c, 2, 0);
+    int group = sim_case_group(&c, 0, 1, 2);
+    for (int r = 0; r < 2; r++)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    CHECK(fabs(dt_sim_engine_end_s(c.engine, -1) - 0.25) < 1e-9, "%g", dt_sim_engine_end_s(c.engine, -1));
+    sim_case_finish(&c);
+    dt_sim_program_destroy(p);
+}
+
+/* ---- probing: every kernel of the quick list runs ---- */
+
+static void kernels_are_probed(void)
+{
+    struct dt_device *device = NULL;
+    struct gpt_probe *probe = NULL;
+    char reason[256];
+    if (!dt_device_available("cpu", reason, sizeof reason))
+        SKIP("%s", reason);
+    CHECK_OK(dt_device_create("cpu", NULL, &device));
+    CHECK_OK(gpt_probe_create(device, 4 << 20, &probe));
+    for (int kernel = 0; kernel <= GPT_KERNEL_COUNT; kernel++)
+        for (int variant = 0; variant < GPT_VARIANTS; variant++) {
+            struct gpt_measured what = {
+                .kernel = (enum gpt_kernel_kind)kernel, .variant = (enum gpt_kernel_variant)variant, .dtype = DT_FP32};
+            what.shape[0] = 64, what.shape[1] = 32, what.shape[2] = kernel <= GPT_KERNEL_EMBEDDING_GRADIENT ? 128 : 16;
+            CHECK_OK(gpt_probe_set(probe, &what));
+            CHECK_OK(gpt_probe_run(probe, 3));
+        }
+    struct gpt_measured large = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_FP32, .shape = {4096, 4096, 4096}};
+    CHECK(gpt_probe_set(probe, &large) == DT_ERR_INVALID);
+    gpt_probe_destroy(probe);
+    dt_device_destroy(device);
+}
+
+static const struct test_case cases[] = {
+    {"times between shapes", times_between_shapes},
+    {"ranks and threads that count", ranks_and_threads_that_count},
+    {"collectives between sizes", collectives_between_sizes},
+    {"files that sim reads", files_that_sim_reads},
+    {"what ranks tell", what_ranks_tell},
+    {"wrong measurements", wrong_measurements},
+    {"processors are shared", processors_are_shared},
+    {"measured collectives are carried", measured_collectives_are_carried},
+    {"kernels are probed", kernels_are_probed},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,369 @@
+/* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+#include "schedules/predict/simulation.h"
+#include "schedules/predict/simulation_ranks.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Its parts of three kinds: 2 x 8 GPUs of the study's cluster, if the keys do not say otherwise. */
+static struct experiment *experiment_of(const char *keys)
+{
+    char text[1024];
+    struct experiment *e = NULL;
+    int count;
+    snprintf(text, sizeof text,
+             "{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"steps\": {\"warmup\": 1, \"timed\": 3}, %s}", keys);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    return e;
+}
+
+#define TINY "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}"
+#define SMALL "\"model\": {\"preset\": \"GPTSmall\", \"attention\": \"unfused\"}"
+
+/* Seconds of a step; *result is finished by the caller where it is given. */
+static double run(const struct experiment *e, const struct simulated_system *system, struct trainer_result *result)
+{
+    struct trainer_result own = {0}, *at = result ? result : &own;
+    CHECK_OK(simulation_run(e, system, NULL, at));
+    double seconds = at->steps_done > 0 ? at->step_s[0] : NAN;
+    trainer_result_finish(&own);
+    return seconds;
+}
+
+static double run_keys(const char *keys, void (*change)(struct simulated_system *system))
+{
+    static struct simulated_system system;
+    struct experiment *e = experiment_of(keys);
+    CHECK_OK(simulated_system_load(e, &system));
+    if (change)
+        change(&system);
+    double seconds = run(e, &system, NULL);
+    free(e);
+    return seconds;
+}
+
+static const char *const divisions[] = {
+    "\"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 4, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"pdp\", \"batch_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 4}, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"fsdp\", \"batch_size\": 4, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"hsdp\", \"batch_size\": 4, \"hsdp\": {\"shard_size\": 8}, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"zero2\", \"batch_size\": 4, \"optimizer\": {\"name\": \"adam\"}, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"parameter_server\", \"batch_size\": 4, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"data_parallel\", \"batch_size\": 4, " SMALL,
+};
+enum { DIVISIONS = sizeof divisions / sizeof *divisions };
+
+static void the_same_twice(void)
+{
+    static struct simulated_system system;
+    for (int d = 0; d < DIVISIONS; d++) {
+        struct experiment *e = experiment_of(divisions[d]);
+        struct trainer_result once, twice;
+        CHECK_OK(simulated_system_load(e, &system));
+        run(e, &system, &once);
+        run(e, &system, &twice);
+        CHECK(once.steps_done == 3 && twice.steps_done == 3 && once.losses_done == 4 && isnan(once.losses[0]));
+        CHECK(once.step_s[0] > 0 && memcmp(once.step_s, twice.step_s, 3 * sizeof *once.step_s) == 0, "%s", divisions[d]);
+        CHECK(memcmp(once.phase_s, twice.phase_s, sizeof once.phase_s) == 0, "%s", divisions[d]);
+        CHECK(once.phase_s[TIMELINE_FORWARD] > 0 && once.phase_s[TIMELINE_BACKWARD] > 0, "%s", divisions[d]);
+        double sum = 0;
+        for (int p = 0; p < TIMELINE_PHASES; p++)
+            sum += once.phase_s[p];
+        CHECK(sum <= once.step_s[0] && sum > 0.2 * once.step_s[0], "phases of %g s in a step of %g s: %s", sum, once.step_s[0],
+              divisions[d]);
+        trainer_result_finish(&once);
+        trainer_result_finish(&twice);
+        free(e);
+    }
+}
+
+static void bytes_are_those_of_check(void)
+{
+    static struct simulated_system system;
+    for (int d = 0; d < DIVISIONS; d++) {
+        struct experiment *e = experiment_of(divisions[d]);
+        struct trainer_result result;
+        struct dt_memory_usage usage, own;
+        CHECK_OK(simulated_system_load(e, &system));
+        run(e, &system, &result);
+        for (int rank = 0; rank < 16; rank += 5) {
+            CHECK_OK(simulation_predict_memory(e, &system, rank, &usage));
+            CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
+            CHECK_OK(trainer_predict_memory(e, rank, &own));
+            CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes ||
+                      e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
+                  "the framework keeps more: %s", divisions[d]);
+        }
+        trainer_result_finish(&result);
+
+        /* A stack that keeps nothing of its own needs what every device of dtbench's needs. */
+        memset(&system.costs.profile.memory, 0, sizeof system.costs.profile.memory);
+        memset(&system.costs.profile.schedule, 0, sizeof system.costs.profile.schedule);
+        system.device.granularity_bytes = 1;
+        run(e, &system, &result);
+        for (int rank = 0; rank < 16; rank++) {
+            CHECK_OK(trainer_predict_memory(e, rank, &own));
+            CHECK(memcmp(&own, &result.ranks[rank].memory, sizeof own) == 0, "rank %d of %s", rank, divisions[d]);
+        }
+        trainer_result_finish(&result);
+        free(e);
+    }
+}
+
+/* A host so fast that nothing waits for it: a step is then bound by network and device alone. */
+static void free_host(struct simulated_system *s)
+{
+    int runs_ahead = s->costs.profile.host.runs_ahead;
+    memset(&s->costs.profile.host, 0, sizeof s->costs.profile.host);
+    s->costs.profile.host.runs_ahead = runs_ahead;
+    s->device.copy_host_s = s->device.collective_host_s = s->device.gather_host_s = s->device.message_host_s = 0;
+    s->device.queue_kernels = 0;
+}
+
+static void faster_network(struct simulated_system *s)
+{
+    free_host(s);
+    s->cluster.nic.label_gbit_per_s *= 3;
+    s->cluster.nic.flow_gbit_per_s *= 3;
+    s->cluster.nic.total_gbit_per_s *= 3;
+}
+
+static void faster_gpu(struct simulated_system *s)
+{
+    free_host(s);
+    s->costs.hardware.peak_flops *= 3;
+    s->costs.hardware.memory_bytes_per_s *= 3;
+}
+
+static void faster_is_not_slower(void)
+{
+    for (int d = 0; d < DIVISIONS; d++) {
+        double seconds = run_keys(divisions[d], free_host), network = run_keys(divisions[d], faster_network),
+               gpu = run_keys(divisions[d], faster_gpu);
+        CHECK(network < seconds && gpu <= seconds, "%g s, %g s with three times the network, %g s with such GPUs: %s", seconds, network,
+              gpu, divisions[d]);
+    }
+}
+
+/* Nothing costs anything but attention, by its passes alone: 1 s for each of TINY's samples and blocks forward, and 2 s backward. The
+ * memory is so fast that only so many passes are felt, and the products' own traffic is not. */
+static void only_attention(struct simulated_system *s)
+{
+    struct gpt_cost_profile *p = &s->costs.profile;
+    const double sample_bytes = 32 * 64 * 2, passes = 1e9;
+    memset(p->kernels, 0, sizeof p->kernels);
+    memset(&p->schedule, 0, sizeof p->schedule);
+    p->kernels[GPT_KERNEL_ATTENTION].passes = passes;
+    p->kernels[GPT_KERNEL_ATTENTION_GRADIENT].passes = 2 * passes;
+    p->bandwidth_fraction = p->gemm.peak_fraction = 1;
+    p->kernel_s = 0;
+    s->costs.hardware.peak_flops = 1e30;
+    s->costs.hardware.memory_bytes_per_s = sample_bytes * passes;
+    s->device.memory_bytes_per_s = 1e30;
+    s->device.kernel_s = 0;
+    free_host(s);
+    p->host.runs_ahead = 0;
+}
+
+static void one_rank_is_the_sum_of_its_kernels(void)
+{
+    double seconds = run_keys("\"batch_size\": 3, " TINY, only_attention);
+    CHECK(fabs(seconds - 3 * 4 * (1 + 2)) < 1e-3, "%g s", seconds);
+    seconds = run_keys("\"batch_size\": 4, \"micro_batches\": 2, \"activation\": \"checkpoint\", " TINY, only_attention);
+    CHECK(fabs(seconds - 4 * 4 * (1 + 1 + 2)) < 1e-3, "recomputed: %g s", seconds);
+}
+
+static void launches_take_a_second(struct simulated_system *s)
+{
+    only_attention(s);
+    s->costs.profile.host.launch_s = s->costs.profile.host.interpreter_launch_s = 10;
+    s->costs.profile.kernels[GPT_KERNEL_ATTENTION].launches = 2;
+    s->costs.profile.host.step_s = 5;
+}
+
+/* The device waits for its host, and at the end the host for the last kernels. Fused attention is one launch, forward and backward; the
+ * other has two and none here. */
+static void one_rank_is_bound_by_its_launches(void)
+{
+    double fused = run_keys("\"batch_size\": 1, " TINY, launches_take_a_second);
+    double unfused =
+        run_keys("\"batch_size\": 1, \"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32, "
+                 "\"attention\": \"unfused\"}",
+                 launches_take_a_second);
+    CHECK(fabs(fused - (5 + 8 * 10 + 2)) < 1e-3, "fused: %g s", fused);
+    CHECK(fabs(unfused - (5 + 4 * 20 + 1 + 4 * 2)) < 1e-3, "unfused: %g s", unfused);
+}
+
+/* GPipe with s equal stages and m micro-batches takes (m + s - 1) times a micro-batch's forward and backward on a stage.
+ * Source  Huang et al., "GPipe", NeurIPS 2019, section 2.3. */
+static void the_bubble_of_a_pipeline(void)
+{
+    static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 4; j++) {
+            char keys[512];
+            int batch = 8 / stages[i], samples = 8 / chunks[j], blocks = 8 / stages[i]; /* 8 samples in all, 8 blocks */
+            snprintf(keys, sizeof keys,
+                     "\"world_size\": %d, \"paradigm\": \"pdp\", \"batch_size\": %d, \"pipeline\": {\"stages\": %d, \"chunks\": %d}, "
+                     "\"model\": {\"layers\": 8, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 8, \"block_size\": 32}",
+                     stages[i], batch, stages[i], chunks[j]);
+            double wanted = (chunks[j] + stages[i] - 1) * samples * blocks * 3.0, seconds = run_keys(keys, only_attention);
+            CHECK(fabs(seconds - wanted) < 0.001 * wanted, "%d stages, %d chunks: %g s, wanted %g s", stages[i], chunks[j], seconds,
+                  wanted);
+        }
+}
+
+static void free_kernels(struct simulated_system *s)
+{
+    only_attention(s);
+    s->costs.profile.kernels[GPT_KERNEL_ATTENTION].passes = s->costs.profile.kernels[GPT_KERNEL_ATTENTION_GRADIENT].passes = 0;
+}
+
+static void kernels_as_long_as_messages(struct simulated_system *s)
+{
+    double scale = 0.5; /* of attention's second, so that a step computes about as long as it communicates */
+    only_attention(s);
+    s->costs.profile.kernels[GPT_KERNEL_ATTENTION].passes *= 32 * 64 * scale / (256 * 768.0) / 12 / 3;
+    s->costs.profile.kernels[GPT_KERNEL_ATTENTION_GRADIENT].passes *= 32 * 64 * scale / (256 * 768.0) / 12 / 3;
+}
+
+static void ddp_hides_its_network(void)
+{
+    static const char *const ddp = "\"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 1, " SMALL;
+    static const char *const alone = "\"paradigm\": \"none\", \"batch_size\": 1, " SMALL;
+    double network = run_keys(ddp, free_kernels), compute = run_keys(alone, kernels_as_long_as_messages);
+    double both = run_keys(ddp, kernels_as_long_as_messages);
+    CHECK(network > 0.05 && compute > 0.1, "%g s and %g s", network, compute);
+    CHECK(both >= fmax(network, compute) && both < 0.9 * (network + compute), "%g s of network, %g s of kernels, %g s together", network,
+          compute, both);
+}
+
+static void what_does_not_fit(void)
+{
+    static struct simulated_system system;
+    struct experiment *e =
+        experiment_of("\"world_size\": 8, \"paradigm\": \"ddp\", \"batch_size\": 1, \"model\": {\"preset\": \"GPT13B\"}");
+    struct trainer_result result;
+    CHECK_OK(simulated_system_load(e, &system));
+    CHECK(simulation_run(e, &system, NULL, &result) == DT_ERR_OOM);
+    CHECK(strstr(dt_error_message(), "rank 0 needs ") && result.steps_done == 0, "%s", dt_error_message());
+    CHECK(result.rank_count == 8 && result.ranks[7].memory.device.peak_total_bytes > (uint64_t)60 << 30, "bytes are told all the same");
+    trainer_result_finish(&result);
+    free(e);
+}
+
+static void refused(const char *keys, const char *wanted)
+{
+    static struct simulated_system system;
+    struct experiment *e = experiment_of(keys);
+    CHECK(simulated_system_load(e, &system) < 0 && strstr(dt_error_message(), wanted), "%s", dt_error_message());
+    free(e);
+}
+
+static void what_is_refused(void)
+{
+    refused("\"paradigm\": \"ddp\", \"world_size\": 513, " TINY, "world_size: 513 ranks, and cluster clusters/gcp_a2.json has 512");
+    refused("\"paradigm\": \"ddp\", \"world_size\": 512, \"gpus_per_node\": 4, " TINY, "has 256 (64 nodes of 4)");
+    refused("\"gpus_per_node\": 16, " TINY, "gpus_per_node: 16");
+    refused("\"profile\": \"clusters/gcp_a2.json\", " TINY, "clusters/gcp_a2.json: ");
+    refused("\"profile\": \"profiles/none.json\", " TINY, "profile: profiles/none.json: not found in ");
+}
+
+static void ranks_that_do_the_same_are_one(void)
+{
+    static const int roles[DIVISIONS] = {1, 4, 1, 1, 1, 2, 2}; /* at most, where there is a root: its own and the others' */
+    static struct simulated_system system;
+    for (int d = 0; d < DIVISIONS; d++) {
+        struct experiment *e = experiment_of(divisions[d]);
+        struct simulated_ranks ranks;
+        CHECK_OK(simulated_system_load(e, &system));
+        CHECK_OK(simulated_ranks_record(e, &system, false, NULL, NULL, &ranks));
+        CHECK(ranks.role_count >= 1 && (d >= 5 || ranks.role_count == roles[d]), "%d roles: %s", ranks.role_count, divisions[d]);
+        simulated_ranks_finish(&ranks);
+        free(e);
+    }
+}
+
+/* 512 nodes of the study's machine. */
+static void four_thousand_ranks(void)
+{
+    static struct simulated_system system;
+    static const char *const keys[] = {"\"world_size\": 4096, \"paradigm\": \"fsdp\", " TINY,
+                                       "\"world_size\": 4096, \"paradigm\": \"pdp\", " TINY};
+    for (int i = 0; i < 2; i++) {
+        struct experiment *e = experiment_of(keys[i]);
+        int world_size = e->world_size;
+        struct trainer_result result;
+        e->world_size = 512;
+        CHECK_OK(simulated_system_load(e, &system));
+        e->world_size = system.placement.world_size = world_size;
+        system.cluster.nodes = 512;
+        CHECK(run(e, &system, &result) > 0 && result.rank_count == 4096 && result.ranks[4095].memory.device.peak_total_bytes > 0);
+        trainer_result_finish(&result);
+        free(e);
+    }
+}
+
+static bool stop_at_once(void *context)
+{
+    return true;
+}
+
+static void it_can_be_stopped(void)
+{
+    static struct simulated_system system;
+    struct experiment *e = experiment_of(divisions[0]);
+    struct trainer_hooks hooks = {.stop_requested = stop_at_once};
+    struct trainer_result result;
+    CHECK_OK(simulated_system_load(e, &system));
+    CHECK(simulation_run(e, &system, &hooks, &result) == DT_ERR_INTERRUPTED && result.steps_done == 0);
+    trainer_result_finish(&result);
+    free(e);
+}
+
+static void traces(void)
+{
+    static struct simulated_system system;
+    char path[] = "/tmp/dtbench_trace_XXXXXX", *text;
+    size_t length;
+    struct cJSON *json;
+    struct experiment *e = experiment_of(divisions[1]);
+    struct trainer_result result;
+    int file = mkstemp(path);
+    CHECK(file >= 0);
+    close(file);
+    CHECK_OK(simulated_system_load(e, &system));
+    double without = run(e, &system, NULL);
+    CHECK_OK(simulation_run(e, &system, &(struct trainer_hooks){.trace = path}, &result));
+    CHECK(fabs(result.step_s[0] - without) < 1e-9 * without, "looking on changes nothing");
+    CHECK_OK(dt_read_file(path, &text, &length));
+    CHECK_OK(dt_json_parse(text, length, path, &json));
+    CHECK(strstr(text, "rank 15 (node 1, GPU 7)") && strstr(text, "\"send activations\"") && strstr(text, "\"all_reduce replicas\""));
+    dt_json_destroy(json);
+    free(text);
+    trainer_result_finish(&result);
+    CHECK(simulation_run(e, &system, &(struct trainer_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
+    trainer_result_finish(&result);
+    unlink(path);
+    free(e);
+}
+
+static const struct test_case cases[] = {
+    {"the same twice", the_same_twice},
+    {"bytes are those of check", bytes_are_those_of_check},
+    {"faster hardware is not slower", faster_is_not_slower},
+    {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
+    {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
+    {"the bubble of a pipeline", the_bubble_of_a_pipeline},
+    {"DDP hides its network behind its kernels", ddp_hides_its_network},
+    {"what does not fit", what_does_not_fit},
+    {"what is refused", what_is_refused},
+    {"ranks that do the same are one", ranks_that_do_the_same_are_one},
+    {"four thousand ranks", four_thousand_ranks},
+    {"it can be stopped", it_can_be_stopped},
+    {"traces", traces},
+};
+TEST_MAIN(cases)

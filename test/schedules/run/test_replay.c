@@ -1,0 +1,171 @@
+/* Steps that are replayed as a graph, on a device that has graphs: the losses, bit for bit, and the bytes of the same steps queued anew;
+ * and those of one cpu device. Run alone, or on any number of ranks. */
+#include "schedules/config/parse.h"
+#include "schedules/run/measure.h"
+#include "test/ranks.h"
+
+#include <stdlib.h>
+
+enum { STEPS = 5, BATCH = 2 }; /* two steps before the captured one, and two replays */
+
+static const char *const base = "{\"name\": \"replay\", \"batch_size\": 2, \"seed\": 5,"
+                                " \"model\": {\"layers\": 2, \"heads\": 2, \"hidden\": 16, \"vocab_size\": 37, \"block_size\": 4,"
+                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 5},"
+                                " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.002}}";
+
+static dt_status parse(const char *const *sets, int count, struct experiment *out)
+{
+    struct experiment *all = NULL;
+    int number = 0;
+    dt_status status = experiments_parse(base, strlen(base), "test", sets, count, &all, &number);
+    if (status == DT_OK)
+        *out = all[0];
+    free(all);
+    return status;
+}
+
+/* The samples of all ranks on one cpu device that saves nothing. */
+static void train_alone(const struct experiment *e, struct trainer_result *result)
+{
+    struct experiment alone = *e;
+    struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options options = {0};
+    struct dt_device_options device_options = {.threads = 1, .local_size = 1};
+    struct dt_device *own = NULL;
+    struct dt_comm *self = NULL;
+
+    strcpy(alone.device, "cpu");
+    alone.paradigm = PARADIGM_NONE;
+    alone.world_size = 1;
+    alone.batch_size = BATCH * world.size;
+    alone.micro_batches = 1;
+    alone.activation = ACTIVATION_KEEP;
+    alone.parameter_offload = false;
+    CHECK_OK(dt_device_create("cpu", &device_options, &own));
+    CHECK_OK(dt_comm_create(own, &one, &options, &self));
+    CHECK_OK(trainer_run(&alone, own, self, NULL, result));
+    dt_comm_destroy(self);
+    dt_device_destroy(own);
+}
+
+static void check_bytes(const struct dt_memory_bytes *seen, const struct dt_memory_bytes *predicted, const char *what)
+{
+    CHECK(seen->peak_total_bytes == predicted->peak_total_bytes, "%s: %zu bytes, predicted %zu", what, (size_t)seen->peak_total_bytes,
+          (size_t)predicted->peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s: %zu bytes, predicted %zu", what,
+              dt_category_name((enum dt_category)c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
+}
+
+static bool train(struct experiment *e, bool graph, const char *what, struct trainer_result *result)
+{
+    struct dt_memory_usage predicted, left;
+    const char *expected = !dt_device_captures(device) ? "" : graph ? "replayed" : "off";
+    e->graph = graph;
+    dt_memory_reset_peak(device);
+    dt_status status = trainer_run(e, device, everyone, NULL, result);
+    CHECK(status == DT_OK && result->losses_done == STEPS, "%s: %s", what, dt_error_message());
+    CHECK(strcmp(result->graph, expected) == 0, "%s: \"%s\", not \"%s\"", what, result->graph, expected);
+    if (status < 0)
+        return false;
+    CHECK_OK(trainer_predict_memory(e, world.rank, &predicted));
+    check_bytes(&result->ranks[world.rank].memory.device, &predicted.device, what);
+    check_bytes(&result->ranks[world.rank].memory.host, &predicted.host, what);
+    dt_memory_usage(device, &left);
+    CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0, "%s: memory is left behind", what);
+    return true;
+}
+
+/* One cell: by graph, on the cpu, and where `both` is true queued anew. */
+static void compare(bool both, double tolerance, const char *const *sets, int count)
+{
+    struct experiment e;
+    struct trainer_result replayed = {0}, queued = {0}, alone = {0};
+    char world_size[32], what[256] = "";
+    const char *all[16] = {world_size, ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    for (int i = 0, used = 0; i < count; i++) {
+        all[i + 2] = sets[i];
+        used += snprintf(what + used, sizeof what - (size_t)used, "%s%s", i ? " " : "", sets[i]);
+    }
+    dt_status status = parse(all, count + 2, &e);
+    CHECK(status == DT_OK, "%s: %s", what, dt_error_message());
+    if (status == DT_OK && train(&e, true, what, &replayed) && (!both || train(&e, false, what, &queued))) {
+        train_alone(&e, &alone);
+        for (int i = 0; i < STEPS; i++) {
+            CHECK(!both || replayed.losses[i] == queued.losses[i], "%s: step %d: loss %.17g, queued anew %.17g", what, i,
+                  replayed.losses[i], queued.losses[i]);
+            CHECK(fabs(replayed.losses[i] / alone.losses[i] - 1) <= tolerance, "%s: step %d: loss %.9g, one cpu device has %.9g", what, i,
+                  replayed.losses[i], alone.losses[i]);
+        }
+        CHECK(replayed.overflow_steps == alone.overflow_steps && replayed.overflow_elements == alone.overflow_elements,
+              "%s: %.0f overflows, one cpu device has %.0f", what, replayed.overflow_elements, alone.overflow_elements);
+    }
+    trainer_result_finish(&replayed);
+    trainer_result_finish(&queued);
+    trainer_result_finish(&alone);
+}
+
+#define COMPARE(both, tolerance, ...)                                                                                                      \
+    do {                                                                                                                                   \
+        const char *const sets_[] = {__VA_ARGS__};                                                                                         \
+        compare(both, tolerance, sets_, (int)(sizeof sets_ / sizeof *sets_));                                                              \
+    } while (0)
+
+/* Adam's step, the dropouts' samples and the tokens change under a graph that stays as it is. */
+static void one_device(void)
+{
+    if (world.size > 1)
+        SKIP("one rank only");
+    COMPARE(true, 1e-5, "paradigm=none", "micro_batches=2", "optimizer.name=adam", "optimizer.learning_rate=0.05");
+    COMPARE(false, 1e-5, "paradigm=none", "activation=offload", "model.attention=unfused");
+    COMPARE(true, 1e-5, "paradigm=none", "parameter_offload=true", "micro_batches=2", "activation=checkpoint", "optimizer.name=adam",
+            "optimizer.learning_rate=0.05");
+}
+
+static void whole_parameters(void)
+{
+    if (world.size > 1)
+        COMPARE(true, 1e-5, "paradigm=ddp", "micro_batches=2", "gradient_reduction=each");
+    COMPARE(false, 1e-5, "paradigm=zero1", "optimizer.name=adam", "optimizer.learning_rate=0.05");
+    COMPARE(false, 1e-5, "paradigm=zero2", "parameter_offload=true");
+    COMPARE(false, 1e-5, "paradigm=data_parallel", "micro_batches=2");
+    if (world.size > 1)
+        COMPARE(false, 1e-5, "paradigm=parameter_server", "activation=checkpoint");
+}
+
+static void shards(void)
+{
+    COMPARE(false, 1e-5, "paradigm=fsdp", "fsdp.unit=linear", "optimizer.name=adam", "optimizer.learning_rate=0.05");
+    COMPARE(false, 1e-5, "paradigm=hsdp", "parameter_offload=true", "activation=offload", "micro_batches=2", "gradient_reduction=each");
+}
+
+static void pipelines(void)
+{
+    if (world.size == 1)
+        SKIP("a pipeline needs two ranks");
+    COMPARE(true, 1e-5, "paradigm=pdp", "optimizer.name=adam", "optimizer.learning_rate=0.05");
+    COMPARE(false, 1e-5, "paradigm=pdp", "activation=checkpoint", "parameter_offload=true");
+}
+
+/* All gradients of the logits are infinite. What is left out of every update is counted on the device, or on the host. */
+static void overflows(void)
+{
+    COMPARE(false, 4e-3, "paradigm=ddp", "model.dtype=fp16", "loss_scaling=4294967296");
+    if (world.size == 1)
+        COMPARE(false, 4e-3, "paradigm=none", "model.dtype=fp16", "loss_scaling=4294967296", "parameter_offload=true");
+}
+
+static const struct test_case cases[] = {
+    {"one device", one_device},
+    {"modes that hold whole parameters", whole_parameters},
+    {"shards", shards},
+    {"pipelines", pipelines},
+    {"gradients that are not finite are counted in replays", overflows},
+};
+
+int main(void)
+{
+    setenv("DTBENCH_EMULATED_ONE_ALGORITHM", "1", 1); /* which one is the fastest would be another in each run */
+    return ranks_main(cases, (int)(sizeof cases / sizeof *cases));
+}

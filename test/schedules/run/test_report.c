@@ -1,0 +1,143 @@
+/* Reports: the numbers made of a result, and their way through JSON to a record. */
+#include "test/check.h"
+
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+#include "schedules/run/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char config[] = "{\"name\": \"r\", \"world_size\": 2, \"paradigm\": \"ddp\", \"batch_size\": 4, \"steps\": {\"warmup\": 1, "
+                             "\"timed\": 3}, \"model\": {\"preset\": \"GPTSmall\", \"dtype\": \"bf16\"}}";
+
+static struct experiment *make_experiment(void)
+{
+    struct experiment *e = NULL;
+    int count = 0;
+    CHECK(experiments_parse(config, strlen(config), "test", NULL, 0, &e, &count) == DT_OK && count == 1, "%s", dt_error_message());
+    return e;
+}
+
+/* A result as a trainer leaves it: steps of 1, 3 and 2 seconds, 0.5 of them exposed. */
+static void fill(struct report *report)
+{
+    struct trainer_result *r = &report->result;
+    report_init(report);
+    *r = (struct trainer_result){
+        .steps_done = 3, .losses_done = 4, .startup_s = 0.25, .rank_count = 2, .overflow_steps = 2, .overflow_elements = 1e10};
+    r->step_s = calloc(3, sizeof(double));
+    r->losses = calloc(4, sizeof(double));
+    r->ranks = calloc(2, sizeof *r->ranks);
+    memcpy(r->step_s, (double[]){1, 3, 2}, 3 * sizeof(double));
+    memcpy(r->losses, (double[]){10.8, 10.7, 1.0 / 3, NAN}, 4 * sizeof(double));
+    for (int p = 0; p < TIMELINE_PHASES; p++)
+        r->phase_s[p] = 0.1 * p;
+    r->phase_s[TIMELINE_EXPOSED] = 0.5;
+    for (int i = 0; i < 2; i++) {
+        r->ranks[i].memory.device.peak_total_bytes = 1000 + (uint64_t)i;
+        r->ranks[i].memory.device.peak_bytes[DT_GRADIENTS] = 256;
+        r->ranks[i].memory.host.peak_total_bytes = 700 - (uint64_t)i;
+        r->ranks[i].memory.host.peak_bytes[DT_OPTIMIZER] = 512;
+        r->ranks[i].rss_peak_bytes = 5000;
+    }
+    strcpy(r->graph, "replayed");
+    strcpy(report->device, "cpu");
+    strcpy(report->device_name, "A \"processor\"");
+    strcpy(report->versions, "oneDNN 2.6.3, Open MPI 4.1.4");
+    report->threads = 3;
+    strcpy(report->driver, "580.65");
+    report->hosts = strdup("one\ntwo");
+    report->gpus = strdup("GPU-1\nGPU-1");
+}
+
+static void test_metrics(void)
+{
+    struct experiment *e = make_experiment();
+    struct report report;
+    struct report_metrics m;
+    fill(&report);
+    CHECK(report_measure(&report, e, &m) == DT_OK, "%s", dt_error_message());
+    CHECK(m.step_s.median == 2 && m.tokens_per_s == 2 * 4 * 256 / 2.0 && m.samples_per_s == 4, "median %g, %g tokens/s", m.step_s.median,
+          m.tokens_per_s);
+    CHECK(fabs(m.tflops_per_gpu / (gpt_step_flops(&e->model, 4 * 256) / 2e12) - 1) < 1e-12, "%g TFLOP/s", m.tflops_per_gpu);
+    CHECK(isnan(m.mfu), "a cpu's peak is unknown");
+    CHECK(m.aco_ms_per_sample == 0.5 * 1000 / 4, "ACO %g", m.aco_ms_per_sample);
+    CHECK(m.host_peak_bytes == 700, "host peak %g", m.host_peak_bytes);
+    CHECK(m.peak_bytes == 1001 && m.first_loss == 10.8 && isnan(m.last_loss), "peak %g", m.peak_bytes);
+    report_finish(&report);
+
+    report_init(&report);
+    CHECK(report_measure(&report, e, &m) == DT_OK && isnan(m.tokens_per_s) && isnan(m.peak_bytes) && isnan(m.aco_ms_per_sample),
+          "nothing known");
+    report_finish(&report);
+    free(e);
+}
+
+static void test_through_json(void)
+{
+    struct report before, after;
+    char *text = NULL, *again = NULL;
+    fill(&before);
+    CHECK(report_write(&before, &text) == DT_OK, "%s", dt_error_message());
+    report_init(&after);
+    CHECK(report_read(&after, text) == DT_OK, "%s", dt_error_message());
+    CHECK(after.result.losses_done == 4 && after.result.losses[2] == 1.0 / 3 && isnan(after.result.losses[3]), "losses");
+    CHECK(after.result.steps_done == 3 && after.result.step_s[1] == 3 && after.result.startup_s == 0.25, "steps");
+    CHECK(after.result.overflow_steps == 2 && after.result.overflow_elements == 1e10, "overflows");
+    CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
+    CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
+    CHECK(strcmp(after.result.graph, "replayed") == 0, "graph");
+    CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
+    CHECK(after.gpus && strcmp(after.gpus, "GPU-1\nGPU-1") == 0 && strcmp(after.driver, "580.65") == 0, "GPUs");
+    CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
+    CHECK(report_read(&after, "{\"losses\": []}") == DT_ERR_INVALID, "half a result is none");
+    CHECK(after.result.losses_done == 4, "and leaves the old one alone");
+    free(again);
+    free(text);
+    report_finish(&after);
+    report_finish(&before);
+}
+
+static void test_steps_that_were_heard(void)
+{
+    struct experiment *e = make_experiment();
+    struct report report;
+    report_init(&report);
+    for (int step = 0; step < 6; step++) /* two more than there are */
+        CHECK(report_add_step(&report, e, step, 0.5 + step, 10 - step) == DT_OK, "%s", dt_error_message());
+    CHECK(report_add_step(&report, e, 2, 9, 9) == DT_OK, "a step that is known");
+    CHECK(report.result.losses_done == 4 && report.result.losses[3] == 7, "losses");
+    CHECK(report.result.steps_done == 3 && report.result.step_s[0] == 1.5, "the warm-up step is not timed");
+    report_finish(&report);
+    free(e);
+}
+
+static void test_record(void)
+{
+    struct experiment *e = make_experiment();
+    struct report report;
+    char *line = NULL;
+    fill(&report);
+    report_end(&report, DT_ERR_OOM, "two\nlines");
+    CHECK(report_record(&report, e, &line) == DT_OK, "%s", dt_error_message());
+    CHECK(line && !strchr(line, '\n'), "one line");
+    CHECK(line && strstr(line, "\"status\":\"oom\",\"error\":\"two lines\""), "status: %s", line);
+    CHECK(line && strstr(line, "\"hosts\":[\"one\",\"two\"]"), "hosts: %s", line);
+    CHECK(line && strstr(line, "\"gpus\":[\"GPU-1\",\"GPU-1\"]") && strstr(line, "\"driver\":\"580.65\""), "GPUs: %s", line);
+    CHECK(line && strstr(line, e->hash), "hash: %s", line);
+    CHECK(line && strstr(line, "\"graph\":\"replayed\""), "graph: %s", line);
+    CHECK(line && strstr(line, "\"overflow_steps\":2,\"overflow_elements\":10000000000,"), "overflows: %s", line);
+    free(line);
+    report_finish(&report);
+    free(e);
+}
+
+static const struct test_case cases[] = {
+    {"tokens/s, TFLOP/s, ACO and the highest rank's peak", test_metrics},
+    {"a result through JSON and back", test_through_json},
+    {"steps that were heard of before a crash", test_steps_that_were_heard},
+    {"a record is one line", test_record},
+};
+TEST_MAIN(cases)

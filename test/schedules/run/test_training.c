@@ -1,0 +1,410 @@
+/* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
+ * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
+#include "lib/base/random.h"
+#include "schedules/config/parse.h"
+#include "schedules/run/measure.h"
+#include "test/ranks.h"
+
+#include <stdlib.h>
+
+static const char *const base = "{\"name\": \"training\", \"device\": \"cpu\", \"batch_size\": 2, \"seed\": 7,"
+                                " \"model\": {\"layers\": 3, \"heads\": 3, \"hidden\": 30, \"vocab_size\": 101, \"block_size\": 12,"
+                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 2, \"timed\": 8},"
+                                " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 0.5}, \"ddp\": {\"bucket_mib\": 0.02}}";
+
+static bool parse(const char *const *sets, int count, struct experiment *out)
+{
+    struct experiment *all = NULL;
+    int number = 0;
+    dt_status status = experiments_parse(base, strlen(base), "test", sets, count, &all, &number);
+    CHECK(status == DT_OK && number == 1, "%s", dt_error_message());
+    if (status == DT_OK)
+        *out = all[0];
+    free(all);
+    return status == DT_OK;
+}
+
+/* The same samples on one device: the batch of all ranks, in as many pieces. */
+static struct experiment alone_of(const struct experiment *e)
+{
+    struct experiment alone = *e;
+    alone.paradigm = PARADIGM_NONE;
+    alone.world_size = 1;
+    alone.batch_size = e->batch_size * e->world_size;
+    alone.micro_batches = e->world_size * e->micro_batches;
+    alone.activation = ACTIVATION_KEEP;
+    alone.parameter_offload = false;
+    return alone;
+}
+
+static void train_alone(const struct experiment *e, struct trainer_result *result)
+{
+    struct experiment alone = alone_of(e);
+    struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options options = {0};
+    struct dt_device_options device_options = {.threads = 1, .local_size = 1};
+    struct dt_device *own = NULL;
+    struct dt_comm *self = NULL;
+
+    CHECK_OK(dt_device_create("cpu", &device_options, &own));
+    CHECK_OK(dt_comm_create(own, &one, &options, &self));
+    CHECK_OK(trainer_run(&alone, own, self, NULL, result));
+    dt_comm_destroy(self);
+    dt_device_destroy(own);
+}
+
+/* Losses of one device, by all that they depend on: many experiments share them. */
+static struct {
+    char key[256];
+    double losses[10];
+} kept[80];
+
+static const double *losses_alone(const struct experiment *e)
+{
+    struct experiment alone = alone_of(e);
+    struct trainer_result result;
+    char key[sizeof kept[0].key];
+    size_t i = 0;
+    snprintf(key, sizeof key, "%d/%d %d %d %d %g %d %g", alone.batch_size, alone.micro_batches, alone.model.dtype, alone.model.attention,
+             alone.optimizer.name, alone.optimizer.learning_rate, alone.model.vocab_size * 2 + alone.loss, alone.loss_scaling);
+    while (i < sizeof kept / sizeof *kept - 1 && kept[i].key[0] && strcmp(kept[i].key, key) != 0)
+        i++;
+    if (strcmp(kept[i].key, key) == 0)
+        return kept[i].losses;
+    train_alone(e, &result);
+    CHECK(result.losses_done == 10, "%d losses", result.losses_done);
+    memcpy(kept[i].key, key, sizeof key);
+    for (int step = 0; step < 10; step++)
+        kept[i].losses[step] = step < result.losses_done ? result.losses[step] : NAN;
+    trainer_result_finish(&result);
+    return kept[i].losses;
+}
+
+static void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_memory_bytes *predicted, const char *paradigm,
+                          const char *memory)
+{
+    CHECK(seen->peak_total_bytes == predicted->peak_total_bytes, "%s: %s: %zu bytes, predicted %zu", paradigm, memory,
+          (size_t)seen->peak_total_bytes, (size_t)predicted->peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s %s: %zu bytes, predicted %zu", paradigm, memory, dt_category_name(c),
+              (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
+}
+
+/* With a loss scaling from here on the logits' gradients at the targets are infinite, and all others finite. */
+static double large_scaling(void)
+{
+    return 0x1p21 * world.size;
+}
+
+/* What the updates of all steps must leave out then: all parameters but the rows of the token table and of the head whose tokens do not
+ * occur as an input, or as a target. */
+static double count_overflows(const struct experiment *e)
+{
+    double count = 0, width = e->model.hidden;
+    int V = e->model.vocab_size, T = e->model.block_size;
+    uint32_t samples = (uint32_t)experiment_global_batch(e);
+    for (uint32_t step = 0; e->loss_scaling >= large_scaling() && step < 10; step++) {
+        char *is_input = calloc(2, (size_t)V), *is_target = is_input + V;
+        for (uint32_t i = 0; i < samples * (uint32_t)(T + 1); i++) {
+            uint32_t t = i % (uint32_t)(T + 1), token = dt_random_token(e->seed, step * samples + i / (uint32_t)(T + 1), t, (uint32_t)V);
+            is_input[token] |= (int)t < T;
+            is_target[token] |= t > 0;
+        }
+        count += (double)gpt_parameter_count(&e->model);
+        for (int row = 0; row < 2 * V; row++)
+            count -= is_input[row] ? 0 : width;
+        free(is_input);
+    }
+    return count;
+}
+
+static void train_and_compare(const char *const *sets, int count, double tolerance)
+{
+    struct experiment e;
+    struct trainer_result together;
+    struct dt_memory_usage predicted, before;
+    char world_size[32];
+    const char *all[16] = {world_size, ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    for (int i = 0; i < count; i++)
+        all[i + 2] = sets[i];
+    if (!parse(all, count + 2, &e))
+        return;
+
+    dt_memory_reset_peak(device);
+    dt_memory_usage(device, &before);
+    CHECK(before.device.current_total_bytes == 0, "%zu bytes left from before", (size_t)before.device.current_total_bytes);
+    CHECK_OK(trainer_run(&e, device, everyone, NULL, &together));
+    CHECK(together.losses_done == 10 && together.steps_done == 8);
+    const double *alone = losses_alone(&e);
+    for (int i = 0; i < together.losses_done; i++)
+        CHECK(fabs(together.losses[i] / alone[i] - 1) <= ranks_tolerance(tolerance), "%s step %d: loss %.9g, one device has %.9g",
+              paradigm_name(e.paradigm), i, together.losses[i], alone[i]);
+    double overflows = count_overflows(&e);
+    CHECK(together.overflow_elements == overflows && together.overflow_steps == (overflows > 0 ? 10 : 0),
+          "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm), together.overflow_elements,
+          together.overflow_steps, overflows);
+    CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
+    compare_bytes(&together.ranks[world.rank].memory.device, &predicted.device, paradigm_name(e.paradigm), "device");
+    compare_bytes(&together.ranks[world.rank].memory.host, &predicted.host, paradigm_name(e.paradigm), "host");
+    trainer_result_finish(&together);
+}
+
+#define COMPARE(tolerance, ...)                                                                                                            \
+    do {                                                                                                                                   \
+        const char *const sets_[] = {__VA_ARGS__};                                                                                         \
+        train_and_compare(sets_, (int)(sizeof sets_ / sizeof *sets_), tolerance);                                                          \
+    } while (0)
+
+static void one_device(void)
+{
+    if (world.size > 1)
+        SKIP("one rank only");
+    COMPARE(1e-5, "paradigm=none");
+    COMPARE(1e-5, "paradigm=none", "micro_batches=2");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "model.vocab_size=1001");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "activation_blocks=2");
+    COMPARE(1e-5, "paradigm=none", "activation=checkpoint", "activation_blocks=2", "model.attention=unfused", "micro_batches=2");
+    COMPARE(1e-5, "paradigm=none", "model.attention=unfused");
+    COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4");
+    COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4", "activation=checkpoint", "model.vocab_size=1001");
+}
+
+/* The comparisons above would also hold if nothing were ever learned. Tokens are random, so the loss need not fall; but it must depend on
+ * the updates by far more than the tolerance. */
+static void updates_matter(void)
+{
+    struct experiment e;
+    struct trainer_result learning, frozen;
+    const char *sets[] = {"paradigm=none"};
+    if (world.size > 1)
+        SKIP("one rank only");
+    if (!parse(sets, 1, &e))
+        return;
+    train_alone(&e, &learning);
+    e.optimizer.learning_rate = 1e-12;
+    train_alone(&e, &frozen);
+    CHECK(learning.losses[0] == frozen.losses[0], "the first loss is of the initial weights");
+    for (int i = 2; i < 10; i++)
+        CHECK(fabs(learning.losses[i] / frozen.losses[i] - 1) > 1e-3, "step %d: %.9g and %.9g", i, learning.losses[i], frozen.losses[i]);
+    trainer_result_finish(&learning);
+    trainer_result_finish(&frozen);
+}
+
+static void ddp(void)
+{
+    COMPARE(1e-5, "paradigm=ddp");
+    COMPARE(1e-5, "paradigm=ddp", "ddp.bucket_mib=25");
+    COMPARE(1e-5, "paradigm=ddp", "micro_batches=2");
+    COMPARE(1e-5, "paradigm=ddp", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+}
+
+static const char *const both_reductions[] = {"gradient_reduction=last", "gradient_reduction=each"};
+
+/* The batch in pieces, reduced once and reduced each time; the same with the optimizer that keeps state. */
+static void accumulation(const char *paradigm, const char *option)
+{
+    for (int i = 0; i < 2; i++) {
+        COMPARE(1e-5, paradigm, option, both_reductions[i], "batch_size=3", "micro_batches=3");
+        COMPARE(1e-5, paradigm, option, both_reductions[i], "micro_batches=2", "optimizer.name=adam", "optimizer.learning_rate=0.01",
+                i ? "activation=checkpoint" : "activation=offload");
+    }
+}
+
+/* Modes that hold whole parameters: one bucket, several, and as many as there are layers. */
+static void replicated(void)
+{
+    static const char *const paradigms[] = {"paradigm=ddp", "paradigm=zero1", "paradigm=zero2", "paradigm=data_parallel"};
+    for (size_t i = 0; i < sizeof paradigms / sizeof *paradigms; i++) {
+        COMPARE(1e-5, paradigms[i], "ddp.bucket_mib=25");
+        COMPARE(1e-5, paradigms[i], "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        accumulation(paradigms[i], "ddp.bucket_mib=1e-6");
+    }
+}
+
+static void parameter_server(void)
+{
+    for (int servers = 1; servers <= world.size; servers++) {
+        char option[48];
+        snprintf(option, sizeof option, "parameter_server.servers=%d", servers);
+        COMPARE(1e-5, "paradigm=parameter_server", option, "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        if (servers == 1 || servers == world.size - 1)
+            accumulation("paradigm=parameter_server", option);
+    }
+}
+
+/* Every number of ranks that can share a copy: 1, where nothing is shared, to all, where nothing is copied. */
+static void hsdp(void)
+{
+    for (int ranks = 1; ranks <= world.size; ranks++) {
+        char option[48];
+        if (world.size % ranks)
+            continue;
+        snprintf(option, sizeof option, "hsdp.shard_size=%d", ranks);
+        COMPARE(1e-5, "paradigm=hsdp", option, "fsdp.unit=linear");
+        accumulation("paradigm=hsdp", option);
+    }
+}
+
+static void fsdp(void)
+{
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=block");
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=linear");
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=block", "activation=checkpoint");
+    COMPARE(1e-5, "paradigm=fsdp", "fsdp.unit=linear", "activation=checkpoint");
+    COMPARE(1e-5, "paradigm=fsdp", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+    COMPARE(1e-5, "paradigm=fsdp", "loss=sum", "optimizer.learning_rate=1e-4");
+    accumulation("paradigm=fsdp", "fsdp.unit=block");
+    accumulation("paradigm=fsdp", "fsdp.unit=linear");
+}
+
+/* Every number of stages that divides the ranks; chunks that divide the batch and chunks that do not. */
+static void pdp(void)
+{
+    if (world.size == 1)
+        SKIP("a pipeline needs two ranks");
+    for (int stages = 2; stages <= world.size; stages++) {
+        char set_stages[48];
+        if (world.size % stages)
+            continue;
+        snprintf(set_stages, sizeof set_stages, "pipeline.stages=%d", stages);
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=1");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "micro_batches=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "activation=checkpoint");
+        /* so large a head that from three stages on it has one by itself, and the final norm ends the stage before it */
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=checkpoint");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=offload", "activation_blocks=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "activation=checkpoint", "micro_batches=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=4", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        accumulation("paradigm=pdp", set_stages);
+    }
+}
+
+/* Optimizer state on the host, gradients that are added up there, and recomputation that needs parameters twice in backward. */
+static void offloaded(void)
+{
+    static const char *const paradigms[] = {"paradigm=none", "paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",
+                                            "paradigm=fsdp", "paradigm=hsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
+    char stages[48];
+    snprintf(stages, sizeof stages, "pipeline.stages=%d", world.size);
+    for (size_t i = world.size > 1; i < sizeof paradigms / sizeof *paradigms; i++) {
+        COMPARE(1e-5, paradigms[i], "parameter_offload=true", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        for (int reduction = 0; reduction < 2; reduction++)
+            COMPARE(1e-5, paradigms[i], "parameter_offload=true", both_reductions[reduction], "batch_size=3", "micro_batches=3",
+                    "optimizer.name=adam", "optimizer.learning_rate=0.01", "activation=checkpoint");
+    }
+    if (world.size > 1)
+        COMPARE(1e-5, "paradigm=pdp", stages, "parameter_offload=true", "optimizer.name=adam", "optimizer.learning_rate=0.01");
+}
+
+/* 16-bit types: gradients are rounded where they are summed, and that differs between paradigms. One rounding is 2^-9 (bf16) or 2^-12
+ * (fp16) of a gradient; over ten steps losses stay within a few of these. */
+static void half_precision(void)
+{
+    static const char *const all[] = {"paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",           "paradigm=fsdp",
+                                      "paradigm=hsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
+    char stages[48];
+    snprintf(stages, sizeof stages, "pipeline.stages=%d", world.size);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        COMPARE(2e-2, all[i], "model.dtype=bf16");
+        COMPARE(4e-3, all[i], "model.dtype=fp16");
+    }
+    if (world.size > 1) {
+        COMPARE(2e-2, "paradigm=pdp", stages, "model.dtype=bf16");
+        COMPARE(4e-3, "paradigm=pdp", stages, "model.dtype=fp16");
+    }
+}
+
+/* Gradients that are too large for fp16: every paradigm leaves out the same updates, counts each of them once and learns with the others.
+ */
+static void overflow(void)
+{
+    static const char *const all[] = {"paradigm=none", "paradigm=ddp",           "paradigm=zero1",           "paradigm=zero2",
+                                      "paradigm=fsdp", "paradigm=data_parallel", "paradigm=parameter_server"};
+    char stages[48], scaling[48], copies[48];
+    snprintf(scaling, sizeof scaling, "loss_scaling=%.0f", large_scaling());
+    for (size_t i = world.size > 1; i < sizeof all / sizeof *all; i++) {
+        COMPARE(4e-3, all[i], "model.dtype=fp16", "model.vocab_size=2001", scaling);
+        COMPARE(4e-3, all[i], "model.dtype=fp16", "model.vocab_size=2001", scaling, "optimizer.name=adam", "optimizer.learning_rate=0.01",
+                "parameter_offload=true");
+    }
+    for (int ranks = 1; ranks <= world.size; ranks++) {
+        snprintf(copies, sizeof copies, "hsdp.shard_size=%d", ranks);
+        snprintf(stages, sizeof stages, "pipeline.stages=%d", ranks);
+        if (world.size % ranks == 0)
+            COMPARE(4e-3, "paradigm=hsdp", copies, "model.dtype=fp16", "model.vocab_size=2001", scaling);
+        if (world.size % ranks == 0 && ranks > 1)
+            COMPARE(4e-3, "paradigm=pdp", stages, "model.dtype=fp16", "model.vocab_size=2001", scaling);
+    }
+}
+
+/* A limit below what a rank needs is an agreed refusal on every rank, and nothing stays allocated. */
+static void out_of_memory(void)
+{
+    struct experiment e;
+    struct trainer_result result;
+    struct dt_memory_usage left;
+    char world_size[32];
+    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (!parse(sets, 3, &e))
+        return;
+    e.memory_limit_bytes = 100000;
+    CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
+    CHECK(strstr(dt_error_message(), "memory limit") != NULL, "%s", dt_error_message());
+    trainer_result_finish(&result);
+    e.memory_limit_bytes = 0;
+    e.host_memory_limit_bytes = 100000;
+    e.parameter_offload = true;
+    CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
+    CHECK(strstr(dt_error_message(), "of host memory and the host memory limit") != NULL, "%s", dt_error_message());
+    trainer_result_finish(&result);
+    dt_memory_usage(device, &left);
+    CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0);
+}
+
+static bool stop_after_three(void *context)
+{
+    return ++*(int *)context >= 3 && world.rank == world.size - 1;
+}
+
+/* One rank is told to stop: all of them stop after the same step. */
+static void interrupted(void)
+{
+    struct experiment e;
+    struct trainer_result result;
+    int asked = 0;
+    struct trainer_hooks hooks = {.context = &asked, .stop_requested = stop_after_three};
+    char world_size[32];
+    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (!parse(sets, 3, &e))
+        return;
+    CHECK(trainer_run(&e, device, everyone, &hooks, &result) == DT_ERR_INTERRUPTED, "%s", dt_error_message());
+    CHECK(result.losses_done == 3 && result.steps_done == 1, "%d losses, %d timed steps", result.losses_done, result.steps_done);
+    trainer_result_finish(&result);
+}
+
+static const struct test_case cases[] = {
+    {"one device", one_device},
+    {"updates matter", updates_matter},
+    {"DDP equals one device", ddp},
+    {"ZeRO-1, ZeRO-2 and DataParallel equal one device", replicated},
+    {"parameter servers equal one device", parameter_server},
+    {"FSDP equals one device", fsdp},
+    {"HSDP equals one device", hsdp},
+    {"PDP equals one device", pdp},
+    {"parameters in host memory equal one device", offloaded},
+    {"bf16 and fp16 stay close", half_precision},
+    {"gradients that are not finite are left out alike", overflow},
+    {"a memory limit is refused by all ranks", out_of_memory},
+    {"all ranks stop together", interrupted},
+};
+
+int main(void)
+{
+    return ranks_main(cases, (int)(sizeof cases / sizeof *cases));
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# The scripts around dtbench: pictures of good, torn and failed records; the counting of verdicts; refusals. Prints TAP.
+# Usage: test/scripts/test_scripts.sh [SOURCE_ROOT]
+set -euo pipefail
+cd "${1:-$(dirname "$0")/../..}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+count=0
+failures=0
+
+verdict() { # verdict NAME STATUS
+    count=$((count + 1))
+    if [ "$2" -eq 0 ]; then
+        echo "ok $count - $1"
+    else
+        failures=$((failures + 1))
+        [ ! -s "$work/said" ] || sed 's/^/# /' "$work/said"
+        echo "not ok $count - $1"
+    fi
+}
+
+skip() {
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+# expect NAME STATUS PATTERN COMMAND...: the command must exit with STATUS and say something that matches PATTERN, if there is one.
+expect() {
+    local name=$1 wanted=$2 pattern=$3 status=0
+    shift 3
+    "$@" >"$work/said" 2>&1 </dev/null || status=$?
+    if [ "$status" -eq "$wanted" ] && { [ -z "$pattern" ] || grep -qE "$pattern" "$work/said"; }; then
+        verdict "$name" 0
+    else
+        echo "# exit status $status instead of $wanted, or nothing like '$pattern' said"
+        verdict "$name" 1
+    fi
+}
+
+# shellcheck disable=SC2317 # called through expect
+is_png() { [ "$(head -c 4 "$1" 2>/dev/null | od -An -tx1 | tr -d ' \n')" = 89504e47 ]; }
+
+record() { # record PARADIGM STATUS METRICS LOSSES
+    printf '{"schema_version":1,"config":{"world_size":2,"paradigm":"%s","batch_size":2,"model":{"preset":"GPTSmall","block_size":256,"dtype":"bf16"},"steps":{"warmup":1}},"config_hash":"%s","status":"%s","error":null,"losses":%s,"metrics":%s,"provenance":{"device_name":"a processor"}}\n' \
+        "$1" "$1" "$2" "$4" "$3"
+}
+
+good='{"tokens_per_s":500,"step_s":{"median":2,"p95":2.2,"cv":0.05,"all":[2,2.2,1.9]},"forward_s":0.5,"backward_s":1,"optimizer_s":0.1,"exposed_comm_s":0.3,"peak_bytes":{"total":1500000000,"parameters":324105216,"gradients":324105216,"optimizer":0,"activations":900000000,"communication":1000,"workspace":0}}'
+nothing='{"tokens_per_s":null,"step_s":{"median":null,"all":[]},"peak_bytes":{"total":null}}'
+# Only a package that is not there is skipped: one that cannot be imported shows in the verdicts.
+if ! /usr/bin/python3 -s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("matplotlib"))'; then
+    skip "plot.py" "matplotlib is missing (python3-matplotlib)"
+else
+    { record ddp ok "$good" '[10.9,10.8,10.7]'; record fsdp oom "$nothing" '[]'; printf '{"schema_ver'; } >"$work/mixed.jsonl"
+    expect "plot.py says how many lines it left out" 0 '1 line left out' scripts/plot.py "$work/mixed.jsonl"
+    expect "plot.py makes a PNG beside the records" 0 "" is_png "$work/mixed.png"
+    record pdp failed null null >"$work/failed.jsonl"
+    expect "plot.py draws a file of failures only" 0 '' scripts/plot.py "$work/failed.jsonl" --output "$work/other.png"
+    expect "plot.py writes where it is told" 0 "" is_png "$work/other.png"
+    : >"$work/empty.jsonl"
+    expect "plot.py refuses a file without records" 1 'no record in' scripts/plot.py "$work/empty.jsonl"
+    expect "plot.py names a file it cannot read" 1 'cannot read .*none.jsonl' scripts/plot.py "$work/none.jsonl"
+    expect "plot_memory.py draws results and failures" 0 '1 line left out' scripts/plot_memory.py "$work/mixed.jsonl" -o "$work/memory.png"
+    expect "plot_memory.py writes where it is told" 0 "" is_png "$work/memory.png"
+    expect "plot_memory.py draws a file of failures only" 0 '' scripts/plot_memory.py "$work/failed.jsonl"
+    expect "plot_memory.py refuses a file without records" 1 'no record in' scripts/plot_memory.py "$work/empty.jsonl"
+fi
+
+cat >"$work/testlog.json" <<'LOG'
+{"name": "a", "stdout": "1..3\nok 1 - x\nnot ok 2 - y\nok 3 - z # SKIP no device\n", "result": "FAIL", "returncode": 1}
+{"name": "b", "stdout": "1..3\nok 1 - x\n", "result": "FAIL", "returncode": -11}
+{"name": "c", "stdout": "1..0 # SKIP no library\n", "result": "SKIP", "returncode": 0}
+LOG
+printf 'meson\tunit\t%s\ncheck\tbuild\tpassed\n' "$work/testlog.json" >"$work/results"
+expect "a crash, a failed case and skipped ones are counted" 1 '^3 passed, 2 failed, 2 skipped$' scripts/test_summary.py "$work/results"
+expect "the reason of a skip is told" 1 '^skipped: unit: c \(no library\)$' scripts/test_summary.py "$work/results"
+printf 'meson\tunit\t%s\n' "$work/nowhere.json" >"$work/results"
+expect "a run without a log is a failure" 1 '^0 passed, 1 failed, 0 skipped$' scripts/test_summary.py "$work/results"
+
+expect "setup refuses an unknown option" 2 "unknown option '--tset'" scripts/setup --tset
+expect "test refuses an unknown option" 2 "unknown option '--quik'" scripts/test --quik
+expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
+expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
+expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
+expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
+expect "check_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/check_gpu --dtbench nowhere/dtbench
+expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/benchmark_gpu --dtbench nowhere/dtbench
+expect "benchmark_gpu says what a case is" 2 'GPTSmall:8' scripts/benchmark_gpu --dtbench /bin/true --cases GPTSmall
+
+expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
+# Without the large parts, for time; somewhere else, with an empty environment.
+expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' scripts/bundle --build "$work/build" --output "$work/bundle.tar.gz" \
+    -Dcuda=disabled -Dcpu=disabled
+mkdir "$work/elsewhere"
+tar -xf "$work/bundle.tar.gz" -C "$work/elsewhere" || true
+unpacked=$(echo "$work"/elsewhere/dtbench-*)
+rm -rf "$work/build"
+expect "the bundle brings its own libraries" 0 "$unpacked/bin/../lib/libcjson" env -i LD_DEBUG=libs "$unpacked/bin/dtbench" --version
+expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dtbench" run "$unpacked/share/dtbench/configs/smoke.json" --device sim --output -
+
+expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quickstart --output elsewhere.jsonl
+
+echo "1..$count"
+exit $((failures > 0))
