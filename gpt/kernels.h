@@ -163,7 +163,7 @@ struct gpt_adam {
 struct gpt_kernels;
 
 struct gpt_kernel_table {
-    const char *name; /* "cpu", "cost", "cuda" */
+    const char *name;                                 /* "cpu", "cost", "cuda" */
     bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available */
     dt_status (*create)(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
@@ -229,7 +229,7 @@ size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind
 size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples); /* output_bytes likewise */
 bool gpt_kernels_need_nothing(char *text, size_t text_bytes);                 /* `available` of those without libraries of their own */
 
-extern const struct gpt_kernel_table gpt_kernels_cpu;  /* kernels_cpu.c, or kernels_cpu_none.c whose create says what is missing */
+extern const struct gpt_kernel_table gpt_kernels_cpu; /* kernels_cpu.c, or kernels_cpu_none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;
 extern const struct gpt_kernel_table gpt_kernels_cuda; /* kernels_cuda.c, or kernels_cuda_none.c */
 

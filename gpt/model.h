@@ -15,14 +15,14 @@
 enum gpt_attention { GPT_ATTENTION_FUSED, GPT_ATTENTION_UNFUSED };
 
 struct gpt_model {
-    char preset[16]; /* "" when the sizes were given */
-    int layers;      /* L, transformer blocks */
-    int heads;       /* h, divides hidden */
-    int hidden;      /* d */
-    int vocab_size;  /* V */
-    int block_size;  /* T, the sequence length */
+    char preset[16];     /* "" when the sizes were given */
+    int layers;          /* L, transformer blocks */
+    int heads;           /* h, divides hidden */
+    int hidden;          /* d */
+    int vocab_size;      /* V */
+    int block_size;      /* T, the sequence length */
     enum dt_dtype dtype; /* parameters, gradients, activations */
-    float dropout;   /* [0, 1): embedding, attention weights, residual branches */
+    float dropout;       /* [0, 1): embedding, attention weights, residual branches */
     enum gpt_attention attention;
 };
 

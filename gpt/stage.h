@@ -38,9 +38,9 @@ struct gpt_stash {
     size_t samples;
     uint32_t first_sample;            /* from the step's first one (begin_step) */
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
-    struct dt_buffer x;  /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
-    struct dt_buffer dx; /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
-    struct dt_buffer dh; /* [M, 4d] between mlp_down's and mlp_up's backward */
+    struct dt_buffer x;      /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
+    struct dt_buffer dx;     /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
+    struct dt_buffer dh;     /* [M, 4d] between mlp_down's and mlp_up's backward */
     struct dt_buffer output; /* last stage: what a simulated framework holds of the logits until this stash begins again; nobody reads it */
     int output_copies;       /* of that; 0 counts as 1 */
     struct gpt_layer_stash *layers; /* [layer_count], stage_layers.h */

@@ -14,7 +14,7 @@ struct test_case {
     void (*run)(void);
 };
 
-static int test_failures;         /* in the case that runs now */
+static int test_failures; /* in the case that runs now */
 static char test_skip_reason[256];
 
 /* Count a failure and go on, so that one run shows all of them. */

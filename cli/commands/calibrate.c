@@ -1,12 +1,12 @@
 /* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts runs on it. */
 #include "cli/cli.h"
-#include "cli/text/options.h"
 #include "cli/run/signals.h"
+#include "cli/text/options.h"
 #include "cli/text/terminal.h"
 #include "gpt/kernels.h"
+#include "lib/base/machine.h"
 #include "lib/device/device.h"
 #include "lib/launch/launch.h"
-#include "lib/base/machine.h"
 #include "schedules/predict/calibration.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* `dtbench compare`: has a newer version become slower, larger or wrong? */
-#include "cli/cli.h"
 #include "cli/records/compare.h"
+#include "cli/cli.h"
 #include "cli/text/options.h"
 
 #include <math.h>

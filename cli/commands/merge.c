@@ -1,7 +1,7 @@
 /* `dtbench merge`: the records of many writers in one file. */
 #include "cli/cli.h"
-#include "cli/text/options.h"
 #include "cli/records/record_set.h"
+#include "cli/text/options.h"
 #include "lib/config/json.h"
 
 #include <errno.h>

@@ -1,15 +1,15 @@
 /* `dtbench run`: the command line, and everything that is said before the first
  * step. */
 #include "cli/cli.h"
-#include "cli/text/config_arguments.h"
 #include "cli/run/execute.h"
-#include "cli/run/rendezvous_check.h"
 #include "cli/run/placement.h"
+#include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
 #include "cli/run/run_simulated.h"
 #include "cli/run/shard.h"
 #include "cli/run/signals.h"
 #include "cli/run/sweep.h"
+#include "cli/text/config_arguments.h"
 
 #include <math.h>
 #include <stdlib.h>

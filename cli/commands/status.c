@@ -1,8 +1,8 @@
 /* `dtbench status`: how far a sweep is, from its records. */
 #include "cli/cli.h"
+#include "cli/records/sweep_status.h"
 #include "cli/text/config_arguments.h"
 #include "cli/text/format.h"
-#include "cli/records/sweep_status.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 

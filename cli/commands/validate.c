@@ -1,8 +1,8 @@
 /* `dtbench validate`: how good the simulated cluster is, told by runs that were measured. */
-#include "cli/cli.h"
-#include "cli/text/options.h"
-#include "cli/run/signals.h"
 #include "cli/predict/validate.h"
+#include "cli/cli.h"
+#include "cli/run/signals.h"
+#include "cli/text/options.h"
 
 #include <string.h>
 

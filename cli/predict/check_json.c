@@ -9,8 +9,8 @@
 static bool add_usage(cJSON *object, const char *key, int rank, const struct dt_memory_bytes *memory)
 {
     cJSON *peak = cJSON_AddObjectToObject(object, key);
-    bool kept = peak && cJSON_AddNumberToObject(peak, "rank", rank) &&
-                cJSON_AddNumberToObject(peak, "total", (double)memory->peak_total_bytes);
+    bool kept =
+        peak && cJSON_AddNumberToObject(peak, "rank", rank) && cJSON_AddNumberToObject(peak, "total", (double)memory->peak_total_bytes);
     for (int c = 0; kept && c < DT_CATEGORY_COUNT; c++)
         kept = cJSON_AddNumberToObject(peak, dt_category_name((enum dt_category)c), (double)memory->peak_bytes[c]) != NULL;
     return kept;

@@ -15,12 +15,12 @@ enum validate_outcome {
 
 /* One measured run. */
 struct validate_row {
-    int line;                             /* of the file */
-    struct experiment experiment;         /* not of skipped rows, but for paradigm, world_size, batch_size and activation */
-    char model[32];                       /* preset */
+    int line;                     /* of the file */
+    struct experiment experiment; /* not of skipped rows, but for paradigm, world_size, batch_size and activation */
+    char model[32];               /* preset */
     int gpus_per_node;
-    double measured_s, measured_bytes;    /* NAN: not told */
-    double predicted_s, predicted_bytes;  /* NAN: not known */
+    double measured_s, measured_bytes;   /* NAN: not told */
+    double predicted_s, predicted_bytes; /* NAN: not known */
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];

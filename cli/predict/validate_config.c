@@ -13,18 +13,41 @@
 #include <string.h>
 
 enum column {
-    PARADIGM, MODEL, GPUS, BATCH_PER_REPLICA, /* these must be there */
-    GPUS_PER_NODE, STAGES, CHUNKS, ACTIVATION, FSDP_WRAP, PARAMETER_OFFLOAD, STEP_S, PEAK_MB,
-    PLACEMENT_KNOWN, STEP_S_STDEV, SOURCE_FILE, /* said for people: not used */
+    PARADIGM,
+    MODEL,
+    GPUS,
+    BATCH_PER_REPLICA, /* these must be there */
+    GPUS_PER_NODE,
+    STAGES,
+    CHUNKS,
+    ACTIVATION,
+    FSDP_WRAP,
+    PARAMETER_OFFLOAD,
+    STEP_S,
+    PEAK_MB,
+    PLACEMENT_KNOWN,
+    STEP_S_STDEV,
+    SOURCE_FILE, /* said for people: not used */
     COLUMNS
 };
 enum { REQUIRED_COLUMNS = 4 };
 
 static const char *const column_names[COLUMNS] = {
-    [PARADIGM] = "paradigm", [MODEL] = "model", [GPUS] = "gpus", [BATCH_PER_REPLICA] = "batch_per_replica",
-    [GPUS_PER_NODE] = "gpus_per_node", [STAGES] = "stages", [CHUNKS] = "chunks", [ACTIVATION] = "activation", [FSDP_WRAP] = "fsdp_wrap",
-    [PARAMETER_OFFLOAD] = "parameter_offload", [STEP_S] = "step_s", [PEAK_MB] = "peak_mb", [PLACEMENT_KNOWN] = "placement_known",
-    [STEP_S_STDEV] = "step_s_stdev", [SOURCE_FILE] = "source_file",
+    [PARADIGM] = "paradigm",
+    [MODEL] = "model",
+    [GPUS] = "gpus",
+    [BATCH_PER_REPLICA] = "batch_per_replica",
+    [GPUS_PER_NODE] = "gpus_per_node",
+    [STAGES] = "stages",
+    [CHUNKS] = "chunks",
+    [ACTIVATION] = "activation",
+    [FSDP_WRAP] = "fsdp_wrap",
+    [PARAMETER_OFFLOAD] = "parameter_offload",
+    [STEP_S] = "step_s",
+    [PEAK_MB] = "peak_mb",
+    [PLACEMENT_KNOWN] = "placement_known",
+    [STEP_S_STDEV] = "step_s_stdev",
+    [SOURCE_FILE] = "source_file",
 };
 
 struct reader {
@@ -141,8 +164,8 @@ struct run {
 static bool parameters_offloaded(const struct run *run, double peak_bytes)
 {
     enum { FP16_PARAMETER_AND_GRADIENT_BYTES = 4 };
-    struct gpt_model model = {.layers = run->model->layers, .heads = run->model->heads, .hidden = run->model->hidden, .vocab_size = 50000,
-                              .block_size = 256};
+    struct gpt_model model = {
+        .layers = run->model->layers, .heads = run->model->heads, .hidden = run->model->hidden, .vocab_size = 50000, .block_size = 256};
     if (run->offload >= 0)
         return run->offload == 1;
     return run->paradigm == PARADIGM_FSDP &&

@@ -7,8 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char *const outcomes[] = {
-    [VALIDATE_PREDICTED] = "ok", [VALIDATE_OUT_OF_MEMORY] = "oom", [VALIDATE_SKIPPED] = "skipped"};
+static const char *const outcomes[] = {[VALIDATE_PREDICTED] = "ok", [VALIDATE_OUT_OF_MEMORY] = "oom", [VALIDATE_SKIPPED] = "skipped"};
 
 static void add_amount(cJSON *object, const char *key, double amount)
 {

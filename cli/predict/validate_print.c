@@ -1,6 +1,6 @@
 /* What validate found, as a table. */
-#include "cli/text/table.h"
 #include "cli/predict/validate.h"
+#include "cli/text/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,8 +52,9 @@ static void print_skipped(const struct validate_rows *rows, FILE *to)
 
 dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
 {
-    static const char *const titles[] = {"rows",    "out of\nmemory", "skipped",      "step time:\nmedian %", "\np90 %",
-                                         "\nbias %", "peak memory:\nmedian %", "\np90 %", "\nbias %"};
+    static const char *const titles[] = {
+        "rows",    "out of\nmemory", "skipped", "step time:\nmedian %", "\np90 %", "\nbias %", "peak memory:\nmedian %",
+        "\np90 %", "\nbias %"};
     struct table *t = table_create();
     if (!t)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");

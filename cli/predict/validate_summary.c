@@ -39,7 +39,7 @@ static int rank_of(const struct validate_row *row, int key)
     int preset = 0;
     for (; gpt_presets[preset].name && strcmp(gpt_presets[preset].name, row->model) != 0; preset++)
         ;
-    const int ranks[KEYS] = {(int)row->experiment.paradigm, preset, row->experiment.world_size, nodes_of(row) > 1,
+    const int ranks[KEYS] = {(int)row->experiment.paradigm,   preset, row->experiment.world_size, nodes_of(row) > 1,
                              (int)row->experiment.activation, 0};
     return ranks[key];
 }

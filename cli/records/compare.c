@@ -1,7 +1,7 @@
 #include "cli/records/compare.h"
 
-#include "cli/text/experiment_columns.h"
 #include "cli/run/verify.h"
+#include "cli/text/experiment_columns.h"
 #include "lib/base/statistics.h"
 
 #include <math.h>

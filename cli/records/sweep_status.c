@@ -1,8 +1,8 @@
 #include "cli/records/sweep_status.h"
 
-#include "cli/text/experiment_columns.h"
 #include "cli/run/forecast.h"
 #include "cli/run/sweep_identity.h"
+#include "cli/text/experiment_columns.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The table that a run ends with. */
-#include "cli/text/format.h"
 #include "cli/run/sweep.h"
+#include "cli/text/format.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 

@@ -1,10 +1,10 @@
 #include "cli/run/sweep.h"
 
-#include "cli/text/format.h"
 #include "cli/run/run_inside.h"
 #include "cli/run/run_launched.h"
 #include "cli/run/run_simulated.h"
 #include "cli/run/signals.h"
+#include "cli/text/format.h"
 
 #include <math.h>
 #include <signal.h>

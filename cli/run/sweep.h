@@ -4,14 +4,14 @@
 
 #include "cli/cli.h"
 #include "cli/run/draft.h"
-#include "cli/text/experiment_columns.h"
 #include "cli/run/progress.h"
 #include "cli/run/sweep_identity.h"
 #include "cli/run/sweep_time.h"
 #include "cli/run/verify.h"
+#include "cli/text/experiment_columns.h"
+#include "lib/launch/world.h"
 #include "lib/record/record.h"
 #include "lib/slurm/facts.h"
-#include "lib/launch/world.h"
 
 /* What the table needs of an experiment that was run. */
 struct outcome {
@@ -34,7 +34,7 @@ struct sweep {
     struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
     bool inside;                 /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
-    const char *trace; /* --trace: NULL when not asked for */
+    const char *trace;              /* --trace: NULL when not asked for */
     struct dt_record_file *records; /* NULL on ranks that write none */
     const char *output;             /* its path, "-": standard output */
     struct experiment_columns columns;

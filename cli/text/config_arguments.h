@@ -15,9 +15,7 @@ struct config_arguments {
 #define CONFIG_OPTION_ROWS(arguments)                                                                                                      \
     {"config", 'c', OPTION_TEXT, &(arguments)->config, "FILE", "the same as FILE; '-' is standard input"},                                 \
         {"set", 's', OPTION_LIST, &(arguments)->sets, "PATH=VALUE", "change the config: --set model.dtype=bf16; any number of times"},     \
-    {                                                                                                                                      \
-        "device", 'd', OPTION_TEXT, &(arguments)->device, "DEVICE", "the same as --set device=DEVICE"                                      \
-    }
+        {"device", 'd', OPTION_TEXT, &(arguments)->device, "DEVICE", "the same as --set device=DEVICE"}
 
 /* After options_parse: is there one config, and has each --set a value? Errors: DT_ERR_INVALID. */
 dt_status config_arguments_check(struct config_arguments *arguments);

@@ -17,7 +17,7 @@ struct gpt_cost_hardware {
 struct gpt_costs {
     struct gpt_cost_profile profile;
     struct gpt_cost_hardware hardware;
-    double interpreter_sharers; /* ranks that share one interpreter, which works for one at a time; at least 1 */
+    double interpreter_sharers;           /* ranks that share one interpreter, which works for one at a time; at least 1 */
     int measured_ranks, measured_threads; /* which of the profile's measurements hold; unused where it has none */
 };
 

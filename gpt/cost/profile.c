@@ -10,17 +10,11 @@
 
 #define AT(member) .offset = offsetof(struct gpt_cost_profile, member), .size = sizeof(((struct gpt_cost_profile *)0)->member)
 #define LAUNCHES(key, kind, text)                                                                                                          \
-    {                                                                                                                                      \
-        "kernels." key ".launches", DT_FIELD_NUMBER, AT(kernels[kind].launches), .max = 1000, .description = text                          \
-    }
+    {"kernels." key ".launches", DT_FIELD_NUMBER, AT(kernels[kind].launches), .max = 1000, .description = text}
 #define PASSES(key, kind, text)                                                                                                            \
-    {                                                                                                                                      \
-        "kernels." key ".passes", DT_FIELD_NUMBER, AT(kernels[kind].passes), .min = -100, .max = 1000, .description = text                 \
-    }
+    {"kernels." key ".passes", DT_FIELD_NUMBER, AT(kernels[kind].passes), .min = -100, .max = 1000, .description = text}
 #define OTHER(key, other, kind, text)                                                                                                      \
-    {                                                                                                                                      \
-        "kernels." key "." other, DT_FIELD_NUMBER, AT(kernels[kind].other_passes), .min = -100, .max = 1000, .description = text           \
-    }
+    {"kernels." key "." other, DT_FIELD_NUMBER, AT(kernels[kind].other_passes), .min = -100, .max = 1000, .description = text}
 #define KERNEL(key, kind, element)                                                                                                         \
     LAUNCHES(key, kind, "Kernels that the framework launches."), PASSES(key, kind, "Reads and writes of each of " element ".")
 

@@ -50,16 +50,16 @@ struct gpt_cost_profile {
 
     /* The host queue, which runs ahead of the device. */
     struct {
-        double launch_s;     /* to queue one kernel of backward, which compiled code issues */
+        double launch_s;             /* to queue one kernel of backward, which compiled code issues */
         double interpreter_launch_s; /* to queue one of forward or of the optimizer, where an interpreter issues each operation */
-        int stages_share;    /* 1: the stages of a pipeline have one interpreter together, as threads of one process */
-        double queue_kernels; /* that a stream's queue holds: the host waits when it is full; 0: any number */
-        double collective_s; /* to queue a collective */
-        double gather_s;     /* to queue an all-gather or reduce-scatter, with what a framework does around it */
-        double message_s;    /* to queue a send or a receive */
-        double copy_s;       /* to queue a copy or a fill */
-        double step_s;       /* around a whole step */
-        int runs_ahead;      /* 1: the host goes on to the next step without waiting for the device */
+        int stages_share;            /* 1: the stages of a pipeline have one interpreter together, as threads of one process */
+        double queue_kernels;        /* that a stream's queue holds: the host waits when it is full; 0: any number */
+        double collective_s;         /* to queue a collective */
+        double gather_s;             /* to queue an all-gather or reduce-scatter, with what a framework does around it */
+        double message_s;            /* to queue a send or a receive */
+        double copy_s;               /* to queue a copy or a fill */
+        double step_s;               /* around a whole step */
+        int runs_ahead;              /* 1: the host goes on to the next step without waiting for the device */
     } host;
 
     /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
@@ -80,7 +80,8 @@ struct gpt_cost_profile {
 
     /* What struct framework_policy (schedules/config/experiment.h) says; each 0 or 1, flattening_copies a count. */
     struct {
-        int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head, separate_first_gradients;
+        int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
+            separate_first_gradients;
     } schedule;
     struct gpt_measured_list measured; /* kernels that need no formula */
 };

@@ -1,8 +1,8 @@
 /* Kernels over arrays whose elements stand alone: each thread takes a share. */
 #include "gpt/cpu/kernels.h"
 #include "gpt/cpu/team.h"
-#include "lib/device/cpu/device.h"
 #include "lib/base/random.h"
+#include "lib/device/cpu/device.h"
 
 #include <math.h>
 

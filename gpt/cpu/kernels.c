@@ -4,8 +4,8 @@
 #include "gpt/cpu/attention.h"
 #include "gpt/cpu/linear.h"
 #include "gpt/cpu/team.h"
-#include "lib/device/cpu/device.h"
 #include "lib/base/random.h"
+#include "lib/device/cpu/device.h"
 
 #include <stdlib.h>
 

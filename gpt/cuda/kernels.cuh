@@ -22,14 +22,32 @@ namespace gpt_cuda {
 
 /* ---- elements: fp32, fp16, bf16; arithmetic is fp32 ---- */
 
-__device__ inline float to_float(float x) { return x; }
-__device__ inline float to_float(__half x) { return __half2float(x); }
-__device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ inline float to_float(float x)
+{
+    return x;
+}
+__device__ inline float to_float(__half x)
+{
+    return __half2float(x);
+}
+__device__ inline float to_float(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
 
 template <typename E> __device__ inline E from_float(float x);
-template <> __device__ inline float from_float<float>(float x) { return x; }
-template <> __device__ inline __half from_float<__half>(float x) { return __float2half_rn(x); }
-template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+template <> __device__ inline float from_float<float>(float x)
+{
+    return x;
+}
+template <> __device__ inline __half from_float<__half>(float x)
+{
+    return __float2half_rn(x);
+}
+template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
 
 /* N elements that move as one access of at most 16 bytes. */
 template <typename E, int N> struct alignas(sizeof(E) * N) pack {
@@ -121,8 +139,7 @@ inline dropout dropout_of(const struct gpt_dropout *a)
 /* The factor (0 or scale) of each of the eight columns from `column` (a multiple of 8) of row `position` of `sample`. */
 __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32_t position, uint32_t column, float factor[8])
 {
-    struct dt_philox bits =
-        dt_philox4x32(d.seed, column / 8, position, sample, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer);
+    struct dt_philox bits = dt_philox4x32(d.seed, column / 8, position, sample, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer);
     for (int i = 0; i < 8; i++) {
         uint32_t half = bits.word[i / 2] >> (i % 2 * 16) & 0xffff;
         factor[i] = half >= d.threshold ? d.scale : 0.0f;

@@ -2,8 +2,8 @@
 #ifndef GPT_CUDA_LINEAR_PLAN_H
 #define GPT_CUDA_LINEAR_PLAN_H
 
-#include "gpt/cuda/kernels.h"
 #include "gpt/cuda/cublaslt.h"
+#include "gpt/cuda/kernels.h"
 #include "gpt/cuda/product.h"
 
 struct gpt_cuda_plan {

@@ -23,8 +23,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-namespace gpt_cuda
-{
+namespace gpt_cuda {
 
 /* Two floats, each rounded to nearest, as a word of two elements. */
 template <typename E> __device__ inline uint32_t two_of(float low, float high);

@@ -11,10 +11,10 @@
 #include <stddef.h>
 
 struct dt_csv {
-    char *text;      /* a copy of the input, cut into fields */
-    char **names;    /* [column_count] */
-    char **fields;   /* [row_count][column_count] */
-    int *lines;      /* [row_count] line on which a record begins; the first line is 1 */
+    char *text;    /* a copy of the input, cut into fields */
+    char **names;  /* [column_count] */
+    char **fields; /* [row_count][column_count] */
+    int *lines;    /* [row_count] line on which a record begins; the first line is 1 */
     int column_count, row_count;
 };
 

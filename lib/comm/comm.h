@@ -13,8 +13,8 @@
 #ifndef LIB_COMM_COMM_H
 #define LIB_COMM_COMM_H
 
-#include "lib/device/device.h"
 #include "lib/base/dtype.h"
+#include "lib/device/device.h"
 #include "lib/launch/world.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The sim device's communicators: any rank and size in one process. Nothing moves, since on that device there is nothing to move;
  * operations are added to the program that the device records (lib/device/sim.h), and the engine gives them their time. */
-#include "lib/comm/backend.h"
 #include "lib/device/sim.h"
+#include "lib/comm/backend.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "lib/config/config.h"
-#include "lib/config/parts.h"
 #include "lib/config/json.h"
+#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
-#include "lib/config/parts.h"
 #include "lib/base/edit_distance.h"
 #include "lib/config/json.h"
+#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -10,8 +10,8 @@
 #define LIB_DEVICE_DEVICE_H
 
 #include "lib/base/dtype.h"
-#include "lib/device/memory.h"
 #include "lib/base/status.h"
+#include "lib/device/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,17 +40,17 @@ struct dt_device_options {
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
     bool share; /* cuda: more ranks than GPUs take turns at them: local_rank % GPUs. Else a rank without a GPU of its own is refused */
     uint64_t host_memory_limit_bytes; /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
-    const struct dt_sim_device *sim; /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */
+    const struct dt_sim_device *sim;  /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */
 };
 
 struct dt_device_info {
-    char kind[8];      /* "cpu", "sim", "cuda" */
-    char name[128];    /* the processor's or GPU's own name */
+    char kind[8];          /* "cpu", "sim", "cuda" */
+    char name[128];        /* the processor's or GPU's own name */
     uint64_t memory_bytes; /* physical memory; 0 on sim */
-    int threads;       /* cpu: threads of one kernel */
-    char versions[256]; /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
-    char driver[32]; /* the GPU driver's version; "" where there is none */
-    char uuid[48];   /* the GPU's own number, "GPU-5c2f..."; "" where there is none */
+    int threads;           /* cpu: threads of one kernel */
+    char versions[256];    /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
+    char driver[32];       /* the GPU driver's version; "" where there is none */
+    char uuid[48];         /* the GPU's own number, "GPU-5c2f..."; "" where there is none */
     /* Device memory that buffers could have now: what is free, and what they hold. The rest has gone to contexts, libraries and other
      * processes. 0: unknown, and always from dt_device_look. */
     uint64_t available_bytes;
@@ -85,8 +85,8 @@ uint64_t dt_device_reserved_bytes(const struct dt_device *device);
 
 /* `name` is for traces and error texts ("compute", "network"); copied. */
 dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt_stream **out);
-void dt_stream_destroy(struct dt_stream *stream);            /* waits for what is queued; takes NULL */
-dt_status dt_stream_synchronize(struct dt_stream *stream);   /* blocks until the queue is empty; returns and clears the stream's failure */
+void dt_stream_destroy(struct dt_stream *stream);          /* waits for what is queued; takes NULL */
+dt_status dt_stream_synchronize(struct dt_stream *stream); /* blocks until the queue is empty; returns and clears the stream's failure */
 struct dt_device *dt_stream_device(const struct dt_stream *stream);
 const char *dt_stream_name(const struct dt_stream *stream);
 
@@ -118,7 +118,7 @@ dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, siz
 
 /* Copies and fills: queue on `stream`. The host's end of a copy is in a buffer of dt_alloc_host, or in memory of the caller's own, which
  * must live until the stream has passed. Copies on a stream of their own go on beside the kernels. */
-dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes);         /* device to device */
+dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* device to device */
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);                           /* device memory */

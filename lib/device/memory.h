@@ -14,15 +14,7 @@
 
 enum { DT_ALLOCATION_BYTES = 256, DT_MEMORY_TEXT = 24 };
 
-enum dt_category {
-    DT_PARAMETERS,
-    DT_GRADIENTS,
-    DT_OPTIMIZER,
-    DT_ACTIVATIONS,
-    DT_COMMUNICATION,
-    DT_WORKSPACE,
-    DT_CATEGORY_COUNT
-};
+enum dt_category { DT_PARAMETERS, DT_GRADIENTS, DT_OPTIMIZER, DT_ACTIVATIONS, DT_COMMUNICATION, DT_WORKSPACE, DT_CATEGORY_COUNT };
 
 const char *dt_category_name(enum dt_category category); /* "parameters", ... as in records */
 

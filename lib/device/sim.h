@@ -11,17 +11,17 @@
 
 /* The simulated device as its kernels and its host see it. */
 struct dt_sim_device {
-    const void *costs;          /* of kernels: the kernels' own, handed through; NULL: kernels take no time */
-    double memory_bytes_per_s;  /* of copies and fills within the device */
-    double copy_load;           /* the part of the node's processors that those take; 0: the device has its own */
-    double kernel_s;            /* the shortest time that one of them takes */
-    double copy_host_s;         /* what queueing a copy or a fill costs the host */
-    double collective_host_s;   /* the same of a collective */
+    const void *costs;             /* of kernels: the kernels' own, handed through; NULL: kernels take no time */
+    double memory_bytes_per_s;     /* of copies and fills within the device */
+    double copy_load;              /* the part of the node's processors that those take; 0: the device has its own */
+    double kernel_s;               /* the shortest time that one of them takes */
+    double copy_host_s;            /* what queueing a copy or a fill costs the host */
+    double collective_host_s;      /* the same of a collective */
     double gather_host_s_per_byte; /* likewise, for each byte of an all-gather's result */
-    double gather_host_s;       /* of an all-gather or reduce-scatter */
-    double message_host_s;      /* and of a send or receive */
-    double queue_kernels;       /* that a stream's queue holds: the host waits when it is full; 0: any number */
-    uint64_t granularity_bytes; /* allocations count as multiples of it; 0: as everywhere, DT_ALLOCATION_BYTES */
+    double gather_host_s;          /* of an all-gather or reduce-scatter */
+    double message_host_s;         /* and of a send or receive */
+    double queue_kernels;          /* that a stream's queue holds: the host waits when it is full; 0: any number */
+    uint64_t granularity_bytes;    /* allocations count as multiples of it; 0: as everywhere, DT_ALLOCATION_BYTES */
 };
 
 /* A communicator of the recorded rank: its members in the world's numbers, this rank among them. Slots count over the life of the device,

@@ -3,8 +3,8 @@
 #ifndef LIB_LAUNCH_SUPERVISOR_H
 #define LIB_LAUNCH_SUPERVISOR_H
 
-#include "lib/launch/launch.h"
 #include "lib/launch/child.h"
+#include "lib/launch/launch.h"
 #include "lib/launch/wire.h"
 
 #include <poll.h>
@@ -26,10 +26,10 @@ struct supervisor {
     struct dt_child *children; /* [child_count]: mpirun, or each rank at its number */
     int child_count;
     int listen_fd, port_fd; /* port_fd: holds the port where the ranks meet; -1: there is none */
-    struct peer *peers; /* [peer_count]: connections in the order in which they came */
+    struct peer *peers;     /* [peer_count]: connections in the order in which they came */
     int peer_count;
-    struct peer **by_rank; /* [world_size]: NULL until announced */
-    struct pollfd *polls;  /* [peer_count + 1 + child_count] */
+    struct peer **by_rank;    /* [world_size]: NULL until announced */
+    struct pollfd *polls;     /* [peer_count + 1 + child_count] */
     int64_t start_ns, end_ns; /* end_ns: give up waiting then; 0: not ending */
     dt_status status;         /* the first failure, its rank in outcome */
     char text[1024];
@@ -51,6 +51,6 @@ void dt_supervisor_ask_for_dumps(struct supervisor *s); /* once */
 void dt_supervisor_handle_events(struct supervisor *s, int milliseconds);
 
 bool dt_supervisor_children_gone(const struct supervisor *s); /* all of them */
-int dt_supervisor_connected(const struct supervisor *s); /* processes with an open connection, strangers included */
+int dt_supervisor_connected(const struct supervisor *s);      /* processes with an open connection, strangers included */
 
 #endif

@@ -1,6 +1,6 @@
+#include "lib/base/statistics.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
-#include "lib/base/statistics.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -10,10 +10,10 @@
 void dt_record_init(struct dt_record *record)
 {
     *record = (struct dt_record){.status = "failed"};
-    double *const unknown[] = {&record->tokens_per_s,      &record->samples_per_s, &record->tflops_per_gpu,    &record->mfu,
-                               &record->forward_s,         &record->backward_s,    &record->optimizer_s,       &record->exposed_comm_s,
-                               &record->aco_ms_per_sample, &record->startup_s,     &record->wall_s,            &record->verification_error,
-                               &record->overflow_steps, &record->overflow_elements};
+    double *const unknown[] = {&record->tokens_per_s,      &record->samples_per_s,    &record->tflops_per_gpu, &record->mfu,
+                               &record->forward_s,         &record->backward_s,       &record->optimizer_s,    &record->exposed_comm_s,
+                               &record->aco_ms_per_sample, &record->startup_s,        &record->wall_s,         &record->verification_error,
+                               &record->overflow_steps,    &record->overflow_elements};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         *unknown[i] = NAN;
 }
@@ -138,9 +138,10 @@ dt_status dt_record_format(const struct dt_record *record, char **out_line)
     added = added && cJSON_AddItemToObject(root, "config", config);
     if (added)
         config = NULL; /* the root's now */
-    added = added && add_text(root, "config_hash", record->config_hash) && add_sweep(root, record) && add_text(root, "status", record->status) &&
-            add_text(root, "error", record->error) && add_numbers(root, "losses", record->losses, record->loss_count) &&
-            add_metrics(root, record) && add_verification(root, record) && cJSON_AddItemToObject(root, "provenance", provenance);
+    added = added && add_text(root, "config_hash", record->config_hash) && add_sweep(root, record) &&
+            add_text(root, "status", record->status) && add_text(root, "error", record->error) &&
+            add_numbers(root, "losses", record->losses, record->loss_count) && add_metrics(root, record) &&
+            add_verification(root, record) && cJSON_AddItemToObject(root, "provenance", provenance);
     if (added)
         provenance = NULL;
     status = added ? dt_json_print(root, DT_JSON_COMPACT, out_line) : DT_ERR_HOST_MEMORY;

@@ -5,8 +5,8 @@
 #ifndef LIB_RECORD_RECORD_H
 #define LIB_RECORD_RECORD_H
 
-#include "lib/device/memory.h"
 #include "lib/base/status.h"
+#include "lib/device/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,28 +21,28 @@ enum { DT_RECORD_SCHEMA_VERSION = 1 };
 struct dt_record {
     const char *config_json; /* the resolved config, an object (experiment_to_json) */
     const char *config_hash;
-    const char *sweep_id;    /* which sweep the experiment is part of; NULL: of none */
+    const char *sweep_id;         /* which sweep the experiment is part of; NULL: of none */
     int sweep_index, sweep_count; /* its place in it, from 0 */
-    const char *status;      /* "ok", "oom", "invalid", "timeout", "failed", "interrupted" */
-    const char *error;       /* one line; NULL when ok */
-    const double *losses;    /* [loss_count] warm-up steps first */
+    const char *status;           /* "ok", "oom", "invalid", "timeout", "failed", "interrupted" */
+    const char *error;            /* one line; NULL when ok */
+    const double *losses;         /* [loss_count] warm-up steps first */
     int loss_count;
-    const double *step_s;    /* [step_count] timed steps, seconds: median, p95 and cv are made of them */
+    const double *step_s; /* [step_count] timed steps, seconds: median, p95 and cv are made of them */
     int step_count;
     double tokens_per_s, samples_per_s;
     double tflops_per_gpu, mfu;
-    const char *flops_formula; /* what a step's floating-point operations were taken to be */
+    const char *flops_formula;                                 /* what a step's floating-point operations were taken to be */
     double forward_s, backward_s, optimizer_s, exposed_comm_s; /* per step, medians */
     double aco_ms_per_sample;
     double overflow_steps, overflow_elements; /* steps that left out updates whose gradients were not finite, and of how many parameters */
-    double startup_s, wall_s;  /* until the first step; all of it, with starting and ending the ranks, and --verify's reference */
+    double startup_s, wall_s;            /* until the first step; all of it, with starting and ending the ranks, and --verify's reference */
     const struct dt_memory_usage *ranks; /* [rank_count] peaks by rank; "peak_bytes" and "host_peak_bytes" hold the highest rank's of each
                                           * category */
     const uint64_t *rss_peak_bytes;      /* [rank_count] or NULL; 0 where unknown */
     int rank_count;
-    const char *verification;            /* "passed", "failed"; NULL: not asked for */
-    double verification_error;           /* the largest relative difference between the losses */
-    const struct cJSON *provenance;      /* dt_provenance_collect */
+    const char *verification;       /* "passed", "failed"; NULL: not asked for */
+    double verification_error;      /* the largest relative difference between the losses */
+    const struct cJSON *provenance; /* dt_provenance_collect */
 };
 
 /* A record with every number unknown. */

@@ -108,7 +108,7 @@ static dt_status start_listening(struct meeting *m)
 static void refuse(int fd, dt_status status, const char *text)
 {
     struct dt_link link = {.fd = fd};
-    struct dt_frame frame = {.type = DT_FRAME_REFUSED, .count = (uint32_t) - (int)status, .bytes = strlen(text)};
+    struct dt_frame frame = {.type = DT_FRAME_REFUSED, .count = (uint32_t)-(int)status, .bytes = strlen(text)};
     dt_link_send(&link, &frame, text);
 }
 

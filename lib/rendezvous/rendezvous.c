@@ -340,7 +340,7 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
 void dt_rendezvous_tell(struct dt_rendezvous *r, dt_status status, const char *text)
 {
     struct dt_frame frame = {
-        .type = DT_FRAME_FAILED, .index = (uint32_t)r->rank, .count = (uint32_t) - (int)status, .bytes = strnlen(text, 800)};
+        .type = DT_FRAME_FAILED, .index = (uint32_t)r->rank, .count = (uint32_t)-(int)status, .bytes = strnlen(text, 800)};
     send_to_hub(r, &frame, text);
 }
 

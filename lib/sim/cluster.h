@@ -6,10 +6,10 @@
 #ifndef LIB_SIM_CLUSTER_H
 #define LIB_SIM_CLUSTER_H
 
-#include "lib/config/config.h"
 #include "lib/base/dtype.h"
-#include "lib/sim/cluster_measured.h"
 #include "lib/base/status.h"
+#include "lib/config/config.h"
+#include "lib/sim/cluster_measured.h"
 
 enum dt_sim_architecture { DT_SIM_VOLTA, DT_SIM_AMPERE, DT_SIM_HOPPER, DT_SIM_CPU };
 enum dt_sim_library { DT_SIM_NCCL, DT_SIM_MPI };
@@ -62,14 +62,14 @@ struct dt_sim_cluster {
     struct {
         char source[DT_SIM_SOURCE_BYTES];
         enum dt_sim_library library;
-        char version[16];        /* nccl: one of dt_sim_nccl_version_name */
-        int channels;            /* nccl: rings side by side within a node */
-        double channel_gb_per_s; /* nccl: speed of one */
-        int net_channels;        /* nccl: rings side by side across nodes */
-        double net_gbit_per_s;   /* nccl: what it believes of a NIC when it chooses; 0: the label */
-        double step_us;          /* mpi: of a message, and of each of a collective's phases */
-        double gb_per_s;         /* mpi: what a rank of a node sends to others of it */
-        double sum_gb_per_s;     /* mpi: the same in phases that sum; 0: the same */
+        char version[16];                     /* nccl: one of dt_sim_nccl_version_name */
+        int channels;                         /* nccl: rings side by side within a node */
+        double channel_gb_per_s;              /* nccl: speed of one */
+        int net_channels;                     /* nccl: rings side by side across nodes */
+        double net_gbit_per_s;                /* nccl: what it believes of a NIC when it chooses; 0: the label */
+        double step_us;                       /* mpi: of a message, and of each of a collective's phases */
+        double gb_per_s;                      /* mpi: what a rank of a node sends to others of it */
+        double sum_gb_per_s;                  /* mpi: the same in phases that sum; 0: the same */
         struct dt_sim_measured_list measured; /* mpi: on one node, where it has the kind, instead of the three above */
     } collectives;
 };

@@ -25,20 +25,17 @@ static const char *library_choice(int index)
 
 #define AT(member) .offset = offsetof(struct dt_sim_cluster, member), .size = sizeof(((struct dt_sim_cluster *)0)->member)
 #define SOURCE(section)                                                                                                                    \
-    {                                                                                                                                      \
-        .path = #section ".source", .kind = DT_FIELD_STRING, AT(section.source), .min = 1, .max = DT_SIM_SOURCE_BYTES / 2 - 1,             \
-        .description = "where the numbers of this section come from"                                                                       \
-    }
-#define RATE_AT(key, member, text)                                                                                                         \
-    {                                                                                                                                      \
-        .path = key, .kind = DT_FIELD_NUMBER, AT(member), .min = 0, .max = 1e6, .description = text                                        \
-    }
+    {.path = #section ".source",                                                                                                           \
+     .kind = DT_FIELD_STRING,                                                                                                              \
+     AT(section.source),                                                                                                                   \
+     .min = 1,                                                                                                                             \
+     .max = DT_SIM_SOURCE_BYTES / 2 - 1,                                                                                                   \
+     .description = "where the numbers of this section come from"}
+#define RATE_AT(key, member, text) {.path = key, .kind = DT_FIELD_NUMBER, AT(member), .min = 0, .max = 1e6, .description = text}
 #define RATE(key, text) RATE_AT(#key, key, text)
 
 #define FACTOR(key, text)                                                                                                                  \
-    {                                                                                                                                      \
-        .path = #key, .kind = DT_FIELD_NUMBER, AT(key), .min = 0, .above = true, .max = 1, .initial = "1", .description = text             \
-    }
+    {.path = #key, .kind = DT_FIELD_NUMBER, AT(key), .min = 0, .above = true, .max = 1, .initial = "1", .description = text}
 
 static const struct dt_field fields[] = {
     {.path = "name", .kind = DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "for tables and records"},

@@ -14,10 +14,10 @@ struct passage {
 };
 
 struct link {
-    double capacity;       /* bytes/s */
+    double capacity;        /* bytes/s */
     double first, exponent; /* first * flow_count^exponent bytes/s are less; first 0: no */
-    double demand;         /* what its flows would put on it together, each alone in the network */
-    struct passage *flows; /* [flow_count] in no order that matters */
+    double demand;          /* what its flows would put on it together, each alone in the network */
+    struct passage *flows;  /* [flow_count] in no order that matters */
     uint32_t flow_count, flow_room;
     bool dirty;
 

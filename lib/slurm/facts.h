@@ -32,7 +32,7 @@ enum dt_slurm_key {
     DT_SLURM_ACCOUNT,
     DT_SLURM_QOS,
     DT_SLURM_RESERVATION,
-    DT_SLURM_GPUS_ON_NODE,  /* on this process's node, the step's; the rest as asked for, and by their numbers on the node */
+    DT_SLURM_GPUS_ON_NODE, /* on this process's node, the step's; the rest as asked for, and by their numbers on the node */
     DT_SLURM_GPUS_PER_NODE,
     DT_SLURM_STEP_GPUS,
     DT_SLURM_JOB_GPUS,

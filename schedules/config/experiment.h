@@ -30,31 +30,31 @@ enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 /* Where another framework's schedule is not dtbench's. All false on real devices, and no part of a config: the profile of a simulated framework
  * fills it in, so that dtbench's schedules predict that one. */
 struct framework_policy {
-    bool gathers_in_turn;           /* fsdp: a group is gathered when its turn comes, never ahead, and freed after each use */
-    int flattening_copies;          /* fsdp: how often a unit's gradients are copied on their way to the reduce-scatter */
-    bool gathers_layers;            /* fsdp: units are the inner layers, whatever fsdp.unit says */
-    bool keeps_last_chunk;          /* pdp: chunks but the last keep no more than their stage's input, whatever `activation` says */
-    bool holds_last_chunk;          /* pdp: the last chunk's output is held a second time */
-    bool offloads_in_turn;          /* offload: copies are among the kernels of compute, not beside them */
-    bool whole_head;                /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
-    bool separate_first_gradients;  /* ddp, pdp: the first step makes gradients beside the buckets, and copies them */
+    bool gathers_in_turn;          /* fsdp: a group is gathered when its turn comes, never ahead, and freed after each use */
+    int flattening_copies;         /* fsdp: how often a unit's gradients are copied on their way to the reduce-scatter */
+    bool gathers_layers;           /* fsdp: units are the inner layers, whatever fsdp.unit says */
+    bool keeps_last_chunk;         /* pdp: chunks but the last keep no more than their stage's input, whatever `activation` says */
+    bool holds_last_chunk;         /* pdp: the last chunk's output is held a second time */
+    bool offloads_in_turn;         /* offload: copies are among the kernels of compute, not beside them */
+    bool whole_head;               /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
+    bool separate_first_gradients; /* ddp, pdp: the first step makes gradients beside the buckets, and copies them */
 };
 
 struct experiment {
-    char name[256];     /* at most 63 characters of UTF-8 */
-    char device[8];     /* "auto", "cpu", "cuda", "sim" */
-    int world_size;     /* all ranks, pipeline stages included; 1 with paradigm none */
+    char name[256]; /* at most 63 characters of UTF-8 */
+    char device[8]; /* "auto", "cpu", "cuda", "sim" */
+    int world_size; /* all ranks, pipeline stages included; 1 with paradigm none */
     enum paradigm_kind paradigm;
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
     bool straddle_nodes; /* a pipeline, or an hsdp shard group, may be spread over nodes */
-    int batch_size;     /* samples per rank ("per GPU") and step */
-    int micro_batches;  /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */
+    int batch_size;      /* samples per rank ("per GPU") and step */
+    int micro_batches;   /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     struct gpt_model model;
     struct {
-        int stages; /* pdp: ranks in one pipeline, divides world_size */
-        int chunks; /* pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size */
+        int stages;     /* pdp: ranks in one pipeline, divides world_size */
+        int chunks;     /* pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size */
         char order[16]; /* "gpipe" */
     } pipeline;
     struct {
@@ -81,7 +81,7 @@ struct experiment {
     } optimizer;
     enum loss_kind loss;
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
-    bool graph; /* on devices that have graphs, a step is captured and replayed (schedules/run/rank_setup.h) */
+    bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/rank_setup.h) */
     uint64_t seed;
     struct {
         int warmup, timed;
@@ -89,17 +89,17 @@ struct experiment {
     struct {
         double init_s, step_s; /* 0: never */
     } timeout;
-    double memory_limit_gib;     /* as in the JSON */
-    uint64_t memory_limit_bytes; /* of it; 0: the device's own */
-    double host_memory_limit_gib; /* as in the JSON */
+    double memory_limit_gib;          /* as in the JSON */
+    uint64_t memory_limit_bytes;      /* of it; 0: the device's own */
+    double host_memory_limit_gib;     /* as in the JSON */
     uint64_t host_memory_limit_bytes; /* of it; 0: the machine's */
-    char nccl[1024];             /* cuda: {"NCCL_ALGO":"Ring"}, what the ranks find in their environment; "" when there is none */
-    int threads;                 /* cpu; 0: processors / ranks of the machine */
-    char cluster[512], profile[512]; /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
-    char directory[512];         /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
-    int ranks_per_node;          /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
+    char nccl[1024];                  /* cuda: {"NCCL_ALGO":"Ring"}, what the ranks find in their environment; "" when there is none */
+    int threads;                      /* cpu; 0: processors / ranks of the machine */
+    char cluster[512], profile[512];  /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
+    char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
+    int ranks_per_node;  /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
     struct framework_policy framework;
-    char hash[17];               /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
+    char hash[17]; /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 
 const char *paradigm_name(enum paradigm_kind kind);

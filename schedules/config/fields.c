@@ -95,7 +95,8 @@ static const struct dt_field fields[] = {
     {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .min = 0, .max = 4096, .initial = "0",
      .description = "Ranks that must be on each node; 0: wherever the launcher puts them."},
     {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false",
-     .description = "cuda: several ranks may be on one GPU, where they take turns and talk over sockets: for correctness, worthless for speed."},
+     .description =
+         "cuda: several ranks may be on one GPU, where they take turns and talk over sockets: for correctness, worthless for speed."},
     {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false",
      .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes."},
     {"batch_size", DT_FIELD_INT, AT(batch_size), .min = 1, .max = 65536, .initial = "8", .description = "Samples per rank and step."},

@@ -62,7 +62,8 @@ dt_status residency_before_backward(struct residency *residency, struct data_par
         return DT_OK;
     if (next == group->index - 1 && next >= 0 && !read_by_backward(stage, next))
         next = -1;
-    return read_by_backward(stage, group->index) || dp->setup.experiment->framework.gathers_in_turn ? use(residency, dp, group, next) : fetch(residency, dp, next);
+    return read_by_backward(stage, group->index) || dp->setup.experiment->framework.gathers_in_turn ? use(residency, dp, group, next)
+                                                                                                    : fetch(residency, dp, next);
 }
 
 void residency_after(struct residency *residency, struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment)

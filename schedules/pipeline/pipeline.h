@@ -9,8 +9,8 @@
 #ifndef SCHEDULES_PIPELINE_PIPELINE_H
 #define SCHEDULES_PIPELINE_PIPELINE_H
 
-#include "schedules/pipeline/activation.h"
 #include "schedules/data_parallel/mode.h"
+#include "schedules/pipeline/activation.h"
 #include "schedules/pipeline/order.h"
 
 struct pipeline_setup {

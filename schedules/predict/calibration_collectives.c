@@ -3,8 +3,8 @@
 #include "schedules/predict/calibration_points.h"
 
 #include "lib/base/machine.h"
-#include "lib/sim/program.h"
 #include "lib/base/statistics.h"
+#include "lib/sim/program.h"
 
 #include <math.h>
 #include <stdlib.h>

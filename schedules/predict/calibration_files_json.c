@@ -2,9 +2,9 @@
 #include "schedules/predict/calibration.h"
 
 #include "gpt/cost/profile.h"
+#include "lib/base/machine.h"
 #include "lib/config/config.h"
 #include "lib/config/json.h"
-#include "lib/base/machine.h"
 #include "lib/device/memory.h"
 #include "lib/sim/cluster.h"
 #include "lib/sim/program.h"

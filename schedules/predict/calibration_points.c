@@ -14,10 +14,7 @@ struct grid {
     double rows[MOST_DIMS], columns[MOST_DIMS], inner[MOST_DIMS]; /* each ends with 0; none: 1 */
 };
 
-#define GRID(kind, kind_variant, ...)                                                                                                      \
-    {                                                                                                                                      \
-        .kernel = GPT_KERNEL_##kind, .variant = GPT_VARIANT_##kind_variant, __VA_ARGS__                                                    \
-    }
+#define GRID(kind, kind_variant, ...) {.kernel = GPT_KERNEL_##kind, .variant = GPT_VARIANT_##kind_variant, __VA_ARGS__}
 #define ROWS(...) .rows = {__VA_ARGS__}
 #define COLUMNS(...) .columns = {__VA_ARGS__}
 #define INNER(...) .inner = {__VA_ARGS__}

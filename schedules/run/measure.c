@@ -1,9 +1,9 @@
 #include "schedules/run/measure.h"
-#include "lib/device/range.h"
 #include "lib/base/statistics.h"
+#include "lib/device/range.h"
 #include "schedules/predict/memory_fit.h"
-#include "schedules/run/step_trace.h"
 #include "schedules/run/rank_setup.h"
+#include "schedules/run/step_trace.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -35,7 +35,7 @@ struct trainer_result {
     double overflow_steps, overflow_elements;
     double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
     double startup_s;                /* from trainer_run's start to the end of initialisation */
-    bool together; /* it failed on every rank alike and before there was work: they may go on with something else */
+    bool together;                   /* it failed on every rank alike and before there was work: they may go on with something else */
     char graph[256];                 /* training_graph's, of this rank; "": no graphs, or unknown */
     int rank_count;
     struct trainer_rank *ranks; /* [rank_count] */

@@ -1,10 +1,10 @@
 #include "schedules/run/report.h"
 
 #include "gpt/kernels.h"
+#include "lib/base/statistics.h"
 #include "lib/config/json.h"
 #include "lib/record/provenance.h"
 #include "lib/record/record.h"
-#include "lib/base/statistics.h"
 #include "schedules/config/parse.h"
 
 #include <math.h>

@@ -20,17 +20,17 @@ struct report {
     char driver[32];    /* the GPUs' */
     int threads;
     const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
-    char *gpus;       /* each rank's uuid on a line of its own; owned, NULL when they have none */
-    char *hosts;      /* one name a line, each machine once; owned, NULL when unknown */
+    char *gpus;                         /* each rank's uuid on a line of its own; owned, NULL when they have none */
+    char *hosts;                        /* one name a line, each machine once; owned, NULL when unknown */
     struct {
         char name[128]; /* "": not simulated */
         uint64_t hash;  /* of the file */
     } cluster, profile;
     double peak_flops; /* of one device, in the experiment's dtype; 0: unknown */
-    double started_s; /* Unix time */
-    double began_s;   /* the same moment on the clock that only goes forward */
+    double started_s;  /* Unix time */
+    double began_s;    /* the same moment on the clock that only goes forward */
     struct {
-        char id[17];      /* "": part of no sweep */
+        char id[17]; /* "": part of no sweep */
         int index, count;
     } sweep;
 
@@ -63,14 +63,14 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
 struct report_metrics {
     struct {
         double median, p95, cv;
-    } step_s;                           /* over the timed steps, each as long as its slowest rank */
-    double tokens_per_s, samples_per_s; /* all ranks', at the median step */
-    double tflops_per_gpu;              /* 3 * forward FLOPs per token * tokens per second / world_size / 1e12 */
-    double mfu;                         /* of the device's peak, which nobody knows of a cpu */
-    double exposed_comm_s;              /* mean of the ranks */
-    double aco_ms_per_sample;           /* see report.c */
+    } step_s;                                 /* over the timed steps, each as long as its slowest rank */
+    double tokens_per_s, samples_per_s;       /* all ranks', at the median step */
+    double tflops_per_gpu;                    /* 3 * forward FLOPs per token * tokens per second / world_size / 1e12 */
+    double mfu;                               /* of the device's peak, which nobody knows of a cpu */
+    double exposed_comm_s;                    /* mean of the ranks */
+    double aco_ms_per_sample;                 /* see report.c */
     double overflow_steps, overflow_elements; /* trainer_result's */
-    double peak_bytes, host_peak_bytes; /* the highest rank's */
+    double peak_bytes, host_peak_bytes;       /* the highest rank's */
     double first_loss, last_loss;
 };
 

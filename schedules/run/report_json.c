@@ -40,20 +40,19 @@ static cJSON *make_object(const struct report *report)
 {
     const struct trainer_result *result = &report->result;
     cJSON *object = cJSON_CreateObject(), *ranks = NULL;
-    bool kept = object && add_numbers(object, "step_s", result->step_s, result->steps_done) &&
-                add_numbers(object, "losses", result->losses, result->losses_done) &&
-                add_numbers(object, "phase_s", result->phase_s, TIMELINE_PHASES) &&
-                cJSON_AddNumberToObject(object, "startup_s", result->startup_s) &&
-                cJSON_AddStringToObject(object, "graph", result->graph) &&
-                cJSON_AddNumberToObject(object, "overflow_steps", result->overflow_steps) &&
-                cJSON_AddNumberToObject(object, "overflow_elements", result->overflow_elements) &&
-                (ranks = cJSON_AddArrayToObject(object, "ranks")) && cJSON_AddStringToObject(object, "device", report->device) &&
-                cJSON_AddStringToObject(object, "device_name", report->device_name) &&
-                cJSON_AddStringToObject(object, "launcher", report->launcher) &&
-                cJSON_AddStringToObject(object, "versions", report->versions) &&
-                cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "driver", report->driver) &&
-                cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
-                cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
+    bool kept =
+        object && add_numbers(object, "step_s", result->step_s, result->steps_done) &&
+        add_numbers(object, "losses", result->losses, result->losses_done) &&
+        add_numbers(object, "phase_s", result->phase_s, TIMELINE_PHASES) &&
+        cJSON_AddNumberToObject(object, "startup_s", result->startup_s) && cJSON_AddStringToObject(object, "graph", result->graph) &&
+        cJSON_AddNumberToObject(object, "overflow_steps", result->overflow_steps) &&
+        cJSON_AddNumberToObject(object, "overflow_elements", result->overflow_elements) &&
+        (ranks = cJSON_AddArrayToObject(object, "ranks")) && cJSON_AddStringToObject(object, "device", report->device) &&
+        cJSON_AddStringToObject(object, "device_name", report->device_name) &&
+        cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
+        cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "driver", report->driver) &&
+        cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
+        cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
     for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
         kept = add_rank(ranks, &result->ranks[i]);
     if (kept)

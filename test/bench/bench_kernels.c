@@ -5,8 +5,8 @@
  * rate of its products as a share of what one large product reaches, or the rate of the memory that it must read and write as a share of
  * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
  * these takes. */
-#include "gpt/kernels.h"
 #include "gpt/cpu/team.h"
+#include "gpt/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

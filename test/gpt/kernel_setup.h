@@ -5,8 +5,8 @@
 
 #include "gpt/cpu/kernels.h"
 #include "test/check.h"
-#include "test/lib/device/device_kind.h"
 #include "test/gpt/reference.h"
+#include "test/lib/device/device_kind.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -1,10 +1,10 @@
 /* The cpu device: streams are threads (device_cpu_stream.c), memory comes from a pool (device_cpu_pool.c), copies are tasks. */
 #include "lib/device/cpu/device.h"
 
-#include "lib/device/cpu/pool.h"
-#include "lib/device/cpu/stream.h"
 #include "lib/base/machine.h"
 #include "lib/base/openmp.h"
+#include "lib/device/cpu/pool.h"
+#include "lib/device/cpu/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ struct cpu_bin {
 };
 
 struct cpu_pool {
-    const char *name;      /* "device" or "host", for error texts */
+    const char *name;     /* "device" or "host", for error texts */
     struct cpu_bin *bins; /* [bin_count], by size */
     size_t bin_count, bin_capacity;
     struct cpu_block *live;

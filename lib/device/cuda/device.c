@@ -2,8 +2,8 @@
  * it on an emulated one (test/cuda_emulator). */
 #include "lib/device/cuda/device.h"
 
-#include "lib/device/cuda/parts.h"
 #include "lib/base/machine.h"
+#include "lib/device/cuda/parts.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>

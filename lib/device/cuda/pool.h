@@ -12,8 +12,8 @@
 #ifndef LIB_DEVICE_CUDA_POOL_H
 #define LIB_DEVICE_CUDA_POOL_H
 
-#include "lib/device/cuda/order.h"
 #include "lib/base/status.h"
+#include "lib/device/cuda/order.h"
 
 #include <stddef.h>
 

@@ -37,7 +37,8 @@ static void rows_become_experiments(void)
           pdp->model.attention == GPT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
     CHECK(rows.rows[1].experiment.activation == ACTIVATION_KEEP && !rows.rows[1].experiment.parameter_offload);
     CHECK(rows.rows[2].experiment.parameter_offload, "81e9 parameters and gradients of 2 bytes on 8 GPUs are more than 4948 MB");
-    CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "no multiple of 2 stages") && isnan(rows.rows[3].measured_bytes),
+    CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "no multiple of 2 stages") &&
+              isnan(rows.rows[3].measured_bytes),
           "%s", rows.rows[3].reason);
     validate_rows_finish(&rows);
 }
@@ -65,7 +66,8 @@ static void faults(void)
         char path[64];
         dt_status status = read_text(wrong[i].text, &rows, path);
         const char *error = dt_error_message();
-        CHECK(status == DT_ERR_INVALID && strncmp(error, path, strlen(path)) == 0 && strstr(error, wrong[i].error), "case %zu: %s", i, error);
+        CHECK(status == DT_ERR_INVALID && strncmp(error, path, strlen(path)) == 0 && strstr(error, wrong[i].error), "case %zu: %s", i,
+              error);
         validate_rows_finish(&rows);
     }
 }
@@ -98,7 +100,8 @@ static void summaries(void)
     rows.rows[4].outcome = VALIDATE_OUT_OF_MEMORY;
     CHECK_OK(validate_summarize(&rows, &summary));
     const struct validate_group *all = group(&summary, "all", ""), *ddp = group(&summary, "paradigm", "ddp");
-    CHECK(all->rows == 5 && all->out_of_memory == 1 && all->time.rows == 4 && all->memory.rows == 1 && fabs(all->memory.bias - 0.03) < 1e-12);
+    CHECK(all->rows == 5 && all->out_of_memory == 1 && all->time.rows == 4 && all->memory.rows == 1 &&
+          fabs(all->memory.bias - 0.03) < 1e-12);
     CHECK(ddp->rows == 3 && fabs(ddp->time.median - 0.05) < 1e-12 && fabs(ddp->time.p90 - 0.09) < 1e-12, "%g %g", ddp->time.median,
           ddp->time.p90);
     CHECK(group(&summary, "nodes", "several")->rows == 1 && group(&summary, "model", "GPT2.7B")->time.rows == 0);

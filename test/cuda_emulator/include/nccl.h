@@ -9,7 +9,7 @@
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 18
 #define NCCL_PATCH 3
-#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
 #define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
 
 #ifdef __cplusplus
@@ -45,10 +45,7 @@ typedef struct {
     unsigned int magic, version;
     int blocking;
 } ncclConfig_t;
-#define NCCL_CONFIG_INITIALIZER                                                                                                            \
-    {                                                                                                                                      \
-        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT                                                         \
-    }
+#define NCCL_CONFIG_INITIALIZER {sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT}
 
 ncclResult_t ncclGetVersion(int *version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);

@@ -177,8 +177,7 @@ static void errors_stay_until_they_are_asked_for()
     CHECK_ERROR(emulator_enqueue(s, "elsewhere", [] {}), cudaErrorInvalidResourceHandle);
     CHECK_CUDA(cudaSetDevice(0));
     static cudaError_t inside;
-    CHECK_CUDA(cudaLaunchHostFunc(
-        s, [](void *) { inside = cudaSetDevice(0); }, nullptr));
+    CHECK_CUDA(cudaLaunchHostFunc(s, [](void *) { inside = cudaSetDevice(0); }, nullptr));
     CHECK_CUDA(cudaStreamSynchronize(s));
     CHECK(inside == cudaErrorNotPermitted);
     CHECK_CUDA(cudaStreamDestroy(s));

@@ -9,7 +9,9 @@ static dt_status parse(const char *text, struct dt_csv *csv)
 static void fields_and_lines(void)
 {
     struct dt_csv csv;
-    CHECK_OK(parse("\xEF\xBB\xBF" "a,b,\"c d\"\r\n1,,\"x,\"\"y\"\"\nz\"\n\n,2,3", &csv));
+    CHECK_OK(parse("\xEF\xBB\xBF"
+                   "a,b,\"c d\"\r\n1,,\"x,\"\"y\"\"\nz\"\n\n,2,3",
+                   &csv));
     CHECK(csv.column_count == 3 && csv.row_count == 2, "%d columns, %d rows", csv.column_count, csv.row_count);
     CHECK(dt_csv_column(&csv, "c d") == 2 && dt_csv_column(&csv, "c") == -1);
     CHECK(strcmp(dt_csv_field(&csv, 0, 0), "1") == 0 && strcmp(dt_csv_field(&csv, 0, 1), "") == 0);

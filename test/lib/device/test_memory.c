@@ -60,12 +60,8 @@ static void sizes_are_told_to_people(void)
     static const struct {
         uint64_t bytes;
         const char *text;
-    } sizes[] = {{0, "0 bytes"},
-                 {1023, "1023 bytes"},
-                 {24064, "23.5 KiB"},
-                 {(1 << 20) - 1, "1024 KiB"},
-                 {5ull << 28, "1.25 GiB"},
-                 {UINT64_MAX, "16777216 TiB"}};
+    } sizes[] = {{0, "0 bytes"},           {1023, "1023 bytes"},        {24064, "23.5 KiB"}, {(1 << 20) - 1, "1024 KiB"},
+                 {5ull << 28, "1.25 GiB"}, {UINT64_MAX, "16777216 TiB"}};
     char text[DT_MEMORY_TEXT];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         CHECK(strcmp(dt_memory_text(sizes[i].bytes, text), sizes[i].text) == 0, "\"%s\" for \"%s\"", text, sizes[i].text);

@@ -1,6 +1,6 @@
 /* Measurements: what device sim makes of them, how processors are shared, and that the files of a calibration are what sim reads. */
-#include "gpt/cost/profile.h"
 #include "gpt/cost/probe.h"
+#include "gpt/cost/profile.h"
 #include "lib/config/json.h"
 #include "schedules/predict/calibration.h"
 #include "test/lib/sim/sim_case.h"

@@ -93,8 +93,8 @@ static void train(const char *const *sets, int count)
     status = trainer_run(&e, device, everyone, NULL, &result);
     CHECK(status == DT_OK && result.losses_done == STEPS, "%s: %s", what, dt_error_message());
     for (int i = 0; status == DT_OK && i < STEPS; i++)
-        CHECK(fabs(result.losses[i] / reference()[i] - 1) <= ranks_tolerance(1e-5), "%s: step %d: loss %.9g, one device has %.9g", what, i, result.losses[i],
-              reference()[i]);
+        CHECK(fabs(result.losses[i] / reference()[i] - 1) <= ranks_tolerance(1e-5), "%s: step %d: loss %.9g, one device has %.9g", what, i,
+              result.losses[i], reference()[i]);
     CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
     if (status == DT_OK) {
         compare_bytes(&result.ranks[world.rank].memory.device, &predicted.device, "device", what);

@@ -7,8 +7,8 @@
 extern "C" {
 #include "lib/device/cuda/device.h"
 }
-#include "test/cuda_emulator/simt/simt.h"
 #include "test/cuda_emulator/runtime/stream.h"
+#include "test/cuda_emulator/simt/simt.h"
 
 #include <tuple>
 
