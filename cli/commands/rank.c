@@ -63,7 +63,7 @@ static bool work(struct rank *rank, const struct dt_world *place, const char *tr
     struct experiment *experiments;
     struct execution execution = {0};
     struct report report;
-    struct trainer_hooks hooks = {rank, tell_ready, tell_step, stop_requested, trace};
+    struct measure_hooks hooks = {rank, tell_ready, tell_step, stop_requested, trace};
     const char *input = dt_launch_rank_input(rank->link);
     int count;
     dt_status status = experiments_parse(input, strlen(input), "experiment", NULL, 0, &experiments, &count);
@@ -75,7 +75,7 @@ static bool work(struct rank *rank, const struct dt_world *place, const char *tr
     status = execution_open(experiments, place, &report, &execution);
     if (status == DT_OK) {
         dt_launch_rank_on_dump(rank->link, dump_world, execution.world);
-        status = trainer_run(experiments, execution.device, execution.world, &hooks, &report.result);
+        status = measure_run(experiments, execution.device, execution.world, &hooks, &report.result);
         dt_launch_rank_on_dump(rank->link, NULL, NULL);
     }
     report_end(&report, status, dt_error_message());

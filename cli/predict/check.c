@@ -4,6 +4,7 @@
 #include "cli/run/run_simulated.h"
 #include "gpt/kernels.h"
 #include "lib/base/machine.h"
+#include "schedules/predict/memory_fit.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/run/rank_setup.h"
 
@@ -82,7 +83,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     out->flops_per_step = gpt_step_flops(&e->model, out->tokens_per_step);
     for (int kind = 0, rank; (rank = training_kind_of_rank(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
-        DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : trainer_predict_memory(e, rank, &usage));
+        DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));
         if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
             out->usage.device = usage.device;
             out->rank = rank;

@@ -18,7 +18,7 @@ struct check {
     int note_count;
 };
 
-/* Errors: as trainer_predict_memory. */
+/* Errors: as memory_fit_predict. */
 dt_status check_experiment(const struct experiment *experiment, struct check *out);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */

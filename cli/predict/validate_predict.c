@@ -28,7 +28,7 @@ static bool take_over(struct validate_rows *rows, int i)
 
 static dt_status predict(struct validate_row *row, struct simulated_system *system)
 {
-    struct trainer_result result = {0};
+    struct measure_result result = {0};
     DT_TRY(simulated_system_load(&row->experiment, system));
     dt_status status = simulation_run(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : VALIDATE_PREDICTED;
@@ -40,7 +40,7 @@ static dt_status predict(struct validate_row *row, struct simulated_system *syst
             most = fmax(most, (double)result.ranks[i].memory.device.peak_total_bytes);
         row->predicted_bytes = most;
     }
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 

@@ -29,11 +29,11 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
 {
     struct run run = {progress, draft};
     struct execution execution;
-    struct trainer_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
+    struct measure_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
     progress_phase(progress, "starting");
     dt_status status = execution_open(experiment, place, report, &execution);
     if (status == DT_OK)
-        status = trainer_run(experiment, execution.device, execution.world, &hooks, &report->result);
+        status = measure_run(experiment, execution.device, execution.world, &hooks, &report->result);
     report_end(report, status, dt_error_message());
     if (status == DT_ERR_TIMEOUT && execution.world) /* no supervisor asks for it */
         dt_comm_dump(execution.world, stderr);

@@ -64,7 +64,7 @@ static void describe(const struct experiment *e, const struct simulated_system *
 
 void run_simulated(const struct experiment *e, const char *trace, struct progress *progress, struct report *report)
 {
-    struct trainer_hooks hooks = {progress, NULL, show_step, stop_requested, trace};
+    struct measure_hooks hooks = {progress, NULL, show_step, stop_requested, trace};
     struct simulated_system *system;
     progress_phase(progress, "simulating");
     dt_status status = load(e, &system);

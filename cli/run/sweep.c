@@ -108,7 +108,7 @@ static void tell_overflows(struct sweep *s, int index)
 }
 
 /* Steps that were wanted as a graph and were not replayed as one are slower than they need be. */
-static void tell_graph(struct sweep *s, int index, const struct trainer_result *result)
+static void tell_graph(struct sweep *s, int index, const struct measure_result *result)
 {
     if (*result->graph && s->experiments[index].graph && strcmp(result->graph, "replayed") != 0)
         progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", index + 1, s->count, s->progress.label,

@@ -96,7 +96,7 @@ static void fail(struct report *report, const char *error)
 void verify_compare(struct report *report, const struct experiment *e, const struct report *reference)
 {
     char error[sizeof report->error];
-    const struct trainer_result *mine = &report->result, *its = &reference->result;
+    const struct measure_result *mine = &report->result, *its = &reference->result;
     int count = mine->losses_done, wrong = -1;
     double tolerance = verify_tolerance(e), largest = 0;
     if (reference->status < 0) {

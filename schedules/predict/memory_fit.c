@@ -1,11 +1,40 @@
 #include "schedules/predict/memory_fit.h"
 
 #include "lib/base/machine.h"
-#include "schedules/run/measure.h"
+#include "lib/device/range.h"
+#include "schedules/run/rank_setup.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out)
+{
+    struct dt_world place = {.rank = rank, .size = experiment->world_size, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options no_timeouts = {0};
+    struct dt_device_options no_limit = {0};
+    struct dt_device *device = NULL;
+    struct dt_comm *world = NULL;
+    struct training *training = NULL;
+
+    dt_range_push("predict memory", -1);
+    dt_status status = dt_device_create("sim", &no_limit, &device);
+    if (status == DT_OK)
+        status = dt_comm_create(device, &place, &no_timeouts, &world);
+    if (status == DT_OK)
+        status = training_create(experiment, device, world, &training);
+    for (int step = 0; status == DT_OK && step < 2; step++) /* the second starts with what the first left */
+        status = training_step(training, step);
+    if (status == DT_OK) {
+        status = training_synchronize(training);
+        dt_memory_usage(device, out);
+    }
+    training_destroy(training);
+    dt_comm_destroy(world);
+    dt_device_destroy(device);
+    dt_range_pop();
+    return status;
+}
 
 static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, const char *memory, const char *limit)
 {
@@ -16,21 +45,21 @@ static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, con
                    dt_memory_text(limit_bytes, most));
 }
 
-static bool same_host(const struct demand *a, const struct demand *b)
+static bool same_host(const struct memory_fit_rank *a, const struct memory_fit_rank *b)
 {
     return strcmp(a->host, b->host) == 0;
 }
 
-static bool same_gpu(const struct demand *a, const struct demand *b)
+static bool same_gpu(const struct memory_fit_rank *a, const struct memory_fit_rank *b)
 {
     return same_host(a, b) && strcmp(a->gpu, b->gpu) == 0;
 }
 
 /* The ranks of a machine share its memory; those with a GPU only for what they offload. Looked at once, with its first rank. */
-static dt_status check_machine(const struct demand *ranks, int size, int first)
+static dt_status check_machine(const struct memory_fit_rank *ranks, int size, int first)
 {
     char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
-    const struct demand *here = &ranks[first];
+    const struct memory_fit_rank *here = &ranks[first];
     uint64_t bytes = 0;
     int count = 0;
     for (int i = 0; i < size; i++) {
@@ -51,10 +80,10 @@ static dt_status check_machine(const struct demand *ranks, int size, int first)
 }
 
 /* A GPU, and the ranks that share it where they do. What CUDA itself takes is measured: it is no part of what is free. */
-static dt_status check_gpu(const struct demand *ranks, int size, int first)
+static dt_status check_gpu(const struct memory_fit_rank *ranks, int size, int first)
 {
     char need[DT_MEMORY_TEXT], left[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT], who[64];
-    const struct demand *here = &ranks[first];
+    const struct memory_fit_rank *here = &ranks[first];
     uint64_t bytes = 0, free_bytes = here->gpu_free_bytes;
     int count = 0;
     for (int i = 0; i < size && *here->gpu; i++) {
@@ -76,7 +105,7 @@ static dt_status check_gpu(const struct demand *ranks, int size, int first)
                    dt_memory_text(bytes, need), dt_memory_text(here->gpu_bytes, has), dt_memory_text(free_bytes, left));
 }
 
-dt_status demand_check(const struct experiment *e, const struct demand *ranks, int size)
+dt_status memory_fit_check(const struct experiment *e, const struct memory_fit_rank *ranks, int size)
 {
     for (int i = 0; i < size; i++) {
         if (ranks[i].status < 0)
@@ -91,7 +120,7 @@ dt_status demand_check(const struct experiment *e, const struct demand *ranks, i
     return DT_OK;
 }
 
-dt_status demand_agree(const struct experiment *e, const struct dt_device *device, struct dt_comm *world)
+dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *device, struct dt_comm *world)
 {
     struct dt_device_info info;
     struct dt_memory_usage usage = {0};
@@ -101,7 +130,7 @@ dt_status demand_agree(const struct experiment *e, const struct dt_device *devic
         return DT_OK;
 
     int size = dt_comm_size(world), rank = dt_comm_rank(world);
-    struct demand mine = {0}, *all = calloc((size_t)size, sizeof *all);
+    struct memory_fit_rank mine = {0}, *all = calloc((size_t)size, sizeof *all);
     if (!all)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
     gethostname(mine.host, sizeof mine.host - 1);
@@ -109,7 +138,7 @@ dt_status demand_agree(const struct experiment *e, const struct dt_device *devic
     mine.gpu_bytes = info.memory_bytes;
     mine.gpu_free_bytes = info.available_bytes;
     mine.machine_bytes = dt_machine_memory_bytes();
-    mine.status = trainer_predict_memory(e, rank, &usage);
+    mine.status = memory_fit_predict(e, rank, &usage);
     snprintf(own, sizeof own, "%s", dt_error_message());
     mine.device_bytes = usage.device.peak_total_bytes;
     mine.host_bytes = usage.host.peak_total_bytes;
@@ -118,7 +147,7 @@ dt_status demand_agree(const struct experiment *e, const struct dt_device *devic
     if (status == DT_OK && mine.status < 0) /* its own text says more than "could not be laid out" */
         status = dt_fail((dt_status)mine.status, "%s", own);
     else if (status == DT_OK)
-        status = demand_check(e, all, size);
+        status = memory_fit_check(e, all, size);
     free(all);
     return status;
 }

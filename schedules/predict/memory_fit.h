@@ -6,8 +6,12 @@
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"
 
+/* The bytes that rank `rank` of the experiment will hold, found by running its schedule on the sim device. Errors: DT_ERR_OOM is not one of
+ * them (there is no limit here). */
+dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out);
+
 /* What one rank will hold at its peak, and where. */
-struct demand {
+struct memory_fit_rank {
     char host[64], gpu[48];             /* gpu: its uuid; "": device memory is the host's */
     uint64_t device_bytes, host_bytes;  /* predicted; host_bytes: what is offloaded */
     uint64_t gpu_bytes, gpu_free_bytes; /* the GPU's memory, and what of it buffers can have; 0: unknown */
@@ -15,12 +19,12 @@ struct demand {
     int status;                         /* DT_OK, or why nothing could be predicted */
 };
 
-/* The ranks' demands [size] against the config's limits, each GPU's memory and each machine's. The same verdict on every rank, since all
+/* What the ranks [size] need against the config's limits, each GPU's memory and each machine's. The same verdict on every rank, since all
  * look at the same numbers. Errors: DT_ERR_OOM, naming the rank, GPU or machine; DT_ERR_HOST_MEMORY or what else a rank's status says. */
-dt_status demand_check(const struct experiment *experiment, const struct demand *ranks, int size);
+dt_status memory_fit_check(const struct experiment *experiment, const struct memory_fit_rank *ranks, int size);
 
-/* Predict this rank's, exchange and check. Collective over `world`; sim always fits. Errors: as demand_check, DT_ERR_COMM, DT_ERR_TIMEOUT.
+/* Predict this rank's, exchange and check. Collective over `world`; sim always fits. Errors: as memory_fit_check, DT_ERR_COMM, DT_ERR_TIMEOUT.
  */
-dt_status demand_agree(const struct experiment *experiment, const struct dt_device *device, struct dt_comm *world);
+dt_status memory_fit_agree(const struct experiment *experiment, const struct dt_device *device, struct dt_comm *world);
 
 #endif

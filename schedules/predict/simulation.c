@@ -28,7 +28,7 @@ dt_status simulation_predict_memory(const struct experiment *e, const struct sim
 
 /* ---- does it fit? ---- */
 
-static dt_status check_memory(const struct experiment *e, const struct simulated_system *s, const struct trainer_result *result)
+static dt_status check_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
     char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
     uint64_t on_node = 0;
@@ -55,7 +55,7 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
 /* fsdp's units are freed while other streams still use them, and their memory cannot be used again until those are done: a host that runs
  * ahead keeps many of them waiting. Where the device is full of them the allocator gives memory back to the driver and asks for it again,
  * for each unit, which waits for the device. Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
-static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct trainer_result *result)
+static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
     const struct gpt_cost_profile *p = &s->costs.profile;
     double most = 0, whole = (double)gpt_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
@@ -66,7 +66,7 @@ static bool short_of_memory(const struct experiment *e, const struct simulated_s
 }
 
 static dt_status record_short_of_memory(const struct experiment *e, const struct simulated_system *s, bool each,
-                                        const struct trainer_hooks *hooks, struct simulated_ranks *ranks)
+                                        const struct measure_hooks *hooks, struct simulated_ranks *ranks)
 {
     struct simulated_system full = *s; /* its device still points to the costs of *s */
     const struct gpt_cost_profile *p = &s->costs.profile;
@@ -154,9 +154,9 @@ static dt_status replay_step(const struct simulated_system *s, const struct simu
 
 /* ---- the whole run ---- */
 
-static dt_status allocate_result(const struct experiment *e, struct trainer_result *result)
+static dt_status allocate_result(const struct experiment *e, struct measure_result *result)
 {
-    *result = (struct trainer_result){
+    *result = (struct measure_result){
         .step_s = calloc((size_t)e->steps.timed + 1, sizeof(double)),
         .losses = calloc((size_t)e->steps.warmup + (size_t)e->steps.timed + 1, sizeof(double)),
         .startup_s = NAN,
@@ -172,8 +172,8 @@ static dt_status allocate_result(const struct experiment *e, struct trainer_resu
 }
 
 /* Steps before the last recorded one are as long as theirs, all later ones as long as that. Nothing is computed, so no loss is known. */
-static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], const struct trainer_hooks *hooks,
-                       struct trainer_result *result)
+static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], const struct measure_hooks *hooks,
+                       struct measure_result *result)
 {
     for (int i = 0; i < e->steps.warmup + e->steps.timed; i++) {
         double step_s = seconds[i < RECORDED_STEPS ? i : RECORDED_STEPS - 1];
@@ -186,7 +186,7 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
 }
 
 static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r,
-                              const struct trainer_hooks *hooks, struct trainer_result *result)
+                              const struct measure_hooks *hooks, struct measure_result *result)
 {
     double seconds[RECORDED_STEPS];
     bool alike = true;
@@ -208,10 +208,10 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     return DT_OK;
 }
 
-dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct trainer_hooks *hooks,
-                         struct trainer_result *result)
+dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
+                         struct measure_result *result)
 {
-    static const struct trainer_hooks no_hooks = {0};
+    static const struct measure_hooks no_hooks = {0};
     struct simulated_ranks ranks = {0};
     struct experiment with_framework = *e;
     simulated_system_apply(s, &with_framework);

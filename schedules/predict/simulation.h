@@ -5,15 +5,15 @@
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/measure.h"
 
-/* Predict the experiment: fills *result as trainer_run does, with the bytes of every rank and the predicted times; there are no losses and
+/* Predict the experiment: fills *result as measure_run does, with the bytes of every rank and the predicted times; there are no losses and
  * no start-up time. Steps end with a barrier and are all alike, so no more than two are recorded, and one is replayed where the second does
- * the same as the first. Hooks as in trainer_run; the trace is of the last step. Owner: the caller, trainer_result_finish also
+ * the same as the first. Hooks as in measure_run; the trace is of the last step. Owner: the caller, measure_result_finish also
  * after a failure. Errors: DT_ERR_OOM where a rank does not fit (all bytes are in the result), DT_ERR_COMM where
  * the ranks wait for each other for ever, DT_ERR_INTERRUPTED, DT_ERR_IO of the trace, DT_ERR_HOST_MEMORY. */
-dt_status simulation_run(const struct experiment *experiment, const struct simulated_system *system, const struct trainer_hooks *hooks,
-                         struct trainer_result *result);
+dt_status simulation_run(const struct experiment *experiment, const struct simulated_system *system, const struct measure_hooks *hooks,
+                         struct measure_result *result);
 
-/* As trainer_predict_memory, with what the system's profile adds. */
+/* As memory_fit_predict, with what the system's profile adds. */
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                     struct dt_memory_usage *out);
 

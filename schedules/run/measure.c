@@ -19,36 +19,6 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- does it fit? ---- */
-
-dt_status trainer_predict_memory(const struct experiment *experiment, int rank, struct dt_memory_usage *out)
-{
-    struct dt_world place = {.rank = rank, .size = experiment->world_size, .local_size = 1, .launcher = "none"};
-    struct dt_comm_options no_timeouts = {0};
-    struct dt_device_options no_limit = {0};
-    struct dt_device *device = NULL;
-    struct dt_comm *world = NULL;
-    struct training *training = NULL;
-
-    dt_range_push("predict memory", -1);
-    dt_status status = dt_device_create("sim", &no_limit, &device);
-    if (status == DT_OK)
-        status = dt_comm_create(device, &place, &no_timeouts, &world);
-    if (status == DT_OK)
-        status = training_create(experiment, device, world, &training);
-    for (int step = 0; status == DT_OK && step < 2; step++) /* the second starts with what the first left */
-        status = training_step(training, step);
-    if (status == DT_OK) {
-        status = training_synchronize(training);
-        dt_memory_usage(device, out);
-    }
-    training_destroy(training);
-    dt_comm_destroy(world);
-    dt_device_destroy(device);
-    dt_range_pop();
-    return status;
-}
-
 struct host_name {
     char text[64];
 };
@@ -86,9 +56,9 @@ struct step_report {
 struct run {
     const struct experiment *experiment;
     struct dt_comm *world;
-    const struct trainer_hooks *hooks;
+    const struct measure_hooks *hooks;
     struct training *training;
-    struct trainer_result *result;
+    struct measure_result *result;
     struct step_report *reports;      /* [size] */
     double *phase_s[TIMELINE_PHASES]; /* [timed] means over the ranks */
     bool stop;
@@ -128,7 +98,7 @@ static dt_status run_step(struct run *r, int index)
         for (int p = 0; p < TIMELINE_PHASES; p++)
             phase_s[p] += report->phase_s[p] / size;
     }
-    struct trainer_result *result = r->result;
+    struct measure_result *result = r->result;
     result->losses[result->losses_done++] = loss / losses;
     result->overflow_steps += overflows > 0;
     result->overflow_elements += overflows;
@@ -148,7 +118,7 @@ static dt_status run_step(struct run *r, int index)
 /* Every rank's bytes, on every rank. Also when the run was stopped early. */
 static dt_status gather_memory(struct run *r, struct dt_device *device)
 {
-    struct trainer_rank mine = {0};
+    struct measure_rank mine = {0};
     struct rusage usage;
     dt_memory_usage(device, &mine.memory);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
@@ -160,9 +130,9 @@ static bool allocate_result(struct run *r)
 {
     const struct experiment *e = r->experiment;
     size_t timed = (size_t)e->steps.timed, all = timed + (size_t)e->steps.warmup, size = (size_t)dt_comm_size(r->world);
-    struct trainer_result *result = r->result;
+    struct measure_result *result = r->result;
 
-    *result = (struct trainer_result){
+    *result = (struct measure_result){
         .step_s = calloc(timed + 1, sizeof(double)),
         .losses = calloc(all + 1, sizeof(double)),
         .rank_count = (int)size,
@@ -178,10 +148,10 @@ static bool allocate_result(struct run *r)
     return complete && r->reports;
 }
 
-dt_status trainer_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
-                      const struct trainer_hooks *hooks, struct trainer_result *result)
+dt_status measure_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                      const struct measure_hooks *hooks, struct measure_result *result)
 {
-    static const struct trainer_hooks no_hooks = {0};
+    static const struct measure_hooks no_hooks = {0};
     struct experiment placed = *experiment;
     struct run r = {.experiment = &placed, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
     double start = now_s();
@@ -194,7 +164,7 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK && placed.ranks_per_node == 0)
         status = find_ranks_per_node(world, &placed.ranks_per_node);
     if (status == DT_OK)
-        result->together = (status = demand_agree(&placed, device, world)) == DT_ERR_OOM;
+        result->together = (status = memory_fit_agree(&placed, device, world)) == DT_ERR_OOM;
     if (status == DT_OK)
         status = training_create(&placed, device, world, &r.training);
     if (status == DT_OK)
@@ -233,10 +203,10 @@ dt_status trainer_run(const struct experiment *experiment, struct dt_device *dev
     return status;
 }
 
-void trainer_result_finish(struct trainer_result *result)
+void measure_result_finish(struct measure_result *result)
 {
     free(result->step_s);
     free(result->losses);
     free(result->ranks);
-    *result = (struct trainer_result){0};
+    *result = (struct measure_result){0};
 }

@@ -7,10 +7,10 @@
 #include "schedules/config/experiment.h"
 #include "schedules/step/timeline.h"
 
-/* What the trainer tells its caller while it runs, and asks. Entries may be NULL. */
-struct trainer_hooks {
+/* What is reported to the caller during a run, and what it is asked. Entries may be NULL. */
+struct measure_hooks {
     void *context;
-    /* This rank has built and initialised everything, startup_s after trainer_run's start; the first step comes next. */
+    /* This rank has built and initialised everything, startup_s after measure_run's start; the first step comes next. */
     void (*ready)(void *context, double startup_s);
     /* After every step (warm-up steps have index < 0, the last of them -1). Loss is the global batch's; NaN where this rank has none. */
     void (*step_done)(void *context, int step, double seconds, double loss);
@@ -20,12 +20,12 @@ struct trainer_hooks {
     const char *trace;
 };
 
-struct trainer_rank {
+struct measure_rank {
     struct dt_memory_usage memory;
     uint64_t rss_peak_bytes; /* the process's peak resident size, libraries included; 0 where unknown */
 };
 
-struct trainer_result {
+struct measure_result {
     int steps_done; /* timed steps that every rank finished */
     double *step_s; /* [timed] the slowest rank's time of each step */
     double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
@@ -34,23 +34,19 @@ struct trainer_result {
      * parameters in all, each counted once however many ranks hold it. NaN where unknown. */
     double overflow_steps, overflow_elements;
     double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
-    double startup_s;                /* from trainer_run's start to the end of initialisation */
+    double startup_s;                /* from measure_run's start to the end of initialisation */
     bool together;                   /* it failed on every rank alike and before there was work: they may go on with something else */
     char graph[256];                 /* training_graph's, of this rank; "": no graphs, or unknown */
     int rank_count;
-    struct trainer_rank *ranks; /* [rank_count] */
+    struct measure_rank *ranks; /* [rank_count] */
 };
 
 /* Run on every rank of `world`. result is filled on every rank (partly, on failure: what was measured stands); owner: the caller, who
- * calls trainer_result_finish also after a failure.
+ * calls measure_result_finish also after a failure.
  * Errors: DT_ERR_OOM (agreed between the ranks before anything is allocated where the limit tells it, so that no rank hangs),
  * DT_ERR_INTERRUPTED, DT_ERR_TIMEOUT, DT_ERR_COMM, DT_ERR_INVALID, DT_ERR_DEVICE. */
-dt_status trainer_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
-                      const struct trainer_hooks *hooks, struct trainer_result *result);
-void trainer_result_finish(struct trainer_result *result);
-
-/* The bytes rank `rank` of the experiment will hold, found by running its schedule on the sim device. Errors: DT_ERR_OOM is not one of
- * them (there is no limit here). */
-dt_status trainer_predict_memory(const struct experiment *experiment, int rank, struct dt_memory_usage *out);
+dt_status measure_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                      const struct measure_hooks *hooks, struct measure_result *result);
+void measure_result_finish(struct measure_result *result);
 
 #endif

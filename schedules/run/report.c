@@ -33,7 +33,7 @@ void report_init(struct report *report)
 
 void report_finish(struct report *report)
 {
-    trainer_result_finish(&report->result);
+    measure_result_finish(&report->result);
     free(report->hosts);
     free(report->gpus);
     report->hosts = report->gpus = NULL;
@@ -121,7 +121,7 @@ void report_end(struct report *report, dt_status status, const char *error)
 
 dt_status report_add_step(struct report *report, const struct experiment *experiment, int step, double seconds, double loss)
 {
-    struct trainer_result *result = &report->result;
+    struct measure_result *result = &report->result;
     int warmup = experiment->steps.warmup;
     if (step != result->losses_done)
         return DT_OK;
@@ -141,14 +141,14 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
 
 /* The ranks' bytes are gathered at the end: without that they are not zero but
  * unknown. */
-static int known_ranks(const struct trainer_result *result)
+static int known_ranks(const struct measure_result *result)
 {
     return result->ranks && result->rank_count > 0 && result->ranks[0].memory.device.peak_total_bytes > 0 ? result->rank_count : 0;
 }
 
 dt_status report_measure(const struct report *report, const struct experiment *e, struct report_metrics *out)
 {
-    const struct trainer_result *result = &report->result;
+    const struct measure_result *result = &report->result;
     struct dt_statistics step;
     DT_TRY(dt_statistics_compute(result->step_s, result->steps_done, &step));
     double samples = (double)experiment_global_batch(e), tokens = samples * e->model.block_size;
@@ -245,7 +245,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
  * numbers. */
 static void fill_record(struct dt_record *record, const struct report *report, const struct experiment *e, const struct report_metrics *m)
 {
-    const struct trainer_result *result = &report->result;
+    const struct measure_result *result = &report->result;
     record->config_hash = e->hash;
     record->sweep_id = known(report->sweep.id);
     record->sweep_index = report->sweep.index;
@@ -276,7 +276,7 @@ static void fill_record(struct dt_record *record, const struct report *report, c
 
 dt_status report_record(const struct report *report, const struct experiment *e, char **out_line)
 {
-    const struct trainer_result *result = &report->result;
+    const struct measure_result *result = &report->result;
     int ranks = known_ranks(result);
     struct dt_record record;
     struct report_metrics metrics;

@@ -12,7 +12,7 @@
 struct dt_slurm_facts;
 
 struct report {
-    struct trainer_result result; /* owned */
+    struct measure_result result; /* owned */
 
     /* Where it ran; empty or zero where unknown. */
     char device[8], device_name[128], launcher[16];
@@ -69,7 +69,7 @@ struct report_metrics {
     double mfu;                               /* of the device's peak, which nobody knows of a cpu */
     double exposed_comm_s;                    /* mean of the ranks */
     double aco_ms_per_sample;                 /* see report.c */
-    double overflow_steps, overflow_elements; /* trainer_result's */
+    double overflow_steps, overflow_elements; /* measure_result's */
     double peak_bytes, host_peak_bytes;       /* the highest rank's */
     double first_loss, last_loss;
 };

@@ -26,7 +26,7 @@ static bool add_memory(cJSON *object, const char *total, const char *peaks, cons
            add_numbers(object, peaks, values, DT_CATEGORY_COUNT);
 }
 
-static bool add_rank(cJSON *array, const struct trainer_rank *rank)
+static bool add_rank(cJSON *array, const struct measure_rank *rank)
 {
     cJSON *object = cJSON_CreateObject();
     if (!cJSON_AddItemToArray(array, object))
@@ -38,7 +38,7 @@ static bool add_rank(cJSON *array, const struct trainer_rank *rank)
 
 static cJSON *make_object(const struct report *report)
 {
-    const struct trainer_result *result = &report->result;
+    const struct measure_result *result = &report->result;
     cJSON *object = cJSON_CreateObject(), *ranks = NULL;
     bool kept =
         object && add_numbers(object, "step_s", result->step_s, result->steps_done) &&
@@ -123,13 +123,13 @@ static bool read_memory(const cJSON *object, const char *total, const char *peak
     return complete;
 }
 
-static bool read_rank(const cJSON *object, struct trainer_rank *out)
+static bool read_rank(const cJSON *object, struct measure_rank *out)
 {
     out->rss_peak_bytes = bytes_of(cJSON_GetObjectItemCaseSensitive(object, "resident"));
     return read_memory(object, "total", "peaks", &out->memory.device) && read_memory(object, "host_total", "host_peaks", &out->memory.host);
 }
 
-static bool read_result(const cJSON *object, struct trainer_result *out)
+static bool read_result(const cJSON *object, struct measure_result *out)
 {
     int phases = 0, i = 0;
     const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(object, "ranks"), *item;
@@ -157,14 +157,14 @@ static bool read_result(const cJSON *object, struct trainer_result *out)
 dt_status report_read(struct report *report, const char *text)
 {
     cJSON *object;
-    struct trainer_result result = {0};
+    struct measure_result result = {0};
     DT_TRY(dt_json_parse(text, strlen(text), "rank 0's result", &object));
     if (!read_result(object, &result)) {
-        trainer_result_finish(&result);
+        measure_result_finish(&result);
         dt_json_destroy(object);
         return dt_fail(DT_ERR_INVALID, "rank 0's result is not complete");
     }
-    trainer_result_finish(&report->result);
+    measure_result_finish(&report->result);
     report->result = result;
     read_text(object, "device", report->device, sizeof report->device);
     read_text(object, "device_name", report->device_name, sizeof report->device_name);

@@ -1,7 +1,7 @@
 /* Parameter offload: where its bytes are, against closed forms on the sim device. That its losses are right is test_training's and
  * test_matrix's. */
 #include "schedules/config/parse.h"
-#include "schedules/run/measure.h"
+#include "schedules/predict/memory_fit.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void replicas(void)
                 return;
             int count = group_bytes(&e.model, modes[i].unit, bytes);
             double all = (double)gpt_parameter_count(&e.model), own = all / modes[i].shares, slack = count * (256 + 8 * 4);
-            CHECK_OK(trainer_predict_memory(&e, modes[i].ranks - 1, &usage));
+            CHECK_OK(memory_fit_predict(&e, modes[i].ranks - 1, &usage));
             const uint64_t *device = usage.device.peak_bytes, *host = usage.host.peak_bytes;
             CHECK(device[DT_PARAMETERS] == largest_pair(bytes, count), "%s: %zu, not %zu", modes[i].paradigm, (size_t)device[DT_PARAMETERS],
                   (size_t)largest_pair(bytes, count));
@@ -121,9 +121,9 @@ static void shards(void)
             return;
         int count = group_bytes(&e.model, GPT_UNIT_BLOCK, bytes), size = i == 0 ? 4 : 2;
         double own = (double)gpt_parameter_count(&e.model) / size, slack = count * (256 + 8 * 4);
-        CHECK_OK(trainer_predict_memory(&e, 3, &usage));
+        CHECK_OK(memory_fit_predict(&e, 3, &usage));
         e.parameter_offload = false;
-        CHECK_OK(trainer_predict_memory(&e, 3, &resident));
+        CHECK_OK(memory_fit_predict(&e, 3, &resident));
         const uint64_t *device = usage.device.peak_bytes, *host = usage.host.peak_bytes;
         CHECK(device[DT_COMMUNICATION] == resident.device.peak_bytes[DT_COMMUNICATION]);
         CHECK(device[DT_COMMUNICATION] <= largest_pair(bytes, count) + largest(bytes, count) + 4 * 256, "two groups and one's gradients");
@@ -150,7 +150,7 @@ static void stages_and_recomputation(void)
                     return;
                 int count = group_bytes(&e.model, GPT_UNIT_BLOCK, bytes);
                 two = largest(bytes, count) + bytes[1]; /* embedding or head, and a block */
-                CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+                CHECK_OK(memory_fit_predict(&e, rank, &usage));
                 CHECK(usage.device.peak_bytes[DT_PARAMETERS] <= two && usage.device.peak_bytes[DT_PARAMETERS] > 0, "%zu of %zu",
                       (size_t)usage.device.peak_bytes[DT_PARAMETERS], (size_t)two);
                 CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0 && usage.host.peak_bytes[DT_OPTIMIZER] > 0);

@@ -1,6 +1,6 @@
 /* Orders, places, and the bytes of every paradigm against closed forms; all on the sim device. */
 #include "schedules/config/parse.h"
-#include "schedules/run/measure.h"
+#include "schedules/predict/memory_fit.h"
 #include "schedules/run/rank_setup.h"
 #include "test/check.h"
 
@@ -54,7 +54,7 @@ static void replica_bytes(void)
         snprintf(text, sizeof text, small, modes[i], i == 0 ? 1 : 8, "adam");
         if (!parse(text, &e))
             return;
-        CHECK_OK(trainer_predict_memory(&e, i == 0 ? 0 : 5, &usage));
+        CHECK_OK(memory_fit_predict(&e, i == 0 ? 0 : 5, &usage));
         uint64_t params = gpt_parameter_count(&e.model);
         CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
         /* one device updates a group as soon as its gradients are complete: only the largest group's, the embedding's, are held */
@@ -101,7 +101,7 @@ static void check_division(const struct division *d, int ranks, int shards, cons
     /* Every run of parameters, at most 38 layers, may end in an element of padding for each share and be rounded up as an allocation. */
     double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * shards));
     for (int rank = 0; rank < ranks; rank += ranks - 1) {
-        CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+        CHECK_OK(memory_fit_predict(&e, rank, &usage));
         const uint64_t *peak = usage.device.peak_bytes;
         CHECK(fabs((double)peak[DT_PARAMETERS] - params) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_PARAMETERS], params);
         CHECK(fabs((double)peak[DT_GRADIENTS] - grads) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_GRADIENTS], grads);
@@ -146,7 +146,7 @@ static void transient_bytes(void)
         snprintf(text, sizeof text, small, all[i].paradigm, 8, "adam");
         if (!parse(text, &e))
             return;
-        CHECK_OK(trainer_predict_memory(&e, 7, &usage));
+        CHECK_OK(memory_fit_predict(&e, 7, &usage));
         uint64_t seen = usage.device.peak_bytes[DT_COMMUNICATION];
         CHECK(seen <= (uint64_t)all[i].most * 2 * 38600000 && seen >= 2 * 38400000, "%s: %zu", all[i].paradigm, (size_t)seen);
     }
@@ -168,7 +168,7 @@ static void owner_bytes(void)
         uint64_t params = gpt_parameter_count(&e.model);
         for (int rank = 0; rank < 8; rank++) {
             struct dt_memory_usage usage;
-            CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+            CHECK_OK(memory_fit_predict(&e, rank, &usage));
             uint64_t mine = usage.device.peak_bytes[DT_OPTIMIZER];
             CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params));
             CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * params));
@@ -197,7 +197,7 @@ static void pipeline_bytes(void)
     e.pipeline.stages = 4;
     for (int rank = 4; rank < 8; rank++) {
         struct dt_memory_usage usage;
-        CHECK_OK(trainer_predict_memory(&e, rank, &usage));
+        CHECK_OK(memory_fit_predict(&e, rank, &usage));
         parameters += usage.device.peak_bytes[DT_PARAMETERS];
         CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0);
     }
@@ -214,7 +214,7 @@ static void huge(void)
                &e))
         return;
     CHECK(e.fsdp.unit == GPT_UNIT_LINEAR, "finer units from 81B on");
-    CHECK_OK(trainer_predict_memory(&e, 511, &usage));
+    CHECK_OK(memory_fit_predict(&e, 511, &usage));
     CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
 }
 
@@ -252,7 +252,7 @@ static void activation_bytes(void)
                      unfused ? "unfused" : "fused", activation_rows[i].activation, activation_rows[i].blocks);
             if (!parse(text, &e))
                 return;
-            CHECK_OK(trainer_predict_memory(&e, 0, &usage));
+            CHECK_OK(memory_fit_predict(&e, 0, &usage));
 
             uint64_t attention = unfused ? 8 * heads * T * T * 2 : M * heads * 4; /* weights; log-sum-exp */
             uint64_t bytes = activation_rows[i].columns * M * d * 2 + activation_rows[i].norms * 2 * M * 4 +

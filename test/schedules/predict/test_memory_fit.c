@@ -40,19 +40,19 @@ static void ranks_share_what_is_there(void)
     };
     struct experiment e = {0};
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
-        struct demand ranks[4] = {0};
+        struct memory_fit_rank ranks[4] = {0};
         int size = 0;
         for (; size < 4 && examples[i].ranks[size].host; size++) {
             const struct rank *r = &examples[i].ranks[size];
-            ranks[size] = (struct demand){.device_bytes = (uint64_t)r->device << GIB,
-                                          .host_bytes = (uint64_t)r->host_memory << GIB,
-                                          .gpu_bytes = (uint64_t)r->gpu_has << GIB,
-                                          .gpu_free_bytes = (uint64_t)r->gpu_free << GIB,
-                                          .machine_bytes = (uint64_t)r->machine << GIB};
+            ranks[size] = (struct memory_fit_rank){.device_bytes = (uint64_t)r->device << GIB,
+                                                   .host_bytes = (uint64_t)r->host_memory << GIB,
+                                                   .gpu_bytes = (uint64_t)r->gpu_has << GIB,
+                                                   .gpu_free_bytes = (uint64_t)r->gpu_free << GIB,
+                                                   .machine_bytes = (uint64_t)r->machine << GIB};
             snprintf(ranks[size].host, sizeof ranks[size].host, "%s", r->host);
             snprintf(ranks[size].gpu, sizeof ranks[size].gpu, "%s", r->gpu);
         }
-        dt_status status = demand_check(&e, ranks, size);
+        dt_status status = memory_fit_check(&e, ranks, size);
         if (!examples[i].refusal)
             CHECK(status == DT_OK, "%s: %s", examples[i].what, dt_error_message());
         else
@@ -63,18 +63,18 @@ static void ranks_share_what_is_there(void)
 static void limits_are_each_ranks(void)
 {
     struct experiment e = {.memory_limit_bytes = 4ull << GIB, .host_memory_limit_bytes = 2ull << GIB};
-    struct demand ranks[2] = {{.device_bytes = 4ull << GIB}, {.device_bytes = 3ull << GIB, .host_bytes = 2ull << GIB}};
-    CHECK_OK(demand_check(&e, ranks, 2));
+    struct memory_fit_rank ranks[2] = {{.device_bytes = 4ull << GIB}, {.device_bytes = 3ull << GIB, .host_bytes = 2ull << GIB}};
+    CHECK_OK(memory_fit_check(&e, ranks, 2));
     ranks[1].host_bytes++;
-    CHECK(demand_check(&e, ranks, 2) == DT_ERR_OOM &&
+    CHECK(memory_fit_check(&e, ranks, 2) == DT_ERR_OOM &&
               strstr(dt_error_message(), "rank 1 needs 2 GiB of host memory and the host memory limit"),
           "%s", dt_error_message());
     ranks[0].device_bytes++;
-    CHECK(demand_check(&e, ranks, 2) == DT_ERR_OOM && strstr(dt_error_message(), "rank 0 needs 4 GiB and the memory limit is 4 GiB"), "%s",
-          dt_error_message());
+    CHECK(memory_fit_check(&e, ranks, 2) == DT_ERR_OOM && strstr(dt_error_message(), "rank 0 needs 4 GiB and the memory limit is 4 GiB"),
+          "%s", dt_error_message());
     ranks[1].status = DT_ERR_UNAVAILABLE;
     ranks[0].device_bytes = 0;
-    CHECK(demand_check(&e, ranks, 2) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "rank 1"), "%s", dt_error_message());
+    CHECK(memory_fit_check(&e, ranks, 2) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "rank 1"), "%s", dt_error_message());
 }
 
 static const struct test_case cases[] = {{"ranks share what is there", ranks_share_what_is_there},

@@ -1,6 +1,7 @@
 /* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
+#include "schedules/predict/memory_fit.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/predict/simulation_ranks.h"
 #include "test/check.h"
@@ -24,12 +25,12 @@ static struct experiment *experiment_of(const char *keys)
 #define SMALL "\"model\": {\"preset\": \"GPTSmall\", \"attention\": \"unfused\"}"
 
 /* Seconds of a step; *result is finished by the caller where it is given. */
-static double run(const struct experiment *e, const struct simulated_system *system, struct trainer_result *result)
+static double run(const struct experiment *e, const struct simulated_system *system, struct measure_result *result)
 {
-    struct trainer_result own = {0}, *at = result ? result : &own;
+    struct measure_result own = {0}, *at = result ? result : &own;
     CHECK_OK(simulation_run(e, system, NULL, at));
     double seconds = at->steps_done > 0 ? at->step_s[0] : NAN;
-    trainer_result_finish(&own);
+    measure_result_finish(&own);
     return seconds;
 }
 
@@ -61,7 +62,7 @@ static void the_same_twice(void)
     static struct simulated_system system;
     for (int d = 0; d < DIVISIONS; d++) {
         struct experiment *e = experiment_of(divisions[d]);
-        struct trainer_result once, twice;
+        struct measure_result once, twice;
         CHECK_OK(simulated_system_load(e, &system));
         run(e, &system, &once);
         run(e, &system, &twice);
@@ -74,8 +75,8 @@ static void the_same_twice(void)
             sum += once.phase_s[p];
         CHECK(sum <= once.step_s[0] && sum > 0.2 * once.step_s[0], "phases of %g s in a step of %g s: %s", sum, once.step_s[0],
               divisions[d]);
-        trainer_result_finish(&once);
-        trainer_result_finish(&twice);
+        measure_result_finish(&once);
+        measure_result_finish(&twice);
         free(e);
     }
 }
@@ -85,19 +86,19 @@ static void bytes_are_those_of_check(void)
     static struct simulated_system system;
     for (int d = 0; d < DIVISIONS; d++) {
         struct experiment *e = experiment_of(divisions[d]);
-        struct trainer_result result;
+        struct measure_result result;
         struct dt_memory_usage usage, own;
         CHECK_OK(simulated_system_load(e, &system));
         run(e, &system, &result);
         for (int rank = 0; rank < 16; rank += 5) {
             CHECK_OK(simulation_predict_memory(e, &system, rank, &usage));
             CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
-            CHECK_OK(trainer_predict_memory(e, rank, &own));
+            CHECK_OK(memory_fit_predict(e, rank, &own));
             CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes ||
                       e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
                   "the framework keeps more: %s", divisions[d]);
         }
-        trainer_result_finish(&result);
+        measure_result_finish(&result);
 
         /* A stack that keeps nothing of its own needs what every device of dtbench's needs. */
         memset(&system.costs.profile.memory, 0, sizeof system.costs.profile.memory);
@@ -105,10 +106,10 @@ static void bytes_are_those_of_check(void)
         system.device.granularity_bytes = 1;
         run(e, &system, &result);
         for (int rank = 0; rank < 16; rank++) {
-            CHECK_OK(trainer_predict_memory(e, rank, &own));
+            CHECK_OK(memory_fit_predict(e, rank, &own));
             CHECK(memcmp(&own, &result.ranks[rank].memory, sizeof own) == 0, "rank %d of %s", rank, divisions[d]);
         }
-        trainer_result_finish(&result);
+        measure_result_finish(&result);
         free(e);
     }
 }
@@ -246,12 +247,12 @@ static void what_does_not_fit(void)
     static struct simulated_system system;
     struct experiment *e =
         experiment_of("\"world_size\": 8, \"paradigm\": \"ddp\", \"batch_size\": 1, \"model\": {\"preset\": \"GPT13B\"}");
-    struct trainer_result result;
+    struct measure_result result;
     CHECK_OK(simulated_system_load(e, &system));
     CHECK(simulation_run(e, &system, NULL, &result) == DT_ERR_OOM);
     CHECK(strstr(dt_error_message(), "rank 0 needs ") && result.steps_done == 0, "%s", dt_error_message());
     CHECK(result.rank_count == 8 && result.ranks[7].memory.device.peak_total_bytes > (uint64_t)60 << 30, "bytes are told all the same");
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     free(e);
 }
 
@@ -296,13 +297,13 @@ static void four_thousand_ranks(void)
     for (int i = 0; i < 2; i++) {
         struct experiment *e = experiment_of(keys[i]);
         int world_size = e->world_size;
-        struct trainer_result result;
+        struct measure_result result;
         e->world_size = 512;
         CHECK_OK(simulated_system_load(e, &system));
         e->world_size = system.placement.world_size = world_size;
         system.cluster.nodes = 512;
         CHECK(run(e, &system, &result) > 0 && result.rank_count == 4096 && result.ranks[4095].memory.device.peak_total_bytes > 0);
-        trainer_result_finish(&result);
+        measure_result_finish(&result);
         free(e);
     }
 }
@@ -316,11 +317,11 @@ static void it_can_be_stopped(void)
 {
     static struct simulated_system system;
     struct experiment *e = experiment_of(divisions[0]);
-    struct trainer_hooks hooks = {.stop_requested = stop_at_once};
-    struct trainer_result result;
+    struct measure_hooks hooks = {.stop_requested = stop_at_once};
+    struct measure_result result;
     CHECK_OK(simulated_system_load(e, &system));
     CHECK(simulation_run(e, &system, &hooks, &result) == DT_ERR_INTERRUPTED && result.steps_done == 0);
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     free(e);
 }
 
@@ -331,22 +332,22 @@ static void traces(void)
     size_t length;
     struct cJSON *json;
     struct experiment *e = experiment_of(divisions[1]);
-    struct trainer_result result;
+    struct measure_result result;
     int file = mkstemp(path);
     CHECK(file >= 0);
     close(file);
     CHECK_OK(simulated_system_load(e, &system));
     double without = run(e, &system, NULL);
-    CHECK_OK(simulation_run(e, &system, &(struct trainer_hooks){.trace = path}, &result));
+    CHECK_OK(simulation_run(e, &system, &(struct measure_hooks){.trace = path}, &result));
     CHECK(fabs(result.step_s[0] - without) < 1e-9 * without, "looking on changes nothing");
     CHECK_OK(dt_read_file(path, &text, &length));
     CHECK_OK(dt_json_parse(text, length, path, &json));
     CHECK(strstr(text, "rank 15 (node 1, GPU 7)") && strstr(text, "\"send activations\"") && strstr(text, "\"all_reduce replicas\""));
     dt_json_destroy(json);
     free(text);
-    trainer_result_finish(&result);
-    CHECK(simulation_run(e, &system, &(struct trainer_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
+    CHECK(simulation_run(e, &system, &(struct measure_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
+    measure_result_finish(&result);
     unlink(path);
     free(e);
 }

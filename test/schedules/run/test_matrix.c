@@ -1,6 +1,7 @@
 /* Every way of saving memory with every paradigm, alone and together: the losses are those of one device that saves nothing, and the bytes,
  * by category, those that were predicted. Run alone, or by mpirun on any number of ranks. */
 #include "schedules/config/parse.h"
+#include "schedules/predict/memory_fit.h"
 #include "schedules/run/measure.h"
 #include "test/ranks.h"
 
@@ -29,7 +30,7 @@ static dt_status parse(const char *const *sets, int count, struct experiment *ou
 static bool train_alone(double learning_rate, double losses[STEPS])
 {
     struct experiment alone;
-    struct trainer_result result = {0};
+    struct measure_result result = {0};
     struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
     struct dt_comm_options options = {0};
     struct dt_device_options device_options = {.threads = 1, .local_size = 1};
@@ -41,11 +42,11 @@ static bool train_alone(double learning_rate, double losses[STEPS])
     alone.optimizer.learning_rate = learning_rate;
     CHECK_OK(dt_device_create("cpu", &device_options, &own));
     CHECK_OK(dt_comm_create(own, &one, &options, &self));
-    CHECK_OK(trainer_run(&alone, own, self, NULL, &result));
+    CHECK_OK(measure_run(&alone, own, self, NULL, &result));
     bool complete = result.losses_done == STEPS;
     for (int i = 0; complete && i < STEPS; i++)
         losses[i] = result.losses[i];
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     dt_comm_destroy(self);
     dt_device_destroy(own);
     return complete;
@@ -75,7 +76,7 @@ static void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_me
 static void train(const char *const *sets, int count)
 {
     struct experiment e;
-    struct trainer_result result;
+    struct measure_result result;
     struct dt_memory_usage predicted, left;
     char what[256] = "";
     for (int i = 0, used = 0; i < count; i++)
@@ -90,19 +91,19 @@ static void train(const char *const *sets, int count)
         return;
 
     dt_memory_reset_peak(device);
-    status = trainer_run(&e, device, everyone, NULL, &result);
+    status = measure_run(&e, device, everyone, NULL, &result);
     CHECK(status == DT_OK && result.losses_done == STEPS, "%s: %s", what, dt_error_message());
     for (int i = 0; status == DT_OK && i < STEPS; i++)
         CHECK(fabs(result.losses[i] / reference()[i] - 1) <= ranks_tolerance(1e-5), "%s: step %d: loss %.9g, one device has %.9g", what, i,
               result.losses[i], reference()[i]);
-    CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
+    CHECK_OK(memory_fit_predict(&e, world.rank, &predicted));
     if (status == DT_OK) {
         compare_bytes(&result.ranks[world.rank].memory.device, &predicted.device, "device", what);
         compare_bytes(&result.ranks[world.rank].memory.host, &predicted.host, "host", what);
     }
     dt_memory_usage(device, &left);
     CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0, "%s: memory is left behind", what);
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
 }
 
 /* A paradigm's row: up to eight micro-batches of `samples`, without and with parameter offload. `more`: a setting of the paradigm, or NULL.

@@ -1,6 +1,7 @@
 /* Steps that are replayed as a graph, on a device that has graphs: the losses, bit for bit, and the bytes of the same steps queued anew;
  * and those of one cpu device. Run alone, or on any number of ranks. */
 #include "schedules/config/parse.h"
+#include "schedules/predict/memory_fit.h"
 #include "schedules/run/measure.h"
 #include "test/ranks.h"
 
@@ -25,7 +26,7 @@ static dt_status parse(const char *const *sets, int count, struct experiment *ou
 }
 
 /* The samples of all ranks on one cpu device that saves nothing. */
-static void train_alone(const struct experiment *e, struct trainer_result *result)
+static void train_alone(const struct experiment *e, struct measure_result *result)
 {
     struct experiment alone = *e;
     struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
@@ -43,7 +44,7 @@ static void train_alone(const struct experiment *e, struct trainer_result *resul
     alone.parameter_offload = false;
     CHECK_OK(dt_device_create("cpu", &device_options, &own));
     CHECK_OK(dt_comm_create(own, &one, &options, &self));
-    CHECK_OK(trainer_run(&alone, own, self, NULL, result));
+    CHECK_OK(measure_run(&alone, own, self, NULL, result));
     dt_comm_destroy(self);
     dt_device_destroy(own);
 }
@@ -57,18 +58,18 @@ static void check_bytes(const struct dt_memory_bytes *seen, const struct dt_memo
               dt_category_name((enum dt_category)c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
 }
 
-static bool train(struct experiment *e, bool graph, const char *what, struct trainer_result *result)
+static bool train(struct experiment *e, bool graph, const char *what, struct measure_result *result)
 {
     struct dt_memory_usage predicted, left;
     const char *expected = !dt_device_captures(device) ? "" : graph ? "replayed" : "off";
     e->graph = graph;
     dt_memory_reset_peak(device);
-    dt_status status = trainer_run(e, device, everyone, NULL, result);
+    dt_status status = measure_run(e, device, everyone, NULL, result);
     CHECK(status == DT_OK && result->losses_done == STEPS, "%s: %s", what, dt_error_message());
     CHECK(strcmp(result->graph, expected) == 0, "%s: \"%s\", not \"%s\"", what, result->graph, expected);
     if (status < 0)
         return false;
-    CHECK_OK(trainer_predict_memory(e, world.rank, &predicted));
+    CHECK_OK(memory_fit_predict(e, world.rank, &predicted));
     check_bytes(&result->ranks[world.rank].memory.device, &predicted.device, what);
     check_bytes(&result->ranks[world.rank].memory.host, &predicted.host, what);
     dt_memory_usage(device, &left);
@@ -80,7 +81,7 @@ static bool train(struct experiment *e, bool graph, const char *what, struct tra
 static void compare(bool both, double tolerance, const char *const *sets, int count)
 {
     struct experiment e;
-    struct trainer_result replayed = {0}, queued = {0}, alone = {0};
+    struct measure_result replayed = {0}, queued = {0}, alone = {0};
     char world_size[32], what[256] = "";
     const char *all[16] = {world_size, ranks_device_setting()};
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
@@ -101,9 +102,9 @@ static void compare(bool both, double tolerance, const char *const *sets, int co
         CHECK(replayed.overflow_steps == alone.overflow_steps && replayed.overflow_elements == alone.overflow_elements,
               "%s: %.0f overflows, one cpu device has %.0f", what, replayed.overflow_elements, alone.overflow_elements);
     }
-    trainer_result_finish(&replayed);
-    trainer_result_finish(&queued);
-    trainer_result_finish(&alone);
+    measure_result_finish(&replayed);
+    measure_result_finish(&queued);
+    measure_result_finish(&alone);
 }
 
 #define COMPARE(both, tolerance, ...)                                                                                                      \

@@ -20,12 +20,12 @@ static struct experiment *make_experiment(void)
     return e;
 }
 
-/* A result as a trainer leaves it: steps of 1, 3 and 2 seconds, 0.5 of them exposed. */
+/* A result as a run returns it: steps of 1, 3 and 2 seconds, 0.5 of them exposed. */
 static void fill(struct report *report)
 {
-    struct trainer_result *r = &report->result;
+    struct measure_result *r = &report->result;
     report_init(report);
-    *r = (struct trainer_result){
+    *r = (struct measure_result){
         .steps_done = 3, .losses_done = 4, .startup_s = 0.25, .rank_count = 2, .overflow_steps = 2, .overflow_elements = 1e10};
     r->step_s = calloc(3, sizeof(double));
     r->losses = calloc(4, sizeof(double));

@@ -2,6 +2,7 @@
  * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
 #include "lib/base/random.h"
 #include "schedules/config/parse.h"
+#include "schedules/predict/memory_fit.h"
 #include "schedules/run/measure.h"
 #include "test/ranks.h"
 
@@ -37,7 +38,7 @@ static struct experiment alone_of(const struct experiment *e)
     return alone;
 }
 
-static void train_alone(const struct experiment *e, struct trainer_result *result)
+static void train_alone(const struct experiment *e, struct measure_result *result)
 {
     struct experiment alone = alone_of(e);
     struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
@@ -48,7 +49,7 @@ static void train_alone(const struct experiment *e, struct trainer_result *resul
 
     CHECK_OK(dt_device_create("cpu", &device_options, &own));
     CHECK_OK(dt_comm_create(own, &one, &options, &self));
-    CHECK_OK(trainer_run(&alone, own, self, NULL, result));
+    CHECK_OK(measure_run(&alone, own, self, NULL, result));
     dt_comm_destroy(self);
     dt_device_destroy(own);
 }
@@ -62,7 +63,7 @@ static struct {
 static const double *losses_alone(const struct experiment *e)
 {
     struct experiment alone = alone_of(e);
-    struct trainer_result result;
+    struct measure_result result;
     char key[sizeof kept[0].key];
     size_t i = 0;
     snprintf(key, sizeof key, "%d/%d %d %d %d %g %d %g", alone.batch_size, alone.micro_batches, alone.model.dtype, alone.model.attention,
@@ -76,7 +77,7 @@ static const double *losses_alone(const struct experiment *e)
     memcpy(kept[i].key, key, sizeof key);
     for (int step = 0; step < 10; step++)
         kept[i].losses[step] = step < result.losses_done ? result.losses[step] : NAN;
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     return kept[i].losses;
 }
 
@@ -121,7 +122,7 @@ static double count_overflows(const struct experiment *e)
 static void train_and_compare(const char *const *sets, int count, double tolerance)
 {
     struct experiment e;
-    struct trainer_result together;
+    struct measure_result together;
     struct dt_memory_usage predicted, before;
     char world_size[32];
     const char *all[16] = {world_size, ranks_device_setting()};
@@ -134,7 +135,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     dt_memory_reset_peak(device);
     dt_memory_usage(device, &before);
     CHECK(before.device.current_total_bytes == 0, "%zu bytes left from before", (size_t)before.device.current_total_bytes);
-    CHECK_OK(trainer_run(&e, device, everyone, NULL, &together));
+    CHECK_OK(measure_run(&e, device, everyone, NULL, &together));
     CHECK(together.losses_done == 10 && together.steps_done == 8);
     const double *alone = losses_alone(&e);
     for (int i = 0; i < together.losses_done; i++)
@@ -144,10 +145,10 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     CHECK(together.overflow_elements == overflows && together.overflow_steps == (overflows > 0 ? 10 : 0),
           "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm), together.overflow_elements,
           together.overflow_steps, overflows);
-    CHECK_OK(trainer_predict_memory(&e, world.rank, &predicted));
+    CHECK_OK(memory_fit_predict(&e, world.rank, &predicted));
     compare_bytes(&together.ranks[world.rank].memory.device, &predicted.device, paradigm_name(e.paradigm), "device");
     compare_bytes(&together.ranks[world.rank].memory.host, &predicted.host, paradigm_name(e.paradigm), "host");
-    trainer_result_finish(&together);
+    measure_result_finish(&together);
 }
 
 #define COMPARE(tolerance, ...)                                                                                                            \
@@ -176,7 +177,7 @@ static void one_device(void)
 static void updates_matter(void)
 {
     struct experiment e;
-    struct trainer_result learning, frozen;
+    struct measure_result learning, frozen;
     const char *sets[] = {"paradigm=none"};
     if (world.size > 1)
         SKIP("one rank only");
@@ -188,8 +189,8 @@ static void updates_matter(void)
     CHECK(learning.losses[0] == frozen.losses[0], "the first loss is of the initial weights");
     for (int i = 2; i < 10; i++)
         CHECK(fabs(learning.losses[i] / frozen.losses[i] - 1) > 1e-3, "step %d: %.9g and %.9g", i, learning.losses[i], frozen.losses[i]);
-    trainer_result_finish(&learning);
-    trainer_result_finish(&frozen);
+    measure_result_finish(&learning);
+    measure_result_finish(&frozen);
 }
 
 static void ddp(void)
@@ -345,7 +346,7 @@ static void overflow(void)
 static void out_of_memory(void)
 {
     struct experiment e;
-    struct trainer_result result;
+    struct measure_result result;
     struct dt_memory_usage left;
     char world_size[32];
     const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
@@ -353,15 +354,15 @@ static void out_of_memory(void)
     if (!parse(sets, 3, &e))
         return;
     e.memory_limit_bytes = 100000;
-    CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
+    CHECK(measure_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
     CHECK(strstr(dt_error_message(), "memory limit") != NULL, "%s", dt_error_message());
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     e.memory_limit_bytes = 0;
     e.host_memory_limit_bytes = 100000;
     e.parameter_offload = true;
-    CHECK(trainer_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
+    CHECK(measure_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
     CHECK(strstr(dt_error_message(), "of host memory and the host memory limit") != NULL, "%s", dt_error_message());
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
     dt_memory_usage(device, &left);
     CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0);
 }
@@ -375,17 +376,17 @@ static bool stop_after_three(void *context)
 static void interrupted(void)
 {
     struct experiment e;
-    struct trainer_result result;
+    struct measure_result result;
     int asked = 0;
-    struct trainer_hooks hooks = {.context = &asked, .stop_requested = stop_after_three};
+    struct measure_hooks hooks = {.context = &asked, .stop_requested = stop_after_three};
     char world_size[32];
     const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
     if (!parse(sets, 3, &e))
         return;
-    CHECK(trainer_run(&e, device, everyone, &hooks, &result) == DT_ERR_INTERRUPTED, "%s", dt_error_message());
+    CHECK(measure_run(&e, device, everyone, &hooks, &result) == DT_ERR_INTERRUPTED, "%s", dt_error_message());
     CHECK(result.losses_done == 3 && result.steps_done == 1, "%d losses, %d timed steps", result.losses_done, result.steps_done);
-    trainer_result_finish(&result);
+    measure_result_finish(&result);
 }
 
 static const struct test_case cases[] = {
