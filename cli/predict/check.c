@@ -6,7 +6,7 @@
 #include "lib/base/machine.h"
 #include "schedules/predict/memory_fit.h"
 #include "schedules/predict/simulation.h"
-#include "schedules/run/rank_setup.h"
+#include "schedules/run/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
         .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
     };
     out->flops_per_step = gpt_step_flops(&e->model, out->tokens_per_step);
-    for (int kind = 0, rank; (rank = training_kind_of_rank(e, kind)) >= 0; kind++) {
+    for (int kind = 0, rank; (rank = trainer_kind_of_rank(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));
         if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {

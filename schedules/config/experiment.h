@@ -81,7 +81,7 @@ struct experiment {
     } optimizer;
     enum loss_kind loss;
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
-    bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/rank_setup.h) */
+    bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
     uint64_t seed;
     struct {
         int warmup, timed;

@@ -2,7 +2,7 @@
 
 #include "lib/base/machine.h"
 #include "lib/device/range.h"
-#include "schedules/run/rank_setup.h"
+#include "schedules/run/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +15,21 @@ dt_status memory_fit_predict(const struct experiment *experiment, int rank, stru
     struct dt_device_options no_limit = {0};
     struct dt_device *device = NULL;
     struct dt_comm *world = NULL;
-    struct training *training = NULL;
+    struct trainer *trainer = NULL;
 
     dt_range_push("predict memory", -1);
     dt_status status = dt_device_create("sim", &no_limit, &device);
     if (status == DT_OK)
         status = dt_comm_create(device, &place, &no_timeouts, &world);
     if (status == DT_OK)
-        status = training_create(experiment, device, world, &training);
+        status = trainer_create(experiment, device, world, &trainer);
     for (int step = 0; status == DT_OK && step < 2; step++) /* the second starts with what the first left */
-        status = training_step(training, step);
+        status = trainer_step(trainer, step);
     if (status == DT_OK) {
-        status = training_synchronize(training);
+        status = trainer_synchronize(trainer);
         dt_memory_usage(device, out);
     }
-    training_destroy(training);
+    trainer_destroy(trainer);
     dt_comm_destroy(world);
     dt_device_destroy(device);
     dt_range_pop();

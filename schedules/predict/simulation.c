@@ -19,7 +19,7 @@ dt_status simulation_predict_memory(const struct experiment *e, const struct sim
     e = &with_framework;
     dt_status status = simulated_role_create(e, system, rank, &role);
     for (int step = 0; status == DT_OK && step < RECORDED_STEPS; step++)
-        status = training_step(role.training, step);
+        status = trainer_step(role.trainer, step);
     if (status == DT_OK)
         dt_memory_usage(role.device, out);
     simulated_role_finish(&role);
@@ -108,7 +108,7 @@ static dt_status replay_create(const struct simulated_system *s, const struct si
     return DT_OK;
 }
 
-/* Each rank's events give its phases, through the training that recorded them. */
+/* Each rank's events give its phases, through the trainer that recorded them. */
 static dt_status collect_phases(const struct replay *replay, const struct simulated_ranks *r, double phase_s[TIMELINE_PHASES])
 {
     uint32_t most = 0;
@@ -123,7 +123,7 @@ static dt_status collect_phases(const struct replay *replay, const struct simula
         for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
             event_s[event] = dt_sim_engine_event_s(replay->engine, i, event);
         dt_sim_replayed(role->device, event_s);
-        status = training_phases(role->training, phase_ns);
+        status = trainer_phases(role->trainer, phase_ns);
         for (int p = 0; p < TIMELINE_PHASES && status == DT_OK; p++)
             phase_s[p] += (double)phase_ns[p] * 1e-9 / r->world_size;
     }

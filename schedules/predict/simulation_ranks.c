@@ -15,14 +15,14 @@ dt_status simulated_role_create(const struct experiment *e, const struct simulat
     *out = (struct simulated_role){0};
     DT_TRY(dt_device_create("sim", &options, &out->device));
     DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
-    return training_create(e, out->device, out->world, &out->training);
+    return trainer_create(e, out->device, out->world, &out->trainer);
 }
 
 void simulated_role_finish(struct simulated_role *role)
 {
     for (int step = 0; step < RECORDED_STEPS; step++)
         dt_sim_program_destroy(role->steps[step]);
-    training_destroy(role->training);
+    trainer_destroy(role->trainer);
     dt_comm_destroy(role->world);
     dt_device_destroy(role->device);
     *role = (struct simulated_role){0};
@@ -33,15 +33,15 @@ static dt_status record_step(struct simulated_role *role, const struct simulated
     DT_TRY(dt_sim_record_start(role->device, !each));
     dt_status status = dt_sim_host(role->device, system->costs.profile.host.step_s);
     if (status == DT_OK)
-        status = training_step(role->training, step);
+        status = trainer_step(role->trainer, step);
     if (status == DT_OK && step > 0 && system->costs.profile.host.runs_ahead) {
         /* this step behind another one: with the program of one step it tells how long a step takes in the middle of many */
         status = dt_sim_host(role->device, system->costs.profile.host.step_s);
         if (status == DT_OK)
-            status = training_step(role->training, step + 1);
+            status = trainer_step(role->trainer, step + 1);
     }
     if (status == DT_OK)
-        status = training_synchronize(role->training);
+        status = trainer_synchronize(role->trainer);
     dt_status finished = dt_sim_record_finish(role->device, &role->steps[step]);
     return status < 0 ? status : finished;
 }

@@ -3,16 +3,16 @@
 #define SCHEDULES_PREDICT_SIMULATION_RANKS_H
 
 #include "schedules/predict/simulated_system.h"
-#include "schedules/run/rank_setup.h"
+#include "schedules/run/trainer.h"
 
 enum { RECORDED_STEPS = 2 };
 
-/* What one or more ranks do: their programs are equal, and so are their allocations. The first such rank's training stays, to tell phases.
+/* What one or more ranks do: their programs are equal, and so are their allocations. The first such rank's trainer is kept, for the phases.
  */
 struct simulated_role {
     struct dt_device *device;
     struct dt_comm *world;
-    struct training *training;
+    struct trainer *trainer;
     struct dt_sim_program *steps[RECORDED_STEPS];
     struct dt_memory_usage memory;
     uint64_t allocation_hash; /* after the first step */
@@ -50,7 +50,7 @@ dt_status simulated_ranks_record(const struct experiment *experiment, const stru
                                  bool (*stop)(void *context), void *context, struct simulated_ranks *out);
 void simulated_ranks_finish(struct simulated_ranks *ranks);
 
-/* Make one rank's device, world and training. After a failure too, simulated_role_finish. */
+/* Make one rank's device, world and trainer. After a failure too, simulated_role_finish. */
 dt_status simulated_role_create(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                 struct simulated_role *out);
 void simulated_role_finish(struct simulated_role *role);

@@ -2,8 +2,8 @@
 #include "lib/base/statistics.h"
 #include "lib/device/range.h"
 #include "schedules/predict/memory_fit.h"
-#include "schedules/run/rank_setup.h"
 #include "schedules/run/step_trace.h"
+#include "schedules/run/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ struct run {
     const struct experiment *experiment;
     struct dt_comm *world;
     const struct measure_hooks *hooks;
-    struct training *training;
+    struct trainer *trainer;
     struct measure_result *result;
     struct step_report *reports;      /* [size] */
     double *phase_s[TIMELINE_PHASES]; /* [timed] means over the ranks */
@@ -72,15 +72,15 @@ static dt_status run_step(struct run *r, int index)
 
     double start = now_s();
     dt_range_push("step", index + 1);
-    DT_TRY(training_step(r->training, index));
-    DT_TRY(training_synchronize(r->training));
+    DT_TRY(trainer_step(r->trainer, index));
+    DT_TRY(trainer_synchronize(r->trainer));
     dt_range_pop();
     mine.seconds = now_s() - start;
-    mine.loss = training_loss(r->training);
-    mine.overflows = training_overflows(r->training);
-    mine.has_loss = training_place_of(r->experiment, dt_comm_rank(r->world)).stage == training_place_of(r->experiment, 0).stages - 1;
+    mine.loss = trainer_loss(r->trainer);
+    mine.overflows = trainer_overflows(r->trainer);
+    mine.has_loss = trainer_place_of(r->experiment, dt_comm_rank(r->world)).stage == trainer_place_of(r->experiment, 0).stages - 1;
     mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    DT_TRY(training_phases(r->training, phase_ns));
+    DT_TRY(trainer_phases(r->trainer, phase_ns));
     for (int p = 0; p < TIMELINE_PHASES; p++)
         mine.phase_s[p] = (double)phase_ns[p] * 1e-9;
     DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));
@@ -166,9 +166,9 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK)
         result->together = (status = memory_fit_agree(&placed, device, world)) == DT_ERR_OOM;
     if (status == DT_OK)
-        status = training_create(&placed, device, world, &r.training);
+        status = trainer_create(&placed, device, world, &r.trainer);
     if (status == DT_OK)
-        status = training_synchronize(r.training);
+        status = trainer_synchronize(r.trainer);
     result->startup_s = now_s() - start;
     if (status == DT_OK && r.hooks->ready)
         r.hooks->ready(r.hooks->context, result->startup_s);
@@ -190,13 +190,13 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK && r.stop && result->losses_done < steps)
         status = dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", result->losses_done, steps);
     if (status == DT_OK && trace)
-        status = step_trace_run(trace, r.training, steps);
+        status = step_trace_run(trace, r.trainer, steps);
     dt_status closed = step_trace_close(trace);
     status = status < 0 ? status : closed;
 
-    if (r.training)
-        snprintf(result->graph, sizeof result->graph, "%s", training_graph(r.training));
-    training_destroy(r.training);
+    if (r.trainer)
+        snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
+    trainer_destroy(r.trainer);
     for (int p = 0; p < TIMELINE_PHASES; p++)
         free(r.phase_s[p]);
     free(r.reports);

@@ -36,7 +36,7 @@ struct measure_result {
     double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
     double startup_s;                /* from measure_run's start to the end of initialisation */
     bool together;                   /* it failed on every rank alike and before there was work: they may go on with something else */
-    char graph[256];                 /* training_graph's, of this rank; "": no graphs, or unknown */
+    char graph[256];                 /* trainer_graph's, of this rank; "": no graphs, or unknown */
     int rank_count;
     struct measure_rank *ranks; /* [rank_count] */
 };

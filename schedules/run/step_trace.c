@@ -114,7 +114,7 @@ static dt_status exchange(struct step_trace *trace, const struct header *headers
     return status;
 }
 
-dt_status step_trace_run(struct step_trace *trace, struct training *training, int step)
+dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int step)
 {
     int size = dt_comm_size(trace->world);
     struct header mine = {0}, *headers = calloc((size_t)size, sizeof *headers);
@@ -124,7 +124,7 @@ dt_status step_trace_run(struct step_trace *trace, struct training *training, in
     gethostname(mine.host, sizeof mine.host - 1);
     dt_status status = dt_host_all_gather(trace->world, &mine, sizeof mine, headers); /* so they begin together */
     if (status == DT_OK)
-        status = training_traced_step(training, step, &spans, &mine.count);
+        status = trainer_traced_step(trainer, step, &spans, &mine.count);
     if (status == DT_OK)
         status = dt_host_all_gather(trace->world, &mine, sizeof mine, headers);
     if (status == DT_OK)

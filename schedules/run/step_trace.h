@@ -2,7 +2,7 @@
 #ifndef SCHEDULES_RUN_STEP_TRACE_H
 #define SCHEDULES_RUN_STEP_TRACE_H
 
-#include "schedules/run/rank_setup.h"
+#include "schedules/run/trainer.h"
 
 struct step_trace;
 
@@ -10,10 +10,10 @@ struct step_trace;
  * too. Collective. Owner: the caller. Errors: DT_ERR_IO, the same on all ranks; DT_ERR_HOST_MEMORY, DT_ERR_COMM. */
 dt_status step_trace_open(const char *path, struct dt_comm *world, struct step_trace **out);
 
-/* Run step `step` of `training` once more than it would have been, gather every rank's spans, and write them. The ranks begin together;
+/* Run step `step` of `trainer` once more than it would have been, gather every rank's spans, and write them. The ranks begin together;
  * each rank's time 0 is its own begin, so between ranks times are right to what a barrier is. The step is run piece by piece also where
- * others are replayed as a graph. Collective. Errors: as training_step. */
-dt_status step_trace_run(struct step_trace *trace, struct training *training, int step);
+ * others are replayed as a graph. Collective. Errors: as trainer_step. */
+dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int step);
 
 dt_status step_trace_close(struct step_trace *trace); /* takes NULL. Errors: DT_ERR_IO, on rank 0 */
 

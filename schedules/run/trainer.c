@@ -1,4 +1,4 @@
-#include "schedules/run/rank_setup.h"
+#include "schedules/run/trainer.h"
 #include "gpt/kernels_traced.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/parameter_server.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct training {
+struct trainer {
     const struct experiment *experiment;
-    struct training_place place;
+    struct trainer_place place;
     const struct gpt_kernel_table *table;
     struct gpt_kernels *kernels;
     struct dt_comm *replicas; /* the ranks with the same stage */
@@ -22,7 +22,7 @@ struct training {
     struct pipeline *pipeline;
     struct dt_graph *graph; /* a step, once it is captured */
     bool refused;           /* it could not be */
-    char graph_text[256];   /* training_graph's */
+    char graph_text[256];   /* trainer_graph's */
     double loss;            /* the host's copies */
     uint64_t overflows;
 };
@@ -46,23 +46,23 @@ static const struct {
     [PARADIGM_PARAMETER_SERVER] = {false, &dp_parameter_server},
 };
 
-struct training_place training_place_of(const struct experiment *experiment, int rank)
+struct trainer_place trainer_place_of(const struct experiment *experiment, int rank)
 {
     int stages = paradigms[experiment->paradigm].pipelined ? experiment->pipeline.stages : 1;
-    return (struct training_place){
+    return (struct trainer_place){
         .stages = stages, .stage = rank % stages, .replicas = experiment->world_size / stages, .replica = rank / stages};
 }
 
-int training_kind_of_rank(const struct experiment *experiment, int index)
+int trainer_kind_of_rank(const struct experiment *experiment, int index)
 {
     if (experiment->paradigm == PARADIGM_PARAMETER_SERVER) {
         int servers = experiment->parameter_server.servers;
         return index < servers ? parameter_server_rank(index, servers, experiment->world_size) : -1;
     }
-    return index < training_place_of(experiment, 0).stages ? index : -1;
+    return index < trainer_place_of(experiment, 0).stages ? index : -1;
 }
 
-static dt_status create_replica_comm(struct training *t, struct dt_comm *world)
+static dt_status create_replica_comm(struct trainer *t, struct dt_comm *world)
 {
     int *ranks = calloc((size_t)t->place.replicas, sizeof *ranks);
     if (!ranks)
@@ -74,7 +74,7 @@ static dt_status create_replica_comm(struct training *t, struct dt_comm *world)
     return status;
 }
 
-static dt_status create_stage(struct training *t, const struct dp_mode *mode)
+static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 {
     const struct experiment *e = t->experiment;
     int *first_layer = calloc((size_t)t->place.stages + 1, sizeof *first_layer);
@@ -88,16 +88,16 @@ static dt_status create_stage(struct training *t, const struct dp_mode *mode)
     return status;
 }
 
-dt_status training_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct training **out)
+dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct trainer **out)
 {
     dt_status status = DT_ERR_HOST_MEMORY;
     struct dt_device_info info;
-    struct training *t = calloc(1, sizeof *t);
+    struct trainer *t = calloc(1, sizeof *t);
     *out = NULL;
     if (!t)
-        return dt_fail(status, "no host memory for a training");
+        return dt_fail(status, "no host memory for a trainer");
     t->experiment = experiment;
-    t->place = training_place_of(experiment, dt_comm_rank(world));
+    t->place = trainer_place_of(experiment, dt_comm_rank(world));
     t->loss = NAN;
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
@@ -155,11 +155,11 @@ dt_status training_create(const struct experiment *experiment, struct dt_device 
     return DT_OK;
 
 fail:
-    training_destroy(t);
+    trainer_destroy(t);
     return status;
 }
 
-void training_destroy(struct training *t)
+void trainer_destroy(struct trainer *t)
 {
     if (!t)
         return;
@@ -183,20 +183,20 @@ void training_destroy(struct training *t)
     free(t);
 }
 
-const char *training_graph(const struct training *t)
+const char *trainer_graph(const struct trainer *t)
 {
     return t->graph_text;
 }
 
 /* Go on without a graph: the record tells why. */
-static void refuse_graph(struct training *t)
+static void refuse_graph(struct trainer *t)
 {
     t->refused = true;
     snprintf(t->graph_text, sizeof t->graph_text, "%s", dt_error_message());
 }
 
 /* Queue a step, and keep it as a graph if it can be repeated. Where it cannot, the step is queued all the same. */
-static dt_status capture_step(struct training *t, int step)
+static dt_status capture_step(struct trainer *t, int step)
 {
     char error[1024];
     if (dt_graph_begin(t->compute) < 0) {
@@ -219,14 +219,14 @@ static dt_status capture_step(struct training *t, int step)
 }
 
 /* All of a step that is alike in each. */
-static dt_status queue_step(struct training *t, int step, bool by_graph)
+static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
     if (!by_graph || !t->experiment->graph || t->refused || step < STEPS_BEFORE_GRAPH || !dt_device_captures(dt_stream_device(t->compute)))
         return pipeline_step(t->pipeline, step + 1);
     return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);
 }
 
-static dt_status run_step(struct training *t, int step, bool by_graph)
+static dt_status run_step(struct trainer *t, int step, bool by_graph)
 {
     const struct experiment *e = t->experiment;
     uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
@@ -237,19 +237,19 @@ static dt_status run_step(struct training *t, int step, bool by_graph)
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
-dt_status training_step(struct training *t, int step)
+dt_status trainer_step(struct trainer *t, int step)
 {
     return run_step(t, step, true);
 }
 
 /* Let every kernel of the step go through `table`. */
-static void use_kernels(struct training *t, const struct gpt_kernel_table *table, struct gpt_kernels *kernels)
+static void use_kernels(struct trainer *t, const struct gpt_kernel_table *table, struct gpt_kernels *kernels)
 {
     t->table = t->stage->table = table;
     t->kernels = t->stage->kernels = kernels;
 }
 
-dt_status training_traced_step(struct training *t, int step, struct dt_span **out, int *count)
+dt_status trainer_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
 {
     const struct gpt_kernel_table *table = t->table;
     struct gpt_kernels *kernels = t->kernels, *traced;
@@ -258,13 +258,13 @@ dt_status training_traced_step(struct training *t, int step, struct dt_span **ou
     int phase_count = 0, work_count = 0;
     *out = NULL;
     *count = 0;
-    DT_TRY(training_synchronize(t));
+    DT_TRY(trainer_synchronize(t));
     DT_TRY(gpt_kernels_traced_create(table, kernels, &traced));
     use_kernels(t, &gpt_kernels_traced, traced);
     dt_status status = dt_spans_start(t->compute);
     if (status == DT_OK)
         status = run_step(t, step, false);
-    dt_status finished = training_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
+    dt_status finished = trainer_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
     status = status < 0 ? status : finished;
     if (status == DT_OK)
         status = timeline_spans(t->timeline, &phases, &phase_count);
@@ -285,7 +285,7 @@ dt_status training_traced_step(struct training *t, int step, struct dt_span **ou
     return status;
 }
 
-dt_status training_synchronize(struct training *t)
+dt_status trainer_synchronize(struct trainer *t)
 {
     /* The network first: when a peer is gone, its failure is the cause and the compute stream's the effect. */
     dt_status network = dt_stream_synchronize(t->network);
@@ -295,17 +295,17 @@ dt_status training_synchronize(struct training *t)
     return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
 }
 
-double training_loss(const struct training *t)
+double trainer_loss(const struct trainer *t)
 {
     return t->loss;
 }
 
-uint64_t training_overflows(const struct training *t)
+uint64_t trainer_overflows(const struct trainer *t)
 {
     return t->dp->repeats_updates ? 0 : t->overflows;
 }
 
-dt_status training_phases(const struct training *t, int64_t phase_ns[TIMELINE_PHASES])
+dt_status trainer_phases(const struct trainer *t, int64_t phase_ns[TIMELINE_PHASES])
 {
     return timeline_collect(t->timeline, phase_ns);
 }
