@@ -13,124 +13,124 @@ static dt_status create_events(struct bucket *bucket, struct dt_device *device)
 }
 
 /* The room a bucket takes in the flat parameters: divided ones have equal shares, and the next one's weights stay aligned. */
-static size_t room_elems(const struct replicated *r, size_t elems)
+static size_t room_elems(const struct buckets *b, size_t elems)
 {
-    const struct dp_setup *s = &r->base.setup;
-    if (!r->scheme->divided)
+    const struct dp_setup *s = &b->base.setup;
+    if (!b->scheme->divided)
         return elems;
-    struct shard shard = shard_of(elems, r->ranks.within);
-    return dt_ledger_rounded(dp_bytes(s, shard_padded_elems(&shard, r->ranks.within))) / dp_bytes(s, 1);
+    struct shard shard = shard_of(elems, b->ranks.within);
+    return dt_ledger_rounded(dp_bytes(s, shard_padded_elems(&shard, b->ranks.within))) / dp_bytes(s, 1);
 }
 
 /* Walk the groups as backward will, and close a bucket once it has reached its size. *flat_elems gets the length of all of them. */
-static dt_status make_buckets(struct replicated *r, size_t *offset_elems, size_t *flat_elems)
+static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *flat_elems)
 {
-    const struct dp_setup *s = &r->base.setup;
-    double bucket_bytes = r->scheme->bucket_bytes(s->experiment);
+    const struct dp_setup *s = &b->base.setup;
+    double bucket_bytes = b->scheme->bucket_bytes(s->experiment);
     *flat_elems = 0;
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
-        struct bucket *bucket = &r->buckets[r->bucket_count];
+        struct bucket *bucket = &b->buckets[b->bucket_count];
         if (bucket->groups++ == 0) {
             bucket->first_elem = *flat_elems;
             DT_TRY(create_events(bucket, s->device));
         }
         offset_elems[g] = bucket->first_elem + bucket->elems;
         bucket->elems += s->stage->groups[g].param_elems;
-        r->bucket_of[g] = r->bucket_count;
+        b->bucket_of[g] = b->bucket_count;
         if ((double)dp_bytes(s, bucket->elems) >= bucket_bytes || g == 0) {
-            *flat_elems += room_elems(r, bucket->elems);
-            r->bucket_count++;
+            *flat_elems += room_elems(b, bucket->elems);
+            b->bucket_count++;
         }
     }
     return DT_OK;
 }
 
-static dt_status make_replica(struct replicated *r)
+static dt_status make_replica(struct buckets *b)
 {
-    const struct dp_setup *s = &r->base.setup;
-    struct replica_options options = {.keep_gradients = r->scheme->keep_gradients && !s->offload,
-                                      .summed_ranks = r->scheme->summed ? dt_comm_size(s->comm) : 1};
+    const struct dp_setup *s = &b->base.setup;
+    struct replica_options options = {.keep_gradients = b->scheme->keep_gradients && !s->offload,
+                                      .summed_ranks = b->scheme->summed ? dt_comm_size(s->comm) : 1};
     size_t *offset_elems = calloc((size_t)s->stage->group_count, sizeof *offset_elems);
-    dt_status status = offset_elems ? make_buckets(r, offset_elems, &options.flat_elems)
+    dt_status status = offset_elems ? make_buckets(b, offset_elems, &options.flat_elems)
                                     : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", s->stage->group_count);
     if (status == DT_OK)
-        status = r->scheme->divide(r);
-    for (int i = 0; i < r->bucket_count; i++) {
-        r->buckets[i].own_state_elem = options.state_elems;
-        options.state_elems += r->buckets[i].own_elems;
+        status = b->scheme->divide(b);
+    for (int i = 0; i < b->bucket_count; i++) {
+        b->buckets[i].own_state_elem = options.state_elems;
+        options.state_elems += b->buckets[i].own_elems;
     }
     options.offset_elems = offset_elems;
     if (status == DT_OK)
-        status = replica_init(&r->replica, s, &options);
+        status = replica_init(&b->replica, s, &options);
     free(offset_elems);
     return status;
 }
 
 static dt_status fetch(struct data_parallel *dp, int g, struct resident *to)
 {
-    struct replicated *r = replicated_of(dp);
-    return replica_fetch(&r->replica, &dp->setup, g, &r->buckets[r->bucket_of[g]].home, to);
+    struct buckets *b = buckets_of(dp);
+    return replica_fetch(&b->replica, &dp->setup, g, &b->buckets[b->bucket_of[g]].home, to);
 }
 
-static dt_status make_homes(struct replicated *r)
+static dt_status make_homes(struct buckets *b)
 {
-    const struct dp_setup *s = &r->base.setup;
-    DT_TRY(residency_init(&r->residency, s, fetch));
-    for (int i = 0; i < r->bucket_count; i++)
-        DT_TRY(offload_home_init(&r->buckets[i].home, s, r->buckets[i].own_elems));
+    const struct dp_setup *s = &b->base.setup;
+    DT_TRY(residency_init(&b->residency, s, fetch));
+    for (int i = 0; i < b->bucket_count; i++)
+        DT_TRY(offload_home_init(&b->buckets[i].home, s, b->buckets[i].own_elems));
     return DT_OK;
 }
 
-dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct replicated_scheme *scheme,
-                            struct data_parallel **out)
+dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
+                         struct data_parallel **out)
 {
     int group_count = setup->stage->group_count;
-    struct replicated *r = calloc(1, sizeof *r);
+    struct buckets *b = calloc(1, sizeof *b);
     dt_status status = DT_OK;
     *out = NULL;
-    if (!r)
+    if (!b)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    *r = (struct replicated){.base = {.mode = mode, .setup = *setup}, .scheme = scheme, .ranks = {.within = setup->comm}};
-    r->buckets = calloc((size_t)group_count, sizeof *r->buckets);
-    r->bucket_of = calloc((size_t)group_count, sizeof *r->bucket_of);
-    r->separate = calloc((size_t)group_count, sizeof *r->separate);
-    if (!r->buckets || !r->bucket_of || !r->separate)
+    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme, .ranks = {.within = setup->comm}};
+    b->buckets = calloc((size_t)group_count, sizeof *b->buckets);
+    b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
+    b->separate = calloc((size_t)group_count, sizeof *b->separate);
+    if (!b->buckets || !b->bucket_of || !b->separate)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d buckets", group_count);
     if (status == DT_OK)
-        status = make_replica(r);
+        status = make_replica(b);
     if (status == DT_OK && setup->offload)
-        status = make_homes(r);
+        status = make_homes(b);
     if (status < 0) {
-        replicated_destroy(&r->base);
+        buckets_destroy(&b->base);
         return status;
     }
-    *out = &r->base;
+    *out = &b->base;
     return DT_OK;
 }
 
 /* A framework that learns the order of the gradients in its first step has no buckets for them yet that backward could write to. */
-static dt_status make_separate_gradients(struct replicated *r, const struct gpt_group *group, const struct dp_moment *moment)
+static dt_status make_separate_gradients(struct buckets *b, const struct gpt_group *group, const struct dp_moment *moment)
 {
-    const struct dp_setup *s = &r->base.setup;
-    struct dt_buffer *separate = &r->separate[group->index];
-    if (!s->experiment->framework.separate_first_gradients || !r->scheme->keep_gradients || moment->step > 1 || separate->data)
+    const struct dp_setup *s = &b->base.setup;
+    struct dt_buffer *separate = &b->separate[group->index];
+    if (!s->experiment->framework.separate_first_gradients || !b->scheme->keep_gradients || moment->step > 1 || separate->data)
         return DT_OK;
     return dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, group->param_elems), separate);
 }
 
-static void free_separate_gradients(struct replicated *r)
+static void free_separate_gradients(struct buckets *b)
 {
-    for (int g = 0; r->separate && g < r->base.setup.stage->group_count; g++)
-        dt_free(r->base.setup.compute, &r->separate[g]);
+    for (int g = 0; b->separate && g < b->base.setup.stage->group_count; g++)
+        dt_free(b->base.setup.compute, &b->separate[g]);
 }
 
-void replicated_destroy(struct data_parallel *dp)
+void buckets_destroy(struct data_parallel *dp)
 {
     if (!dp)
         return;
-    struct replicated *r = replicated_of(dp);
-    for (int i = 0; r->buckets && i < dp->setup.stage->group_count; i++) {
-        struct bucket *bucket = &r->buckets[i];
+    struct buckets *b = buckets_of(dp);
+    for (int i = 0; b->buckets && i < dp->setup.stage->group_count; i++) {
+        struct bucket *bucket = &b->buckets[i];
         shard_gradients_finish(&bucket->shard, &dp->setup);
         dt_free(dp->setup.compute, &bucket->flat);
         offload_home_finish(&bucket->home, &dp->setup);
@@ -139,29 +139,29 @@ void replicated_destroy(struct data_parallel *dp)
         dt_event_destroy(bucket->updated);
         dt_event_destroy(bucket->published);
     }
-    residency_finish(&r->residency, &dp->setup);
-    replica_finish(&r->replica, &dp->setup);
-    free_separate_gradients(r);
-    free(r->separate);
-    free(r->buckets);
-    free(r->bucket_of);
-    free(r);
+    residency_finish(&b->residency, &dp->setup);
+    replica_finish(&b->replica, &dp->setup);
+    free_separate_gradients(b);
+    free(b->separate);
+    free(b->buckets);
+    free(b->bucket_of);
+    free(b);
 }
 
 /* ---- common parts of schemes ---- */
 
-double replicated_bucket_bytes(const struct experiment *experiment)
+double buckets_configured_bytes(const struct experiment *experiment)
 {
     return experiment->ddp.bucket_mib * 1024 * 1024;
 }
 
-dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum)
+dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     if (s->offload) { /* there only while they have not been reduced */
         bucket->accumulate = bucket->flat.data != NULL;
         if (!bucket->flat.data)
-            DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, room_elems(r, bucket->elems)), &bucket->flat));
+            DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, room_elems(b, bucket->elems)), &bucket->flat));
         bucket->grads = bucket->flat.data;
         return DT_OK;
     }
@@ -173,112 +173,111 @@ dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, con
     } else {
         bucket->accumulate = true;
     }
-    bucket->grads = replica_grads(&r->replica, s, bucket->first_elem);
+    bucket->grads = replica_grads(&b->replica, s, bucket->first_elem);
     return DT_OK;
 }
 
 /* Elements [first, end) of the bucket's parameters go from the device to their home. */
-static dt_status store(struct replicated *r, const struct bucket *bucket, size_t first, size_t end)
+static dt_status store(struct buckets *b, const struct bucket *bucket, size_t first, size_t end)
 {
-    const struct dp_setup *s = &r->base.setup;
-    return dt_copy_to_host(s->offload->to_host, replica_params(&r->replica, s, bucket->first_elem + first),
+    const struct dp_setup *s = &b->base.setup;
+    return dt_copy_to_host(s->offload->to_host, replica_params(&b->replica, s, bucket->first_elem + first),
                            (const char *)bucket->params + dp_bytes(s, first), dp_bytes(s, end - first));
 }
 
 /* Parameters in host memory travel through the device: this rank's part in, the others' out. */
-static dt_status publish_offloaded(struct replicated *r, struct bucket *bucket,
-                                   dt_status (*publish)(struct replicated *r, struct bucket *bucket))
+static dt_status publish_offloaded(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     const struct offload *o = s->offload;
     size_t own = bucket->own_elems ? bucket->own_first_elem - bucket->first_elem : 0, own_end = own + bucket->own_elems;
     struct dt_buffer buffer;
     DT_TRY(dt_stream_wait(o->to_device, bucket->home.current));
-    DT_TRY(dt_alloc(o->to_device, DT_COMMUNICATION, dp_bytes(s, room_elems(r, bucket->elems)), &buffer));
+    DT_TRY(dt_alloc(o->to_device, DT_COMMUNICATION, dp_bytes(s, room_elems(b, bucket->elems)), &buffer));
     bucket->params = buffer.data;
     dt_status status = dt_copy_from_host(o->to_device, (char *)buffer.data + dp_bytes(s, own),
-                                         replica_params(&r->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems));
+                                         replica_params(&b->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems));
     if (status == DT_OK)
         status = dt_event_record(bucket->updated, o->to_device);
     if (status == DT_OK)
         status = dt_stream_wait(s->network, bucket->updated);
     if (status == DT_OK)
-        status = publish(r, bucket);
+        status = publish(b, bucket);
     if (status == DT_OK)
         status = dt_event_record(bucket->published, s->network);
     if (status == DT_OK)
         status = dt_stream_wait(o->to_host, bucket->published);
     if (status == DT_OK)
-        status = store(r, bucket, 0, own);
+        status = store(b, bucket, 0, own);
     if (status == DT_OK)
-        status = store(r, bucket, own_end, bucket->elems);
+        status = store(b, bucket, own_end, bucket->elems);
     dt_free(o->to_host, &buffer);
     return status == DT_OK ? dt_event_record(bucket->home.current, o->to_host) : status;
 }
 
-dt_status replicated_publish(struct replicated *r, struct bucket *bucket, dt_status (*publish)(struct replicated *r, struct bucket *bucket))
+dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     if (s->offload)
-        return publish_offloaded(r, bucket, publish);
-    bucket->params = replica_params(&r->replica, s, bucket->first_elem);
+        return publish_offloaded(b, bucket, publish);
+    bucket->params = replica_params(&b->replica, s, bucket->first_elem);
     DT_TRY(dt_event_record(bucket->updated, s->compute));
     DT_TRY(dt_stream_wait(s->network, bucket->updated));
-    DT_TRY(publish(r, bucket));
+    DT_TRY(publish(b, bucket));
     return dt_event_record(bucket->published, s->network);
 }
 
 /* ---- hooks ---- */
 
-enum gpt_unit replicated_unit(const struct experiment *experiment)
+enum gpt_unit buckets_unit(const struct experiment *experiment)
 {
     return GPT_UNIT_LINEAR;
 }
 
-dt_status replicated_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    return residency_before_forward(&replicated_of(dp)->residency, dp, group, moment);
+    return residency_before_forward(&buckets_of(dp)->residency, dp, group, moment);
 }
 
-dt_status replicated_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    residency_after(&replicated_of(dp)->residency, dp, group, moment);
+    residency_after(&buckets_of(dp)->residency, dp, group, moment);
     return DT_OK;
 }
 
-dt_status replicated_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    struct replicated *r = replicated_of(dp);
-    struct bucket *bucket = &r->buckets[r->bucket_of[group->index]];
-    DT_TRY(residency_before_backward(&r->residency, dp, group, moment));
+    struct buckets *b = buckets_of(dp);
+    struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
+    DT_TRY(residency_before_backward(&b->residency, dp, group, moment));
     if (bucket->groups_left == 0) {
         bucket->groups_left = bucket->groups;
-        DT_TRY(r->scheme->begin(r, bucket, moment));
+        DT_TRY(b->scheme->begin(b, bucket, moment));
     }
-    group->grads = (char *)bucket->grads + dp_bytes(&dp->setup, r->replica.offset_elems[group->index] - bucket->first_elem);
+    group->grads = (char *)bucket->grads + dp_bytes(&dp->setup, b->replica.offset_elems[group->index] - bucket->first_elem);
     group->accumulate = bucket->accumulate;
     return DT_OK;
 }
 
 /* The bucket's gradients leave behind their reduction; with the last micro-batch's the host makes the update. */
-static dt_status offload_bucket(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    const struct dp_setup *s = &r->base.setup;
-    struct dt_buffer *holder = r->scheme->keep_gradients ? &bucket->flat : &bucket->shard.whole;
+    const struct dp_setup *s = &b->base.setup;
+    struct dt_buffer *holder = b->scheme->keep_gradients ? &bucket->flat : &bucket->shard.whole;
     DT_TRY(offload_gradients(&bucket->home, s, bucket->reduced, bucket->own_grads, holder));
     if (!moment->last_micro_batch || bucket->own_elems == 0)
         return DT_OK;
-    return offload_update(&bucket->home, s, r->replica.optimizer, replica_params(&r->replica, s, bucket->own_first_elem),
+    return offload_update(&bucket->home, s, b->replica.optimizer, replica_params(&b->replica, s, bucket->own_first_elem),
                           bucket->own_state_elem);
 }
 
 /* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on. */
-dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
-    struct replicated *r = replicated_of(dp);
-    struct bucket *bucket = &r->buckets[r->bucket_of[group->index]];
-    residency_after(&r->residency, dp, group, moment);
-    DT_TRY(make_separate_gradients(r, group, moment));
+    struct buckets *b = buckets_of(dp);
+    struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
+    residency_after(&b->residency, dp, group, moment);
+    DT_TRY(make_separate_gradients(b, group, moment));
     if (--bucket->groups_left > 0)
         return DT_OK;
     bucket->sent = moment->reduce;
@@ -286,36 +285,36 @@ dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *
         return DT_OK;
     DT_TRY(dt_event_record(bucket->computed, dp->setup.compute));
     DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
-    DT_TRY(r->scheme->reduce(r, bucket));
+    DT_TRY(b->scheme->reduce(b, bucket));
     DT_TRY(dt_event_record(bucket->reduced, dp->setup.network));
-    return dp->setup.offload ? offload_bucket(r, bucket, moment) : DT_OK;
+    return dp->setup.offload ? offload_bucket(b, bucket, moment) : DT_OK;
 }
 
-static dt_status update(struct replicated *r, struct bucket *bucket)
+static dt_status update(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     DT_TRY(timeline_wait(s->timeline, bucket->reduced));
-    return replica_update(&r->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads);
+    return replica_update(&b->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads);
 }
 
-dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+dt_status buckets_end_step(struct data_parallel *dp, const struct dp_moment *moment)
 {
-    struct replicated *r = replicated_of(dp);
+    struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
-    free_separate_gradients(r);
+    free_separate_gradients(b);
     DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
-    for (int i = 0; i < r->bucket_count; i++) {
-        struct bucket *bucket = &r->buckets[i];
+    for (int i = 0; i < b->bucket_count; i++) {
+        struct bucket *bucket = &b->buckets[i];
         if (!s->offload) /* otherwise its update is queued */
-            DT_TRY(update(r, bucket));
-        if (r->scheme->publish)
-            DT_TRY(replicated_publish(r, bucket, r->scheme->publish));
+            DT_TRY(update(b, bucket));
+        if (b->scheme->publish)
+            DT_TRY(buckets_publish(b, bucket, b->scheme->publish));
     }
-    for (int i = 0; i < r->bucket_count; i++) {
-        if (r->scheme->publish)
-            DT_TRY(timeline_wait(s->timeline, r->buckets[i].published));
+    for (int i = 0; i < b->bucket_count; i++) {
+        if (b->scheme->publish)
+            DT_TRY(timeline_wait(s->timeline, b->buckets[i].published));
         if (s->offload)
-            DT_TRY(offload_await(&r->buckets[i].home, s));
+            DT_TRY(offload_await(&b->buckets[i].home, s));
     }
     return DT_OK;
 }

@@ -42,9 +42,9 @@ struct bucket {
     struct dt_event *published; /* network: all of them are */
 };
 
-struct replicated {
+struct buckets {
     struct data_parallel base;
-    const struct replicated_scheme *scheme;
+    const struct bucket_scheme *scheme;
     struct replica replica;
     struct residency residency; /* with offload */
     struct bucket *buckets;     /* [bucket_count] in the order in which backward fills them */
@@ -55,47 +55,46 @@ struct replicated {
     int published_step;         /* data_parallel: the last one whose parameters have been sent */
 };
 
-struct replicated_scheme {
+struct bucket_scheme {
     double (*bucket_bytes)(const struct experiment *experiment); /* close a bucket from here on; 0: every group is one */
     bool divided;        /* buckets are divided evenly over the ranks, and padded to allow it; otherwise without gaps */
     bool keep_gradients; /* the replica has flat gradients, unless they are offloaded; otherwise begin makes memory for a bucket's */
     bool summed;         /* reduce makes sums, not averages */
     /* Say once what this rank updates of each bucket; own_state_elem follows by itself. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
-    dt_status (*divide)(struct replicated *r);
+    dt_status (*divide)(struct buckets *b);
     /* Before a micro-batch's first backward in the bucket: set grads and accumulate. */
-    dt_status (*begin)(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment);
+    dt_status (*begin)(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment);
     /* Queue on network, which has waited for the gradients. Afterwards own_grads is what it says. Collective. */
-    dt_status (*reduce)(struct replicated *r, struct bucket *bucket);
+    dt_status (*reduce)(struct buckets *b, struct bucket *bucket);
     /* Queue on network, which has waited for the update: bring every rank the bucket's params. Collective. NULL: all ranks made the same
      * update, or the mode sends parameters at another time. */
-    dt_status (*publish)(struct replicated *r, struct bucket *bucket);
+    dt_status (*publish)(struct buckets *b, struct bucket *bucket);
 };
 
-static inline struct replicated *replicated_of(struct data_parallel *dp)
+static inline struct buckets *buckets_of(struct data_parallel *dp)
 {
-    return (struct replicated *)dp;
+    return (struct buckets *)dp;
 }
 
-dt_status replicated_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct replicated_scheme *scheme,
-                            struct data_parallel **out);
+dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
+                         struct data_parallel **out);
 
 /* The schemes' common parts. */
 
-double replicated_bucket_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
+double buckets_configured_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
 /* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be
  * added to; otherwise backward overwrites what has been reduced. */
-dt_status replicated_begin_flat(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum);
+dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum);
 /* Send the bucket's parameters with the scheme's publish or another function, behind this rank's last update. */
-dt_status replicated_publish(struct replicated *r, struct bucket *bucket,
-                             dt_status (*publish)(struct replicated *r, struct bucket *bucket));
+dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
 /* Hooks; `unit` is the finest there is, so that buckets close near their size. */
-enum gpt_unit replicated_unit(const struct experiment *experiment);
-void replicated_destroy(struct data_parallel *dp);
-dt_status replicated_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status replicated_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status replicated_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status replicated_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status replicated_end_step(struct data_parallel *dp, const struct dp_moment *moment);
+enum gpt_unit buckets_unit(const struct experiment *experiment);
+void buckets_destroy(struct data_parallel *dp);
+dt_status buckets_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status buckets_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status buckets_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status buckets_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status buckets_end_step(struct data_parallel *dp, const struct dp_moment *moment);
 
 #endif

@@ -12,68 +12,68 @@
 
 enum { ROOT = 0 };
 
-static bool is_root(const struct replicated *r)
+static bool is_root(const struct buckets *b)
 {
-    return dt_comm_rank(r->base.setup.comm) == ROOT;
+    return dt_comm_rank(b->base.setup.comm) == ROOT;
 }
 
-static dt_status root_divide(struct replicated *r)
+static dt_status root_divide(struct buckets *b)
 {
-    for (int i = 0; i < r->bucket_count; i++) {
-        r->buckets[i].own_first_elem = r->buckets[i].first_elem;
-        r->buckets[i].own_elems = is_root(r) ? r->buckets[i].elems : 0;
+    for (int i = 0; i < b->bucket_count; i++) {
+        b->buckets[i].own_first_elem = b->buckets[i].first_elem;
+        b->buckets[i].own_elems = is_root(b) ? b->buckets[i].elems : 0;
     }
     return DT_OK;
 }
 
-static dt_status root_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status root_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    return replicated_begin_flat(r, bucket, moment, is_root(r));
+    return buckets_begin_flat(b, bucket, moment, is_root(b));
 }
 
-static dt_status root_reduce(struct replicated *r, struct bucket *bucket)
+static dt_status root_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
     return dt_reduce(s->comm, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_SUM, ROOT, s->network);
 }
 
-static dt_status root_send(struct replicated *r, struct bucket *bucket)
+static dt_status root_send(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     return dt_broadcast(s->comm, bucket->params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
 }
 
 /* The step's parameters of this group are there, or on their way. */
 static dt_status root_await(struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment)
 {
-    struct replicated *r = replicated_of(dp);
+    struct buckets *b = buckets_of(dp);
     if (!moment->first_micro_batch)
         return DT_OK;
-    if (r->published_step != moment->step)
-        for (int i = r->bucket_count - 1; i >= 0; i--)
-            DT_TRY(replicated_publish(r, &r->buckets[i], root_send));
-    r->published_step = moment->step;
+    if (b->published_step != moment->step)
+        for (int i = b->bucket_count - 1; i >= 0; i--)
+            DT_TRY(buckets_publish(b, &b->buckets[i], root_send));
+    b->published_step = moment->step;
     if (dp->setup.offload) /* its copy to the device waits */
         return DT_OK;
-    return timeline_wait(dp->setup.timeline, r->buckets[r->bucket_of[group->index]].published);
+    return timeline_wait(dp->setup.timeline, b->buckets[b->bucket_of[group->index]].published);
 }
 
 static dt_status root_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     DT_TRY(root_await(dp, group, moment));
-    return replicated_before_forward(dp, group, moment);
+    return buckets_before_forward(dp, group, moment);
 }
 
 /* A head whose logits are not kept has its forward only here. */
 static dt_status root_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
 {
     DT_TRY(root_await(dp, group, moment));
-    return replicated_before_backward(dp, group, moment);
+    return buckets_before_backward(dp, group, moment);
 }
 
-static const struct replicated_scheme root_scheme = {
-    .bucket_bytes = replicated_bucket_bytes,
+static const struct bucket_scheme root_scheme = {
+    .bucket_bytes = buckets_configured_bytes,
     .keep_gradients = true,
     .summed = true,
     .divide = root_divide,
@@ -83,17 +83,17 @@ static const struct replicated_scheme root_scheme = {
 
 static dt_status root_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return replicated_create(setup, &dp_data_parallel, &root_scheme, out);
+    return buckets_create(setup, &dp_data_parallel, &root_scheme, out);
 }
 
 const struct dp_mode dp_data_parallel = {
     .name = "data_parallel",
-    .unit = replicated_unit,
+    .unit = buckets_unit,
     .create = root_create,
-    .destroy = replicated_destroy,
+    .destroy = buckets_destroy,
     .before_forward = root_before_forward,
-    .after_forward = replicated_after_forward,
+    .after_forward = buckets_after_forward,
     .before_backward = root_before_backward,
-    .after_backward = replicated_after_backward,
-    .end_step = replicated_end_step,
+    .after_backward = buckets_after_backward,
+    .end_step = buckets_end_step,
 };

@@ -6,31 +6,31 @@
  *         in reverse order of the layers, gradients as views into the buckets, communication started as soon as a bucket is full. */
 #include "schedules/data_parallel/buckets.h"
 
-static dt_status ddp_divide(struct replicated *r)
+static dt_status ddp_divide(struct buckets *b)
 {
-    for (int i = 0; i < r->bucket_count; i++) {
-        r->buckets[i].own_first_elem = r->buckets[i].first_elem;
-        r->buckets[i].own_elems = r->buckets[i].elems;
+    for (int i = 0; i < b->bucket_count; i++) {
+        b->buckets[i].own_first_elem = b->buckets[i].first_elem;
+        b->buckets[i].own_elems = b->buckets[i].elems;
     }
     return DT_OK;
 }
 
 /* An average stays one when it is averaged again: later micro-batches add to it. */
-static dt_status ddp_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status ddp_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    return replicated_begin_flat(r, bucket, moment, true);
+    return buckets_begin_flat(b, bucket, moment, true);
 }
 
 /* This overlap with backward is what DDP is. */
-static dt_status ddp_reduce(struct replicated *r, struct bucket *bucket)
+static dt_status ddp_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
     return dt_all_reduce(s->comm, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_AVG, s->network);
 }
 
-static const struct replicated_scheme ddp_scheme = {
-    .bucket_bytes = replicated_bucket_bytes,
+static const struct bucket_scheme ddp_scheme = {
+    .bucket_bytes = buckets_configured_bytes,
     .keep_gradients = true,
     .divide = ddp_divide,
     .begin = ddp_begin,
@@ -39,19 +39,19 @@ static const struct replicated_scheme ddp_scheme = {
 
 static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    DT_TRY(replicated_create(setup, &dp_ddp, &ddp_scheme, out));
+    DT_TRY(buckets_create(setup, &dp_ddp, &ddp_scheme, out));
     (*out)->repeats_updates = dt_comm_rank(setup->comm) > 0;
     return DT_OK;
 }
 
 const struct dp_mode dp_ddp = {
     .name = "ddp",
-    .unit = replicated_unit,
+    .unit = buckets_unit,
     .create = ddp_create,
-    .destroy = replicated_destroy,
-    .before_forward = replicated_before_forward,
-    .after_forward = replicated_after_forward,
-    .before_backward = replicated_before_backward,
-    .after_backward = replicated_after_backward,
-    .end_step = replicated_end_step,
+    .destroy = buckets_destroy,
+    .before_forward = buckets_before_forward,
+    .after_forward = buckets_after_forward,
+    .before_backward = buckets_before_backward,
+    .after_backward = buckets_after_backward,
+    .end_step = buckets_end_step,
 };

@@ -1,7 +1,7 @@
 /* Data-parallel modes: what happens to a parameter group before and after its forward and backward, and at the end of the step.
  *
  * Each mode is one file with a table of hooks. Those in which every rank holds all parameters (ddp, zero1, zero2, data_parallel,
- * parameter_server) share replicated.c; fsdp and hsdp share fsdp.c. A mode owns the stage's parameters, gradients and optimizer state, and
+ * parameter_server) share buckets.c; fsdp and hsdp share fsdp.c. A mode owns the stage's parameters, gradients and optimizer state, and
  * sets group->params, group->grads and group->accumulate before the group's turn. Hooks queue work and return. */
 #ifndef SCHEDULES_DATA_PARALLEL_MODE_H
 #define SCHEDULES_DATA_PARALLEL_MODE_H

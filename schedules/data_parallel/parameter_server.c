@@ -20,26 +20,26 @@ static double every_group(const struct experiment *experiment)
 }
 
 /* The largest bucket without a server; -1 when all have one. Of equal ones the first. */
-static int largest_left(const struct replicated *r)
+static int largest_left(const struct buckets *b)
 {
     int largest = -1;
-    for (int i = 0; i < r->bucket_count; i++)
-        if (r->buckets[i].server < 0 && (largest < 0 || r->buckets[i].elems > r->buckets[largest].elems))
+    for (int i = 0; i < b->bucket_count; i++)
+        if (b->buckets[i].server < 0 && (largest < 0 || b->buckets[i].elems > b->buckets[largest].elems))
             largest = i;
     return largest;
 }
 
-static dt_status server_divide(struct replicated *r)
+static dt_status server_divide(struct buckets *b)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     int servers = s->experiment->parameter_server.servers, rank = dt_comm_rank(s->comm);
     size_t *load_elems = calloc((size_t)servers, sizeof *load_elems);
     if (!load_elems)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parameter servers", servers);
-    for (int i = 0; i < r->bucket_count; i++)
-        r->buckets[i].server = -1;
-    for (int i; (i = largest_left(r)) >= 0;) {
-        struct bucket *bucket = &r->buckets[i];
+    for (int i = 0; i < b->bucket_count; i++)
+        b->buckets[i].server = -1;
+    for (int i; (i = largest_left(b)) >= 0;) {
+        struct bucket *bucket = &b->buckets[i];
         int idlest = 0;
         for (int k = 1; k < servers; k++)
             if (load_elems[k] < load_elems[idlest])
@@ -53,15 +53,15 @@ static dt_status server_divide(struct replicated *r)
     return DT_OK;
 }
 
-static dt_status server_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status server_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    return replicated_begin_flat(r, bucket, moment, bucket->server == dt_comm_rank(r->base.setup.comm));
+    return buckets_begin_flat(b, bucket, moment, bucket->server == dt_comm_rank(b->base.setup.comm));
 }
 
 /* The workers' gradients, in the order of their ranks, added to this server's. */
-static dt_status receive_and_add(struct replicated *r, struct bucket *bucket, void *arrived)
+static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, void *arrived)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     for (int worker = 0; worker < dt_comm_size(s->comm); worker++) {
         if (worker == bucket->server)
             continue;
@@ -71,9 +71,9 @@ static dt_status receive_and_add(struct replicated *r, struct bucket *bucket, vo
     return DT_OK;
 }
 
-static dt_status server_reduce(struct replicated *r, struct bucket *bucket)
+static dt_status server_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     struct dt_buffer arrived;
     bucket->own_grads = bucket->grads;
     if (bucket->server != dt_comm_rank(s->comm))
@@ -81,14 +81,14 @@ static dt_status server_reduce(struct replicated *r, struct bucket *bucket)
     if (dt_comm_size(s->comm) == 1)
         return DT_OK;
     DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, dp_bytes(s, bucket->elems), &arrived));
-    dt_status status = receive_and_add(r, bucket, arrived.data);
+    dt_status status = receive_and_add(b, bucket, arrived.data);
     dt_free(s->network, &arrived);
     return status;
 }
 
-static dt_status server_publish(struct replicated *r, struct bucket *bucket)
+static dt_status server_publish(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     enum dt_dtype dtype = s->experiment->model.dtype;
     if (bucket->server != dt_comm_rank(s->comm))
         return dt_recv(s->comm, bucket->params, bucket->elems, dtype, bucket->server, s->network);
@@ -99,7 +99,7 @@ static dt_status server_publish(struct replicated *r, struct bucket *bucket)
     return dt_group_end(s->comm);
 }
 
-static const struct replicated_scheme server_scheme = {
+static const struct bucket_scheme server_scheme = {
     .bucket_bytes = every_group,
     .keep_gradients = true,
     .summed = true,
@@ -111,17 +111,17 @@ static const struct replicated_scheme server_scheme = {
 
 static dt_status server_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return replicated_create(setup, &dp_parameter_server, &server_scheme, out);
+    return buckets_create(setup, &dp_parameter_server, &server_scheme, out);
 }
 
 const struct dp_mode dp_parameter_server = {
     .name = "parameter_server",
-    .unit = replicated_unit,
+    .unit = buckets_unit,
     .create = server_create,
-    .destroy = replicated_destroy,
-    .before_forward = replicated_before_forward,
-    .after_forward = replicated_after_forward,
-    .before_backward = replicated_before_backward,
-    .after_backward = replicated_after_backward,
-    .end_step = replicated_end_step,
+    .destroy = buckets_destroy,
+    .before_forward = buckets_before_forward,
+    .after_forward = buckets_after_forward,
+    .before_backward = buckets_before_backward,
+    .after_backward = buckets_after_backward,
+    .end_step = buckets_end_step,
 };

@@ -5,8 +5,8 @@
 #include "schedules/data_parallel/buckets.h"
 
 /* A scheme's divide. share_buffers: this rank's share of the reduced gradients has memory of its own. */
-dt_status zero_divide(struct replicated *r, bool share_buffers);
+dt_status zero_divide(struct buckets *b, bool share_buffers);
 /* A scheme's publish: an all-gather, in place. */
-dt_status zero_publish(struct replicated *r, struct bucket *bucket);
+dt_status zero_publish(struct buckets *b, struct bucket *bucket);
 
 #endif

@@ -7,29 +7,29 @@
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.1 (P_os). */
 #include "schedules/data_parallel/zero.h"
 
-static dt_status zero1_divide(struct replicated *r)
+static dt_status zero1_divide(struct buckets *b)
 {
-    const struct experiment *e = r->base.setup.experiment;
-    return zero_divide(r, e->micro_batches > 1 && e->gradient_reduction == REDUCTION_EACH);
+    const struct experiment *e = b->base.setup.experiment;
+    return zero_divide(b, e->micro_batches > 1 && e->gradient_reduction == REDUCTION_EACH);
 }
 
 /* Of what has been reduced only this rank's share is left in the whole gradients. */
-static dt_status zero1_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status zero1_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
     bucket->shard.has_sum &= !moment->first_micro_batch;
-    return replicated_begin_flat(r, bucket, moment, false);
+    return buckets_begin_flat(b, bucket, moment, false);
 }
 
-static dt_status zero1_reduce(struct replicated *r, struct bucket *bucket)
+static dt_status zero1_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
+    const struct dp_setup *s = &b->base.setup;
     if (!bucket->shard.share.data) /* the share stays where it is */
         bucket->own_grads = (char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
-    return shard_gradients_reduce(&bucket->shard, s, &r->ranks, bucket->grads);
+    return shard_gradients_reduce(&bucket->shard, s, &b->ranks, bucket->grads);
 }
 
-static const struct replicated_scheme zero1_scheme = {
-    .bucket_bytes = replicated_bucket_bytes,
+static const struct bucket_scheme zero1_scheme = {
+    .bucket_bytes = buckets_configured_bytes,
     .divided = true,
     .keep_gradients = true,
     .divide = zero1_divide,
@@ -40,17 +40,17 @@ static const struct replicated_scheme zero1_scheme = {
 
 static dt_status zero1_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return replicated_create(setup, &dp_zero1, &zero1_scheme, out);
+    return buckets_create(setup, &dp_zero1, &zero1_scheme, out);
 }
 
 const struct dp_mode dp_zero1 = {
     .name = "zero1",
-    .unit = replicated_unit,
+    .unit = buckets_unit,
     .create = zero1_create,
-    .destroy = replicated_destroy,
-    .before_forward = replicated_before_forward,
-    .after_forward = replicated_after_forward,
-    .before_backward = replicated_before_backward,
-    .after_backward = replicated_after_backward,
-    .end_step = replicated_end_step,
+    .destroy = buckets_destroy,
+    .before_forward = buckets_before_forward,
+    .after_forward = buckets_after_forward,
+    .before_backward = buckets_before_backward,
+    .after_backward = buckets_after_backward,
+    .end_step = buckets_end_step,
 };

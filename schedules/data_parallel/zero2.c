@@ -8,22 +8,22 @@
  *         its bucketisation. */
 #include "schedules/data_parallel/zero.h"
 
-static dt_status zero2_divide(struct replicated *r)
+static dt_status zero2_divide(struct buckets *b)
 {
-    return zero_divide(r, true);
+    return zero_divide(b, true);
 }
 
-static dt_status zero2_begin(struct replicated *r, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status zero2_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    DT_TRY(shard_gradients_begin(&bucket->shard, &r->base.setup, &r->ranks, moment, &bucket->accumulate));
+    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, &b->ranks, moment, &bucket->accumulate));
     bucket->grads = bucket->shard.whole.data;
     return DT_OK;
 }
 
-static dt_status zero2_reduce(struct replicated *r, struct bucket *bucket)
+static dt_status zero2_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &r->base.setup;
-    DT_TRY(shard_gradients_reduce(&bucket->shard, s, &r->ranks, bucket->grads));
+    const struct dp_setup *s = &b->base.setup;
+    DT_TRY(shard_gradients_reduce(&bucket->shard, s, &b->ranks, bucket->grads));
     if (s->offload)
         bucket->own_grads = (const char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
     else
@@ -31,8 +31,8 @@ static dt_status zero2_reduce(struct replicated *r, struct bucket *bucket)
     return DT_OK;
 }
 
-static const struct replicated_scheme zero2_scheme = {
-    .bucket_bytes = replicated_bucket_bytes,
+static const struct bucket_scheme zero2_scheme = {
+    .bucket_bytes = buckets_configured_bytes,
     .divided = true,
     .divide = zero2_divide,
     .begin = zero2_begin,
@@ -42,17 +42,17 @@ static const struct replicated_scheme zero2_scheme = {
 
 static dt_status zero2_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return replicated_create(setup, &dp_zero2, &zero2_scheme, out);
+    return buckets_create(setup, &dp_zero2, &zero2_scheme, out);
 }
 
 const struct dp_mode dp_zero2 = {
     .name = "zero2",
-    .unit = replicated_unit,
+    .unit = buckets_unit,
     .create = zero2_create,
-    .destroy = replicated_destroy,
-    .before_forward = replicated_before_forward,
-    .after_forward = replicated_after_forward,
-    .before_backward = replicated_before_backward,
-    .after_backward = replicated_after_backward,
-    .end_step = replicated_end_step,
+    .destroy = buckets_destroy,
+    .before_forward = buckets_before_forward,
+    .after_forward = buckets_after_forward,
+    .before_backward = buckets_before_backward,
+    .after_backward = buckets_after_backward,
+    .end_step = buckets_end_step,
 };
