@@ -6,9 +6,9 @@
 #include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
 #include "cli/run/run_simulated.h"
-#include "cli/run/shard.h"
 #include "cli/run/signals.h"
 #include "cli/run/sweep.h"
+#include "cli/run/sweep_shard.h"
 #include "cli/text/config_arguments.h"
 
 #include <math.h>
@@ -276,7 +276,7 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
  * failure; being in the wrong places is refused beforehand. */
 static enum exit_code meet(struct sweep *s, enum exit_code code)
 {
-    dt_status status = sweep_meet(s, &code);
+    dt_status status = rendezvous_check(s, &code);
     if (status == DT_OK)
         return code;
     if (status == DT_ERR_INVALID || status == DT_ERR_WORLD || status == DT_ERR_UNAVAILABLE)
@@ -288,11 +288,11 @@ static enum exit_code meet(struct sweep *s, enum exit_code code)
 
 static dt_status select_shard(struct sweep *s, const char *text)
 {
-    struct shard shard;
+    struct sweep_shard shard;
     bool *elsewhere = calloc((size_t)s->count, sizeof *elsewhere);
-    dt_status status = elsewhere ? shard_parse(text, &shard) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
+    dt_status status = elsewhere ? sweep_shard_parse(text, &shard) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
     if (status == DT_OK)
-        status = shard_select(shard, s->experiments, s->count, elsewhere);
+        status = sweep_shard_select(shard, s->experiments, s->count, elsewhere);
     for (int i = 0; status == DT_OK && i < s->count; i++)
         s->outcomes[i].elsewhere = elsewhere[i];
     free(elsewhere);

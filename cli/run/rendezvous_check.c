@@ -9,16 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a rank brings, followed by a byte for each experiment: is it skipped? */
-struct greeting {
+/* What each rank sends, followed by a byte for each experiment: is it skipped? */
+struct rank_entry {
     struct placement_rank place;
     int code;
     int limited;
 };
 
-static const struct greeting *greeting_of(const char *all, size_t bytes, int rank)
+static const struct rank_entry *entry_of(const char *all, size_t bytes, int rank)
 {
-    return (const struct greeting *)(const void *)(all + bytes * (size_t)rank);
+    return (const struct rank_entry *)(const void *)(all + bytes * (size_t)rank);
 }
 
 static dt_status check_placement(const struct sweep *s, const char *all, size_t bytes)
@@ -28,7 +28,7 @@ static dt_status check_placement(const struct sweep *s, const char *all, size_t 
     if (!ranks)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
     for (int rank = 0; rank < s->world.size; rank++)
-        ranks[rank] = greeting_of(all, bytes, rank)->place;
+        ranks[rank] = entry_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->count; i++)
         if (!s->outcomes[i].elsewhere && !is_simulated(&s->experiments[i])) /* its ranks are not these */
             status = placement_check(&s->experiments[i], i + 1, s->count, ranks);
@@ -58,28 +58,28 @@ static void find_place(const struct sweep *s, struct placement_rank *out)
         memcpy(out->gpu, gpu.uuid, sizeof out->gpu);
 }
 
-dt_status sweep_meet(struct sweep *s, enum exit_code *code)
+dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
 {
-    size_t bytes = (sizeof(struct greeting) + (size_t)s->count + 7) / 8 * 8;
+    size_t bytes = (sizeof(struct rank_entry) + (size_t)s->count + 7) / 8 * 8;
     char *mine = calloc(1, bytes), *all = calloc((size_t)s->world.size, bytes);
     if (!mine || !all) {
         free(mine);
         free(all);
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
     }
-    struct greeting *greeting = (struct greeting *)(void *)mine;
-    char *skipped = mine + sizeof *greeting;
-    find_place(s, &greeting->place);
-    greeting->code = (int)*code;
-    greeting->limited = s->limited;
+    struct rank_entry *entry = (struct rank_entry *)(void *)mine;
+    char *skipped = mine + sizeof *entry;
+    find_place(s, &entry->place);
+    entry->code = (int)*code;
+    entry->limited = s->limited;
     for (int i = 0; i < s->count; i++)
         skipped[i] = s->outcomes[i].skipped;
     dt_status status = run_inside_gather(&s->experiments[0], &s->world, s->experiments[0].timeout.init_s, mine, bytes, all);
     if (status == DT_OK) {
-        *code = (enum exit_code)greeting_of(all, bytes, 0)->code;
-        s->limited = greeting_of(all, bytes, 0)->limited;
+        *code = (enum exit_code)entry_of(all, bytes, 0)->code;
+        s->limited = entry_of(all, bytes, 0)->limited;
         for (int i = 0; i < s->count; i++)
-            s->outcomes[i].skipped = all[sizeof *greeting + (size_t)i];
+            s->outcomes[i].skipped = all[sizeof *entry + (size_t)i];
         status = *code == EXIT_CODE_OK ? check_placement(s, all, bytes) : DT_OK;
     }
     free(mine);

@@ -1,4 +1,5 @@
-/* All ranks of a launcher, before the first step: they find each other, follow rank 0 in what is to be run, and learn where they are. */
+/* All ranks of a launcher, before the first step: each sends what it is and where, takes from rank 0 what is to be run, and checks the
+ * placement. */
 #ifndef CLI_RUN_RENDEZVOUS_CHECK_H
 #define CLI_RUN_RENDEZVOUS_CHECK_H
 
@@ -6,7 +7,7 @@
 
 /* Collective. `code` is rank 0's: EXIT_CODE_OK, or why it cannot go on; the others return the same. Only rank 0 has looked at the records
  * and the time: the others take its outcomes[].skipped and `limited`, because a file may look different from another node.
- * Returns DT_ERR_INVALID when the ranks are not placed as the experiments need it, and what dt_comm_create says when they do not meet. */
-dt_status sweep_meet(struct sweep *sweep, enum exit_code *code);
+ * Returns DT_ERR_INVALID when the ranks are not placed as the experiments need it, or what dt_comm_create returns when ranks are missing. */
+dt_status rendezvous_check(struct sweep *sweep, enum exit_code *code);
 
 #endif

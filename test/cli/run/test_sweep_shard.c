@@ -1,4 +1,4 @@
-#include "cli/run/shard.h"
+#include "cli/run/sweep_shard.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"
@@ -28,7 +28,7 @@ static void every_experiment_is_in_one_shard(void)
         for (int number = 1; number <= shards; number++) {
             bool elsewhere[ALL];
             int size = 0;
-            CHECK_OK(shard_select((struct shard){number, shards}, e, ALL, elsewhere));
+            CHECK_OK(sweep_shard_select((struct sweep_shard){number, shards}, e, ALL, elsewhere));
             for (int i = 0; i < ALL; i++) {
                 taken[i] += !elsewhere[i];
                 size += !elsewhere[i];
@@ -50,7 +50,7 @@ static void the_work_is_spread(void)
     double work[4] = {0}, sum = 0;
     for (int number = 1; e && number <= 4; number++) {
         bool elsewhere[ALL];
-        CHECK_OK(shard_select((struct shard){number, 4}, e, ALL, elsewhere));
+        CHECK_OK(sweep_shard_select((struct sweep_shard){number, 4}, e, ALL, elsewhere));
         for (int i = 0; i < ALL; i++)
             work[number - 1] += elsewhere[i] ? 0 : e[i].batch_size;
         sum += work[number - 1];
@@ -64,11 +64,11 @@ static void names(void)
 {
     static const char *const wrong[] = {"",     "1",    "/",    "1/",   "/2",   "0/2",  "3/2", "1/0",
                                         "-1/2", "1/-2", "1/2x", "x1/2", " 1/2", "1/ 2", "a/b", "1.5/2"};
-    struct shard shard;
-    CHECK_OK(shard_parse("3/12", &shard));
+    struct sweep_shard shard;
+    CHECK_OK(sweep_shard_parse("3/12", &shard));
     CHECK(shard.number == 3 && shard.count == 12);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        CHECK(shard_parse(wrong[i], &shard) == DT_ERR_INVALID, "'%s' is accepted", wrong[i]);
+        CHECK(sweep_shard_parse(wrong[i], &shard) == DT_ERR_INVALID, "'%s' is accepted", wrong[i]);
 }
 
 static const struct test_case cases[] = {

@@ -1,4 +1,4 @@
-#include "cli/run/shard.h"
+#include "cli/run/sweep_shard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@ struct load {
     int experiment;
 };
 
-dt_status shard_parse(const char *text, struct shard *out)
+dt_status sweep_shard_parse(const char *text, struct sweep_shard *out)
 {
     int length = 0;
     bool read = *text >= '0' && *text <= '9' && sscanf(text, "%9d/%n", &out->number, &length) == 1 && length > 0;
@@ -28,7 +28,7 @@ static int by_load(const void *left, const void *right)
     return (a->experiment > b->experiment) - (a->experiment < b->experiment);
 }
 
-dt_status shard_select(struct shard shard, const struct experiment *experiments, int count, bool *elsewhere)
+dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment *experiments, int count, bool *elsewhere)
 {
     struct load *loads = malloc(((size_t)count + 1) * sizeof *loads);
     if (!loads)
