@@ -41,6 +41,7 @@ int cmd_validate(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_generate(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_rank(int argc, char **argv);
 int cmd_slurm(int argc, char **argv);

@@ -20,6 +20,7 @@ const struct command *command_table(void)
         {"help", "help on dtbench or on a command", cmd_help, false},
         {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
         {"calibrate-rank", "one rank of a calibration; started by dtbench itself", cmd_calibrate_rank, true},
+        {"generate", "files that are made from dtbench's tables, for scripts/generate", cmd_generate, true},
         {"slurm", "what libslurm knows of this job; asked by dtbench itself", cmd_slurm, true},
         {0},
     };

@@ -34,6 +34,22 @@ bool dt_config_is_object(const struct dt_table *table, const char *path)
     return false;
 }
 
+bool dt_config_next_key(const struct dt_table *table, const char *prefix, int *row, char path[DT_CONFIG_PATH_BYTES])
+{
+    size_t skip = *prefix ? strlen(prefix) + 1 : 0;
+    for (; *row < table->count; ++*row) {
+        const char *full = table->fields[*row].path;
+        if (skip > 0 && (strncmp(full, prefix, skip - 1) != 0 || full[skip - 1] != '.'))
+            continue;
+        size_t bytes = skip + strcspn(full + skip, ".");
+        snprintf(path, DT_CONFIG_PATH_BYTES, "%.*s", (int)bytes, full);
+        while (*row < table->count && strncmp(table->fields[*row].path, path, bytes) == 0 && strchr(".", table->fields[*row].path[bytes]))
+            ++*row;
+        return true;
+    }
+    return false;
+}
+
 bool dt_config_is_known(const struct dt_table *table, const char *path)
 {
     const char *name;
@@ -160,6 +176,29 @@ dt_status dt_config_read_at(const struct dt_table *table, const char *path, cons
 dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given)
 {
     return dt_config_read_at(table, "", object, where, target, given);
+}
+
+/* Is any key given of the object that `path` is a key of? */
+static bool is_section_given(const struct dt_table *table, const bool *given, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    size_t bytes = dot ? (size_t)(dot - path) + 1 : 0;
+    for (int i = 0; i < table->count; i++)
+        if (given[i] && strncmp(table->fields[i].path, path, bytes) == 0)
+            return true;
+    return false;
+}
+
+dt_status dt_config_check_required(const struct dt_table *table, const bool *given, const char *where)
+{
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        if (given[i] || field->required == DT_OPTIONAL)
+            continue;
+        if (field->required == DT_REQUIRED || is_section_given(table, given, field->path))
+            return dt_config_fail_missing(field, where);
+    }
+    return DT_OK;
 }
 
 dt_status dt_config_defaults(const struct dt_table *table, void *target)

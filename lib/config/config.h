@@ -33,6 +33,13 @@ enum dt_field_kind {
     DT_FIELD_SETTINGS,
 };
 
+/* Whether a file must have the key. Reading does not ask: dt_config_check_required does. */
+enum dt_requirement {
+    DT_OPTIONAL,
+    DT_REQUIRED,            /* always, and so must the object that it is in */
+    DT_REQUIRED_IN_SECTION, /* where the file has any other key of its object */
+};
+
 /* A name that the design has and this version does not. */
 struct dt_refused_choice {
     const char *name, *instead;
@@ -52,7 +59,8 @@ struct dt_field {
                                                 names, NULL after the last */
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
-    const char *description;                 /* for help and the schema */
+    enum dt_requirement required;
+    const char *description; /* for the schema and the reference page */
 };
 
 struct dt_table {
@@ -69,6 +77,9 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target);
  * "sweep" is skipped. `where` begins every error ("quickstart.json"). Errors:
  * DT_ERR_INVALID. */
 dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given);
+
+/* Refuse a file that lacks a required key; `given` is dt_config_read's. Errors: DT_ERR_INVALID. */
+dt_status dt_config_check_required(const struct dt_table *table, const bool *given, const char *where);
 
 /* The reverse: an object with every field whose wanted[i] is true (NULL: all),
  * in the table's order. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */

@@ -28,8 +28,10 @@ void dt_json_destroy(struct cJSON *value); /* takes NULL */
  * Errors: DT_ERR_IO with the file's name, DT_ERR_INVALID past DT_JSON_MAX_FILE_BYTES, DT_ERR_HOST_MEMORY. */
 dt_status dt_read_file(const char *path, char **out_text, size_t *out_length);
 
-/* How to print. SORTED orders keys by their bytes at every level: with no INDENT this is the canonical form that hashes are made of. */
-enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2 };
+/* How to print. SORTED orders keys by their bytes at every level: with no INDENT this is the canonical form that hashes are made of.
+ * INDENT gives each key a line of its own; SPACED writes one line with blanks after commas and colons; FIT (alone) breaks such a line only
+ * where it has 140 bytes or more: for files that people read. */
+enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2, DT_JSON_SPACED = 4, DT_JSON_FIT = 8 };
 
 /* Numbers are printed with as few digits as read back to the same double; NaN and infinities become null, and bytes that are not UTF-8
  * (of a file's name, of the environment) U+FFFD. Owner: the caller, free.

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIT_BYTES = 140 }; /* a line of DT_JSON_FIT has fewer, so that a comma fits behind it */
+
 /* A text that grows; the first failed allocation is remembered and ends all further writing. */
 struct text {
     char *data;
@@ -81,7 +83,58 @@ static int by_key(const void *left, const void *right)
     return strcmp((*a)->string, (*b)->string);
 }
 
+/* Bytes of the line that is being written. */
+static size_t line_bytes(const struct text *t)
+{
+    size_t begin = t->used;
+    while (begin > 0 && t->data[begin - 1] != '\n')
+        begin--;
+    return t->used - begin;
+}
+
+static bool is_tree(const cJSON *value)
+{
+    return cJSON_IsObject(value) || cJSON_IsArray(value);
+}
+
 static void put_value(struct text *t, const cJSON *value, int style, int depth);
+
+/* DT_JSON_FIT: what is longer than a line is broken at its members; in a list of plain values, where a line is full. */
+static void put_broken(struct text *t, const cJSON *parent, int depth)
+{
+    bool object = cJSON_IsObject(parent);
+    put_text(t, object ? "{" : "[");
+    for (const cJSON *child = parent->child; child; child = child->next) {
+        size_t before = t->used;
+        if (child != parent->child && !object && !is_tree(child)) {
+            put_text(t, ", ");
+            put_value(t, child, DT_JSON_FIT, depth + 1);
+            if (t->failed || line_bytes(t) < FIT_BYTES)
+                continue;
+            t->used = before;
+        }
+        put_text(t, child == parent->child ? "" : ",");
+        put_line_break(t, DT_JSON_INDENT, depth + 1);
+        if (object) {
+            put_string(t, child->string);
+            put_text(t, ": ");
+        }
+        put_value(t, child, DT_JSON_FIT, depth + 1);
+    }
+    put_line_break(t, DT_JSON_INDENT, depth);
+    put_text(t, object ? "}" : "]");
+}
+
+/* DT_JSON_FIT: on one line where it fits. */
+static void put_fitting(struct text *t, const cJSON *value, int depth)
+{
+    size_t before = t->used;
+    put_value(t, value, DT_JSON_SPACED, depth);
+    if (t->failed || line_bytes(t) < FIT_BYTES || !is_tree(value) || !value->child)
+        return;
+    t->used = before;
+    put_broken(t, value, depth);
+}
 
 static void put_children(struct text *t, const cJSON *parent, int style, int depth)
 {
@@ -103,11 +156,11 @@ static void put_children(struct text *t, const cJSON *parent, int style, int dep
     put_text(t, object ? "{" : "[");
     for (int i = 0; i < count; i++) {
         if (i > 0)
-            put_text(t, !object && style & DT_JSON_INDENT ? ", " : ",");
+            put_text(t, style & DT_JSON_SPACED || (!object && style & DT_JSON_INDENT) ? ", " : ",");
         if (object) { /* lists stay on one line: they are short, or numbers */
             put_line_break(t, style, depth + 1);
             put_string(t, children[i]->string);
-            put_text(t, style & DT_JSON_INDENT ? ": " : ":");
+            put_text(t, style & (DT_JSON_INDENT | DT_JSON_SPACED) ? ": " : ":");
         }
         put_value(t, children[i], style, depth + 1);
     }
@@ -120,7 +173,9 @@ static void put_children(struct text *t, const cJSON *parent, int style, int dep
 static void put_value(struct text *t, const cJSON *value, int style, int depth)
 {
     char number[32];
-    if (cJSON_IsObject(value) || cJSON_IsArray(value)) {
+    if (style == DT_JSON_FIT) {
+        put_fitting(t, value, depth);
+    } else if (is_tree(value)) {
         put_children(t, value, style, depth);
     } else if (cJSON_IsString(value)) {
         put_string(t, value->valuestring);

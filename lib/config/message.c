@@ -69,6 +69,13 @@ static void describe_wanted(const struct dt_field *field, char text[LIST_BYTES])
     }
 }
 
+dt_status dt_config_fail_missing(const struct dt_field *field, const char *where)
+{
+    char wanted[LIST_BYTES];
+    describe_wanted(field, wanted);
+    return dt_fail(DT_ERR_INVALID, "%s: %s: missing; %s is expected (%s)", where, field->path, wanted, field->description);
+}
+
 dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label)
 {
     char quote[QUOTE_BYTES], wanted[LIST_BYTES];
@@ -116,24 +123,10 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
 /* The keys that may stand in the object at `prefix`. */
 static void list_keys(const struct dt_table *table, const char *prefix, char list[LIST_BYTES])
 {
-    size_t skip = strlen(prefix);
-    const char *last = "";
-    int last_bytes = 0;
+    char path[DT_CONFIG_PATH_BYTES];
     list[0] = 0;
-    for (int i = 0; i < table->count; i++) {
-        const char *path = table->fields[i].path;
-        if (skip && (strncmp(path, prefix, skip) != 0 || path[skip] != '.'))
-            continue;
-        const char *key = path + (skip ? skip + 1 : 0);
-        int bytes = (int)strcspn(key, ".");
-        if (bytes == last_bytes && strncmp(key, last, (size_t)bytes) == 0)
-            continue; /* an object's keys stand together in the table */
-        char word[64];
-        snprintf(word, sizeof word, "%.*s", bytes, key);
-        append(list, LIST_BYTES, ", ", word);
-        last = key;
-        last_bytes = bytes;
-    }
+    for (int row = 0; dt_config_next_key(table, prefix, &row, path);)
+        append(list, LIST_BYTES, ", ", path + (*prefix ? strlen(prefix) + 1 : 0));
 }
 
 dt_status dt_config_fail_object(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label)

@@ -7,12 +7,19 @@
 
 enum { DT_CONFIG_PATH_BYTES = 192, DT_CONFIG_LABEL_BYTES = 512 };
 
+/* A setting's longest name, with its prefix, and its longest value. */
+enum { DT_CONFIG_SETTING_NAME_BYTES = 63, DT_CONFIG_SETTING_CHARACTERS = 255 };
+
 /* prefix.key, or key where the prefix is "". Cut where it is too long: no row
  * has a path of that length, so it is found nowhere. */
 void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PATH_BYTES]);
 
 /* Is there a field below `path`? "" always is such a path. */
 bool dt_config_is_object(const struct dt_table *table, const char *path);
+
+/* Go through the keys of the object at `prefix` in the table's order: the path of the next one, a field or an object, from row *row on
+ * (0 at first). False after the last. The keys of an object stand together in a table. */
+bool dt_config_next_key(const struct dt_table *table, const char *prefix, int *row, char path[DT_CONFIG_PATH_BYTES]);
 
 /* The row of settings that `path` names one of, and its name; -1: none. */
 int dt_config_settings_above(const struct dt_table *table, const char *path, const char **out_name);
@@ -37,6 +44,7 @@ dt_status dt_config_read_at(const struct dt_table *table, const char *path, cons
 /* Messages (lib/config/message.c); each returns DT_ERR_INVALID. */
 dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefix, const char *key, const char *label);
 dt_status dt_config_fail_object(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label);
+dt_status dt_config_fail_missing(const struct dt_field *field, const char *where);
 dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label);
 dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label);
 dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label);

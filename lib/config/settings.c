@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 64, VALUE_CHARACTERS = 255, VALUE_BYTES = 4 * VALUE_CHARACTERS + 1 };
+enum { VALUE_BYTES = 4 * DT_CONFIG_SETTING_CHARACTERS + 1 };
 
 static int characters(const char *text)
 {
@@ -33,7 +33,7 @@ int dt_config_settings_above(const struct dt_table *table, const char *path, con
 static bool is_name(const struct dt_field *field, const char *name)
 {
     size_t prefix = strlen(field->prefix), bytes = strlen(name);
-    if (strncmp(name, field->prefix, prefix) != 0 || bytes == prefix || bytes >= NAME_BYTES)
+    if (strncmp(name, field->prefix, prefix) != 0 || bytes == prefix || bytes > DT_CONFIG_SETTING_NAME_BYTES)
         return false;
     return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == bytes;
 }
@@ -49,8 +49,9 @@ static dt_status format_value(const struct cJSON *value, const char *label, char
         dt_format_double(value->valuedouble, out, VALUE_BYTES);
     else if (!cJSON_IsString(value))
         return dt_fail(DT_ERR_INVALID, "%s: a string, a number, or true or false is wanted, not %s", label, quote);
-    else if (!*value->valuestring || characters(value->valuestring) > VALUE_CHARACTERS)
-        return dt_fail(DT_ERR_INVALID, "%s: %s is out of range; a string of 1 to %d characters is wanted", label, quote, VALUE_CHARACTERS);
+    else if (!*value->valuestring || characters(value->valuestring) > DT_CONFIG_SETTING_CHARACTERS)
+        return dt_fail(DT_ERR_INVALID, "%s: %s is out of range; a string of 1 to %d characters is wanted", label, quote,
+                       DT_CONFIG_SETTING_CHARACTERS);
     else
         snprintf(out, VALUE_BYTES, "%s", value->valuestring);
     for (const char *c = out; *c; c++)
@@ -79,7 +80,7 @@ static dt_status add(const struct dt_field *field, struct cJSON *object, const c
         return dt_fail(DT_ERR_INVALID,
                        "%s: names here begin with %s, and go on with capital "
                        "letters, digits and underscores; at most %d bytes",
-                       label, field->prefix, NAME_BYTES - 1);
+                       label, field->prefix, DT_CONFIG_SETTING_NAME_BYTES);
     DT_TRY(format_value(value, label, text));
     return insert(object, name, text) ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }

@@ -1,7 +1,6 @@
 /* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/config/parse.h.
  *
- * The JSON names, defaults and ranges stand in one table (schedules/config/fields.c); configs/schema/config.schema.json repeats them
- * and a test holds the two together. */
+ * The JSON names, defaults and ranges stand in one table, schedules/config/fields.c. */
 #ifndef SCHEDULES_CONFIG_EXPERIMENT_H
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 

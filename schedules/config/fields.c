@@ -1,5 +1,5 @@
-/* The config's keys: the one place that knows their names, types, ranges and defaults. configs/schema/config.schema.json says the same for
- * editors and other tools; test/schedules/config/test_schema.py holds the two together. */
+/* The config's keys: the one place that knows their names, types, ranges, defaults and meaning. The schema, the completion and the reference
+ * page are made from it: after a change run scripts/generate. */
 #include "schedules/config/parse.h"
 
 /* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
@@ -183,8 +183,34 @@ static const struct dt_field fields[] = {
     {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127, .description = "sim: file that describes the costs of operations."},
 };
 
+static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
+
 const struct dt_table *experiment_table(void)
 {
-    static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
     return &table;
+}
+
+static const struct dt_schema_section sections[] = {
+    {"", "One experiment, or a sweep of them. dtbench check knows also what no schema can say: that heads divides hidden, say.",
+     "\"if\": {\"not\": {\"required\": [\"sweep\"]}},"
+     "\"then\": {\"required\": [\"model\"],"
+     "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"layers\", \"heads\", \"hidden\"]}]}}}"},
+    {"model", "The GPT: a preset, or layers, heads and hidden.",
+     "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"layers\": false, \"heads\": false, \"hidden\": false}}"},
+    {"pipeline", "What paradigm pdp takes.", NULL},
+    {"fsdp", "What paradigms fsdp and hsdp take.", NULL},
+    {"hsdp", "What paradigm hsdp takes.", NULL},
+    {"ddp", "What paradigms with buckets take.", NULL},
+    {"parameter_server", "What paradigm parameter_server takes.", NULL},
+    {"tensor", "Tensor parallelism.", NULL},
+    {"optimizer", "The optimizer.", NULL},
+    {"steps", "How many steps.", NULL},
+    {"timeout", "How long to wait.", NULL},
+    {0},
+};
+
+const struct dt_schema *experiment_schema(void)
+{
+    static const struct dt_schema schema = {.title = "dtbench config", .table = &table, .sections = sections, .sweeps = true};
+    return &schema;
 }

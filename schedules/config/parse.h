@@ -8,6 +8,7 @@
 #define SCHEDULES_CONFIG_PARSE_H
 
 #include "lib/config/config.h"
+#include "lib/config/schema.h"
 #include "schedules/config/experiment.h"
 
 /* Parse text [length], named `source` in errors, with sets [set_count] of
@@ -38,7 +39,8 @@ dt_status experiment_set_environment(const struct experiment *experiment);
  * themselves: given NULL means that every field is set. */
 dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
 
-/* The table of fields, for help texts. */
+/* The table of fields, and what is known of them beside it. */
 const struct dt_table *experiment_table(void);
+const struct dt_schema *experiment_schema(void);
 
 #endif

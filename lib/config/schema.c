@@ -1,0 +1,338 @@
+#include "lib/config/schema.h"
+
+#include "lib/config/json.h"
+#include "lib/config/parts.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_CONTROL_CHARACTERS "\"pattern\":\"[\\\\u0000-\\\\u001f\\\\u007f]\""
+
+static void write_string(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', to);
+        fputc(*text, to);
+    }
+    fputc('"', to);
+}
+
+static void write_description(FILE *to, const char *description)
+{
+    if (!description)
+        return;
+    fputs("\"description\":", to);
+    write_string(to, description);
+    fputc(',', to);
+}
+
+static void write_limit(FILE *to, const char *name, double limit)
+{
+    char number[32];
+    dt_format_double(limit, number, sizeof number);
+    fprintf(to, ",\"%s\":%s", name, number);
+}
+
+/* "NCCL_[A-Z0-9_]{1,58}": the names of settings, for a pattern. */
+static void write_setting_names(FILE *to, const struct dt_field *field)
+{
+    fprintf(to, "%s[A-Z0-9_]{1,%zu}", field->prefix, DT_CONFIG_SETTING_NAME_BYTES - strlen(field->prefix));
+}
+
+static void write_settings(FILE *to, const struct dt_field *field)
+{
+    fputs("\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^", to);
+    write_setting_names(to, field);
+    fprintf(to, "$\":{\"$ref\":\"#/$defs/%s_setting\"}}", field->path);
+}
+
+/* The value of one setting; see lib/config/settings.c. */
+static void write_setting(FILE *to)
+{
+    fprintf(to,
+            "{\"description\":\"What the environment variable is set to: 1 for true, 0 for false.\","
+            "\"type\":[\"string\",\"number\",\"boolean\"],\"minLength\":1,\"maxLength\":%d,"
+            "\"not\":{\"type\":\"string\"," NO_CONTROL_CHARACTERS "}}",
+            DT_CONFIG_SETTING_CHARACTERS);
+}
+
+static void write_choices(FILE *to, const struct dt_field *field)
+{
+    fputs("\"type\":\"string\",\"enum\":[", to);
+    for (int i = 0; field->choice(i); i++) {
+        fputs(i > 0 ? "," : "", to);
+        write_string(to, field->choice(i));
+    }
+    fputc(']', to);
+}
+
+static void write_type(FILE *to, const struct dt_field *field)
+{
+    if (field->choice) {
+        write_choices(to, field);
+        return;
+    }
+    switch (field->kind) {
+    case DT_FIELD_BOOL: fprintf(to, "\"type\":\"boolean\"%s", field->max > 0 ? "" : ",\"const\":false"); break;
+    case DT_FIELD_SETTINGS: write_settings(to, field); break;
+    case DT_FIELD_STRING:
+        fputs("\"type\":\"string\"", to);
+        write_limit(to, "minLength", field->min);
+        write_limit(to, "maxLength", field->max);
+        fputs(",\"not\":{" NO_CONTROL_CHARACTERS "}", to);
+        break;
+    default:
+        fprintf(to, "\"type\":\"%s\"", field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number");
+        write_limit(to, field->above ? "exclusiveMinimum" : "minimum", field->min);
+        write_limit(to, field->below ? "exclusiveMaximum" : "maximum", field->max);
+    }
+}
+
+static void write_field(FILE *to, const struct dt_field *field)
+{
+    fputc('{', to);
+    write_description(to, field->description);
+    write_type(to, field);
+    if (field->initial)
+        fprintf(to, ",\"default\":%s", field->initial);
+    fputc('}', to);
+}
+
+static const char *last_word(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+/* Is `path` a key of the object at `prefix` itself, and not of one in it? */
+static bool is_key_of(const char *path, const char *prefix)
+{
+    size_t bytes = strlen(prefix);
+    const char *key = bytes ? path + bytes + 1 : path;
+    return strlen(path) > bytes && strncmp(path, prefix, bytes) == 0 && (!bytes || path[bytes] == '.') && !strchr(key, '.');
+}
+
+/* Must the key at `path` be in an object that is there? An object must where a key in it always must. */
+static bool is_required(const struct dt_table *table, const char *path)
+{
+    size_t bytes = strlen(path);
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        if (strcmp(field->path, path) == 0)
+            return field->required != DT_OPTIONAL;
+        if (strncmp(field->path, path, bytes) == 0 && field->path[bytes] == '.' && field->required == DT_REQUIRED)
+            return true;
+    }
+    return false;
+}
+
+static void write_required(FILE *to, const struct dt_schema *schema, const char *prefix)
+{
+    char path[DT_CONFIG_PATH_BYTES];
+    int count = 0;
+    for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path);)
+        if (is_required(schema->table, path))
+            fprintf(to, "%s\"%s\"", count++ ? "," : ",\"required\":[", last_word(path));
+    for (const struct dt_schema_part *part = schema->parts; part && part->path; part++)
+        if (part->required && is_key_of(part->path, prefix))
+            fprintf(to, "%s\"%s\"", count++ ? "," : ",\"required\":[", last_word(part->path));
+    fputs(count ? "]" : "", to);
+}
+
+static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix);
+
+/* A list of objects, each with every key of a table. */
+static void write_entries(FILE *to, const struct dt_schema_part *part)
+{
+    const struct dt_schema entry = {.table = part->entries};
+    fprintf(to, "\"type\":\"array\",\"maxItems\":%d,\"items\":{", part->max_entries);
+    write_object(to, &entry, "");
+    fputc('}', to);
+}
+
+static void write_part(FILE *to, const struct dt_schema_part *part)
+{
+    fputc('{', to);
+    write_description(to, part->description);
+    if (part->entries)
+        write_entries(to, part);
+    else
+        fputs(part->schema, to);
+    fputc('}', to);
+}
+
+static const struct dt_schema_section *find_section(const struct dt_schema *schema, const char *path)
+{
+    for (const struct dt_schema_section *s = schema->sections; s && s->path; s++)
+        if (strcmp(s->path, path) == 0)
+            return s;
+    return NULL;
+}
+
+/* What stands at `path`: written out, or, where a sweep needs it too, a reference to its definition. */
+static void write_property(FILE *to, const struct dt_schema *schema, const char *path)
+{
+    int index = dt_config_find(schema->table, path);
+    fprintf(to, "\"%s\":", last_word(path));
+    if (schema->sweeps) {
+        fprintf(to, "{\"$ref\":\"#/$defs/%s\"}", path);
+    } else if (index >= 0) {
+        write_field(to, &schema->table->fields[index]);
+    } else {
+        fputc('{', to);
+        write_object(to, schema, path);
+        fputc('}', to);
+    }
+}
+
+/* The members of the schema of the object at `prefix`, without the braces. */
+static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix)
+{
+    const struct dt_schema_section *section = find_section(schema, prefix);
+    char path[DT_CONFIG_PATH_BYTES];
+    const char *comma = "";
+    write_description(to, section ? section->description : NULL);
+    fputs("\"type\":\"object\",\"additionalProperties\":false", to);
+    write_required(to, schema, prefix);
+    fputs(",\"properties\":{", to);
+    for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path); comma = ",") {
+        fputs(comma, to);
+        write_property(to, schema, path);
+    }
+    for (const struct dt_schema_part *part = schema->parts; part && part->path; part++) {
+        if (!is_key_of(part->path, prefix))
+            continue;
+        fprintf(to, "%s\"%s\":", comma, last_word(part->path));
+        write_part(to, part);
+        comma = ",";
+    }
+    if (schema->sweeps && !*prefix)
+        fprintf(to, "%s\"sweep\":{\"$ref\":\"#/$defs/sweep\"}", comma);
+    fputc('}', to);
+    if (section && section->rules)
+        fprintf(to, ",%s", section->rules);
+}
+
+/* ---- sweeps ---- */
+
+static void write_list_of(FILE *to, const char *definition, const char *suffix)
+{
+    fprintf(to, "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/%s%s\"}}", definition, suffix);
+}
+
+/* An axis at the path of one field: a list of its values, or of settings by name. */
+static void write_field_axis(FILE *to, const struct dt_field *field)
+{
+    if (field->kind != DT_FIELD_SETTINGS) {
+        write_list_of(to, field->path, "");
+        return;
+    }
+    fputs("{\"oneOf\":[", to);
+    write_list_of(to, field->path, "");
+    fputs(",{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^", to);
+    write_setting_names(to, field);
+    fputs("$\":", to);
+    write_list_of(to, field->path, "_setting");
+    fputs("}}]}", to);
+}
+
+/* The axes in the object at `prefix`; in that of an inner one: a list of whole objects, or an object of lists. */
+static void write_axes(FILE *to, const struct dt_table *table, const char *prefix)
+{
+    char path[DT_CONFIG_PATH_BYTES];
+    const char *comma = "";
+    for (int row = 0; dt_config_next_key(table, prefix, &row, path); comma = ",") {
+        int index = dt_config_find(table, path);
+        fprintf(to, "%s\"%s\":", comma, last_word(path));
+        if (index >= 0) {
+            write_field_axis(to, &table->fields[index]);
+            continue;
+        }
+        fputs("{\"oneOf\":[", to);
+        write_list_of(to, path, "");
+        fputs(",{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{", to);
+        write_axes(to, table, path);
+        fputs("}}]}", to);
+    }
+}
+
+static void write_sweep(FILE *to, const struct dt_table *table)
+{
+    const char *comma = "";
+    fputs("\"sweep\":{\"description\":\"Lists whose product is run, the first outermost. Paths are dotted or nested; objects in a list are "
+          "merged into the config's own.\",\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{",
+          to);
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        if (field->kind != DT_FIELD_SETTINGS)
+            continue;
+        fprintf(to, "%s\"^%s\\\\.", comma, field->path);
+        write_setting_names(to, field);
+        fputs("$\":", to);
+        write_list_of(to, field->path, "_setting");
+        comma = ",";
+    }
+    fputs("},\"properties\":{", to);
+    write_axes(to, table, "");
+    for (int i = 0; i < table->count; i++) {
+        if (!strchr(table->fields[i].path, '.'))
+            continue;
+        fprintf(to, ",\"%s\":", table->fields[i].path);
+        write_field_axis(to, &table->fields[i]);
+    }
+    fputs("}}", to);
+}
+
+/* What the config and its sweep both refer to: each field, each object of fields, and the sweep itself. */
+static void write_definitions(FILE *to, const struct dt_schema *schema)
+{
+    const struct dt_table *table = schema->table;
+    char path[DT_CONFIG_PATH_BYTES];
+    fputs(",\"$defs\":{", to);
+    for (int i = 0; i < table->count; i++) {
+        fprintf(to, "\"%s\":", table->fields[i].path);
+        write_field(to, &table->fields[i]);
+        fputc(',', to);
+        if (table->fields[i].kind != DT_FIELD_SETTINGS)
+            continue;
+        fprintf(to, "\"%s_setting\":", table->fields[i].path);
+        write_setting(to);
+        fputc(',', to);
+    }
+    for (int row = 0; dt_config_next_key(table, "", &row, path);) {
+        if (dt_config_find(table, path) >= 0)
+            continue;
+        fprintf(to, "\"%s\":{", path);
+        write_object(to, schema, path);
+        fputs("},", to);
+    }
+    write_sweep(to, table);
+    fputc('}', to);
+}
+
+dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    if (!to)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a schema");
+    fputs("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"title\":", to);
+    write_string(to, schema->title);
+    fputc(',', to);
+    write_object(to, schema, "");
+    if (schema->sweeps)
+        write_definitions(to, schema);
+    fputc('}', to);
+    if (fclose(to) != 0) {
+        free(text);
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a schema");
+    }
+    dt_status status = dt_json_parse(text, length, schema->title, out);
+    free(text);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* JSON Schemas made from tables of fields, so that no key is typed twice.
+ *
+ * A table says of each key its type, range, choices, default and meaning. What it cannot say stands beside it, as data: what an object of
+ * keys is for and which rules hold between its keys (sections), and lists and maps that no row describes (parts). */
+#ifndef LIB_CONFIG_SCHEMA_H
+#define LIB_CONFIG_SCHEMA_H
+
+#include "lib/config/config.h"
+
+/* An object of keys; path "" is the whole file. */
+struct dt_schema_section {
+    const char *path, *description;
+    const char *rules; /* members of the object's schema beyond those that the table gives, as JSON ("\"if\": ..."); NULL: none */
+};
+
+/* A key that is no row of the table: a list of objects with a table of their own, or whatever `schema` says. */
+struct dt_schema_part {
+    const char *path, *description;
+    bool required;
+    const struct dt_table *entries; /* of a list's objects, in which every key is required; NULL: none */
+    int max_entries;
+    const char *schema; /* members of its schema, as JSON, where it has no `entries` */
+};
+
+struct dt_schema {
+    const char *title;
+    const struct dt_table *table;
+    const struct dt_schema_section *sections; /* the last has a NULL path; NULL: none */
+    const struct dt_schema_part *parts;       /* the last has a NULL path; NULL: none */
+    bool sweeps;                              /* has the key "sweep": every path or object may have a list instead of a value */
+};
+
+/* Write the schema (JSON Schema, draft 2020-12): keys in the table's order. Owner of *out: the caller, dt_json_destroy.
+ * Errors: DT_ERR_HOST_MEMORY; DT_ERR_INVALID where a rule is not JSON. */
+dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out);
+
+#endif
