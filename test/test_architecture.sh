@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The rules that hold the source together: includes point one way, a library's header stays in the files that wrap it, each header compiles
-# alone, no function is cut up by the preprocessor. Prints TAP. Usage: test/test_architecture.sh [SOURCE_ROOT]
+# The rules that hold the source together: folders include only what test/architecture.py allows, no module uses itself by way of others, a
+# library's header is included only by the files that wrap it, each header compiles alone, no function contains #if, all is formatted by
+# clang-format. Prints TAP. Usage: test/test_architecture.sh [SOURCE_ROOT [BUILD]]; BUILD is needed for circles of calls.
 set -euo pipefail
+build=${2:+$(realpath "$2")}
 cd "${1:-$(dirname "$0")/..}"
 
 count=0
@@ -25,9 +27,15 @@ skip() {
     echo "ok $count - $1 # SKIP $2"
 }
 
-# Lines of FOLDER that include something of one of the later folders.
-includes_of() {
-    grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($2)/" "$1" || true
+# architecture CHECK NAME [BUILD]: a check of test/architecture.py.
+architecture() {
+    local offenders
+    if [ -z "$python" ]; then
+        skip "$2" "no python3"
+    else
+        offenders=$("$python" test/architecture.py "$1" . "${@:3}" 2>&1) || offenders+=" (test/architecture.py failed)"
+        verdict "$2" "$offenders"
+    fi
 }
 
 # foreign HEADERS ALLOWED: files that include one of HEADERS (an expression) and whose path does not match ALLOWED.
@@ -36,9 +44,15 @@ foreign() {
         { grep -vE "^($2)[^/]*\.[ch]:" || true; }
 }
 
-verdict "lib includes nothing of gpt, schedules or cli" "$(includes_of lib 'gpt|schedules|cli')"
-verdict "gpt includes nothing of schedules or cli" "$(includes_of gpt 'schedules|cli')"
-verdict "schedules includes nothing of cli" "$(includes_of schedules cli)"
+python=$(command -v /usr/bin/python3 || command -v python3 || true)
+architecture folders "a folder includes only what the list in test/architecture.py allows"
+architecture described "each folder says what lives there"
+name="no module uses itself by way of others"
+if [ -z "$build" ]; then
+    skip "$name" "needs a build folder"
+else
+    architecture circles "$name" "$build"
+fi
 
 verdict "mpi.h only in lib/comm/mpi" "$(foreign 'mpi\.h' 'lib/comm/mpi/')"
 verdict "dnnl.h only in the cpu device and its kernels" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' '(lib/device|gpt)/cpu/')"
@@ -57,6 +71,16 @@ verdict "no #if inside a function" "$(
         /^\}/ { inside = 0 }
         inside && /^[[:space:]]*#[[:space:]]*(if|ifdef|ifndef)/ { print FILENAME ":" FNR ": " $0 }' {} +
 )"
+
+name="clang-format-19 leaves every file as it is"
+if ! command -v clang-format-19 >/dev/null; then
+    skip "$name" "no clang-format-19"
+else
+    verdict "$name" "$(
+        find lib gpt schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+            xargs -0 clang-format-19 --dry-run -Werror 2>&1 | grep 'error:' || true
+    )"
+fi
 
 # A file is as long as its thought. Past 500 lines it is worth another look, no more.
 find lib gpt schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '

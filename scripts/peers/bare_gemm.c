@@ -115,8 +115,8 @@ static void add_linear(struct step *s, int64_t rows, int64_t in, int64_t out, dn
     dnnl_memory_desc_t x_desc = describe(o, rows, in, false), y_desc = describe(o, rows, out, false);
     dnnl_memory_desc_t w_desc = describe(o, out, in, false), wt_desc = describe(o, in, out, true);
     dnnl_memory_t w = allocate(s, &w_desc), dw = allocate(s, &w_desc);
-    add_product(s, x_desc, x, wt_desc, o->packed ? NULL : w, y_desc, y);                      /* y = x * w^T */
-    add_product(s, y_desc, y, w_desc, o->packed ? NULL : w, x_desc, dx);                      /* dx = dy * w */
+    add_product(s, x_desc, x, wt_desc, o->packed ? NULL : w, y_desc, y);                         /* y = x * w^T */
+    add_product(s, y_desc, y, w_desc, o->packed ? NULL : w, x_desc, dx);                         /* dx = dy * w */
     add_product(s, describe(o, out, rows, true), y, x_desc, x, describe(o, out, in, false), dw); /* dw = dy^T * x */
 }
 
@@ -124,7 +124,8 @@ static void build(struct step *s)
 {
     const struct options *o = s->options;
     int64_t rows = (int64_t)o->batch * o->block, d = HIDDEN;
-    dnnl_memory_desc_t narrow = describe(o, rows, d, false), wide = describe(o, rows, 4 * d, false), logits = describe(o, rows, VOCAB, false);
+    dnnl_memory_desc_t narrow = describe(o, rows, d, false), wide = describe(o, rows, 4 * d, false),
+                       logits = describe(o, rows, VOCAB, false);
     dnnl_memory_t x = allocate(s, &narrow), dx = allocate(s, &narrow), h = allocate(s, &wide), dh = allocate(s, &wide);
     dnnl_memory_t z = allocate(s, &logits);
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -166,7 +167,8 @@ static struct options parse(char **argv)
         struct {
             const char *name;
             int *value;
-        } numbers[] = {{"--batch", &o.batch}, {"--block", &o.block}, {"--threads", &o.threads}, {"--steps", &o.steps}, {"--warmup", &o.warmup}};
+        } numbers[] = {
+            {"--batch", &o.batch}, {"--block", &o.block}, {"--threads", &o.threads}, {"--steps", &o.steps}, {"--warmup", &o.warmup}};
         bool known = false;
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !known; i++)
             if (strcmp(*a, numbers[i].name) == 0) {
@@ -180,7 +182,9 @@ static struct options parse(char **argv)
         } else if (strcmp(*a, "--dtype") == 0 && a[1] && (strcmp(a[1], "bf16") == 0 || strcmp(a[1], "fp32") == 0)) {
             o.dtype = strcmp(*++a, "bf16") == 0 ? dnnl_bf16 : dnnl_f32;
         } else {
-            fprintf(stderr, "bare_gemm: cannot use '%s'; options: --batch, --block, --threads, --steps, --warmup N, --dtype bf16|fp32, --packed\n", *a);
+            fprintf(stderr,
+                    "bare_gemm: cannot use '%s'; options: --batch, --block, --threads, --steps, --warmup N, --dtype bf16|fp32, --packed\n",
+                    *a);
             exit(2);
         }
     }
@@ -198,7 +202,8 @@ int main(int argc, char **argv)
     build(&step);
     for (int i = 0; i < options.warmup; i++)
         run(&step);
-    printf("{\"peer\": \"bare_gemm\", \"version\": \"oneDNN %d.%d.%d\", \"dtype\": \"%s\", \"packed\": %s, \"batch\": %d, \"block\": %d, \"threads\": %d, \"step_s\": [",
+    printf("{\"peer\": \"bare_gemm\", \"version\": \"oneDNN %d.%d.%d\", \"dtype\": \"%s\", \"packed\": %s, \"batch\": %d, \"block\": %d, "
+           "\"threads\": %d, \"step_s\": [",
            dnnl_version()->major, dnnl_version()->minor, dnnl_version()->patch, options.dtype == dnnl_bf16 ? "bf16" : "fp32",
            options.packed ? "true" : "false", options.batch, options.block, options.threads);
     double total = 0;

@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Who uses whom, and what of it is not allowed. Prints one line for each offence; nothing printed means that all is well.
+
+A module is a code file (.c, .cu) with the header of the same name. It uses another module where it includes the other one's header, or where
+its object file needs a symbol that the other one's object file defines. A header without a code file of its own (backend.h, parts.h)
+is a contract between modules and uses nothing.
+
+Usage: architecture.py circles SOURCE_ROOT BUILD   no module uses itself by way of others, no header includes itself
+       architecture.py folders SOURCE_ROOT         a folder includes only what ALLOWED names
+       architecture.py described SOURCE_ROOT       each folder says what lives there
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+PARTS = ('lib', 'gpt', 'schedules', 'cli')
+HEADERS = ('.h', '.cuh')
+CODE = ('.c', '.cu', '.cpp')
+
+# Each folder, and the other folders whose headers its files may include. A folder names only folders listed before it, so that there is
+# no circle between folders.
+ALLOWED = {
+    'lib/base': [],
+    'lib/config': ['lib/base'],
+    'lib/launch': ['lib/base'],
+    'lib/slurm': ['lib/base', 'lib/launch'],
+    'lib/sim': ['lib/base', 'lib/config'],
+    'lib/device': ['lib/base', 'lib/sim'],
+    'lib/device/cpu': ['lib/base', 'lib/device'],
+    'lib/device/cuda': ['lib/base', 'lib/device'],
+    'lib/record': ['lib/base', 'lib/config', 'lib/device', 'lib/launch', 'lib/slurm'],
+    'lib/rendezvous': ['lib/base', 'lib/launch', 'lib/record'],
+    'lib/comm': ['lib/base', 'lib/device', 'lib/launch'],
+    'lib/comm/mpi': ['lib/base', 'lib/comm', 'lib/device/cpu'],
+    'lib/comm/nccl': ['lib/base', 'lib/comm', 'lib/device/cuda', 'lib/rendezvous'],
+    'gpt': ['lib/base', 'lib/device'],
+    'gpt/cost': ['gpt', 'lib/base', 'lib/config', 'lib/device'],
+    'gpt/cpu': ['gpt', 'lib/base', 'lib/device/cpu'],
+    'gpt/cuda': ['gpt', 'gpt/cpu', 'lib/base', 'lib/device/cuda'],  # gpt/cpu: the optimizer of offloaded parameters runs on the host
+    'schedules/config': ['gpt', 'lib/config'],
+    'schedules/step': ['lib/device'],
+    'schedules/data_parallel': ['gpt', 'lib/comm', 'schedules/config', 'schedules/step'],
+    'schedules/pipeline': ['gpt', 'lib/base', 'lib/device', 'schedules/config', 'schedules/data_parallel', 'schedules/step'],
+    'schedules/run': ['gpt', 'lib/base', 'lib/comm', 'lib/config', 'lib/device', 'lib/record', 'schedules/config', 'schedules/data_parallel',
+                      'schedules/pipeline', 'schedules/step'],
+    'schedules/predict': ['gpt', 'gpt/cost', 'lib/base', 'lib/comm', 'lib/config', 'lib/device', 'lib/sim', 'schedules/config',
+                          'schedules/run'],
+    'cli/text': ['lib/base', 'lib/config', 'schedules/config'],
+    'cli': ['cli/text', 'lib/base', 'lib/record'],
+    'cli/records': ['cli/text', 'lib/base', 'lib/config', 'lib/record', 'schedules/config'],
+    'cli/run': ['cli', 'cli/records', 'cli/text', 'gpt', 'lib/comm', 'lib/config', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
+                'schedules/config', 'schedules/predict', 'schedules/run'],
+    'cli/predict': ['cli/run', 'cli/text', 'gpt', 'lib/base', 'lib/config', 'lib/device', 'schedules/config', 'schedules/predict',
+                    'schedules/run'],
+    'cli/commands': ['cli', 'cli/predict', 'cli/records', 'cli/run', 'cli/text', 'gpt', 'lib/base', 'lib/comm', 'lib/config', 'lib/device',
+                     'lib/launch', 'lib/slurm', 'schedules/config', 'schedules/predict'],
+}
+
+# What is still to be undone. An entry that is no longer needed is an offence, too.
+CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
+    'cli/commands/calibrate -> cli/main',
+    'cli/commands/calibrate_rank -> cli/main',
+    'cli/commands/check -> cli/main',
+    'cli/commands/compare -> cli/main',
+    'cli/commands/list -> cli/main',
+    'cli/commands/merge -> cli/main',
+    'cli/commands/rank -> cli/main',
+    'cli/commands/run -> cli/main',
+    'cli/commands/slurm -> cli/main',
+    'cli/commands/status -> cli/main',
+    'cli/commands/validate -> cli/main',
+    'gpt/cost/kernels -> gpt/kernels',
+    'gpt/cost/measured_json -> gpt/cost/profile',
+    'gpt/cpu/embedding -> gpt/cpu/kernels',
+    'gpt/cpu/flat -> gpt/cpu/kernels',
+    'gpt/cpu/kernels -> gpt/cpu/rows',
+    'gpt/cuda/none -> gpt/kernels',
+    'gpt/kernels -> gpt/cpu/kernels',
+    'lib/comm/comm -> lib/comm/mpi/comm',
+    'lib/comm/comm -> lib/comm/nccl/comm',
+    'lib/comm/comm -> lib/comm/self',
+    'lib/comm/comm -> lib/comm/sim',
+    'lib/comm/mpi/collective -> lib/comm/mpi/comm',
+    'lib/comm/mpi/comm -> lib/comm/mpi/transfer',
+    'lib/comm/mpi/wait -> lib/comm/mpi/comm',
+    'lib/comm/nccl/comm -> lib/comm/nccl/queue',
+    'lib/comm/nccl/comm -> lib/comm/nccl/wait',
+    'lib/device/cpu/device -> lib/device/device',
+    'lib/device/cpu/stream -> lib/device/cpu/device',
+    'lib/device/cuda/device -> lib/device/cuda/copy',
+    'lib/device/cuda/device -> lib/device/cuda/graph',
+    'lib/device/cuda/device -> lib/device/cuda/memory',
+    'lib/device/cuda/device -> lib/device/cuda/stream',
+    'lib/device/cuda/device -> lib/device/device',
+    'lib/device/cuda/host -> lib/device/cuda/device',
+    'lib/device/cuda/host -> lib/device/cuda/stream',
+    'lib/device/cuda/memory -> lib/device/cuda/stream',
+    'lib/device/device -> lib/device/sim',
+    'lib/device/device -> lib/device/span',
+    'lib/launch/child -> lib/launch/launch',
+    'lib/rendezvous/hub -> lib/rendezvous/rendezvous',
+    'lib/rendezvous/listen -> lib/rendezvous/rendezvous',
+    'lib/rendezvous/meet -> lib/rendezvous/rendezvous',
+    'lib/sim/engine -> lib/sim/engine_message',
+    'lib/sim/transport -> lib/sim/transport_shape',
+    'lib/slurm/library -> lib/slurm/job',
+    'lib/slurm/library -> lib/slurm/release',
+    'schedules/config/check -> schedules/config/parse',
+    'schedules/config/fields -> schedules/config/parse',
+    'schedules/predict/calibration_points -> schedules/predict/calibration',
+]
+INCLUDES_TO_UNDO = [  # 'folder -> folder'
+    'cli/records -> cli/run',
+    'schedules/run -> schedules/predict',
+]
+FOLDERS_TO_DESCRIBE = [
+    'cli',
+    'cli/commands',
+    'cli/predict',
+    'cli/records',
+    'cli/run',
+    'cli/text',
+    'gpt',
+    'gpt/cost',
+    'gpt/cpu',
+    'gpt/cuda',
+    'lib',
+    'lib/base',
+    'lib/comm/mpi',
+    'lib/comm/nccl',
+    'lib/device/cpu',
+    'lib/device/cuda',
+    'lib/sim',
+    'lib/slurm',
+    'schedules',
+    'schedules/config',
+    'schedules/data_parallel',
+    'schedules/predict',
+    'schedules/run',
+    'schedules/step',
+    'test',
+]
+
+
+def files(root, parts, suffixes):
+    for part in parts:
+        for folder, folders, names in os.walk(os.path.join(root, part)):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith(suffixes):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def module_of(path):
+    return os.path.splitext(path)[0]
+
+
+def includes(root, path):
+    """The project's files that `path` includes."""
+    with open(os.path.join(root, path), encoding='utf-8') as file:
+        names = re.findall(r'^\s*#\s*include\s+"([^"]+)"', file.read(), re.MULTILINE)
+    for name in names:
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+        yield beside if os.path.exists(os.path.join(root, beside)) else name
+
+
+def objects(root, build):
+    """{object file: module} of what was compiled; the tests with an emulated GPU compile the cuda files, too."""
+    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+        commands = json.load(file)
+    compiled = {}
+    for command in commands:
+        source = os.path.relpath(os.path.join(build, command['file']), root)
+        if source.endswith('.cu.cpp'):
+            source = 'gpt/cuda/' + os.path.basename(source)[:-len('.cpp')]
+        output = os.path.join(build, command.get('output', ''))
+        if source.split(os.sep)[0] in PARTS and os.path.isfile(output):
+            compiled[output] = module_of(source)
+    return compiled
+
+
+def calls(modules):
+    """(user, used, symbol) for each symbol that an object file of one module needs and one of another module defines."""
+    printed = subprocess.run(['nm', '-A', '-P', '-g', *modules], check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+    defined, needed = {}, []
+    for line in printed.splitlines():
+        output, symbol, kind = re.match(r'(.*): (\S+) (\S)', line).groups()
+        if kind in 'Uwv':
+            needed.append((modules[output], symbol))
+        else:
+            defined.setdefault(symbol, set()).add(modules[output])
+    for user, symbol in needed:
+        for used in defined.get(symbol, ()):
+            yield user, used, symbol
+
+
+def uses(root, modules):
+    """{user: {used: how}}"""
+    graph = {module_of(path): {} for path in files(root, PARTS, CODE)}
+    for path in files(root, PARTS, CODE + HEADERS):
+        for included in includes(root, path):
+            user, used = module_of(path), module_of(included)
+            if user in graph and used in graph:
+                graph[user].setdefault(used, f'includes {included}')
+    for user, used, symbol in calls(modules):
+        graph[user].setdefault(used, f'uses {symbol}')
+    for user, used in graph.items():
+        used.pop(user, None)
+    return graph
+
+
+def path_between(graph, start, end):
+    """The nodes of a shortest path from start to end, both named; None where there is none."""
+    came_from, frontier = {start: None}, [start]
+    while frontier and end not in came_from:
+        following = []
+        for node in frontier:
+            for used in sorted(graph.get(node, ())):
+                if used not in came_from:
+                    came_from[used] = node
+                    following.append(used)
+        frontier = following
+    if end not in came_from:
+        return None
+    path = [end]
+    while came_from[path[-1]] is not None:
+        path.append(came_from[path[-1]])
+    return path[::-1]
+
+
+def shortest_circles(graph):
+    """For each edge that is part of a circle, a shortest circle with it; each circle once."""
+    found = set()
+    for user in sorted(graph):
+        for used in sorted(graph[user]):
+            path = path_between(graph, used, user)
+            if path is not None:
+                first = path.index(min(path))
+                circle = tuple(path[first:] + path[:first])
+                if circle not in found:
+                    found.add(circle)
+                    yield '; '.join(f'{node} {graph[node][after]}' for node, after in zip(circle, circle[1:] + circle[:1]))
+
+
+def check_circles(root, build):
+    modules = objects(root, build)
+    if not modules:
+        yield f'{build} has no object files of this source'
+        return
+    graph = uses(root, modules)
+    to_undo = [tuple(entry.split(' -> ')) for entry in CIRCLES_TO_UNDO]
+    others = {user: {used: how for used, how in all_used.items() if (user, used) not in to_undo} for user, all_used in graph.items()}
+    yield from shortest_circles(others)
+    for user, used in to_undo:
+        if used not in graph.get(user, {}) or path_between(others, used, user) is None:
+            yield f'{user} -> {used} closes no circle: it can leave CIRCLES_TO_UNDO'
+    headers = {path: {included: f'includes {included}' for included in includes(root, path)} for path in files(root, PARTS, HEADERS)}
+    yield from shortest_circles(headers)
+
+
+def check_folders(root):
+    to_undo = set()
+    for path in files(root, PARTS, CODE + HEADERS):
+        folder = os.path.dirname(path)
+        for included in includes(root, path):
+            other = os.path.dirname(included)
+            if other.split('/')[0] not in PARTS or other == folder or other in ALLOWED.get(folder, ()):
+                continue
+            if f'{folder} -> {other}' in INCLUDES_TO_UNDO:
+                to_undo.add(f'{folder} -> {other}')
+            else:
+                yield f'{path}: {folder} may not include {included}'
+    for entry in INCLUDES_TO_UNDO:
+        if entry not in to_undo:
+            yield f'{entry} is there no more: it can leave INCLUDES_TO_UNDO'
+    before = set()
+    for folder, others in ALLOWED.items():
+        if not os.path.isdir(os.path.join(root, folder)):
+            yield f'ALLOWED names the folder {folder}, which does not exist'
+        for other in others:
+            if other not in before:
+                yield f'ALLOWED lets {folder} include {other}, which is not listed before it'
+        before.add(folder)
+
+
+def is_described(root, folder):
+    """A README.md of 3 to 10 lines, or a comment of 3 lines or more at the top of the header that is called as its folder."""
+    readme = os.path.join(root, folder, 'README.md')
+    if os.path.exists(readme):
+        with open(readme, encoding='utf-8') as file:
+            return 3 <= len(file.readlines()) <= 10
+    header = os.path.join(root, folder, os.path.basename(folder) + '.h')
+    if os.path.exists(header):
+        with open(header, encoding='utf-8') as file:
+            comment = re.match(r'/\*.*?\*/', file.read(), re.DOTALL)
+        return comment is not None and comment.group().count('\n') >= 2
+    return False
+
+
+def check_described(root):
+    folders = sorted({os.path.dirname(path) for path in files(root, PARTS, CODE + HEADERS)} | set(PARTS) | {'test'})
+    for folder in folders:
+        if not is_described(root, folder) and folder not in FOLDERS_TO_DESCRIBE:
+            yield f'{folder} has neither a README.md of 3 to 10 lines nor a header of its name with an opening comment'
+    for folder in FOLDERS_TO_DESCRIBE:
+        if folder not in folders or is_described(root, folder):
+            yield f'{folder} is described: it can leave FOLDERS_TO_DESCRIBE'
+
+
+def main(check, *arguments):
+    checks = {'circles': check_circles, 'folders': check_folders, 'described': check_described}
+    for offence in checks[check](*arguments):
+        print(offence)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
