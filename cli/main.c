@@ -1,66 +1,40 @@
-#include "cli/cli.h"
-
+/* `dtbench`: the table of commands, the help, and the choice of what to run. */
+#include "cli/commands/commands.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "lib/base/edit_distance.h"
 #include "lib/record/provenance.h"
 
 #include <string.h>
 
-const struct command *command_table(void)
-{
-    static const struct command commands[] = {
-        {"run", "run the experiments of a config and record them", cmd_run, false},
-        {"check", "check a config: its experiments, their size, and the memory they will need", cmd_check, false},
-        {"compare", "compare two sets of records: faster, slower, larger, wrong", cmd_compare, false},
-        {"merge", "merge the records of many jobs, one for each experiment", cmd_merge, false},
-        {"status", "tell how far a sweep is, from its records", cmd_status, false},
-        {"validate", "hold the simulated cluster's predictions against measured runs", cmd_validate, false},
-        {"calibrate", "measure this machine for device sim", cmd_calibrate, false},
-        {"list", "list models, paradigms, devices and communicators", cmd_list, false},
-        {"help", "help on dtbench or on a command", cmd_help, false},
-        {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
-        {"calibrate-rank", "one rank of a calibration; started by dtbench itself", cmd_calibrate_rank, true},
-        {"generate", "files that are made from dtbench's tables, for scripts/generate", cmd_generate, true},
-        {"slurm", "what libslurm knows of this job; asked by dtbench itself", cmd_slurm, true},
-        {0},
-    };
-    return commands;
-}
+struct command {
+    const char *name, *help;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
+    bool hidden;                       /* not in the help: for dtbench itself */
+};
 
-void print_exit_codes(FILE *to)
-{
-    static const struct {
-        const char *code, *meaning;
-    } codes[] = {
-        {"0", "all experiments ended well"},
-        {"1", "dtbench itself ran out of memory, or the like"},
-        {"2", "the command line is wrong"},
-        {"3", "the config is invalid, or asks for what is not here: nothing was run"},
-        {"4", "an experiment failed: crash, timeout, lost rank"},
-        {"5", "an experiment ran out of memory; all others ended well"},
-        {"6", "an experiment's losses are not those of one device (--verify)"},
-        {"7", "the output cannot be written"},
-        {"8", "dtbench compare: a regression"},
-        {"9", "dtbench compare: measured on different machines or libraries, or nothing in common"},
-        {"75", "the time does not suffice for all experiments; --resume goes on (SIGUSR1 too)"},
-        {"130, 143", "interrupted by SIGINT, by SIGTERM; finished work is kept"},
-    };
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
-        fprintf(to, "  %-8s  %s\n", codes[i].code, codes[i].meaning);
-}
+static int cmd_help(int argc, char **argv);
 
-int report_failure(const char *command, enum exit_code code)
-{
-    fflush(stdout);
-    fprintf(stderr, "dtbench %s: %s\n", command, dt_error_message());
-    if (code == EXIT_CODE_USAGE)
-        fprintf(stderr, "Try 'dtbench %s --help'.\n", command);
-    return code;
-}
+static const struct command commands[] = {
+    {"run", "run the experiments of a config and record them", cmd_run, false},
+    {"check", "check a config: its experiments, their size, and the memory they will need", cmd_check, false},
+    {"compare", "compare two sets of records: faster, slower, larger, wrong", cmd_compare, false},
+    {"merge", "merge the records of many jobs, one for each experiment", cmd_merge, false},
+    {"status", "tell how far a sweep is, from its records", cmd_status, false},
+    {"validate", "hold the simulated cluster's predictions against measured runs", cmd_validate, false},
+    {"calibrate", "measure this machine for device sim", cmd_calibrate, false},
+    {"list", "list models, paradigms, devices and communicators", cmd_list, false},
+    {"help", "help on dtbench or on a command", cmd_help, false},
+    {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
+    {"calibrate-rank", "one rank of a calibration; started by dtbench itself", cmd_calibrate_rank, true},
+    {"generate", "files that are made from dtbench's tables, for scripts/generate", cmd_generate, true},
+    {"slurm", "what libslurm knows of this job; asked by dtbench itself", cmd_slurm, true},
+    {0},
+};
 
 static const struct command *find_command(const char *name)
 {
-    for (const struct command *c = command_table(); c->name; c++)
+    for (const struct command *c = commands; c->name; c++)
         if (strcmp(c->name, name) == 0)
             return c;
     return NULL;
@@ -74,7 +48,7 @@ static int unknown_command(const char *word)
         fprintf(stderr, "; to run a config: dtbench run %s\n", word);
         return EXIT_CODE_USAGE;
     }
-    for (const struct command *c = command_table(); c->name; c++) {
+    for (const struct command *c = commands; c->name; c++) {
         if (!c->hidden && dt_looks_like(word, c->name)) {
             fprintf(stderr, "; did you mean '%s'?", c->name);
             break;
@@ -89,7 +63,7 @@ static void print_help(void)
     printf("Usage: dtbench COMMAND [OPTION]...\n"
            "       dtbench --config FILE [OPTION]...    the same as dtbench run FILE\n\n"
            "Trains a GPT with data-parallel paradigms and measures which one to use.\n\nCommands\n");
-    for (const struct command *c = command_table(); c->name; c++)
+    for (const struct command *c = commands; c->name; c++)
         if (!c->hidden)
             printf("  %-9s  %s\n", c->name, c->help);
     printf("\nOptions\n"
@@ -101,10 +75,10 @@ static void print_help(void)
            "  dtbench run configs/quickstart.json --set batch_size=4 --set steps.timed=10 --verify\n"
            "  mpirun -n 2 dtbench --config configs/quickstart.json\n\n"
            "Exit codes\n");
-    print_exit_codes(stdout);
+    exit_codes_print(stdout);
 }
 
-int cmd_help(int argc, char **argv)
+static int cmd_help(int argc, char **argv)
 {
     const char *name = NULL;
     bool help = false;

@@ -1,6 +1,8 @@
 /* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts runs on it. */
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
 #include "cli/run/signals.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
 #include "gpt/kernels.h"

@@ -1,7 +1,9 @@
 /* `dtbench check`: what a config comes to, without running it. */
+#include "cli/commands/commands.h"
+
 #include "cli/predict/check.h"
-#include "cli/cli.h"
 #include "cli/text/config_arguments.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/experiment_columns.h"
 #include "cli/text/format.h"
 #include "cli/text/table.h"

@@ -1,6 +1,8 @@
 /* `dtbench compare`: has a newer version become slower, larger or wrong? */
+#include "cli/commands/commands.h"
+
 #include "cli/records/compare.h"
-#include "cli/cli.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 
 #include <math.h>

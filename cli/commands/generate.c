@@ -1,5 +1,7 @@
 /* `dtbench generate`: the files of the source tree that are made from dtbench's tables, for scripts/generate. */
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
+#include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"

@@ -1,5 +1,7 @@
 /* `dtbench list`: what there is to choose from, on this machine. */
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
+#include "cli/text/exit_code.h"
 #include "cli/text/format.h"
 #include "cli/text/options.h"
 #include "cli/text/table.h"

@@ -1,6 +1,8 @@
 /* `dtbench merge`: the records of many writers in one file. */
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
 #include "cli/records/record_set.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "lib/config/json.h"
 

@@ -1,9 +1,11 @@
 /* `dtbench rank [TRACE] SOCKET`: what the supervisor starts, once per rank. The experiment comes over the socket, and everything goes back
  * there; TRACE is a file for the trace of one more step. */
-#include "lib/launch/rank.h"
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
 #include "cli/run/execute.h"
 #include "cli/run/signals.h"
+#include "cli/text/exit_code.h"
+#include "lib/launch/rank.h"
 #include "schedules/config/parse.h"
 
 #include <stdlib.h>

@@ -1,15 +1,17 @@
 /* `dtbench run`: the command line, and everything that is said before the first
  * step. */
-#include "cli/cli.h"
-#include "cli/run/execute.h"
+#include "cli/commands/commands.h"
+
 #include "cli/run/placement.h"
 #include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
-#include "cli/run/run_simulated.h"
 #include "cli/run/signals.h"
 #include "cli/run/sweep.h"
 #include "cli/run/sweep_shard.h"
 #include "cli/text/config_arguments.h"
+#include "cli/text/exit_code.h"
+#include "schedules/predict/simulated_system.h"
+#include "schedules/run/device_choice.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -91,7 +93,7 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help) {
         printf("\nExit codes\n");
-        print_exit_codes(stdout);
+        exit_codes_print(stdout);
         return DT_OK;
     }
     if ((o->skip.skip_oom || o->skip.skip_failed) && !o->resume)
@@ -123,10 +125,10 @@ static dt_status check_experiments(const struct sweep *s)
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         const char *kind;
-        if (s->verify && is_simulated(e))
+        if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, and device \"sim\" computes none");
-        if (is_simulated(e)) {
-            DT_TRY(check_simulated(e));
+        if (experiment_is_simulated(e)) {
+            DT_TRY(simulated_system_check(e));
             continue;
         }
         if (s->inside && e->world_size != s->world.size)
@@ -135,7 +137,7 @@ static dt_status check_experiments(const struct sweep *s)
                            "world_size %d: start %d, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
-        DT_TRY(execute_device_kind(e, &kind));
+        DT_TRY(device_choose(e, &kind));
         if (s->inside && strcmp(kind, "cuda") == 0 && !s->outcomes[i].elsewhere)
             DT_TRY(check_nccl_settings(s, i, &first_on_nccl));
         if (s->inside)
@@ -208,7 +210,7 @@ static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
     char why[512];
     for (int i = 0; i < s->count && !quiet; i++) {
-        if (!execute_passes_over_gpu(&s->experiments[i], why, sizeof why))
+        if (!device_choice_skips_gpu(&s->experiments[i], why, sizeof why))
             continue;
         fprintf(stderr,
                 "dtbench: note: there is a GPU, and device \"auto\" takes the cpu: "

@@ -1,5 +1,7 @@
 /* `dtbench slurm`: the helper process of lib/slurm/facts.h. */
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
+#include "cli/text/exit_code.h"
 #include "lib/slurm/facts.h"
 
 int cmd_slurm(int argc, char **argv)

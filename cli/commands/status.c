@@ -1,7 +1,9 @@
 /* `dtbench status`: how far a sweep is, from its records. */
-#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
 #include "cli/records/sweep_status.h"
 #include "cli/text/config_arguments.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/format.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"

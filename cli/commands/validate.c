@@ -1,7 +1,9 @@
 /* `dtbench validate`: how good the simulated cluster is, told by runs that were measured. */
+#include "cli/commands/commands.h"
+
 #include "cli/predict/validate.h"
-#include "cli/cli.h"
 #include "cli/run/signals.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 
 #include <string.h>

@@ -1,14 +1,12 @@
 #include "cli/predict/check.h"
 
-#include "cli/run/execute.h"
-#include "cli/run/run_simulated.h"
 #include "gpt/kernels.h"
 #include "lib/base/machine.h"
 #include "schedules/predict/memory_fit.h"
 #include "schedules/predict/simulation.h"
+#include "schedules/run/device_choice.h"
 #include "schedules/run/trainer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void note(struct check *check, const char *text)
@@ -21,13 +19,13 @@ static void note_device(const struct experiment *e, struct check *check)
 {
     const char *kind;
     char text[512], advice[256];
-    if (is_simulated(e) ? check_simulated(e) < 0 : execute_device_kind(e, &kind) < 0) {
+    if (experiment_is_simulated(e) ? simulated_system_check(e) < 0 : device_choose(e, &kind) < 0) {
         snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
         note(check, text);
-    } else if (execute_passes_over_gpu(e, advice, sizeof advice)) {
+    } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
         note(check, text);
-    } else if (!is_simulated(e) && strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (!experiment_is_simulated(e) && strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
         snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
         note(check, text);
     }
@@ -60,7 +58,7 @@ static void note_memory(const struct experiment *e, struct check *check)
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
                  dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
         note(check, text);
-    } else if (execute_device_kind(e, &kind) < 0) {
+    } else if (device_choose(e, &kind) < 0) {
         return;
     } else if (strcmp(kind, "cuda") == 0 && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included",
@@ -103,10 +101,10 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
 
 dt_status check_experiment(const struct experiment *e, struct check *out)
 {
-    struct simulated_system *system = is_simulated(e) ? malloc(sizeof *system) : NULL;
-    /* A cluster that is not there, or too small, is a note: the rest can be told without it. */
-    bool known = system && simulated_system_load(e, system) == DT_OK;
-    dt_status status = predict(e, known ? system : NULL, out);
-    free(system);
+    struct simulated_system *system = NULL;
+    if (experiment_is_simulated(e))
+        (void)simulated_system_create(e, &system); /* a cluster that is not there, or too small, is a note: the rest is known without it */
+    dt_status status = predict(e, system, out);
+    simulated_system_destroy(system);
     return status;
 }

@@ -26,10 +26,11 @@ static bool take_over(struct validate_rows *rows, int i)
     return false;
 }
 
-static dt_status predict(struct validate_row *row, struct simulated_system *system)
+static dt_status predict(struct validate_row *row)
 {
     struct measure_result result = {0};
-    DT_TRY(simulated_system_load(&row->experiment, system));
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create(&row->experiment, &system));
     dt_status status = simulation_run(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : VALIDATE_PREDICTED;
     if (status == DT_OK)
@@ -41,19 +42,19 @@ static dt_status predict(struct validate_row *row, struct simulated_system *syst
         row->predicted_bytes = most;
     }
     measure_result_finish(&result);
+    simulated_system_destroy(system);
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
 {
-    struct simulated_system system;
     for (int i = 0; i < rows->count; i++) {
         struct validate_row *row = &rows->rows[i];
         if (stop && stop(context))
             return dt_fail(DT_ERR_INTERRUPTED, "interrupted");
         if (row->outcome == VALIDATE_SKIPPED || take_over(rows, i))
             continue;
-        dt_status status = predict(row, &system);
+        dt_status status = predict(row);
         if (status == DT_ERR_UNAVAILABLE) { /* it does not fit the cluster */
             row->outcome = VALIDATE_SKIPPED;
             snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());

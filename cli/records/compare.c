@@ -1,6 +1,6 @@
 #include "cli/records/compare.h"
 
-#include "cli/run/verify.h"
+#include "cli/records/loss_tolerance.h"
 #include "cli/text/experiment_columns.h"
 #include "lib/base/statistics.h"
 
@@ -167,7 +167,7 @@ static void judge_losses(struct comparison *row, bool same_machine)
         row->loss_step = count;
     if (row->loss_step < 0)
         return;
-    double tolerance = base->experiment ? verify_tolerance(base->experiment) : 0;
+    double tolerance = base->experiment ? loss_tolerance(base->experiment) : 0;
     row->losses = base->loss_count == new->loss_count ? LOSSES_ROUNDING : LOSSES_DIFFER;
     for (int i = 0; i < count; i++)
         if (!equal(base->losses[i], new->losses[i]) && !(fabs(base->losses[i] - new->losses[i]) <= tolerance * fabs(base->losses[i])))

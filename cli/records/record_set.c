@@ -1,6 +1,6 @@
 #include "cli/records/record_set.h"
 
-#include "cli/run/draft.h"
+#include "cli/records/draft.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"

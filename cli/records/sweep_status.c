@@ -1,7 +1,7 @@
 #include "cli/records/sweep_status.h"
 
-#include "cli/run/forecast.h"
-#include "cli/run/sweep_identity.h"
+#include "cli/records/forecast.h"
+#include "cli/records/sweep_identity.h"
 #include "cli/text/experiment_columns.h"
 
 #include <math.h>

@@ -1,9 +1,8 @@
 #include "cli/run/rendezvous_check.h"
 
-#include "cli/run/execute.h"
 #include "cli/run/placement.h"
 #include "cli/run/run_inside.h"
-#include "cli/run/run_simulated.h"
+#include "schedules/run/device_choice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static dt_status check_placement(const struct sweep *s, const char *all, size_t 
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->count; i++)
-        if (!s->outcomes[i].elsewhere && !is_simulated(&s->experiments[i])) /* its ranks are not these */
+        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(&s->experiments[i])) /* its ranks are not these */
             status = placement_check(&s->experiments[i], i + 1, s->count, ranks);
     free(ranks);
     return status;
@@ -41,7 +40,7 @@ static bool needs_gpus(const struct sweep *s)
 {
     const char *kind;
     for (int i = 0; i < s->count; i++)
-        if (!is_simulated(&s->experiments[i]) && execute_device_kind(&s->experiments[i], &kind) == DT_OK && strcmp(kind, "cuda") == 0)
+        if (!experiment_is_simulated(&s->experiments[i]) && device_choose(&s->experiments[i], &kind) == DT_OK && strcmp(kind, "cuda") == 0)
             return true;
     return false;
 }

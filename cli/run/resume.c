@@ -1,9 +1,11 @@
 #include "cli/run/resume.h"
 
 #include "cli/records/record_set.h"
-#include "cli/run/run_simulated.h"
+#include "schedules/predict/simulated_system.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,9 +29,16 @@ static const char *hash_of(const struct record_facts *record, const char *file)
 /* A prediction stands as long as its cluster and profile do. */
 static bool still_stands(const struct record_facts *record, const struct experiment *e)
 {
+    struct simulated_system *system;
     char cluster[17], profile[17];
-    return !is_simulated(e) || (simulated_hashes(e, cluster, profile) == DT_OK && strcmp(hash_of(record, "cluster"), cluster) == 0 &&
-                                strcmp(hash_of(record, "profile"), profile) == 0);
+    if (!experiment_is_simulated(e))
+        return true;
+    if (simulated_system_create(e, &system) < 0)
+        return false;
+    snprintf(cluster, sizeof cluster, "%016" PRIx64, system->cluster_file.hash);
+    snprintf(profile, sizeof profile, "%016" PRIx64, system->profile_file.hash);
+    simulated_system_destroy(system);
+    return strcmp(hash_of(record, "cluster"), cluster) == 0 && strcmp(hash_of(record, "profile"), profile) == 0;
 }
 
 static bool is_end(const struct record_facts *record, const struct resume_options *options)

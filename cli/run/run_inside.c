@@ -3,6 +3,7 @@
 #include "cli/run/execute.h"
 #include "cli/run/signals.h"
 #include "lib/rendezvous/rendezvous.h"
+#include "schedules/run/device_choice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
     struct report report;
     const char *kind;
     quick.timeout.init_s = quick.timeout.step_s = patience_s;
-    DT_TRY(execute_device_kind(experiment, &kind));
+    DT_TRY(device_choose(experiment, &kind));
     if (strcmp(dt_comm_backend_for(kind, place->size), "nccl") == 0)
         return gather_over_tcp(place, patience_s, mine, bytes, all);
     report_init(&report);

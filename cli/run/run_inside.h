@@ -2,7 +2,7 @@
 #ifndef CLI_RUN_RUN_INSIDE_H
 #define CLI_RUN_RUN_INSIDE_H
 
-#include "cli/run/draft.h"
+#include "cli/records/draft.h"
 #include "cli/run/progress.h"
 #include "lib/launch/world.h"
 #include "schedules/run/report.h"

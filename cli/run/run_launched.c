@@ -1,10 +1,10 @@
 #include "cli/run/run_launched.h"
 
-#include "cli/run/execute.h"
 #include "cli/run/signals.h"
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"
 #include "schedules/config/parse.h"
+#include "schedules/run/device_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ void run_launched(const struct experiment *experiment, const char *trace, struct
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];
     const char *kind;
-    dt_status status = execute_device_kind(experiment, &kind);
+    dt_status status = device_choose(experiment, &kind);
     if (status == DT_OK)
         status = experiment_to_json(experiment, DT_JSON_COMPACT, &input);
     if (status < 0) {

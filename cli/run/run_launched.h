@@ -2,7 +2,7 @@
 #ifndef CLI_RUN_RUN_LAUNCHED_H
 #define CLI_RUN_RUN_LAUNCHED_H
 
-#include "cli/run/draft.h"
+#include "cli/records/draft.h"
 #include "cli/run/progress.h"
 #include "schedules/run/report.h"
 

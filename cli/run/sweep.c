@@ -84,7 +84,7 @@ static void tell(struct sweep *s, int index)
         return;
     if (o->status < 0)
         progress_note(&s->progress, "%d/%d %s: %s: %s", index + 1, s->count, s->progress.label, report_status_name(o->status), o->error);
-    else if (is_simulated(&s->experiments[index]))
+    else if (experiment_is_simulated(&s->experiments[index]))
         progress_note(&s->progress, "%d/%d %s: ok, predicted %s tokens/s, step %s s", index + 1, s->count, s->progress.label,
                       format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step));
     else
@@ -153,7 +153,7 @@ static void run_one(struct sweep *s, int index)
     report.slurm = &s->slurm;
     begin(s, index, e, "");
     draft_begin(&draft, s->records ? s->output : NULL, e, &report);
-    if (is_simulated(e))
+    if (experiment_is_simulated(e))
         simulate(s, index, &report);
     else if (s->inside)
         s->lost = !run_inside(e, &s->world, trace_path(s, index, path), &s->progress, &draft, &report);

@@ -2,12 +2,12 @@
 #ifndef CLI_RUN_SWEEP_H
 #define CLI_RUN_SWEEP_H
 
-#include "cli/cli.h"
-#include "cli/run/draft.h"
+#include "cli/records/draft.h"
+#include "cli/records/sweep_identity.h"
 #include "cli/run/progress.h"
-#include "cli/run/sweep_identity.h"
 #include "cli/run/sweep_time.h"
 #include "cli/run/verify.h"
+#include "cli/text/exit_code.h"
 #include "cli/text/experiment_columns.h"
 #include "lib/launch/world.h"
 #include "lib/record/record.h"

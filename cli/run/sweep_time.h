@@ -2,7 +2,7 @@
 #ifndef CLI_RUN_SWEEP_TIME_H
 #define CLI_RUN_SWEEP_TIME_H
 
-#include "cli/run/forecast.h"
+#include "cli/records/forecast.h"
 
 struct sweep_time {
     struct forecaster *forecaster;

@@ -1,7 +1,8 @@
 #include "cli/run/verify.h"
 
-#include "cli/run/execute.h"
+#include "cli/records/loss_tolerance.h"
 #include "schedules/config/parse.h"
+#include "schedules/run/device_choice.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->world_size = 1;
     out->batch_size = e->world_size * e->batch_size;
     out->micro_batches = e->world_size;
-    if (execute_device_kind(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
+    if (device_choose(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
         snprintf(out->device, sizeof out->device, "%s", kind);
     out->share_gpus = false;
     out->parameter_offload = false;
@@ -73,20 +74,6 @@ void verify_finish(struct verify_cache *cache)
     }
 }
 
-/* A loss is the mean over many tokens, so the roundings of single products cancel in it. fp32 is what the tests hold all paradigms to. For
- * the 16-bit types the bound is some five times the largest difference seen in 100 steps of two to four ranks, with learning rates up to 3
- * and with Adam: 2e-4 for bf16, 1.5e-5 for fp16 (GPTSmall's five steps in bf16: 3e-5). A wrong seed, or a gradient that is not averaged,
- * moves a loss by 1e-3 or more. */
-double verify_tolerance(const struct experiment *experiment)
-{
-    switch (experiment->model.dtype) {
-    case DT_FP32: return 1e-5;
-    case DT_FP16: return 1e-4;
-    case DT_BF16: return 1e-3;
-    default: return 0;
-    }
-}
-
 static void fail(struct report *report, const char *error)
 {
     report->verification = "failed";
@@ -98,7 +85,7 @@ void verify_compare(struct report *report, const struct experiment *e, const str
     char error[sizeof report->error];
     const struct measure_result *mine = &report->result, *its = &reference->result;
     int count = mine->losses_done, wrong = -1;
-    double tolerance = verify_tolerance(e), largest = 0;
+    double tolerance = loss_tolerance(e), largest = 0;
     if (reference->status < 0) {
         snprintf(error, sizeof error, "verification: the reference on one device failed: %.900s", reference->error);
         fail(report, error);

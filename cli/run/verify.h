@@ -20,9 +20,6 @@ const struct report *verify_find(const struct verify_cache *cache, const struct 
 dt_status verify_keep(struct verify_cache *cache, const struct experiment *reference, struct report *report);
 void verify_finish(struct verify_cache *cache);
 
-/* The largest relative difference that rounding may make between two divisions of the same work. */
-double verify_tolerance(const struct experiment *experiment);
-
 /* Compare step by step, and set the report's verification and, on a mismatch, its status and error. */
 void verify_compare(struct report *report, const struct experiment *experiment, const struct report *reference);
 

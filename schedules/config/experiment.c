@@ -1,6 +1,6 @@
 #include "schedules/config/experiment.h"
 
-#include <stddef.h>
+#include <string.h>
 
 const char *paradigm_name(enum paradigm_kind kind)
 {
@@ -23,4 +23,9 @@ int experiment_shard_size(const struct experiment *e)
     if (e->hsdp.shard_size > 0)
         return e->hsdp.shard_size;
     return e->ranks_per_node > 0 && e->world_size % e->ranks_per_node == 0 ? e->ranks_per_node : e->world_size;
+}
+
+bool experiment_is_simulated(const struct experiment *e)
+{
+    return strcmp(e->device, "sim") == 0;
 }

@@ -103,6 +103,9 @@ struct experiment {
 
 const char *paradigm_name(enum paradigm_kind kind);
 
+/* Is it a prediction, on device "sim"? */
+bool experiment_is_simulated(const struct experiment *experiment);
+
 /* Samples of one step over all ranks: world_size * batch_size. */
 static inline uint64_t experiment_global_batch(const struct experiment *e)
 {

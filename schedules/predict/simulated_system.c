@@ -108,9 +108,9 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     return DT_OK;
 }
 
-dt_status simulated_system_load(const struct experiment *e, struct simulated_system *out)
+/* Into zeroed memory. */
+static dt_status load(const struct experiment *e, struct simulated_system *out)
 {
-    memset(out, 0, sizeof *out);
     DT_TRY(find("cluster", e->cluster, e->directory, &out->cluster_file));
     DT_TRY(find("profile", e->profile, e->directory, &out->profile_file));
     DT_TRY(dt_sim_cluster_load(out->cluster_file.path, &out->cluster));
@@ -119,6 +119,32 @@ dt_status simulated_system_load(const struct experiment *e, struct simulated_sys
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->costs.profile.name);
     DT_TRY(place(e, out));
     return describe_device(e, out);
+}
+
+dt_status simulated_system_create(const struct experiment *e, struct simulated_system **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    dt_status status = load(e, *out);
+    if (status < 0) {
+        simulated_system_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+void simulated_system_destroy(struct simulated_system *system)
+{
+    free(system);
+}
+
+dt_status simulated_system_check(const struct experiment *e)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create(e, &system));
+    simulated_system_destroy(system);
+    return DT_OK;
 }
 
 void simulated_system_apply(const struct simulated_system *s, struct experiment *e)

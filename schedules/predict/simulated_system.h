@@ -18,14 +18,18 @@ struct simulated_system {
     struct dt_sim_cluster cluster;
     struct dt_sim_placement placement;
     struct gpt_costs costs;      /* for the experiment's dtype */
-    struct dt_sim_device device; /* what each rank's device is described by; points to costs: do not copy a system */
+    struct dt_sim_device device; /* what each rank's device is described by; points to costs: a system is never copied */
     uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and no more than the experiment's limit */
 };
 
-/* Read and check cluster and profile, and place the experiment's ranks. Files are looked for beside the config that names them, in the
+/* Read and check cluster and profile, and place the experiment's ranks. Owner of *out: the caller; NULL after a failure. Files are looked for beside the config that names them, in the
  * current directory, and among dtbench's own (lib/config/data_file.h).
  * Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path; DT_ERR_UNAVAILABLE where the experiment does not fit the cluster. */
-dt_status simulated_system_load(const struct experiment *experiment, struct simulated_system *out);
+dt_status simulated_system_create(const struct experiment *experiment, struct simulated_system **out);
+void simulated_system_destroy(struct simulated_system *system); /* takes NULL */
+
+/* Can it be simulated: are cluster and profile there and right, and does it fit the cluster? Errors: as simulated_system_create. */
+dt_status simulated_system_check(const struct experiment *experiment);
 
 /* Have the experiment's schedules do as the profile's framework does (struct framework_policy). */
 void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);

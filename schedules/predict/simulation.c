@@ -17,7 +17,7 @@ dt_status simulation_predict_memory(const struct experiment *e, const struct sim
     struct experiment with_framework = *e;
     simulated_system_apply(system, &with_framework);
     e = &with_framework;
-    dt_status status = simulated_role_create(e, system, rank, &role);
+    dt_status status = simulated_role_create(e, &system->device, rank, &role);
     for (int step = 0; status == DT_OK && step < RECORDED_STEPS; step++)
         status = trainer_step(role.trainer, step);
     if (status == DT_OK)
@@ -68,11 +68,11 @@ static bool short_of_memory(const struct experiment *e, const struct simulated_s
 static dt_status record_short_of_memory(const struct experiment *e, const struct simulated_system *s, bool each,
                                         const struct measure_hooks *hooks, struct simulated_ranks *ranks)
 {
-    struct simulated_system full = *s; /* its device still points to the costs of *s */
     const struct gpt_cost_profile *p = &s->costs.profile;
-    full.device.gather_host_s_per_byte = 1e-9 * p->memory.reallocation_s_per_gb * pow(e->world_size, p->memory.reallocation_spread);
+    struct dt_sim_device device = s->device;
+    device.gather_host_s_per_byte = 1e-9 * p->memory.reallocation_s_per_gb * pow(e->world_size, p->memory.reallocation_spread);
     simulated_ranks_finish(ranks);
-    return simulated_ranks_record(e, &full, each, hooks->stop_requested, hooks->context, ranks);
+    return simulated_ranks_record(e, s, &device, each, hooks->stop_requested, hooks->context, ranks);
 }
 
 /* ---- one step in virtual time ---- */
@@ -219,7 +219,7 @@ dt_status simulation_run(const struct experiment *e, const struct simulated_syst
     hooks = hooks ? hooks : &no_hooks;
     dt_status status = allocate_result(e, result);
     if (status == DT_OK)
-        status = simulated_ranks_record(e, s, hooks->trace != NULL, hooks->stop_requested, hooks->context, &ranks);
+        status = simulated_ranks_record(e, s, &s->device, hooks->trace != NULL, hooks->stop_requested, hooks->context, &ranks);
     for (int i = 0; status == DT_OK && i < e->world_size; i++)
         result->ranks[i].memory = ranks.roles[ranks.ranks[i].role].memory;
     if (status == DT_OK)

@@ -7,11 +7,11 @@
 
 /* ---- one rank ---- */
 
-dt_status simulated_role_create(const struct experiment *e, const struct simulated_system *system, int rank, struct simulated_role *out)
+dt_status simulated_role_create(const struct experiment *e, const struct dt_sim_device *device, int rank, struct simulated_role *out)
 {
     struct dt_world place = {.rank = rank, .size = e->world_size, .local_size = 1, .launcher = "none"};
     struct dt_comm_options no_timeouts = {0};
-    struct dt_device_options options = {.sim = &system->device};
+    struct dt_device_options options = {.sim = device};
     *out = (struct simulated_role){0};
     DT_TRY(dt_device_create("sim", &options, &out->device));
     DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
@@ -147,12 +147,12 @@ static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
     return DT_OK;
 }
 
-static dt_status record_rank(const struct experiment *e, const struct simulated_system *system, bool each, struct simulated_ranks *r,
-                             int number)
+static dt_status record_rank(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
+                             bool each, struct simulated_ranks *r, int number)
 {
     struct simulated_rank *rank = &r->ranks[number];
     struct simulated_role one;
-    dt_status status = simulated_role_create(e, system, number, &one);
+    dt_status status = simulated_role_create(e, device, number, &one);
     if (status == DT_OK)
         status = find_groups(r, one.device, rank);
     if (status == DT_OK)
@@ -178,8 +178,8 @@ static dt_status record_rank(const struct experiment *e, const struct simulated_
     return add_role(r, &one);
 }
 
-dt_status simulated_ranks_record(const struct experiment *e, const struct simulated_system *system, bool each, bool (*stop)(void *context),
-                                 void *context, struct simulated_ranks *out)
+dt_status simulated_ranks_record(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
+                                 bool each, bool (*stop)(void *context), void *context, struct simulated_ranks *out)
 {
     *out = (struct simulated_ranks){.world_size = e->world_size};
     out->ranks = calloc((size_t)e->world_size, sizeof *out->ranks);
@@ -188,7 +188,7 @@ dt_status simulated_ranks_record(const struct experiment *e, const struct simula
     for (int rank = 0; rank < e->world_size; rank++) {
         if (stop && stop(context))
             return dt_fail(DT_ERR_INTERRUPTED, "stopped after rank %d of %d", rank, e->world_size);
-        DT_TRY(record_rank(e, system, each, out, rank));
+        DT_TRY(record_rank(e, system, device, each, out, rank));
     }
     return DT_OK;
 }

@@ -44,14 +44,16 @@ struct simulated_ranks {
     int bucket_count;
 };
 
-/* Record rank after rank. each: keep every kernel by itself, for traces (otherwise those that follow each other are one). stop: asked
- * between them; true ends with DT_ERR_INTERRUPTED. */
-dt_status simulated_ranks_record(const struct experiment *experiment, const struct simulated_system *system, bool each,
-                                 bool (*stop)(void *context), void *context, struct simulated_ranks *out);
+/* Record rank after rank. device: what each rank's device is described by, which is system->device or one of other costs. each: keep every
+ * kernel by itself, for traces (otherwise those that follow each other are one). stop: asked between them; true ends with
+ * DT_ERR_INTERRUPTED. */
+dt_status simulated_ranks_record(const struct experiment *experiment, const struct simulated_system *system,
+                                 const struct dt_sim_device *device, bool each, bool (*stop)(void *context), void *context,
+                                 struct simulated_ranks *out);
 void simulated_ranks_finish(struct simulated_ranks *ranks);
 
 /* Make one rank's device, world and trainer. After a failure too, simulated_role_finish. */
-dt_status simulated_role_create(const struct experiment *experiment, const struct simulated_system *system, int rank,
+dt_status simulated_role_create(const struct experiment *experiment, const struct dt_sim_device *device, int rank,
                                 struct simulated_role *out);
 void simulated_role_finish(struct simulated_role *role);
 

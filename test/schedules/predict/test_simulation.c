@@ -36,12 +36,13 @@ static double run(const struct experiment *e, const struct simulated_system *sys
 
 static double run_keys(const char *keys, void (*change)(struct simulated_system *system))
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     struct experiment *e = experiment_of(keys);
-    CHECK_OK(simulated_system_load(e, &system));
+    CHECK_OK(simulated_system_create(e, &system));
     if (change)
-        change(&system);
-    double seconds = run(e, &system, NULL);
+        change(system);
+    double seconds = run(e, system, NULL);
+    simulated_system_destroy(system);
     free(e);
     return seconds;
 }
@@ -59,13 +60,13 @@ enum { DIVISIONS = sizeof divisions / sizeof *divisions };
 
 static void the_same_twice(void)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     for (int d = 0; d < DIVISIONS; d++) {
         struct experiment *e = experiment_of(divisions[d]);
         struct measure_result once, twice;
-        CHECK_OK(simulated_system_load(e, &system));
-        run(e, &system, &once);
-        run(e, &system, &twice);
+        CHECK_OK(simulated_system_create(e, &system));
+        run(e, system, &once);
+        run(e, system, &twice);
         CHECK(once.steps_done == 3 && twice.steps_done == 3 && once.losses_done == 4 && isnan(once.losses[0]));
         CHECK(once.step_s[0] > 0 && memcmp(once.step_s, twice.step_s, 3 * sizeof *once.step_s) == 0, "%s", divisions[d]);
         CHECK(memcmp(once.phase_s, twice.phase_s, sizeof once.phase_s) == 0, "%s", divisions[d]);
@@ -77,21 +78,22 @@ static void the_same_twice(void)
               divisions[d]);
         measure_result_finish(&once);
         measure_result_finish(&twice);
+        simulated_system_destroy(system);
         free(e);
     }
 }
 
 static void bytes_are_those_of_check(void)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     for (int d = 0; d < DIVISIONS; d++) {
         struct experiment *e = experiment_of(divisions[d]);
         struct measure_result result;
         struct dt_memory_usage usage, own;
-        CHECK_OK(simulated_system_load(e, &system));
-        run(e, &system, &result);
+        CHECK_OK(simulated_system_create(e, &system));
+        run(e, system, &result);
         for (int rank = 0; rank < 16; rank += 5) {
-            CHECK_OK(simulation_predict_memory(e, &system, rank, &usage));
+            CHECK_OK(simulation_predict_memory(e, system, rank, &usage));
             CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
             CHECK_OK(memory_fit_predict(e, rank, &own));
             CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes ||
@@ -101,15 +103,16 @@ static void bytes_are_those_of_check(void)
         measure_result_finish(&result);
 
         /* A stack that keeps nothing of its own needs what every device of dtbench's needs. */
-        memset(&system.costs.profile.memory, 0, sizeof system.costs.profile.memory);
-        memset(&system.costs.profile.schedule, 0, sizeof system.costs.profile.schedule);
-        system.device.granularity_bytes = 1;
-        run(e, &system, &result);
+        memset(&system->costs.profile.memory, 0, sizeof system->costs.profile.memory);
+        memset(&system->costs.profile.schedule, 0, sizeof system->costs.profile.schedule);
+        system->device.granularity_bytes = 1;
+        run(e, system, &result);
         for (int rank = 0; rank < 16; rank++) {
             CHECK_OK(memory_fit_predict(e, rank, &own));
             CHECK(memcmp(&own, &result.ranks[rank].memory, sizeof own) == 0, "rank %d of %s", rank, divisions[d]);
         }
         measure_result_finish(&result);
+        simulated_system_destroy(system);
         free(e);
     }
 }
@@ -244,23 +247,24 @@ static void ddp_hides_its_network(void)
 
 static void what_does_not_fit(void)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     struct experiment *e =
         experiment_of("\"world_size\": 8, \"paradigm\": \"ddp\", \"batch_size\": 1, \"model\": {\"preset\": \"GPT13B\"}");
     struct measure_result result;
-    CHECK_OK(simulated_system_load(e, &system));
-    CHECK(simulation_run(e, &system, NULL, &result) == DT_ERR_OOM);
+    CHECK_OK(simulated_system_create(e, &system));
+    CHECK(simulation_run(e, system, NULL, &result) == DT_ERR_OOM);
     CHECK(strstr(dt_error_message(), "rank 0 needs ") && result.steps_done == 0, "%s", dt_error_message());
     CHECK(result.rank_count == 8 && result.ranks[7].memory.device.peak_total_bytes > (uint64_t)60 << 30, "bytes are told all the same");
     measure_result_finish(&result);
+    simulated_system_destroy(system);
     free(e);
 }
 
 static void refused(const char *keys, const char *wanted)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     struct experiment *e = experiment_of(keys);
-    CHECK(simulated_system_load(e, &system) < 0 && strstr(dt_error_message(), wanted), "%s", dt_error_message());
+    CHECK(simulated_system_create(e, &system) < 0 && strstr(dt_error_message(), wanted), "%s", dt_error_message());
     free(e);
 }
 
@@ -276,14 +280,15 @@ static void what_is_refused(void)
 static void ranks_that_do_the_same_are_one(void)
 {
     static const int roles[DIVISIONS] = {1, 4, 1, 1, 1, 2, 2}; /* at most, where there is a root: its own and the others' */
-    static struct simulated_system system;
+    struct simulated_system *system;
     for (int d = 0; d < DIVISIONS; d++) {
         struct experiment *e = experiment_of(divisions[d]);
         struct simulated_ranks ranks;
-        CHECK_OK(simulated_system_load(e, &system));
-        CHECK_OK(simulated_ranks_record(e, &system, false, NULL, NULL, &ranks));
+        CHECK_OK(simulated_system_create(e, &system));
+        CHECK_OK(simulated_ranks_record(e, system, &system->device, false, NULL, NULL, &ranks));
         CHECK(ranks.role_count >= 1 && (d >= 5 || ranks.role_count == roles[d]), "%d roles: %s", ranks.role_count, divisions[d]);
         simulated_ranks_finish(&ranks);
+        simulated_system_destroy(system);
         free(e);
     }
 }
@@ -291,7 +296,7 @@ static void ranks_that_do_the_same_are_one(void)
 /* 512 nodes of the study's machine. */
 static void four_thousand_ranks(void)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     static const char *const keys[] = {"\"world_size\": 4096, \"paradigm\": \"fsdp\", " TINY,
                                        "\"world_size\": 4096, \"paradigm\": \"pdp\", " TINY};
     for (int i = 0; i < 2; i++) {
@@ -299,11 +304,12 @@ static void four_thousand_ranks(void)
         int world_size = e->world_size;
         struct measure_result result;
         e->world_size = 512;
-        CHECK_OK(simulated_system_load(e, &system));
-        e->world_size = system.placement.world_size = world_size;
-        system.cluster.nodes = 512;
-        CHECK(run(e, &system, &result) > 0 && result.rank_count == 4096 && result.ranks[4095].memory.device.peak_total_bytes > 0);
+        CHECK_OK(simulated_system_create(e, &system));
+        e->world_size = system->placement.world_size = world_size;
+        system->cluster.nodes = 512;
+        CHECK(run(e, system, &result) > 0 && result.rank_count == 4096 && result.ranks[4095].memory.device.peak_total_bytes > 0);
         measure_result_finish(&result);
+        simulated_system_destroy(system);
         free(e);
     }
 }
@@ -315,19 +321,20 @@ static bool stop_at_once(void *context)
 
 static void it_can_be_stopped(void)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     struct experiment *e = experiment_of(divisions[0]);
     struct measure_hooks hooks = {.stop_requested = stop_at_once};
     struct measure_result result;
-    CHECK_OK(simulated_system_load(e, &system));
-    CHECK(simulation_run(e, &system, &hooks, &result) == DT_ERR_INTERRUPTED && result.steps_done == 0);
+    CHECK_OK(simulated_system_create(e, &system));
+    CHECK(simulation_run(e, system, &hooks, &result) == DT_ERR_INTERRUPTED && result.steps_done == 0);
     measure_result_finish(&result);
+    simulated_system_destroy(system);
     free(e);
 }
 
 static void traces(void)
 {
-    static struct simulated_system system;
+    struct simulated_system *system;
     char path[] = "/tmp/dtbench_trace_XXXXXX", *text;
     size_t length;
     struct cJSON *json;
@@ -336,9 +343,9 @@ static void traces(void)
     int file = mkstemp(path);
     CHECK(file >= 0);
     close(file);
-    CHECK_OK(simulated_system_load(e, &system));
-    double without = run(e, &system, NULL);
-    CHECK_OK(simulation_run(e, &system, &(struct measure_hooks){.trace = path}, &result));
+    CHECK_OK(simulated_system_create(e, &system));
+    double without = run(e, system, NULL);
+    CHECK_OK(simulation_run(e, system, &(struct measure_hooks){.trace = path}, &result));
     CHECK(fabs(result.step_s[0] - without) < 1e-9 * without, "looking on changes nothing");
     CHECK_OK(dt_read_file(path, &text, &length));
     CHECK_OK(dt_json_parse(text, length, path, &json));
@@ -346,9 +353,10 @@ static void traces(void)
     dt_json_destroy(json);
     free(text);
     measure_result_finish(&result);
-    CHECK(simulation_run(e, &system, &(struct measure_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
+    CHECK(simulation_run(e, system, &(struct measure_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
     measure_result_finish(&result);
     unlink(path);
+    simulated_system_destroy(system);
     free(e);
 }
 

@@ -6,8 +6,8 @@
  *         ranks and type; else of any; none of them on another device. Expected is the median of what they say, high the most.
  * Limits  Communication, memory that is nearly full and small kernels all bend the proportion: between unlike experiments the forecast is
  *         an order of magnitude and no more. Experiments that failed tell nothing. */
-#ifndef CLI_RUN_FORECAST_H
-#define CLI_RUN_FORECAST_H
+#ifndef CLI_RECORDS_FORECAST_H
+#define CLI_RECORDS_FORECAST_H
 
 #include "schedules/config/experiment.h"
 

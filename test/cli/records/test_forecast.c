@@ -1,5 +1,5 @@
-#include "cli/run/forecast.h"
-#include "cli/run/sweep_identity.h"
+#include "cli/records/forecast.h"
+#include "cli/records/sweep_identity.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"

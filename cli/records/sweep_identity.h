@@ -1,6 +1,6 @@
 /* Which sweep an experiment is part of: what records carry, so that from the records alone it can be told what is still missing. */
-#ifndef CLI_RUN_SWEEP_IDENTITY_H
-#define CLI_RUN_SWEEP_IDENTITY_H
+#ifndef CLI_RECORDS_SWEEP_IDENTITY_H
+#define CLI_RECORDS_SWEEP_IDENTITY_H
 
 #include "schedules/config/experiment.h"
 #include "schedules/run/report.h"

@@ -1,4 +1,4 @@
-#include "cli/run/forecast.h"
+#include "cli/records/forecast.h"
 
 #include "gpt/model.h"
 

@@ -1,4 +1,4 @@
-#include "cli/run/sweep_identity.h"
+#include "cli/records/sweep_identity.h"
 
 #include "lib/config/json.h"
 

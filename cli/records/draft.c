@@ -1,4 +1,4 @@
-#include "cli/run/draft.h"
+#include "cli/records/draft.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * keeps the record that it would then have, "failed" with all steps so far, in RECORDS.XXXXXX.draft, and removes it once the real one is
  * written. Whoever reads RECORDS reads the drafts of dead processes too, and the next run moves them into RECORDS. A live process holds a
  * lock (flock) on its draft. A draft is replaced as a whole, so that there is none that is half-written. */
-#ifndef CLI_RUN_DRAFT_H
-#define CLI_RUN_DRAFT_H
+#ifndef CLI_RECORDS_DRAFT_H
+#define CLI_RECORDS_DRAFT_H
 
 #include "lib/record/record.h"
 #include "schedules/config/experiment.h"
