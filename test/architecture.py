@@ -40,6 +40,7 @@ ALLOWED = {
     'gpt/cpu': ['gpt', 'lib/base', 'lib/device/cpu'],
     'gpt/cuda': ['gpt', 'gpt/cpu', 'lib/base', 'lib/device/cuda'],  # gpt/cpu: the optimizer of offloaded parameters runs on the host
     'schedules/config': ['gpt', 'lib/config'],
+    'schedules/plan': ['lib/base'],
     'schedules/step': ['lib/device'],
     'schedules/data_parallel': ['gpt', 'lib/comm', 'schedules/config', 'schedules/step'],
     'schedules/pipeline': ['gpt', 'lib/base', 'lib/device', 'schedules/config', 'schedules/data_parallel', 'schedules/step'],
