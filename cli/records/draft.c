@@ -1,4 +1,5 @@
 #include "cli/records/draft.h"
+#include "lib/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,20 +9,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ENDING ".draft"
 
 /* How seldom a draft is written: what is measured must not notice it. */
 static const double least_interval_s = 1, times_its_cost = 1000;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* The record that the experiment would have if nothing more was heard of it. */
 static dt_status format(const struct draft *draft, char **line)
@@ -60,14 +53,14 @@ static bool replace(struct draft *draft, const char *line)
 /* A draft that cannot be written is the older one; the run goes on. */
 static void write_draft(struct draft *draft)
 {
-    double begun_s = now_s();
+    double begun_s = dt_clock_s();
     char *line;
     if (format(draft, &line) < 0)
         return;
     (void)replace(draft, line);
     free(line);
-    double cost_s = now_s() - begun_s, interval_s = times_its_cost * cost_s;
-    draft->due_s = now_s() + (interval_s > least_interval_s ? interval_s : least_interval_s);
+    double cost_s = dt_clock_s() - begun_s, interval_s = times_its_cost * cost_s;
+    draft->due_s = dt_clock_s() + (interval_s > least_interval_s ? interval_s : least_interval_s);
 }
 
 void draft_begin(struct draft *draft, const char *records, const struct experiment *experiment, const struct report *report)
@@ -95,7 +88,7 @@ void draft_begin(struct draft *draft, const char *records, const struct experime
 
 void draft_step(struct draft *draft)
 {
-    if (draft && draft->experiment && now_s() >= draft->due_s)
+    if (draft && draft->experiment && dt_clock_s() >= draft->due_s)
         write_draft(draft);
 }
 

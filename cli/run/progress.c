@@ -2,23 +2,16 @@
 
 #include "cli/text/format.h"
 #include "cli/text/terminal.h"
+#include "lib/base/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* Often enough for the eye, and seldom enough for a slow terminal. */
 #define REDRAW_S 0.1
 
 enum { LABEL_LEAST = 8 }; /* characters of the label that a narrow terminal still shows */
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* The experiment, then `text`. A line longer than the terminal would scroll instead of being drawn over: what happens matters most, so
  * the label is what gives way. Both are ASCII. */
@@ -34,7 +27,7 @@ static void draw(struct progress *p, const char *text)
     fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, line);
     fflush(stderr);
     p->drawn = true;
-    p->drawn_s = now_s();
+    p->drawn_s = dt_clock_s();
 }
 
 void progress_init(struct progress *progress, int experiments, bool quiet)
@@ -63,7 +56,7 @@ void progress_step(struct progress *progress, double seconds, double loss)
     char text[256], rate[FORMAT_BYTES], left[FORMAT_BYTES];
     progress->steps_done++;
     progress->seconds += seconds;
-    if (!progress->live || (progress->steps_done > 1 && now_s() - progress->drawn_s < REDRAW_S))
+    if (!progress->live || (progress->steps_done > 1 && dt_clock_s() - progress->drawn_s < REDRAW_S))
         return;
     double mean = progress->seconds / progress->steps_done;
     format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);

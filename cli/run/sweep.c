@@ -5,12 +5,12 @@
 #include "cli/run/run_simulated.h"
 #include "cli/run/signals.h"
 #include "cli/text/format.h"
+#include "lib/base/clock.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static double tokens_per_step(const struct experiment *e)
 {
@@ -186,13 +186,6 @@ static void run_one(struct sweep *s, int index)
     report_finish(&report);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Is there time for the experiment? Rank 0 knows, and the others ask it. */
 static bool is_in_time(struct sweep *s, int index)
 {
@@ -236,9 +229,9 @@ void sweep_run(struct sweep *s)
         const struct outcome *o = &s->outcomes[i];
         if (o->skipped || o->elsewhere || !is_in_time(s, i) || s->lost)
             continue;
-        double begun_s = now_s();
+        double begun_s = dt_clock_s();
         run_one(s, i);
-        learn(s, i, now_s() - begun_s);
+        learn(s, i, dt_clock_s() - begun_s);
         /* Inside, only what all ranks agreed on may end the loop: one that stopped alone would be waited for. */
         if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {
             find_stop_signal(s, &s->experiments[i]);

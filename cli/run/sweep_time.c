@@ -1,21 +1,14 @@
 #include "cli/run/sweep_time.h"
+#include "lib/base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void set_end(struct sweep_time *time, double job_left_s)
 {
     static const double reserve_s = 120, reserve_share = 0.1;
-    time->asked_s = now_s();
+    time->asked_s = dt_clock_s();
     time->end_s = time->asked_s + job_left_s - fmin(reserve_s, job_left_s * reserve_share);
 }
 
@@ -28,7 +21,7 @@ dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job
         double seconds = strtod(limit, &end);
         if (end == limit || *end || !(seconds >= 0) || !isfinite(seconds))
             return dt_fail(DT_ERR_INVALID, "'--time-limit %s' is not a number of seconds", limit);
-        time->end_s = now_s() + seconds;
+        time->end_s = dt_clock_s() + seconds;
     } else if (!isnan(job_left_s)) {
         set_end(time, job_left_s);
         time->is_job = true;
@@ -60,7 +53,7 @@ dt_status sweep_time_learn(struct sweep_time *time, const struct experiment *don
 
 static bool is_in_time(const struct sweep_time *time, const struct forecast *forecast)
 {
-    double left_s = time->end_s - now_s();
+    double left_s = time->end_s - dt_clock_s();
     return left_s > 0 && (!time->begun || forecast->basis == FORECAST_NONE || forecast->high_s <= left_s);
 }
 
@@ -68,7 +61,7 @@ static void ask(struct sweep_time *time)
 {
     double job_left_s = time->job_left_s(time->context);
     if (isnan(job_left_s))
-        time->asked_s = now_s();
+        time->asked_s = dt_clock_s();
     else
         set_end(time, job_left_s);
 }
@@ -77,13 +70,13 @@ bool sweep_time_allows(struct sweep_time *time, const struct experiment *next, c
 {
     static const double old_s = 60;
     struct forecast forecast = forecaster_predict(time->forecaster, next);
-    if (time->job_left_s && (now_s() - time->asked_s > old_s || !is_in_time(time, &forecast)))
+    if (time->job_left_s && (dt_clock_s() - time->asked_s > old_s || !is_in_time(time, &forecast)))
         ask(time);
     if (is_in_time(time, &forecast)) {
         time->begun = true;
         return true;
     }
-    double left_s = time->end_s - now_s();
+    double left_s = time->end_s - dt_clock_s();
     if (left_s <= 0 || forecast.basis == FORECAST_NONE)
         snprintf(why, why_bytes, "no time is left");
     else

@@ -1,5 +1,6 @@
 #include "lib/launch/launch.h"
 
+#include "lib/base/clock.h"
 #include "lib/launch/environment.h"
 #include "lib/launch/supervisor.h"
 
@@ -39,7 +40,7 @@ static void check_stop(struct supervisor *s)
     int requests = s->launch->stop_requests ? s->launch->stop_requests(s->launch->context) : 0;
     if (requests >= 2 || (requests == 1 && !s->stop_sent && !any_ready(s, false))) {
         dt_supervisor_fail(s, DT_ERR_INTERRUPTED, -1, 0, "stopped before the experiment was over");
-        s->end_ns = dt_supervisor_now_ns();
+        s->end_ns = dt_clock_ns();
     } else if (requests == 1 && !s->stop_sent) {
         s->stop_sent = true;
         dt_supervisor_send_all(s, DT_WIRE_STOP);
@@ -77,17 +78,16 @@ static void time_out(struct supervisor *s, const char *what, double limit_s, boo
 static void check_timeouts(struct supervisor *s)
 {
     const struct dt_launch *launch = s->launch;
-    int64_t now = dt_supervisor_now_ns();
     if (!any_ready(s, true)) {
         double limit_s = launch->init_timeout_s + launch->grace_s;
-        if (launch->init_timeout_s > 0 && (double)(now - s->start_ns) * 1e-9 > limit_s)
+        if (launch->init_timeout_s > 0 && dt_clock_since_s(s->start_ns) > limit_s)
             time_out(s, "the start-up", limit_s, true);
         return;
     }
     for (int r = 0; r < launch->world_size; r++) {
         const struct peer *p = s->by_rank[r];
         double limit_s = launch->step_timeout_s + launch->grace_s;
-        if (!p->done && launch->step_timeout_s > 0 && (double)(now - p->heard_ns) * 1e-9 > limit_s)
+        if (!p->done && launch->step_timeout_s > 0 && dt_clock_since_s(p->heard_ns) > limit_s)
             time_out(s, "a step", limit_s, false);
     }
 }
@@ -149,7 +149,7 @@ static bool is_complete(const struct supervisor *s)
 
 static void supervise(struct supervisor *s)
 {
-    while (!all_done(s) && (s->end_ns == 0 || dt_supervisor_now_ns() < s->end_ns)) {
+    while (!all_done(s) && !dt_deadline_passed(s->end_ns)) {
         if (s->status != DT_OK && is_complete(s))
             break;
         dt_supervisor_handle_events(s, s->end_ns || dt_supervisor_children_gone(s) ? 10 : 100);
@@ -163,8 +163,8 @@ static void supervise(struct supervisor *s)
 
 static void wait_for_end(struct supervisor *s, double seconds)
 {
-    int64_t until = dt_supervisor_after(seconds);
-    while (dt_supervisor_now_ns() < until && (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0))
+    int64_t until = dt_deadline_ns(seconds);
+    while (!dt_deadline_passed(until) && (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0))
         dt_supervisor_handle_events(s, 10);
 }
 
@@ -277,8 +277,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
     *out = (struct dt_launch_outcome){.failed_rank = -1};
     if (launch->world_size < 1 || !launch->argv || !launch->argv[0] || !launch->input)
         return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
-    struct supervisor s = {
-        .launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_supervisor_now_ns()};
+    struct supervisor s = {.launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_clock_ns()};
     dt_status status = prepare(&s, socket_name, sizeof socket_name);
     if (status == DT_OK) {
         dt_status started = start_children(&s, socket_name);

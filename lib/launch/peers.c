@@ -1,4 +1,5 @@
 /* What arrives at the supervisor: connections, messages, ends, and its children's own words. */
+#include "lib/base/clock.h"
 #include "lib/launch/supervisor.h"
 
 #include <errno.h>
@@ -7,23 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How long the others may take to report and end after a rank failed, and how long it may take to learn which signal killed a rank. */
 static const double linger_failed_s = 2.0, linger_vanished_s = 2.0;
-
-int64_t dt_supervisor_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-int64_t dt_supervisor_after(double seconds)
-{
-    return dt_supervisor_now_ns() + (int64_t)(seconds * 1e9);
-}
 
 void dt_supervisor_fail(struct supervisor *s, dt_status status, int rank, double linger_s, const char *text)
 {
@@ -32,7 +20,7 @@ void dt_supervisor_fail(struct supervisor *s, dt_status status, int rank, double
     s->status = status;
     s->outcome->failed_rank = rank;
     snprintf(s->text, sizeof s->text, "%s", text);
-    s->end_ns = dt_supervisor_after(linger_s);
+    s->end_ns = dt_clock_ns() + (int64_t)(linger_s * 1e9);
 }
 
 void dt_supervisor_send_all(struct supervisor *s, enum dt_wire_type type)
@@ -83,7 +71,7 @@ static void handle_failed(struct supervisor *s, const struct peer *p, const stru
 
 static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_message *message)
 {
-    p->heard_ns = dt_supervisor_now_ns();
+    p->heard_ns = dt_clock_ns();
     if (p->rank < 0) {
         if (message->type == DT_WIRE_HELLO)
             welcome(s, p, message->value);
@@ -155,7 +143,7 @@ static void accept_peers(struct supervisor *s)
             continue;
         }
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a stopped rank must not stop us */
-        *p = (struct peer){.fd = fd, .rank = -1, .pid = who.pid, .reader = {.passed_fd = -1}, .heard_ns = dt_supervisor_now_ns()};
+        *p = (struct peer){.fd = fd, .rank = -1, .pid = who.pid, .reader = {.passed_fd = -1}, .heard_ns = dt_clock_ns()};
     }
 }
 

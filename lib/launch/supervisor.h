@@ -37,9 +37,6 @@ struct supervisor {
     bool stop_sent, dump_sent;
 };
 
-int64_t dt_supervisor_now_ns(void);
-int64_t dt_supervisor_after(double seconds); /* the time that many seconds from now */
-
 /* The first failure counts; what follows is its echo. The run ends `linger_s` later at the latest. */
 void dt_supervisor_fail(struct supervisor *s, dt_status status, int rank, double linger_s, const char *text);
 

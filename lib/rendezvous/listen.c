@@ -1,4 +1,5 @@
 /* Rank 0 at the meeting: it listens until all are there, and lets in nobody else. */
+#include "lib/base/clock.h"
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { STRANGERS = 32 }; /* that may be at the door besides the ranks */
@@ -89,12 +89,11 @@ static void stop_listening(struct meeting *m)
 
 static dt_status start_listening(struct meeting *m)
 {
-    const struct timespec a_moment = {0, 50000000};
-    int64_t end_ns = dt_rendezvous_deadline(port_s);
+    int64_t end_ns = dt_deadline_ns(port_s);
     int error;
-    while ((error = try_to_listen(m)) == EADDRINUSE && dt_rendezvous_now_ns() < end_ns) {
+    while ((error = try_to_listen(m)) == EADDRINUSE && !dt_deadline_passed(end_ns)) {
         stop_listening(m);
-        nanosleep(&a_moment, NULL);
+        dt_sleep_ms(50);
     }
     if (error == EADDRINUSE)
         return dt_fail(DT_ERR_WORLD,
@@ -185,7 +184,7 @@ static void open_door(struct meeting *m, int listen_fd)
             close(fd); /* a rank tries again */
             continue;
         }
-        *n = (struct newcomer){.fd = fd, .since_ns = dt_rendezvous_now_ns()};
+        *n = (struct newcomer){.fd = fd, .since_ns = dt_clock_ns()};
     }
 }
 
@@ -207,7 +206,7 @@ static dt_status look(struct meeting *m)
         struct newcomer *n = &m->newcomers[i];
         if (n->fd >= 0 && m->polls[first + i].revents)
             DT_TRY(read_newcomer(m, n));
-        else if (n->fd >= 0 && (double)(dt_rendezvous_now_ns() - n->since_ns) * 1e-9 > hello_s)
+        else if (n->fd >= 0 && dt_clock_since_s(n->since_ns) > hello_s)
             let_go(n);
     }
     for (int i = 0; i < m->listening; i++) {
@@ -242,11 +241,11 @@ static void allow_files(int count)
 
 static dt_status meet(struct meeting *m)
 {
-    int64_t end_ns = dt_rendezvous_deadline(m->place->timeout_s);
+    int64_t end_ns = dt_deadline_ns(m->place->timeout_s);
     DT_TRY(start_listening(m));
     while (m->here < m->place->size) {
         DT_TRY(look(m));
-        if (m->here < m->place->size && end_ns && dt_rendezvous_now_ns() >= end_ns)
+        if (m->here < m->place->size && dt_deadline_passed(end_ns))
             return time_out(m);
     }
     return DT_OK;

@@ -1,4 +1,5 @@
 /* How a rank that is not rank 0 finds it, and what all say of themselves. */
+#include "lib/base/clock.h"
 #include "lib/rendezvous/parts.h"
 
 #include "lib/record/provenance.h"
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Between two attempts; for a connection that neither comes nor is refused; for what listens there to say something; how much later than
@@ -65,22 +65,22 @@ struct search {
 
 static bool over(const struct search *s)
 {
-    return s->end_ns && dt_rendezvous_now_ns() >= s->end_ns;
+    return dt_deadline_passed(s->end_ns);
 }
 
 /* Milliseconds until a deadline, for poll; at most a second. */
 static int milliseconds_to(int64_t end_ns)
 {
-    int64_t left_ns = end_ns - dt_rendezvous_now_ns();
+    int64_t left_ns = end_ns - dt_clock_ns();
     return left_ns <= 0 ? 0 : left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
 }
 
 static bool wait_for(int fd, short events, double seconds)
 {
-    int64_t end_ns = dt_rendezvous_deadline(seconds);
+    int64_t end_ns = dt_deadline_ns(seconds);
     struct pollfd p = {.fd = fd, .events = events};
     int ready = 0;
-    while (ready <= 0 && dt_rendezvous_now_ns() < end_ns)
+    while (ready <= 0 && !dt_deadline_passed(end_ns))
         ready = poll(&p, 1, milliseconds_to(end_ns));
     return ready > 0;
 }
@@ -139,9 +139,9 @@ static int connect_to_any(struct search *s, bool *known)
 /* The next frame of rank 0. False: `seconds` passed (0: never), the connection closed, or it says something else. */
 static bool next_frame(struct dt_link *link, double seconds, struct dt_frame *frame, const char **payload, bool *open)
 {
-    int64_t end_ns = dt_rendezvous_deadline(seconds);
+    int64_t end_ns = dt_deadline_ns(seconds);
     while (!dt_link_next(link, frame, payload)) {
-        if ((end_ns && dt_rendezvous_now_ns() >= end_ns) || !*open)
+        if (dt_deadline_passed(end_ns) || !*open)
             return false;
         if (wait_for(link->fd, POLLIN, end_ns && seconds < 1 ? seconds : 1))
             *open = dt_link_receive(link);
@@ -161,7 +161,7 @@ static dt_status wait_for_others(struct search *s, struct dt_link *link)
     struct dt_frame frame = {0};
     const char *payload;
     bool open = true;
-    double left_s = s->end_ns ? (double)(s->end_ns - dt_rendezvous_now_ns()) * 1e-9 + grace_s : 0;
+    double left_s = s->end_ns ? (double)(s->end_ns - dt_clock_ns()) * 1e-9 + grace_s : 0;
     if (!next_frame(link, left_s, &frame, &payload, &open))
         return open ? dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d, at %s, did not say that all have met within %g s", s->place->size,
                               s->place_name, s->place->timeout_s + grace_s)
@@ -196,8 +196,7 @@ static dt_status introduce(struct search *s, int fd, bool *again)
 
 dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezvous_place *place)
 {
-    struct search s = {.r = r, .place = place, .start_ns = dt_rendezvous_now_ns(), .end_ns = dt_rendezvous_deadline(place->timeout_s)};
-    const struct timespec a_moment = {0, (long)(pause_s * 1e9)};
+    struct search s = {.r = r, .place = place, .start_ns = dt_clock_ns(), .end_ns = dt_deadline_ns(place->timeout_s)};
     dt_rendezvous_place_name(place, s.place_name, sizeof s.place_name);
     for (;;) {
         bool known = true, again = true;
@@ -207,12 +206,12 @@ dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezv
             if (!again)
                 return status;
         }
-        if (!known && (double)(dt_rendezvous_now_ns() - s.start_ns) * 1e-9 > unknown_name_s)
+        if (!known && dt_clock_since_s(s.start_ns) > unknown_name_s)
             return dt_fail(DT_ERR_WORLD, "rank 0's host \"%s\" is not known here: %s; set MASTER_ADDR to a name or address that is",
                            place->address, s.problem);
         if (over(&s))
             return dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d was not at %s within %g s: %s", place->size, s.place_name, place->timeout_s,
                            s.problem);
-        nanosleep(&a_moment, NULL);
+        dt_sleep_ns((int64_t)(pause_s * 1e9));
     }
 }

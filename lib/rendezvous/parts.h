@@ -96,10 +96,6 @@ struct dt_rendezvous {
     void *answer_context;
 };
 
-int64_t dt_rendezvous_now_ns(void);
-/* When `seconds` from now are over; 0 (never) for 0. */
-int64_t dt_rendezvous_deadline(double seconds);
-
 /* Rank 0 at the meeting: fills links. The others: fills links[0]. Errors as dt_rendezvous_create. */
 dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvous_place *place);
 dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezvous_place *place);

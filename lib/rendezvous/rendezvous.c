@@ -1,4 +1,5 @@
 /* A rank's own side: the thread that looks after its connections, and its waits. */
+#include "lib/base/clock.h"
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>
@@ -14,18 +15,6 @@
 
 /* How long rank 0 waits for the others' leave, and a timed-out rank for the answer to who is missing. */
 static const double leave_s = 5, answer_s = 1;
-
-int64_t dt_rendezvous_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-int64_t dt_rendezvous_deadline(double seconds)
-{
-    return seconds > 0 ? dt_rendezvous_now_ns() + (int64_t)(seconds * 1e9) : 0;
-}
 
 /* ---- what arrives ---- */
 
@@ -172,11 +161,7 @@ static void *look_after_links(void *context)
 /* Until something changes, or 0.1 s, so that a flag set by a signal's handler is seen; `mutex` is held. */
 static void wait_a_moment(struct dt_rendezvous *r)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = dt_clock_timespec(dt_deadline_ns(0.1));
     pthread_cond_timedwait(&r->changed, &r->mutex, &until);
 }
 
@@ -270,7 +255,7 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
                              .bytes = bytes};
     const struct dt_frame withdraw = {.type = DT_FRAME_WITHDRAW, .group = group->id, .sequence = frame.sequence};
     const unsigned types = 1u << DT_FRAME_GATHERED | 1u << DT_FRAME_DIFFERENT | 1u << DT_FRAME_MISSING;
-    int64_t end_ns = dt_rendezvous_deadline(timeout_s);
+    int64_t end_ns = dt_deadline_ns(timeout_s);
     dt_status status = DT_OK;
     bool late = false;
     struct letter *letter;
@@ -278,7 +263,7 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
     pthread_mutex_lock(&r->mutex);
     while (!(letter = take(r, group->id, frame.sequence, types)) && (status = check_wait(r, group, what)) == DT_OK) {
         wait_a_moment(r);
-        if (!end_ns || dt_rendezvous_now_ns() < end_ns)
+        if (!dt_deadline_passed(end_ns))
             continue;
         if (late)
             break;
@@ -311,7 +296,7 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
                        struct dt_rendezvous_progress *progress, bool *answered)
 {
     struct dt_frame frame = {.type = DT_FRAME_ASK, .index = (uint32_t)r->rank, .group = group->id};
-    int64_t end_ns = dt_rendezvous_deadline(wait_s);
+    int64_t end_ns = dt_deadline_ns(wait_s);
     int missing = group->size;
     memset(answered, 0, (size_t)group->size * sizeof *answered);
     pthread_mutex_lock(&r->mutex);
@@ -319,7 +304,7 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
     pthread_mutex_unlock(&r->mutex);
     send_to_hub(r, &frame, NULL);
     pthread_mutex_lock(&r->mutex);
-    while (missing > 0 && dt_rendezvous_now_ns() < end_ns) {
+    while (missing > 0 && !dt_deadline_passed(end_ns)) {
         struct letter *letter = take(r, group->id, frame.sequence, 1u << DT_FRAME_STATE);
         if (!letter) {
             wait_a_moment(r);
@@ -436,7 +421,7 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
 static void take_leave(struct dt_rendezvous *r)
 {
     struct dt_frame goodbye = {.type = DT_FRAME_GOODBYE};
-    int64_t end_ns = dt_rendezvous_deadline(leave_s);
+    int64_t end_ns = dt_deadline_ns(leave_s);
     atomic_store(&r->leaving, true);
     if (r->rank != 0)
         send_to_hub(r, &goodbye, NULL);
@@ -445,7 +430,7 @@ static void take_leave(struct dt_rendezvous *r)
         int here = 0;
         for (int rank = 0; rank < r->size; rank++)
             here += (r->rank == 0) == (rank > 0) && r->states[rank] == DT_LINK_HERE;
-        if (here == 0 || dt_rendezvous_now_ns() >= end_ns)
+        if (here == 0 || dt_deadline_passed(end_ns))
             break;
         wait_a_moment(r);
     }

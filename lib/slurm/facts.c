@@ -1,5 +1,6 @@
 #include "lib/slurm/facts.h"
 
+#include "lib/base/clock.h"
 #include "lib/launch/node_list.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -67,13 +67,6 @@ int dt_slurm_gpus_on_node(void)
     return value && end != value && *end == 0 && gpus > 0 && gpus <= 4096 ? (int)gpus : 0;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Start `helper` with standard output in a pipe, whose other end is *out_fd, and everything else nowhere. 0: it does not start. */
 static pid_t start_helper(const char *const helper[], int *out_fd)
 {
@@ -103,7 +96,7 @@ static bool read_until(int fd, double deadline, char **text, size_t *bytes)
     size_t capacity = 0;
     for (;;) {
         struct pollfd poll_fd = {fd, POLLIN, 0};
-        double left = deadline - now_s();
+        double left = deadline - dt_clock_s();
         if (*bytes + 1 >= capacity) {
             capacity = 2 * capacity + 4096;
             char *larger = capacity > ANSWER_BYTES_MAX ? NULL : realloc(*text, capacity);
@@ -135,7 +128,7 @@ static char *ask(const char *const helper[], double deadline_s)
     pid_t pid = start_helper(helper, &fd);
     if (pid == 0)
         return NULL;
-    bool complete = read_until(fd, now_s() + deadline_s, &text, &bytes);
+    bool complete = read_until(fd, dt_clock_s() + deadline_s, &text, &bytes);
     kill(pid, SIGKILL); /* what has ended by itself is still there to be waited for, so the number is nobody else's */
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
@@ -208,11 +201,9 @@ void dt_slurm_facts_finish(struct dt_slurm_facts *facts)
 double dt_slurm_seconds_left(const struct dt_slurm_facts *facts)
 {
     const char *value = facts->values[DT_SLURM_END_TIME];
-    struct timespec now;
     char *end;
     double end_s = value ? strtod(value, &end) : NAN;
     if (!value || end == value || *end || !(end_s > 0))
         return NAN;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return end_s - (double)now.tv_sec - (double)now.tv_nsec * 1e-9;
+    return end_s - dt_wall_clock_s();
 }

@@ -1,3 +1,4 @@
+#include "lib/base/clock.h"
 #include "schedules/predict/calibration_points.h"
 
 #include "gpt/cost/probe.h"
@@ -7,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { WINDOWS = 3, REGION_BYTES = 48 << 20, QUICK_REGION_BYTES = 8 << 20 };
 
@@ -36,12 +36,12 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
     struct dt_statistics statistics;
     int times = 1; /* between two looks at the clock: waiting for the device is none of the kernel's time */
     for (int w = 0; w < WINDOWS; w++) {
-        double start = calibration_now_s(), now = start;
+        double start = dt_clock_s(), now = start;
         int done = 0;
         while (now - start < length_s) {
             DT_TRY(gpt_probe_run(m->probe, times));
             done += times;
-            now = calibration_now_s();
+            now = dt_clock_s();
             times = (int)fmin(fmax(1, length_s / 4 * done / (now - start)), 256);
         }
         seconds[w] = (now - start) / done;
@@ -55,12 +55,11 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
 static dt_status meet(const struct measuring *m)
 {
     const double wake_up_s = 0.0015;
-    double start = calibration_now_s() + wake_up_s;
+    double start = dt_clock_s() + wake_up_s;
     DT_TRY(dt_host_all_gather(m->world, &start, sizeof start, m->everybody));
     for (int r = 0; r < dt_comm_size(m->world); r++)
         start = fmax(start, m->everybody[r]);
-    struct timespec until = {(time_t)start, (long)(1e9 * (start - floor(start)))};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+    dt_sleep_until_s(start);
     return DT_OK;
 }
 

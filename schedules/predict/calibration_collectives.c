@@ -1,5 +1,6 @@
 /* Collectives and messages by size, with nothing else going on. How much processor time they take meanwhile says how much they slow down
  * kernels that run at the same time, and are slowed down by them. */
+#include "lib/base/clock.h"
 #include "schedules/predict/calibration_points.h"
 
 #include "lib/base/machine.h"
@@ -9,7 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
 
@@ -19,13 +19,6 @@ struct exchange {
     struct dt_buffer send, receive; /* each of the largest size */
     double *everybody;              /* [2 * ranks] */
 };
-
-static double process_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* There and back again: twice the message. */
 static dt_status queue_message(struct exchange *x, size_t elems)
@@ -57,18 +50,18 @@ static dt_status queue(struct exchange *x, int kind, double bytes)
 /* Ranks come to each repetition together because they left the last one together. Seconds are the median, processor time is of all. */
 static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_sim_measured *m)
 {
-    double seconds[REPETITIONS], wall = 0, processor = process_s();
+    double seconds[REPETITIONS], wall = 0, processor = dt_processor_clock_s();
     struct dt_statistics statistics;
     for (int i = 0; i < repetitions; i++) {
-        double start = calibration_now_s();
+        double start = dt_clock_s();
         DT_TRY(queue(x, m->kind, m->bytes));
         DT_TRY(dt_stream_synchronize(x->stream));
-        seconds[i] = calibration_now_s() - start;
+        seconds[i] = dt_clock_s() - start;
         wall += seconds[i];
     }
     int ranks = dt_comm_size(x->world), times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
     bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->world) < 2;
-    double mine[2] = {takes_part ? process_s() - processor : 0, wall};
+    double mine[2] = {takes_part ? dt_processor_clock_s() - processor : 0, wall};
     DT_TRY(dt_statistics_compute(seconds, repetitions, &statistics));
     m->seconds = statistics.median / times;
     DT_TRY(dt_host_all_gather(x->world, mine, sizeof mine, x->everybody));

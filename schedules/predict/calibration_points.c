@@ -2,8 +2,6 @@
  * sizes from which on speed no longer changes. */
 #include "schedules/predict/calibration_points.h"
 
-#include <time.h>
-
 enum { MOST_DIMS = 6 };
 #define MOST_WORK 2.5e9 /* larger products run at the speed of this one */
 
@@ -134,11 +132,4 @@ int calibration_count(const struct calibration_request *request, int ranks)
     while (ranks > 1 && calibration_collective(request, collectives, &collective))
         collectives++;
     return kernels + collectives;
-}
-
-double calibration_now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

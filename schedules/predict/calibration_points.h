@@ -13,7 +13,4 @@ bool calibration_collective(const struct calibration_request *request, int index
 dt_status calibration_run_collectives(const struct calibration_request *request, struct dt_device *device, struct dt_comm *world,
                                       const struct calibration_hooks *hooks, int done, struct calibration *out);
 
-/* Seconds on the clock that only goes forward. */
-double calibration_now_s(void);
-
 #endif

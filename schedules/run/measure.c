@@ -1,4 +1,5 @@
 #include "schedules/run/measure.h"
+#include "lib/base/clock.h"
 #include "lib/base/statistics.h"
 #include "lib/device/range.h"
 #include "schedules/predict/memory_fit.h"
@@ -9,15 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 struct host_name {
     char text[64];
@@ -70,12 +63,12 @@ static dt_status run_step(struct run *r, int index)
     int64_t phase_ns[TIMELINE_PHASES];
     struct step_report mine = {0};
 
-    double start = now_s();
+    double start = dt_clock_s();
     dt_range_push("step", index + 1);
     DT_TRY(trainer_step(r->trainer, index));
     DT_TRY(trainer_synchronize(r->trainer));
     dt_range_pop();
-    mine.seconds = now_s() - start;
+    mine.seconds = dt_clock_s() - start;
     mine.loss = trainer_loss(r->trainer);
     mine.overflows = trainer_overflows(r->trainer);
     mine.has_loss = trainer_place_of(r->experiment, dt_comm_rank(r->world)).stage == trainer_place_of(r->experiment, 0).stages - 1;
@@ -154,7 +147,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     static const struct measure_hooks no_hooks = {0};
     struct experiment placed = *experiment;
     struct run r = {.experiment = &placed, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
-    double start = now_s();
+    double start = dt_clock_s();
     dt_status status = DT_OK;
 
     if (!allocate_result(&r))
@@ -169,7 +162,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         status = trainer_create(&placed, device, world, &r.trainer);
     if (status == DT_OK)
         status = trainer_synchronize(r.trainer);
-    result->startup_s = now_s() - start;
+    result->startup_s = dt_clock_s() - start;
     if (status == DT_OK && r.hooks->ready)
         r.hooks->ready(r.hooks->context, result->startup_s);
 

@@ -1,6 +1,7 @@
 #include "schedules/run/report.h"
 
 #include "gpt/kernels.h"
+#include "lib/base/clock.h"
 #include "lib/base/statistics.h"
 #include "lib/config/json.h"
 #include "lib/record/provenance.h"
@@ -10,22 +11,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double steady_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 void report_init(struct report *report)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    *report = (struct report){.started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9, .verification_error = NAN};
-    report->began_s = steady_s();
+    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN};
+    report->began_s = dt_clock_s();
     report->result.startup_s = report->result.overflow_steps = report->result.overflow_elements = NAN;
     for (int p = 0; p < TIMELINE_PHASES; p++)
         report->result.phase_s[p] = NAN;
@@ -269,7 +260,7 @@ static void fill_record(struct dt_record *record, const struct report *report, c
     record->overflow_steps = m->overflow_steps;
     record->overflow_elements = m->overflow_elements;
     record->startup_s = result->startup_s;
-    record->wall_s = steady_s() - report->began_s;
+    record->wall_s = dt_clock_s() - report->began_s;
     record->verification = report->verification;
     record->verification_error = report->verification_error;
 }

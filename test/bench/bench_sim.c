@@ -1,16 +1,9 @@
 /* How many activities the simulation gets through in a second, on one core. Usage: bench_sim [CASE...]; without: all. An activity is an
  * operation of one rank: a kernel (consecutive ones count as one where they are coalesced), a wait, a record, a message, a collective. */
+#include "lib/base/clock.h"
 #include "test/lib/sim/sim_workloads.h"
 
 #include <sys/resource.h>
-#include <time.h>
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void report(const char *name, double activities, double cpu_s, double virtual_s)
 {
@@ -23,7 +16,7 @@ static void report(const char *name, double activities, double cpu_s, double vir
 static void run(const char *name, struct sim_case *c, double start)
 {
     CHECK_OK(dt_sim_engine_run(c->engine));
-    report(name, (double)dt_sim_engine_operations(c->engine), seconds() - start, dt_sim_engine_end_s(c->engine, -1));
+    report(name, (double)dt_sim_engine_operations(c->engine), dt_processor_clock_s() - start, dt_sim_engine_end_s(c->engine, -1));
     sim_case_finish(c);
 }
 
@@ -31,7 +24,7 @@ static void run(const char *name, struct sim_case *c, double start)
 static void bench_fsdp(const char *name, int nodes, bool coalesce)
 {
     struct sim_case c;
-    double start = seconds();
+    double start = dt_processor_clock_s();
     struct dt_sim_program *p = sim_fsdp_program(128, 40, 2 * 12 * 25600.0 * 25600.0, 0.5, coalesce);
     sim_case_load(&c, "gcp_a2");
     c.cluster.nodes = nodes;
@@ -45,7 +38,7 @@ static void bench_pipelines(const char *name, int nodes, int chunks)
 {
     struct sim_case c;
     struct dt_sim_program *programs[8];
-    double start = seconds();
+    double start = dt_processor_clock_s();
     for (int s = 0; s < 8; s++)
         programs[s] = sim_pipeline_program(s, 8, chunks, 40, 20e6, 25 << 20, 0.01);
     sim_case_load(&c, "gcp_a2");
@@ -64,7 +57,7 @@ static void bench_flows(const char *name)
     enum { HOSTS = 64, AT_ONCE = 64, FLOWS = 200000 };
     struct dt_sim_network *n = NULL;
     static struct dt_sim_use uses[AT_ONCE][2];
-    double start = seconds(), now = 0;
+    double start = dt_processor_clock_s(), now = 0;
     uint32_t link;
     CHECK_OK(dt_sim_network_create(&n));
     for (int i = 0; i < 2 * HOSTS; i++)
@@ -81,7 +74,7 @@ static void bench_flows(const char *name)
         struct dt_sim_flow flow = {.bytes = 1 + rand() % 1000000, .rate_cap = INFINITY, .share = 1, .uses = uses[tag], .use_count = 2};
         CHECK_OK(dt_sim_network_start(n, now, &flow, tag));
     }
-    report(name, FLOWS, seconds() - start, now);
+    report(name, FLOWS, dt_processor_clock_s() - start, now);
     dt_sim_network_destroy(n);
 }
 

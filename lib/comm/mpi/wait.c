@@ -1,20 +1,13 @@
+#include "lib/base/clock.h"
 #include "lib/comm/mpi/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 /* Long enough to move at full speed, short enough for an abort to be heard in between. */
 enum { PIECE_BYTES = 64 << 20 };
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase)
 {
@@ -29,9 +22,8 @@ static void nap(int64_t waited_ns)
     if (waited_ns < 10000)
         return;
     int64_t length_ns = waited_ns / 4 < 20000 ? 20000 : waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000;
-    struct timespec t = {0, (long)length_ns};
     prctl(PR_SET_TIMERSLACK, 1000);
-    nanosleep(&t, NULL);
+    dt_sleep_ns(length_ns);
 }
 
 /* An operation's own name stands before the text already: the stream puts it there. */
@@ -139,7 +131,7 @@ dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
             break;
         if (atomic_load(&w->comm->family->given_up))
             return give_up(w, DT_ERR_COMM, "given up, as asked or because another operation failed");
-        int64_t time_ns = now_ns();
+        int64_t time_ns = dt_clock_ns();
         start_ns = front == before && start_ns ? start_ns : time_ns;
         if (w->timeout_s > 0 && (double)(time_ns - start_ns) * 1e-9 > w->timeout_s) {
             char missing[512], text[600];
@@ -155,7 +147,6 @@ dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
 
 static void take_back(struct mpi_requests *r)
 {
-    const struct timespec a_moment = {0, 1000000};
     int complete = 0;
     for (int i = 0; i < r->count; i++) {
         if (r->requests[i] != MPI_REQUEST_NULL)
@@ -165,7 +156,7 @@ static void take_back(struct mpi_requests *r)
         if (MPI_Testall(r->count, r->requests, &complete, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
             break;
         if (!complete)
-            nanosleep(&a_moment, NULL);
+            dt_sleep_ms(1);
     }
 }
 

@@ -1,9 +1,9 @@
 #include "lib/comm/nccl/comm.h"
+#include "lib/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const struct dt_comm_backend nccl_backend;
@@ -58,19 +58,14 @@ static const char *nccl_library(const struct dt_comm *comm)
 static void end_handle(struct nccl_comm *comm)
 {
     struct nccl_family *f = comm->family;
-    const struct timespec a_moment = {0, 200000};
-    int64_t end_ns;
-    struct timespec t;
     if (!comm->handle)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    end_ns = t.tv_sec * INT64_C(1000000000) + t.tv_nsec + (int64_t)(end_s * 1e9);
+    int64_t deadline_ns = dt_deadline_ns(end_s);
     ncclResult_t result = f->nccl.comm_finalize(comm->handle);
     while (result == ncclInProgress) {
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        if (atomic_load(&f->given_up) || t.tv_sec * INT64_C(1000000000) + t.tv_nsec > end_ns)
+        if (atomic_load(&f->given_up) || dt_deadline_passed(deadline_ns))
             break;
-        nanosleep(&a_moment, NULL);
+        dt_sleep_ns(200000);
         if (f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
             result = ncclInternalError;
     }

@@ -1,29 +1,21 @@
 /* Waiting for NCCL, and what can go wrong meanwhile. */
+#include "lib/base/clock.h"
 #include "lib/comm/nccl/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Between two full looks of a poll; for the others to tell how far they are; how long a rank that took leave in order may be missing where
  * operations are under way: its own part may be done. */
 static const double look_s = 0.002, answers_s = 1, left_s = 10;
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 /* At once in the first microseconds, then ever less often, up to a millisecond. */
 static void nap(int64_t waited_ns)
 {
     if (waited_ns < 50000)
         return;
-    struct timespec t = {0, (long)(waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000)};
-    nanosleep(&t, NULL);
+    dt_sleep_ns(waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000);
 }
 
 /* ---- how far operations are ---- */
@@ -42,7 +34,7 @@ static void refresh(struct nccl_comm *comm)
             continue;
         if (cudaEventQuery(comm->ended[slot]) == cudaSuccess) {
             dt_comm_mark(&comm->base, sequence, DT_COMM_DONE);
-            comm->family->finished_ns = now_ns();
+            comm->family->finished_ns = dt_clock_ns();
             continue;
         }
         cudaGetLastError(); /* "not ready" is no error */
@@ -137,13 +129,12 @@ static dt_status check_ranks(struct nccl_family *f, bool left)
 static dt_status fail_nccl(struct nccl_comm *comm, const char *what, ncclResult_t result)
 {
     const struct dt_nccl *nccl = &comm->family->nccl;
-    const struct timespec a_moment = {0, 10000000};
     bool network = result == ncclRemoteError || result == ncclSystemError;
     char why[300], text[800];
     snprintf(why, sizeof why, "%s", nccl->last_error(comm->handle));
     for (int i = 0; network && i < 30; i++) {
         DT_TRY(check_ranks(comm->family, false));
-        nanosleep(&a_moment, NULL);
+        dt_sleep_ms(10);
     }
     snprintf(text, sizeof text, "%s of communicator %s, rank %d of %d: NCCL: %s%s%s%s", what, comm->base.name, comm->base.rank,
              comm->base.size, nccl->error_string(result), *why ? " (" : "", why, *why ? ")" : "");
@@ -153,9 +144,9 @@ static dt_status fail_nccl(struct nccl_comm *comm, const char *what, ncclResult_
 dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s)
 {
     struct nccl_family *f = comm->family;
-    int64_t start_ns = now_ns();
+    int64_t start_ns = dt_clock_ns();
     while (result == ncclInProgress) {
-        int64_t waited_ns = now_ns() - start_ns;
+        int64_t waited_ns = dt_clock_ns() - start_ns;
         if (atomic_load(&f->given_up))
             return dt_nccl_is_over(f);
         if (waited_ns > 1000000)
@@ -256,7 +247,7 @@ dt_status dt_nccl_poll(void *context, int64_t waited_ns)
         if (error != ncclSuccess && error != ncclInProgress)
             return fail_nccl(c, "operations", error);
     }
-    int64_t now = now_ns(), begin_ns = now - waited_ns, idle_ns = now - (f->finished_ns > begin_ns ? f->finished_ns : begin_ns);
+    int64_t now = dt_clock_ns(), begin_ns = now - waited_ns, idle_ns = now - (f->finished_ns > begin_ns ? f->finished_ns : begin_ns);
     double idle_s = (double)idle_ns * 1e-9;
     if (waiting && idle_s > left_s)
         DT_TRY(check_ranks(f, true));

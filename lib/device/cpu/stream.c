@@ -1,12 +1,12 @@
 #include "lib/device/cpu/stream.h"
 
+#include "lib/base/clock.h"
 #include "lib/base/openmp.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { RING_ENTRIES = 4096 };
 
@@ -61,12 +61,11 @@ static void run_wait(struct cpu_stream *stream, const struct wait_arguments *a, 
 
 static void run_mark(const struct mark_arguments *a)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t now_ns = dt_clock_ns();
     pthread_mutex_lock(&a->event->mutex);
     if (a->event->passed < a->count) { /* an event recorded anew on another stream may be passed there first */
         a->event->passed = a->count;
-        a->event->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        a->event->time_ns = now_ns;
     }
     pthread_mutex_unlock(&a->event->mutex);
 }

@@ -1,5 +1,6 @@
 /* Streams, events, and waiting for them. The host never blocks within CUDA: it asks, sleeps a little and asks the watches, so that a kernel
  * that waits for a lost rank ends as its communicator's failure. */
+#include "lib/base/clock.h"
 #include "lib/device/cuda/parts.h"
 
 #include <cuda_runtime.h>
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static struct cuda_device *device_of(const struct cuda_stream *stream)
 {
@@ -27,13 +27,6 @@ void dt_cuda_stream_exchanges(struct dt_stream *base)
 
 /* ---- waiting ---- */
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Between two questions: at first at once, as short waits are many; later after a small part of the time that the wait has taken already,
  * so that it adds little to what is measured, and at most 100 microseconds. */
 static void pause_after(int64_t waited_ns)
@@ -45,7 +38,7 @@ static void pause_after(int64_t waited_ns)
     if (pause_ns < SPIN_NS)
         sched_yield();
     else
-        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        dt_sleep_ns(pause_ns);
 }
 
 static int query_stream(void *handle)
@@ -60,9 +53,9 @@ static int query_event(void *handle)
 
 static dt_status wait_for(struct cuda_device *device, int (*query)(void *handle), void *handle, const char *what, double limit_s)
 {
-    int64_t start_ns = now_ns();
+    int64_t start_ns = dt_clock_ns();
     for (;;) {
-        int64_t waited_ns = now_ns() - start_ns;
+        int64_t waited_ns = dt_clock_ns() - start_ns;
         for (struct dt_cuda_watch *watch = device->watches; watch; watch = watch->next)
             DT_TRY(watch->poll(watch->context, waited_ns));
         int error = query(handle);

@@ -1,5 +1,6 @@
 /* Communicators, one body for every backend. self and sim run in this process; for mpi, or nccl where DTBENCH_TEST_DEVICE is cuda, this
  * program starts itself as ranks, with the supervisor: `test_comm rank MODE SOCKET`. */
+#include "lib/base/clock.h"
 #include "test/lib/comm/comm_body.h"
 #include "test/lib/device/device_kind.h"
 
@@ -9,21 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void sleep_ms(int milliseconds)
-{
-    struct timespec t = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-    nanosleep(&t, NULL);
-}
 
 /* ---- what goes wrong, on a rank ---- */
 
@@ -55,43 +42,43 @@ static void one_never_comes(struct comm_body *b)
 {
     int last = b->size - 1;
     if (b->rank == last) {
-        sleep_ms(1500);
+        dt_sleep_ms(1500);
         return;
     }
     struct dt_buffer buffer;
     char want[32];
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 1 << 20, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
-    double start = seconds();
+    double start = dt_clock_s();
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
     CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT);
-    CHECK(seconds() - start < 2, "%g s", seconds() - start);
+    CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
     snprintf(want, sizeof want, "for rank %d", last);
     CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());
     check_dump(b);
     /* What comes later does not wait any more. */
-    start = seconds();
+    start = dt_clock_s();
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->second));
     CHECK(dt_stream_synchronize(b->second) == DT_ERR_COMM, "%s", dt_error_message());
-    CHECK(seconds() - start < 0.4, "%g s", seconds() - start);
+    CHECK(dt_clock_s() - start < 0.4, "%g s", dt_clock_s() - start);
     dt_free(b->first, &buffer);
 }
 
 static void aborted(struct comm_body *b)
 {
     if (b->rank == b->size - 1) {
-        sleep_ms(700);
+        dt_sleep_ms(700);
         return;
     }
     struct dt_buffer buffer;
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 64, &buffer));
     CHECK_OK(dt_recv(b->comm, buffer.data, 16, DT_FP32, b->size - 1, b->first));
-    sleep_ms(100);
-    double start = seconds();
+    dt_sleep_ms(100);
+    double start = dt_clock_s();
     dt_comm_abort(b->comm);
     CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
-    CHECK(seconds() - start < 0.4, "%g s", seconds() - start);
+    CHECK(dt_clock_s() - start < 0.4, "%g s", dt_clock_s() - start);
     dt_free(b->first, &buffer);
 }
 
@@ -124,7 +111,7 @@ static void one_never_comes_to_a_graph(struct comm_body *b)
     CHECK_OK(dt_graph_end(b->first, &graph));
     CHECK_OK(dt_stream_synchronize(b->first));
     if (b->rank == last) {
-        sleep_ms(1500);
+        dt_sleep_ms(1500);
     } else {
         CHECK_OK(dt_graph_launch(graph, b->first));
         CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT, "%s", dt_error_message());
@@ -142,15 +129,15 @@ static void one_dies(struct comm_body *b)
     char want[32];
     int last = b->size - 1;
     if (b->rank == last) {
-        sleep_ms(300);
+        dt_sleep_ms(300);
         _exit(0);
     }
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 65536));
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
-    double start = seconds();
+    double start = dt_clock_s();
     CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
-    CHECK(seconds() - start < 5, "%g s", seconds() - start);
+    CHECK(dt_clock_s() - start < 5, "%g s", dt_clock_s() - start);
     snprintf(want, sizeof want, "rank %d", last);
     CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());
@@ -178,7 +165,7 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         dt_launch_rank_progress(rank, text);
     }
     if (is(mode, "loop"))
-        sleep_ms(3000); /* and then the supervisor ends the others */
+        dt_sleep_ms(3000); /* and then the supervisor ends the others */
 }
 
 /* Two ranks that were given one GPU, and one that never starts: refused before NCCL hears of it. */
@@ -189,7 +176,7 @@ static void meetings_that_fail(const struct dt_world *world, bool absent)
     struct dt_comm_options options = {.init_timeout_s = absent ? 0.5 : 20};
     CHECK_OK(dt_device_create("cuda", NULL, &device)); /* the first one, on all ranks */
     if (absent && world->rank == 1) {
-        sleep_ms(1200);
+        dt_sleep_ms(1200);
     } else {
         dt_status status = dt_comm_create(device, world, &options, &comm);
         const char *want = absent ? "rank 1 of 3 did not reach" : "ranks 0 and 1 both use GPU-";
@@ -244,7 +231,7 @@ static int rank_main(const char *mode, const char *socket_name)
     dt_launch_rank_finish(rank);
     if (!is(mode, "body") &&
         !is_cuda()) /* mpirun ends everybody once one leaves without MPI_Finalize: after all have said their last word */
-        sleep_ms(is(mode, "disagree") ? 400 : world.rank == world.size - 1 ? 0 : 1500);
+        dt_sleep_ms(is(mode, "disagree") ? 400 : world.rank == world.size - 1 ? 0 : 1500);
     /* Not through exit: a leak checker would list what MPI keeps in modules that it has unloaded, which no suppression can name. */
     fflush(stdout);
     _exit(0);
@@ -265,7 +252,7 @@ static void on_progress(void *context, int rank, const char *text)
         return;
     snprintf(w->want, sizeof w->want, "rank 1 (pid %s) was killed", text);
     kill(atoi(text), SIGKILL);
-    w->killed_s = seconds();
+    w->killed_s = dt_clock_s();
 }
 
 /* False: skipped, because this machine or build has no MPI. */
@@ -282,10 +269,10 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
                           .progress = w ? on_progress : NULL,
                           .context = w};
     struct dt_launch_outcome outcome;
-    double start = seconds();
+    double start = dt_clock_s();
     fflush(stdout);
     *out_status = dt_launch_run(&l, &outcome);
-    printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, seconds() - start, *out_status == DT_OK ? "ok" : dt_error_message());
+    printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, dt_clock_s() - start, *out_status == DT_OK ? "ok" : dt_error_message());
     dt_launch_outcome_finish(&outcome);
     if (*out_status == DT_ERR_UNAVAILABLE)
         snprintf(test_skip_reason, sizeof test_skip_reason, "%s", dt_error_message());
@@ -397,7 +384,7 @@ static void rank_killed(void)
         return;
     CHECK(status == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), w.want), "%s, not: %s", dt_error_message(), w.want);
-    CHECK(seconds() - w.killed_s < 10);
+    CHECK(dt_clock_s() - w.killed_s < 10);
 }
 
 /* In a child: MPI must not start in this process. Returns the status that creation gives, and its text. */

@@ -2,11 +2,11 @@
 #ifndef TEST_LIB_DEVICE_CPU_STREAMS_H
 #define TEST_LIB_DEVICE_CPU_STREAMS_H
 
+#include "lib/base/clock.h"
 #include "lib/device/cpu/device.h"
 #include "test/check.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 enum { STREAMS = 3 };
 static struct dt_device *device;
@@ -30,7 +30,7 @@ static inline void end(void)
 
 static inline void sleep_us(long us)
 {
-    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+    dt_sleep_ns(us * 1000);
 }
 
 struct gate {

@@ -2,11 +2,11 @@
 #ifndef TEST_LIB_DEVICE_CUDA_STREAMS_H
 #define TEST_LIB_DEVICE_CUDA_STREAMS_H
 
+#include "lib/base/clock.h"
 #include "lib/device/cuda/device.h"
 #include "test/check.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 enum { STREAMS = 3 };
 
@@ -41,7 +41,7 @@ static inline void end(void)
 
 static inline void sleep_us(long us)
 {
-    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
+    dt_sleep_ns(us * 1000);
 }
 
 /* A task that a stream stands still at. */

@@ -1,5 +1,6 @@
 /* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this. `test_launch mpirun`
  * has mpirun start them, and without that word the supervisor does. */
+#include "lib/base/clock.h"
 #include "lib/launch/launch.h"
 #include "lib/launch/rank.h"
 #include "lib/launch/world.h"
@@ -15,19 +16,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void sleep_ms(int milliseconds)
-{
-    struct timespec t = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-    nanosleep(&t, NULL);
-}
 
 /* ---- the rank ---- */
 
@@ -75,7 +63,7 @@ static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world,
         if (step == 5 && is(mode, "missed")) { /* the others know before the supervisor does */
             if (!last)
                 return (void)dt_launch_rank_failed(rank, DT_ERR_COMM, "a peer is gone");
-            sleep_ms(100);
+            dt_sleep_ms(100);
             raise(SIGKILL);
         }
         if (step == 5 && is(mode, "oom"))
@@ -88,7 +76,7 @@ static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world,
         char text[64];
         snprintf(text, sizeof text, "%d", (int)getpid());
         dt_launch_rank_progress(rank, text);
-        sleep_ms(10);
+        dt_sleep_ms(10);
     }
 }
 
@@ -149,7 +137,7 @@ static void on_progress(void *context, int rank, const char *text)
         w->pid_fd = 0;
     if (w->kill_after > 0 && rank == w->kill_rank && w->reports[rank] == w->kill_after) {
         kill(pid, SIGKILL);
-        w->killed_s = seconds();
+        w->killed_s = dt_clock_s();
     }
 }
 
@@ -176,9 +164,9 @@ static dt_status launch(const char *mode, int ranks, const char *input, struct w
         l.init_timeout_s = 0.5;
     if (is(mode, "hang"))
         l.step_timeout_s = 0.5;
-    double start = seconds();
+    double start = dt_clock_s();
     dt_status status = dt_launch_run(&l, out);
-    printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, seconds() - start, status == DT_OK ? "ok" : dt_error_message());
+    printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, dt_clock_s() - start, status == DT_OK ? "ok" : dt_error_message());
     return status;
 }
 
@@ -255,7 +243,7 @@ static void killed_at_any_moment(void)
         struct dt_launch_outcome out;
         char want[64];
         CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_COMM);
-        CHECK(seconds() - w.killed_s < 10, "%g s after the kill", seconds() - w.killed_s);
+        CHECK(dt_clock_s() - w.killed_s < 10, "%g s after the kill", dt_clock_s() - w.killed_s);
         snprintf(want, sizeof want, "rank %d (pid %d) was killed", w.kill_rank, (int)w.pids[w.kill_rank]);
         CHECK(strstr(dt_error_message(), want), "after report %d: %s", w.kill_after, dt_error_message());
         if (!with_mpirun || ranks == 1) /* mpirun does not always say */
@@ -401,7 +389,7 @@ static void supervisor_killed(void)
     kill(supervisor, SIGKILL);
     waitpid(supervisor, NULL, 0);
     bool left = true;
-    for (double until = seconds() + 10; left && seconds() < until; sleep_ms(10)) {
+    for (double until = dt_clock_s() + 10; left && dt_clock_s() < until; dt_sleep_ms(10)) {
         left = false;
         for (int i = 0; i < known; i++)
             left |= alive(seen[i]);

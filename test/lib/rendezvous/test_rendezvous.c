@@ -1,4 +1,5 @@
 /* Ranks that meet over TCP: a thread each, and a process where one has to die. */
+#include "lib/base/clock.h"
 #include "lib/rendezvous/rendezvous.h"
 #include "test/check.h"
 
@@ -8,23 +9,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST = 8 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void sleep_ms(int milliseconds)
-{
-    struct timespec t = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-    nanosleep(&t, NULL);
-}
 
 static int socket_on(int port, struct sockaddr_in *out)
 {
@@ -66,14 +53,14 @@ static void keep(struct rank *rank, dt_status status)
 static void *run_rank(void *context)
 {
     struct rank *rank = context;
-    double start = seconds();
+    double start = dt_clock_s();
     keep(rank, dt_rendezvous_create(&rank->place, &rank->r));
     for (int i = 0; i < MOST; i++)
         rank->world[i] = i;
     rank->all = (struct dt_rendezvous_group){.ranks = rank->world, .size = rank->place.size, .rank = rank->place.rank};
     if (rank->status == DT_OK && rank->part)
         rank->part(rank);
-    rank->took_s = seconds() - start;
+    rank->took_s = dt_clock_s() - start;
     dt_rendezvous_destroy(rank->r, rank->well);
     return NULL;
 }
@@ -197,12 +184,12 @@ static void *disturb(void *context)
     for (int i = 0; i < 3; i++) {
         fd[i] = socket_on(*(int *)context, &a);
         while (connect(fd[i], (struct sockaddr *)&a, sizeof a) != 0)
-            sleep_ms(5);
+            dt_sleep_ms(5);
     }
     if (write(fd[0], words, strlen(words)) < 0)
         perror("stranger");
     close(fd[2]);
-    sleep_ms(400);
+    dt_sleep_ms(400);
     close(fd[0]);
     close(fd[1]);
     return NULL;
@@ -218,7 +205,7 @@ static void strangers(void)
         ranks[i].part = NULL;
     if (pthread_create(&first, NULL, run_rank, &ranks[0]) != 0 || pthread_create(&stranger, NULL, disturb, &port) != 0)
         abort();
-    sleep_ms(150);
+    dt_sleep_ms(150);
     run_ranks(ranks + 1, 2, -1);
     pthread_join(first, NULL);
     pthread_join(stranger, NULL);
@@ -236,7 +223,7 @@ static void strangers(void)
         abort();
     int there = accept(fd, NULL, NULL);
     CHECK(write(there, "SSH-2.0-x\r\n", 11) == 11);
-    sleep_ms(50);
+    dt_sleep_ms(50);
     close(there);
     pthread_join(first, NULL);
     close(fd);
@@ -245,7 +232,7 @@ static void strangers(void)
 
 static void wait_a_little(struct rank *rank)
 {
-    sleep_ms(300);
+    dt_sleep_ms(300);
 }
 
 static void two_jobs_on_one_port(void)
@@ -259,7 +246,7 @@ static void two_jobs_on_one_port(void)
         theirs[i].place.job = 77;
     if (pthread_create(&first, NULL, run_rank, &ours[0]) != 0)
         abort();
-    sleep_ms(100);
+    dt_sleep_ms(100);
     run_ranks(theirs, 2, -1);
     run_ranks(ours, 2, 0);
     pthread_join(first, NULL);
@@ -282,7 +269,7 @@ static void gather_without_last(struct rank *rank)
 {
     char byte = 0, all[MOST];
     if (rank->place.rank == rank->place.size - 1)
-        sleep_ms(700);
+        dt_sleep_ms(700);
     else
         keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", &byte, 1, all, 0.3));
     rank->well = false;
@@ -362,13 +349,13 @@ static void death_of(int who)
     for (int i = 0; i < 4; i++)
         if (i != who && pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0)
             abort();
-    sleep_ms(400);
+    dt_sleep_ms(400);
     kill(child, SIGKILL);
-    double killed = seconds();
+    double killed = dt_clock_s();
     for (int i = 0; i < 4; i++)
         if (i != who)
             pthread_join(threads[i], NULL);
-    CHECK(seconds() - killed < 2, "%g s", seconds() - killed);
+    CHECK(dt_clock_s() - killed < 2, "%g s", dt_clock_s() - killed);
     waitpid(child, NULL, 0);
     for (int i = 0; i < 4; i++) {
         char want[40];
@@ -393,7 +380,7 @@ static void leave_early(struct rank *rank)
     if (rank->place.rank == 2)
         return;
     for (int i = 0; i < 300 && dt_rendezvous_gone(rank->r, &rank->all, true) < 0; i++)
-        sleep_ms(10);
+        dt_sleep_ms(10);
     rank->wrong = 100 * (dt_rendezvous_gone(rank->r, &rank->all, false) + 1) + dt_rendezvous_gone(rank->r, &rank->all, true) - 2;
     keep(rank, dt_rendezvous_all_gather(rank->r, &pair, "pair", &byte, 1, all, 5));
     if (rank->status == DT_OK)
