@@ -4,6 +4,7 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "lib/config/json.h"
+#include "lib/sim/cluster.h"
 #include "schedules/config/parse.h"
 
 #include <stdlib.h>
@@ -27,6 +28,11 @@ static dt_status write_config_schema(FILE *to)
     return write_schema(experiment_schema(), to);
 }
 
+static dt_status write_cluster_schema(FILE *to)
+{
+    return write_schema(dt_sim_cluster_schema(), to);
+}
+
 struct generated {
     const char *name;
     dt_status (*write)(FILE *to);
@@ -34,6 +40,7 @@ struct generated {
 
 static const struct generated generated[] = {
     {"config-schema", write_config_schema},
+    {"cluster-schema", write_cluster_schema},
     {0},
 };
 

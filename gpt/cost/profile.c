@@ -132,7 +132,7 @@ static const struct dt_field fields[] = {
 
 const struct dt_table *gpt_cost_profile_table(void)
 {
-    static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
+    static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
     return &table;
 }
 

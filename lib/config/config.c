@@ -193,9 +193,10 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
 {
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
-        if (given[i] || field->required == DT_OPTIONAL)
+        enum dt_requirement required = table->complete ? DT_REQUIRED : field->required;
+        if (given[i] || required == DT_OPTIONAL)
             continue;
-        if (field->required == DT_REQUIRED || is_section_given(table, given, field->path))
+        if (required == DT_REQUIRED || is_section_given(table, given, field->path))
             return dt_config_fail_missing(field, where);
     }
     return DT_OK;

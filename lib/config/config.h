@@ -66,6 +66,14 @@ struct dt_field {
 struct dt_table {
     const struct dt_field *fields;
     int count;
+    bool complete; /* every key is required, whatever its row says */
+};
+
+/* A list of objects that have a table of their own. */
+struct dt_list {
+    const struct dt_table *table; /* of one object */
+    size_t stride;                /* bytes of the struct that it fills */
+    int max;                      /* at most so many */
 };
 
 /* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a
@@ -84,6 +92,13 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
 /* The reverse: an object with every field whose wanted[i] is true (NULL: all),
  * in the table's order. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out);
+
+/* The same of a list: up to list->max structs at `target`. `where` begins every error ("cpu.json: measured"); NULL is an empty list.
+ * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status dt_config_read_list(const struct dt_list *list, const struct cJSON *array, const char *where, void *target, int *count);
+
+/* The reverse. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_config_write_list(const struct dt_list *list, const void *source, int count, struct cJSON **out);
 
 /* The row of a path; -1 when there is none. */
 int dt_config_find(const struct dt_table *table, const char *path);

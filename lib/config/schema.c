@@ -123,8 +123,8 @@ static bool is_required(const struct dt_table *table, const char *path)
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (strcmp(field->path, path) == 0)
-            return field->required != DT_OPTIONAL;
-        if (strncmp(field->path, path, bytes) == 0 && field->path[bytes] == '.' && field->required == DT_REQUIRED)
+            return table->complete || field->required != DT_OPTIONAL;
+        if (strncmp(field->path, path, bytes) == 0 && field->path[bytes] == '.' && (table->complete || field->required == DT_REQUIRED))
             return true;
     }
     return false;
@@ -145,11 +145,11 @@ static void write_required(FILE *to, const struct dt_schema *schema, const char 
 
 static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix);
 
-/* A list of objects, each with every key of a table. */
-static void write_entries(FILE *to, const struct dt_schema_part *part)
+static void write_list(FILE *to, const struct dt_schema_part *part)
 {
-    const struct dt_schema entry = {.table = part->entries};
-    fprintf(to, "\"type\":\"array\",\"maxItems\":%d,\"items\":{", part->max_entries);
+    const struct dt_list *list = part->list();
+    const struct dt_schema entry = {.table = list->table};
+    fprintf(to, "\"type\":\"array\",\"maxItems\":%d,\"items\":{", list->max);
     write_object(to, &entry, "");
     fputc('}', to);
 }
@@ -158,8 +158,8 @@ static void write_part(FILE *to, const struct dt_schema_part *part)
 {
     fputc('{', to);
     write_description(to, part->description);
-    if (part->entries)
-        write_entries(to, part);
+    if (part->list)
+        write_list(to, part);
     else
         fputs(part->schema, to);
     fputc('}', to);

@@ -13,13 +13,12 @@ struct dt_schema_section {
     const char *rules; /* members of the object's schema beyond those that the table gives, as JSON ("\"if\": ..."); NULL: none */
 };
 
-/* A key that is no row of the table: a list of objects with a table of their own, or whatever `schema` says. */
+/* A key that is no row of the table: a list of objects, or whatever `schema` says. */
 struct dt_schema_part {
     const char *path, *description;
     bool required;
-    const struct dt_table *entries; /* of a list's objects, in which every key is required; NULL: none */
-    int max_entries;
-    const char *schema; /* members of its schema, as JSON, where it has no `entries` */
+    const struct dt_list *(*list)(void); /* NULL: none */
+    const char *schema;                  /* members of its schema, as JSON, where it is no list */
 };
 
 struct dt_schema {

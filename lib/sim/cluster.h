@@ -1,6 +1,6 @@
 /* A cluster as a file describes it: what sim runs on.
  *
- * configs/clusters/NAME.json; configs/schema/cluster.schema.json describes it for editors, and says of each key what it means. Every
+ * configs/clusters/NAME.json; lib/sim/cluster_config.c has the table of its keys. Every
  * section has a "source" that says where its numbers come from. Units: GB are 1e9 bytes, GiB 2^30 bytes, Gbit/s 1e9 bits a second, all
  * bandwidths are of one direction. */
 #ifndef LIB_SIM_CLUSTER_H
@@ -9,6 +9,7 @@
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
 #include "lib/config/config.h"
+#include "lib/config/schema.h"
 #include "lib/sim/cluster_measured.h"
 
 enum dt_sim_architecture { DT_SIM_VOLTA, DT_SIM_AMPERE, DT_SIM_HOPPER, DT_SIM_CPU };
@@ -79,8 +80,9 @@ dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out);
 /* The same from text; `where` names it in errors. */
 dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out);
 
-/* The file's keys, as lib/config/config.h describes them. */
+/* The file's keys, as lib/config/config.h describes them, and what is known of them beside the table. */
 const struct dt_table *dt_sim_cluster_table(void);
+const struct dt_schema *dt_sim_cluster_schema(void);
 
 /* Where ranks are: rank r is GPU r % ranks_per_node of node r / ranks_per_node. */
 struct dt_sim_placement {

@@ -1,5 +1,5 @@
-/* The keys of a cluster file: the one place that knows their names, types, ranges and defaults. configs/schema/cluster.schema.json says the
- * same for editors and other tools. */
+/* The keys of a cluster file: the one place that knows their names, types, ranges and defaults. The schema is made from it: after a change
+ * run scripts/generate. */
 #include "lib/config/json.h"
 #include "lib/sim/cluster.h"
 #include "lib/sim/nccl.h"
@@ -30,6 +30,7 @@ static const char *library_choice(int index)
      AT(section.source),                                                                                                                   \
      .min = 1,                                                                                                                             \
      .max = DT_SIM_SOURCE_BYTES / 2 - 1,                                                                                                   \
+     .required = DT_REQUIRED_IN_SECTION,                                                                                                   \
      .description = "where the numbers of this section come from"}
 #define RATE_AT(key, member, text) {.path = key, .kind = DT_FIELD_NUMBER, AT(member), .min = 0, .max = 1e6, .description = text}
 #define RATE(key, text) RATE_AT(#key, key, text)
@@ -38,12 +39,19 @@ static const char *library_choice(int index)
     {.path = #key, .kind = DT_FIELD_NUMBER, AT(key), .min = 0, .above = true, .max = 1, .initial = "1", .description = text}
 
 static const struct dt_field fields[] = {
-    {.path = "name", .kind = DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "for tables and records"},
+    {.path = "name",
+     .kind = DT_FIELD_STRING,
+     AT(name),
+     .min = 1,
+     .max = 63,
+     .required = DT_REQUIRED,
+     .description = "for tables and records"},
     {.path = "source",
      .kind = DT_FIELD_STRING,
      AT(source),
      .min = 1,
      .max = DT_SIM_SOURCE_BYTES / 2 - 1,
+     .required = DT_REQUIRED,
      .description = "what this cluster is"},
     {.path = "nodes", .kind = DT_FIELD_INT, AT(nodes), .min = 1, .max = 65536, .initial = "1", .description = "machines"},
     {.path = "gpus_per_node",
@@ -55,7 +63,13 @@ static const struct dt_field fields[] = {
      .description = "devices of one"},
 
     SOURCE(gpu),
-    {.path = "gpu.name", .kind = DT_FIELD_STRING, AT(gpu.name), .min = 1, .max = 63, .description = "the device's own name"},
+    {.path = "gpu.name",
+     .kind = DT_FIELD_STRING,
+     AT(gpu.name),
+     .min = 1,
+     .max = 63,
+     .required = DT_REQUIRED,
+     .description = "the device's own name"},
     {.path = "gpu.architecture",
      .kind = DT_FIELD_ENUM,
      AT(gpu.architecture),
@@ -68,6 +82,7 @@ static const struct dt_field fields[] = {
      .min = 0,
      .max = 1e5,
      .above = true,
+     .required = DT_REQUIRED,
      .description = "GiB of device memory"},
     RATE_AT("gpu.peak_tflops.fp32", gpu.peak_tflops[DT_FP32], "TFLOP/s of dense fp32 matrix products; 0: unknown"),
     RATE_AT("gpu.peak_tflops.fp16", gpu.peak_tflops[DT_FP16], "the same for fp16"),
@@ -143,6 +158,7 @@ static const struct dt_field fields[] = {
      AT(collectives.version),
      .min = 1,
      .max = 15,
+     .required = DT_REQUIRED,
      .description = "its version; nccl: one whose tables are known"},
     {.path = "collectives.channels",
      .kind = DT_FIELD_INT,
@@ -165,7 +181,7 @@ static const struct dt_field fields[] = {
     RATE(collectives.sum_gb_per_s, "mpi: the same in a phase that sums; 0: the same"),
 };
 
-static const struct dt_table table = {fields, sizeof fields / sizeof *fields};
+static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof *fields};
 
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -174,30 +190,27 @@ const struct dt_table *dt_sim_cluster_table(void)
     return &table;
 }
 
+static const struct dt_schema_section sections[] = {
+    {"",
+     "What device sim runs on. Bandwidths are of one direction; GB are 1e9 bytes, GiB 2^30. dtbench also checks what no schema can "
+     "express, such as that several nodes have network cards.",
+     NULL},
+    {0},
+};
+
+const struct dt_schema *dt_sim_cluster_schema(void)
+{
+    static const char measured[] = "mpi: collectives and messages within a node as they were measured (dtbench calibrate), instead of the "
+                                   "three constants above.";
+    static const struct dt_schema_part parts[] = {
+        {.path = "collectives.measured", .description = measured, .list = dt_sim_measured_table},
+        {0},
+    };
+    static const struct dt_schema schema = {.title = "dtbench cluster", .table = &table, .sections = sections, .parts = parts};
+    return &schema;
+}
+
 /* ---- what no row by itself can say ---- */
-
-static bool is_given(const bool *given, const char *path)
-{
-    return given[dt_config_find(&table, path)];
-}
-
-static dt_status check_required(const bool *given, const char *where)
-{
-    static const char *const required[] = {"name", "source", "gpu.name", "gpu.memory_gib", "collectives.version"};
-    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
-        if (!is_given(given, required[i]))
-            return dt_fail(DT_ERR_INVALID, "%s: %s: is missing", where, required[i]);
-    for (int i = 0; i < FIELDS; i++) {
-        const char *dot = strchr(fields[i].path, '.');
-        char source[64];
-        if (!given[i] || !dot)
-            continue;
-        snprintf(source, sizeof source, "%.*s.source", (int)(dot - fields[i].path), fields[i].path);
-        if (!is_given(given, source))
-            return dt_fail(DT_ERR_INVALID, "%s: %s: is missing; say where the numbers of this section come from", where, source);
-    }
-    return DT_OK;
-}
 
 static dt_status want_positive(double value, const char *where, const char *path, const char *why)
 {
@@ -242,12 +255,19 @@ static dt_status parse_object(const struct cJSON *object, const char *where, str
     memset(out, 0, sizeof *out);
     DT_TRY(dt_config_defaults(&table, out));
     DT_TRY(dt_config_read(&table, object, where, out, given));
-    DT_TRY(check_required(given, where));
+    DT_TRY(dt_config_check_required(&table, given, where));
     DT_TRY(check_node(out, where));
     return check_network(out, where);
 }
 
 /* ---- reading ---- */
+
+static dt_status read_measured(const struct cJSON *list, const char *where, struct dt_sim_measured_list *out)
+{
+    char label[512];
+    snprintf(label, sizeof label, "%.400s: collectives.measured", where);
+    return dt_sim_measured_read(list, label, out);
+}
 
 dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out)
 {
@@ -257,7 +277,7 @@ dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *wher
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list, which no row describes */
     dt_status status = parse_object(object, where, out);
     if (status == DT_OK)
-        status = dt_sim_measured_read(measured, where, &out->collectives.measured);
+        status = read_measured(measured, where, &out->collectives.measured);
     if (status == DT_OK && measured && out->collectives.library != DT_SIM_MPI)
         status = dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
     cJSON_Delete(measured);

@@ -7,11 +7,7 @@
 #ifndef LIB_SIM_CLUSTER_MEASURED_H
 #define LIB_SIM_CLUSTER_MEASURED_H
 
-#include "lib/base/status.h"
-
-#include <stdbool.h>
-
-struct cJSON;
+#include "lib/config/config.h"
 
 enum { DT_SIM_MEASURED_MAX = 256, DT_SIM_MESSAGE = 5 }; /* the kind after those of enum dt_sim_collective */
 
@@ -27,7 +23,10 @@ struct dt_sim_measured_list {
 
 const char *dt_sim_measured_kind_name(int kind); /* NULL past the last */
 
-/* array NULL: none. Errors: DT_ERR_INVALID, which begins with `where` and the JSON path. */
+/* The keys of an entry. */
+const struct dt_list *dt_sim_measured_table(void);
+
+/* array NULL: none. `where` begins every error: the file and the list's path. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_measured_read(const struct cJSON *array, const char *where, struct dt_sim_measured_list *out);
 /* Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_measured_write(const struct dt_sim_measured_list *list, struct cJSON **out);

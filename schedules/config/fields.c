@@ -183,7 +183,7 @@ static const struct dt_field fields[] = {
     {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127, .description = "sim: file that describes the costs of operations."},
 };
 
-static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
+static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
 
 const struct dt_table *experiment_table(void)
 {
@@ -191,7 +191,7 @@ const struct dt_table *experiment_table(void)
 }
 
 static const struct dt_schema_section sections[] = {
-    {"", "One experiment, or a sweep of them. dtbench check knows also what no schema can say: that heads divides hidden, say.",
+    {"", "One experiment, or a sweep of them. dtbench also checks what no schema can express, such as that heads divides hidden.",
      "\"if\": {\"not\": {\"required\": [\"sweep\"]}},"
      "\"then\": {\"required\": [\"model\"],"
      "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"layers\", \"heads\", \"hidden\"]}]}}}"},

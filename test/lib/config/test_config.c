@@ -47,7 +47,7 @@ static const struct dt_field fields[] = {
     {"only", DT_FIELD_INT, AT(only), .min = 1, .max = 1, .version_limit = true, .initial = "1"},
     {"never", DT_FIELD_BOOL, AT(never), .max = 0, .version_limit = true},
 };
-static const struct dt_table table = {fields, sizeof fields / sizeof fields[0]};
+static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
 
 static struct cJSON *parse(const char *text)
 {

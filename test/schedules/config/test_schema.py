@@ -233,6 +233,25 @@ def check_files(program, root, config_validator, record_validator):
     return failures
 
 
+def check_described_files(root, schemas):
+    """Every shipped cluster and profile follows its schema, and does not with an unknown key or without a name."""
+    failures = []
+    for kind in ("cluster", "profile"):
+        validator = jsonschema.Draft202012Validator(schemas[f"{kind}.schema.json"])
+        paths = sorted(glob.glob(os.path.join(root, "configs", kind + "s", "*.json")))
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                content = json.load(file)
+            failures += [f"{path}: {error.json_path}: {error.message}" for error in validator.iter_errors(content)]
+            for wrong in ({**content, "unknown": 1}, {k: v for k, v in content.items() if k != "name"}):
+                if validator.is_valid(wrong):
+                    failures.append(f"{path}: the schema accepts it with an unknown key, or without a name")
+        print(f"{len(paths)} {kind}s")
+        if not paths:
+            failures.append(f"there is no {kind}")
+    return failures
+
+
 def check_record_schema(program, validator):
     """The record's schema refuses what is no record."""
     record = json.loads(parser_says(program, [], "records")[1])
@@ -253,7 +272,7 @@ def main():
     program, root = sys.argv[1:3]
     folder = os.path.join(root, "configs", "schema")
     schemas = {}
-    for name in ("config.schema.json", "record.schema.json"):
+    for name in ("config.schema.json", "record.schema.json", "cluster.schema.json", "profile.schema.json"):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             schemas[name] = json.load(file)
         jsonschema.Draft202012Validator.check_schema(schemas[name])
@@ -263,6 +282,7 @@ def main():
     record_validator = jsonschema.Draft202012Validator(schemas["record.schema.json"], resolver=resolver)
     failures = check_table(schemas["config.schema.json"], table)
     failures += check_files(program, root, config_validator, record_validator)
+    failures += check_described_files(root, schemas)
     failures += check_record_schema(program, record_validator)
     failures += check_verdicts(program, config_validator, table)
     for failure in failures[:20]:
