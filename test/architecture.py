@@ -101,7 +101,6 @@ CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
     'schedules/predict/calibration_points -> schedules/predict/calibration',
 ]
 INCLUDES_TO_UNDO = [  # 'folder -> folder'
-    'schedules/run -> schedules/predict',
 ]
 FOLDERS_TO_DESCRIBE = [
     'cli',

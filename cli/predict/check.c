@@ -2,7 +2,7 @@
 
 #include "gpt/kernels.h"
 #include "lib/base/machine.h"
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 #include "schedules/run/trainer.h"

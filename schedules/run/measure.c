@@ -2,7 +2,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/statistics.h"
 #include "lib/device/range.h"
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 

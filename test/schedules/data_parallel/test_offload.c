@@ -1,7 +1,7 @@
 /* Parameter offload: where its bytes are, against closed forms on the sim device. That its losses are right is test_training's and
  * test_matrix's. */
 #include "schedules/config/parse.h"
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "test/check.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Orders, places, and the bytes of every paradigm against closed forms; all on the sim device. */
 #include "schedules/config/parse.h"
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "schedules/run/trainer.h"
 #include "test/check.h"
 

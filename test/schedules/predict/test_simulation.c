@@ -1,7 +1,7 @@
 /* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/predict/simulation_ranks.h"
 #include "test/check.h"

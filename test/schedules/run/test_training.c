@@ -2,7 +2,7 @@
  * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
 #include "lib/base/random.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "schedules/run/measure.h"
 #include "test/ranks.h"
 

@@ -1,4 +1,4 @@
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 #include "test/check.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Does an experiment fit into the memory of where it runs? Told before anything large is allocated, on all ranks alike: a rank that ran out
- * in the middle of a step would leave the others waiting in a collective. */
-#ifndef SCHEDULES_PREDICT_MEMORY_FIT_H
-#define SCHEDULES_PREDICT_MEMORY_FIT_H
+/* Does an experiment fit into the memory of where it runs? Decided before anything large is allocated, on all ranks alike: a rank that ran
+ * out in the middle of a step would leave the others waiting in a collective. */
+#ifndef SCHEDULES_RUN_MEMORY_FIT_H
+#define SCHEDULES_RUN_MEMORY_FIT_H
 
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"

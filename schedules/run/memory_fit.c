@@ -1,4 +1,4 @@
-#include "schedules/predict/memory_fit.h"
+#include "schedules/run/memory_fit.h"
 
 #include "lib/base/machine.h"
 #include "lib/device/range.h"
@@ -8,30 +8,36 @@
 #include <string.h>
 #include <unistd.h>
 
-dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out)
+/* One rank on the sim device. */
+struct dry_rank {
+    struct dt_device *device;
+    struct dt_comm *world;
+    struct trainer *trainer;
+};
+
+static dt_status train_dry(const struct experiment *experiment, int rank, struct dry_rank *dry)
 {
     struct dt_world place = {.rank = rank, .size = experiment->world_size, .local_size = 1, .launcher = "none"};
     struct dt_comm_options no_timeouts = {0};
     struct dt_device_options no_limit = {0};
-    struct dt_device *device = NULL;
-    struct dt_comm *world = NULL;
-    struct trainer *trainer = NULL;
+    DT_TRY(dt_device_create("sim", &no_limit, &dry->device));
+    DT_TRY(dt_comm_create(dry->device, &place, &no_timeouts, &dry->world));
+    DT_TRY(trainer_create(experiment, dry->device, dry->world, &dry->trainer));
+    for (int step = 0; step < 2; step++) /* the second starts with what the first left */
+        DT_TRY(trainer_step(dry->trainer, step));
+    return trainer_synchronize(dry->trainer);
+}
 
+dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out)
+{
+    struct dry_rank dry = {0};
     dt_range_push("predict memory", -1);
-    dt_status status = dt_device_create("sim", &no_limit, &device);
+    dt_status status = train_dry(experiment, rank, &dry);
     if (status == DT_OK)
-        status = dt_comm_create(device, &place, &no_timeouts, &world);
-    if (status == DT_OK)
-        status = trainer_create(experiment, device, world, &trainer);
-    for (int step = 0; status == DT_OK && step < 2; step++) /* the second starts with what the first left */
-        status = trainer_step(trainer, step);
-    if (status == DT_OK) {
-        status = trainer_synchronize(trainer);
-        dt_memory_usage(device, out);
-    }
-    trainer_destroy(trainer);
-    dt_comm_destroy(world);
-    dt_device_destroy(device);
+        dt_memory_usage(dry.device, out);
+    trainer_destroy(dry.trainer);
+    dt_comm_destroy(dry.world);
+    dt_device_destroy(dry.device);
     dt_range_pop();
     return status;
 }
@@ -144,10 +150,8 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     mine.host_bytes = usage.host.peak_total_bytes;
 
     dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    if (status == DT_OK && mine.status < 0) /* its own text says more than "could not be laid out" */
-        status = dt_fail((dt_status)mine.status, "%s", own);
-    else if (status == DT_OK)
-        status = memory_fit_check(e, all, size);
+    if (status == DT_OK) /* a rank's own text says more than "could not be laid out" */
+        status = mine.status < 0 ? dt_fail((dt_status)mine.status, "%s", own) : memory_fit_check(e, all, size);
     free(all);
     return status;
 }
