@@ -106,7 +106,8 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     }
     DT_TRY(dt_statistics_compute(out->step_s, out->count, &statistics));
     bool same = out->count == record->step_count;
-    out->tokens_per_s = same ? record->tokens_per_s : record->tokens_per_s * record->median_s / statistics.median;
+    out->tokens_per_s =
+        same ? record->metrics.tokens_per_s : record->metrics.tokens_per_s * record->metrics.step_s.median / statistics.median;
     return DT_OK;
 }
 
@@ -120,8 +121,8 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
     bool simulated =
         strcmp(record_provenance(base, "device", kind), "sim") == 0 && strcmp(record_provenance(new, "device", kind), "sim") == 0;
-    if (simulated && base->median_s > 0 && new->median_s > 0) {
-        double ratio = base->median_s / new->median_s;
+    if (simulated && base->metrics.step_s.median > 0 && new->metrics.step_s.median > 0) {
+        double ratio = base->metrics.step_s.median / new->metrics.step_s.median;
         row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
     }
     row->verdict = verdicts[dt_ratio_judge(&row->ratio, o->threshold)];
@@ -185,12 +186,13 @@ static void judge_losses(struct comparison *row, bool same_machine)
 static void judge_memory(struct comparison *row, double threshold)
 {
     char text[96];
-    row->memory_bytes = row->new->peak_bytes - row->base->peak_bytes;
+    row->memory_bytes = row->new->metrics.peak_bytes.total - row->base->metrics.peak_bytes.total;
     if (!(row->memory_bytes > 0 || row->memory_bytes < 0))
         return;
-    snprintf(text, sizeof text, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes, row->memory_bytes / row->base->peak_bytes * 100);
+    snprintf(text, sizeof text, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes,
+             row->memory_bytes / row->base->metrics.peak_bytes.total * 100);
     add_reason(row, text);
-    if (row->memory_bytes > threshold * row->base->peak_bytes)
+    if (row->memory_bytes > threshold * row->base->metrics.peak_bytes.total)
         row->regressions |= GATE_MEMORY;
 }
 

@@ -20,8 +20,8 @@ static bool add_side(cJSON *object, const char *key, const struct record_facts *
     return side && add_text(side, "file", record->file) && add_text(side, "status", record->status) &&
            add_text(side, "started", *record->started ? record->started : NULL) &&
            cJSON_AddNumberToObject(side, "tokens_per_s", steps->tokens_per_s) &&
-           cJSON_AddNumberToObject(side, "step_s", record->median_s) && cJSON_AddNumberToObject(side, "steps", steps->count) &&
-           cJSON_AddNumberToObject(side, "peak_bytes", record->peak_bytes);
+           cJSON_AddNumberToObject(side, "step_s", record->metrics.step_s.median) && cJSON_AddNumberToObject(side, "steps", steps->count) &&
+           cJSON_AddNumberToObject(side, "peak_bytes", record->metrics.peak_bytes.total);
 }
 
 static bool add_gates(cJSON *object, const char *key, unsigned gates)

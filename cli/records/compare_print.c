@@ -26,8 +26,8 @@ static struct unit unit_of(const struct compare *c)
 {
     double largest = 0;
     for (int i = 0; i < c->count; i++) {
-        largest = c->rows[i].base ? fmax(largest, c->rows[i].base->peak_bytes) : largest;
-        largest = c->rows[i].new ? fmax(largest, c->rows[i].new->peak_bytes) : largest;
+        largest = c->rows[i].base ? fmax(largest, c->rows[i].base->metrics.peak_bytes.total) : largest;
+        largest = c->rows[i].new ? fmax(largest, c->rows[i].new->metrics.peak_bytes.total) : largest;
     }
     return unit_for_bytes(largest);
 }
@@ -50,8 +50,8 @@ static void fill(const struct comparison *row, const struct unit *bytes, struct 
         snprintf(out->text[3], CELL_BYTES, "%.3f", ratio->ratio);
     if (!isnan(ratio->low))
         snprintf(out->text[4], CELL_BYTES, "%.3f to %.3f", ratio->low, ratio->high);
-    number(out->text[5], row->base ? row->base->peak_bytes / bytes->size : NAN);
-    number(out->text[6], row->new ? row->new->peak_bytes / bytes->size : NAN);
+    number(out->text[5], row->base ? row->base->metrics.peak_bytes.total / bytes->size : NAN);
+    number(out->text[6], row->new ? row->new->metrics.peak_bytes.total / bytes->size : NAN);
     snprintf(out->text[7], CELL_BYTES, "%s", row->losses == LOSSES_UNKNOWN ? "-" : compare_losses_name(row->losses));
     snprintf(out->text[8], CELL_BYTES, "%s", compare_verdict_name(row->verdict));
 }

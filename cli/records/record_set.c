@@ -84,7 +84,7 @@ static void tell_left_out(const char *command, const char *file, int torn, int n
 
 static dt_status read_record(cJSON *json, const char *file, struct record_facts *r)
 {
-    const cJSON *metrics = at(json, "metrics"), *step = at(metrics, "step_s"), *sweep = at(json, "sweep");
+    const cJSON *metrics = at(json, "metrics"), *sweep = at(json, "sweep");
     *r = (struct record_facts){
         .json = json,
         .file = file,
@@ -92,11 +92,6 @@ static dt_status read_record(cJSON *json, const char *file, struct record_facts 
         .status = text_at(json, "status"),
         .error = text_at(json, "error"),
         .started = text_at(at(json, "provenance"), "started"),
-        .median_s = number_at(step, "median"),
-        .startup_s = number_at(metrics, "startup_s"),
-        .wall_s = number_at(metrics, "wall_s"),
-        .tokens_per_s = number_at(metrics, "tokens_per_s"),
-        .peak_bytes = number_at(at(metrics, "peak_bytes"), "total"),
         .sweep.id = text_at(sweep, "id"),
     };
     double index = number_at(sweep, "index"), count = number_at(sweep, "count");
@@ -106,7 +101,8 @@ static dt_status read_record(cJSON *json, const char *file, struct record_facts 
     } else {
         r->sweep.id = "";
     }
-    DT_TRY(read_numbers(at(step, "all"), &r->step_s, &r->step_count));
+    dt_metrics_read(&r->metrics, metrics);
+    DT_TRY(read_numbers(at(at(metrics, "step_s"), "all"), &r->step_s, &r->step_count));
     DT_TRY(read_numbers(at(json, "losses"), &r->losses, &r->loss_count));
     return read_experiment(at(json, "config"), &r->experiment);
 }

@@ -2,6 +2,7 @@
 #ifndef CLI_RECORDS_RECORD_SET_H
 #define CLI_RECORDS_RECORD_SET_H
 
+#include "lib/record/metrics.h"
 #include "schedules/config/experiment.h"
 
 struct cJSON;
@@ -15,7 +16,7 @@ struct record_facts {
     const char *status, *error, *started;
     double *step_s, *losses; /* [step_count], [loss_count] */
     int step_count, loss_count;
-    double median_s, startup_s, wall_s, tokens_per_s, peak_bytes;
+    struct dt_metrics metrics;
     struct {
         const char *id; /* "": not known */
         int index, count;

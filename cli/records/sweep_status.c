@@ -28,9 +28,10 @@ static double time_taken(const struct record_facts *record)
 {
     if (!record)
         return NAN;
-    if (isfinite(record->wall_s) || !record->experiment) /* records of before there was wall_s have the parts of it */
-        return record->wall_s;
-    return record->startup_s + record->median_s * ((double)record->experiment->steps.warmup + record->experiment->steps.timed);
+    if (isfinite(record->metrics.wall_s) || !record->experiment) /* records of before there was wall_s have the parts of it */
+        return record->metrics.wall_s;
+    return record->metrics.startup_s +
+           record->metrics.step_s.median * ((double)record->experiment->steps.warmup + record->experiment->steps.timed);
 }
 
 static dt_status new_items(struct sweep_status *sweep, int count)
@@ -80,8 +81,8 @@ static dt_status forecast(struct sweep_status *sweep)
             continue;
         taken_s += isfinite(item->took_s) ? item->took_s : 0;
         timed += isfinite(item->took_s);
-        if (item->experiment &&
-            forecaster_add(f, item->experiment, item->record->median_s, item->record->startup_s, item->record->wall_s) < 0) {
+        if (item->experiment && forecaster_add(f, item->experiment, item->record->metrics.step_s.median, item->record->metrics.startup_s,
+                                               item->record->metrics.wall_s) < 0) {
             forecaster_destroy(f);
             return DT_ERR_HOST_MEMORY;
         }

@@ -57,7 +57,7 @@ static dt_status take(struct sweep *s, const struct record_facts *record, const 
             continue;
         s->outcomes[i].skipped = true;
         if (ok)
-            DT_TRY(sweep_time_learn(&s->time, e, record->median_s, record->startup_s, record->wall_s));
+            DT_TRY(sweep_time_learn(&s->time, e, record->metrics.step_s.median, record->metrics.startup_s, record->metrics.wall_s));
     }
     return DT_OK;
 }

@@ -5,34 +5,64 @@
 #include "cli/text/terminal.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { GREEN = 32, RED = 31, YELLOW = 33 };
 
-struct units {
-    struct unit step, exposed, bytes;
-    bool host; /* some experiment has bytes in host memory: a column for them */
+/* The metrics that the table shows, in its order. */
+#define AT(member) offsetof(struct dt_metrics, member)
+static const struct column {
+    const char *title;
+    size_t offset; /* in struct dt_metrics */
+    enum dt_metric_unit unit;
+    bool if_any; /* a column only where some experiment has more than 0 of it */
+} columns[] = {
+    {.title = "tokens/s", .offset = AT(tokens_per_s)},
+    {.title = "step", .offset = AT(step_s.median), .unit = DT_UNIT_SECONDS},
+    {.title = "cv", .offset = AT(step_s.cv), .unit = DT_UNIT_FRACTION},
+    {.title = "peak", .offset = AT(peak_bytes.total), .unit = DT_UNIT_BYTES},
+    {.title = "host", .offset = AT(host_peak_bytes.total), .unit = DT_UNIT_BYTES, .if_any = true},
+    {.title = "exposed", .offset = AT(step.exposed_comm_s), .unit = DT_UNIT_SECONDS},
+    {.title = "ACO", .offset = AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE},
+};
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
+
+/* A column as it is printed: absent, or in this unit. */
+struct scale {
+    bool shown;
+    struct unit unit;
 };
 
-static struct units choose_units(const struct sweep *s)
+static double value_of(const struct outcome *o, size_t offset)
 {
-    double step = 0, exposed = 0, bytes = 0, host = 0;
-    for (int i = 0; i < s->count; i++) {
-        if (!s->outcomes[i].run)
-            continue;
-        step = fmax(step, s->outcomes[i].metrics.step_s.median);
-        exposed = fmax(exposed, s->outcomes[i].metrics.exposed_comm_s);
-        bytes = fmax(bytes, s->outcomes[i].metrics.peak_bytes);
-        host = fmax(host, s->outcomes[i].metrics.host_peak_bytes);
-    }
-    return (struct units){unit_for_seconds(step), unit_for_seconds(exposed), unit_for_bytes(bytes), host > 0};
+    return o->run ? *(const double *)((const char *)&o->metrics + offset) : NAN;
 }
 
-static void unit_column(struct table *table, const char *what, const char *unit)
+static double largest(const struct sweep *s, size_t offset)
 {
-    char title[64];
-    snprintf(title, sizeof title, "%s\n%s", what, unit);
-    table_column(table, TABLE_RIGHT, title);
+    double most = 0;
+    for (int i = 0; i < s->count; i++)
+        most = fmax(most, value_of(&s->outcomes[i], offset));
+    return most;
+}
+
+static struct scale choose_scale(const struct sweep *s, const struct column *column)
+{
+    bool shown = !column->if_any || largest(s, column->offset) > 0;
+    switch (column->unit) {
+    case DT_UNIT_SECONDS: return (struct scale){shown, unit_for_seconds(largest(s, column->offset))};
+    case DT_UNIT_BYTES: return (struct scale){shown, unit_for_bytes(largest(s, AT(peak_bytes.total)))}; /* both memories in one unit */
+    case DT_UNIT_FRACTION: return (struct scale){shown, {"%", 0.01}};
+    default: return (struct scale){shown, {dt_unit_name(column->unit), 1}};
+    }
+}
+
+static void metric_column(struct table *table, const char *title, const char *unit)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s%s%s", title, *unit ? "\n" : "", unit);
+    table_column(table, TABLE_RIGHT, text);
 }
 
 /* A long name takes two lines, as its values are short: "parameter" over "offload". */
@@ -46,7 +76,7 @@ static void key_column(struct table *table, const struct dt_field *field)
     table_column(table, TABLE_RIGHT, title);
 }
 
-static void add_columns(struct table *t, const struct sweep *s, const struct units *units)
+static void add_columns(struct table *t, const struct sweep *s, const struct scale scales[COLUMNS])
 {
     if (s->columns.names_differ)
         table_column(t, TABLE_LEFT, "name");
@@ -55,18 +85,13 @@ static void add_columns(struct table *t, const struct sweep *s, const struct uni
     table_column(t, TABLE_RIGHT, "batch");
     for (int c = 0; c < s->columns.count; c++)
         key_column(t, s->columns.fields[c]);
-    table_column(t, TABLE_RIGHT, "tokens/s");
-    unit_column(t, "step", units->step.name);
-    unit_column(t, "cv", "%");
-    unit_column(t, "peak", units->bytes.name);
-    if (units->host)
-        unit_column(t, "host", units->bytes.name);
-    unit_column(t, "exposed", units->exposed.name);
-    unit_column(t, "ACO", "ms/sample");
-    unit_column(t, "loss", "first");
-    unit_column(t, "", "last");
+    for (int c = 0; c < COLUMNS; c++)
+        if (scales[c].shown)
+            metric_column(t, columns[c].title, scales[c].unit.name);
+    metric_column(t, "loss", "first");
+    metric_column(t, "", "last");
     if (s->verify)
-        unit_column(t, "verified", "to");
+        metric_column(t, "verified", "to");
     table_column(t, TABLE_LEFT, "status");
 }
 
@@ -94,13 +119,11 @@ static void error_cell(struct table *table, double relative)
         table_cell(table, "%.1e", relative);
 }
 
-static void add_row(struct table *t, const struct sweep *s, int index, const struct units *units, bool colour)
+static void add_row(struct table *t, const struct sweep *s, int index, const struct scale scales[COLUMNS], bool colour)
 {
     const struct experiment *e = &s->experiments[index];
     const struct outcome *o = &s->outcomes[index];
-    const struct report_metrics *m = &o->metrics;
     char value[VALUE_BYTES];
-    double unknown = o->run ? 1 : NAN; /* times NaN: a dash */
     if (s->columns.names_differ)
         table_cell(t, "%s", e->name);
     table_cell(t, "%s", paradigm_name(e->paradigm));
@@ -110,16 +133,11 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
         experiment_value(e, s->columns.fields[c], value);
         table_cell(t, "%s", value);
     }
-    number_cell(t, m->tokens_per_s * unknown);
-    number_cell(t, m->step_s.median / units->step.size * unknown);
-    number_cell(t, m->step_s.cv * 100 * unknown);
-    number_cell(t, m->peak_bytes / units->bytes.size * unknown);
-    if (units->host)
-        number_cell(t, m->host_peak_bytes / units->bytes.size * unknown);
-    number_cell(t, m->exposed_comm_s / units->exposed.size * unknown);
-    number_cell(t, m->aco_ms_per_sample * unknown);
-    loss_cell(t, m->first_loss * unknown);
-    loss_cell(t, m->last_loss * unknown);
+    for (int c = 0; c < COLUMNS; c++)
+        if (scales[c].shown)
+            number_cell(t, value_of(o, columns[c].offset) / scales[c].unit.size);
+    loss_cell(t, o->run ? o->first_loss : NAN);
+    loss_cell(t, o->run ? o->last_loss : NAN);
     if (s->verify)
         error_cell(t, o->verified ? o->verification_error : NAN);
     const char *status = o->run ? report_status_name(o->status) : o->skipped ? "skipped" : o->late ? "later" : "not run";
@@ -140,15 +158,17 @@ static void print_heading(const struct sweep *s, FILE *to)
 
 dt_status summary_print(const struct sweep *s, FILE *to)
 {
-    struct units units = choose_units(s);
+    struct scale scales[COLUMNS];
     struct table *table = table_create();
     char label[LABEL_BYTES];
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the table of results");
-    add_columns(table, s, &units);
+    for (int c = 0; c < COLUMNS; c++)
+        scales[c] = choose_scale(s, &columns[c]);
+    add_columns(table, s, scales);
     for (int i = 0; i < s->count; i++)
         if (!s->outcomes[i].elsewhere)
-            add_row(table, s, i, &units, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
+            add_row(table, s, i, scales, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
     print_heading(s, to);
     dt_status status = table_print(table, to);
     table_destroy(table);

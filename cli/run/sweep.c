@@ -89,15 +89,15 @@ static void tell(struct sweep *s, int index)
                       format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step));
     else
         progress_note(&s->progress, "%d/%d %s: ok, %s tokens/s, step %s s, loss %.4f to %.4f", index + 1, s->count, s->progress.label,
-                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step), o->metrics.first_loss,
-                      o->metrics.last_loss);
+                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step), o->first_loss,
+                      o->last_loss);
 }
 
 /* A loss that falls although updates were left out would hide that the scaling is wrong. */
 static void tell_overflows(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
-    const struct report_metrics *m = &s->outcomes[index].metrics;
+    const struct dt_step_metrics *m = &s->outcomes[index].metrics.step;
     char count[FORMAT_BYTES];
     if (m->overflow_steps > 0)
         progress_note(&s->progress,
@@ -134,6 +134,22 @@ static void simulate(struct sweep *s, int index, struct report *report)
         run_simulated(&s->experiments[index], trace_path(s, index, path), &s->progress, report);
 }
 
+/* What the table at the end needs of a report. */
+static void keep_outcome(struct sweep *s, int index, const struct report *report)
+{
+    struct outcome *o = &s->outcomes[index];
+    const struct measure_result *result = &report->result;
+    o->run = true;
+    o->status = report->status;
+    memcpy(o->error, report->error, sizeof o->error);
+    o->verified = report->verification != NULL;
+    o->verification_error = report->verification_error;
+    o->first_loss = result->losses_done > 0 ? result->losses[0] : NAN;
+    o->last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN;
+    if (report_measure(report, &s->experiments[index], &o->metrics) < 0)
+        dt_metrics_init(&o->metrics);
+}
+
 /* What its limits let an experiment take, on as many ranks as may be; 0: there are none. */
 static double longest_run_s(const struct experiment *e)
 {
@@ -144,7 +160,6 @@ static double longest_run_s(const struct experiment *e)
 static void run_one(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
-    struct outcome *o = &s->outcomes[index];
     struct report report;
     struct draft draft;
     char path[4096];
@@ -171,13 +186,7 @@ static void run_one(struct sweep *s, int index)
     }
 
     begin(s, index, e, "");
-    o->run = true;
-    o->status = report.status;
-    memcpy(o->error, report.error, sizeof o->error);
-    o->verified = report.verification != NULL;
-    o->verification_error = report.verification_error;
-    if (report_measure(&report, e, &o->metrics) < 0)
-        o->metrics = (struct report_metrics){.step_s = {NAN, NAN, NAN}};
+    keep_outcome(s, index, &report);
     write_record(s, e, &report);
     draft_end(&draft);
     tell(s, index);
@@ -254,10 +263,7 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
         report_end(&report, status, error);
         snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
         begin(s, i, &s->experiments[i], "");
-        o->run = true;
-        o->status = status;
-        o->metrics = (struct report_metrics){.step_s = {NAN, NAN, NAN}};
-        snprintf(o->error, sizeof o->error, "%s", report.error);
+        keep_outcome(s, i, &report);
         write_record(s, &s->experiments[i], &report);
         tell(s, i);
         report_finish(&report);

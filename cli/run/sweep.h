@@ -23,7 +23,8 @@ struct outcome {
     char error[1024];
     bool verified;
     double verification_error;
-    struct report_metrics metrics;
+    struct dt_metrics metrics;
+    double first_loss, last_loss; /* NaN: unknown */
 };
 
 struct sweep {

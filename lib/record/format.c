@@ -1,4 +1,3 @@
-#include "lib/base/statistics.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 
@@ -10,12 +9,8 @@
 void dt_record_init(struct dt_record *record)
 {
     *record = (struct dt_record){.status = "failed"};
-    double *const unknown[] = {&record->tokens_per_s,      &record->samples_per_s,    &record->tflops_per_gpu, &record->mfu,
-                               &record->forward_s,         &record->backward_s,       &record->optimizer_s,    &record->exposed_comm_s,
-                               &record->aco_ms_per_sample, &record->startup_s,        &record->wall_s,         &record->verification_error,
-                               &record->overflow_steps,    &record->overflow_elements};
-    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
-        *unknown[i] = NAN;
+    dt_metrics_init(&record->metrics);
+    record->verification_error = NAN;
 }
 
 /* All of these return false when memory is out. The printer turns a number that is not finite into null. */
@@ -41,69 +36,71 @@ static bool add_numbers(cJSON *object, const char *key, const double *values, in
     return array;
 }
 
-static bool add_steps(cJSON *metrics, const struct dt_record *record)
+static bool add_steps(cJSON *metrics, const char *key, const struct dt_record *record)
 {
-    struct dt_statistics s;
-    cJSON *steps = cJSON_AddObjectToObject(metrics, "step_s");
-    return steps && dt_statistics_compute(record->step_s, record->step_count, &s) == DT_OK && add_number(steps, "median", s.median) &&
-           add_number(steps, "p95", s.p95) && add_number(steps, "cv", s.cv) &&
-           add_numbers(steps, "all", record->step_s, record->step_count);
+    cJSON *steps = cJSON_AddObjectToObject(metrics, key);
+    return steps && add_number(steps, "median", record->metrics.step_s.median) && add_number(steps, "p95", record->metrics.step_s.p95) &&
+           add_number(steps, "cv", record->metrics.step_s.cv) && add_numbers(steps, "all", record->step_s, record->step_count);
 }
 
-/* One rank's peaks: the total and each category. */
-static bool add_usage(cJSON *object, const struct dt_memory_bytes *usage)
+/* One rank's peaks of one memory, on its own. */
+static struct dt_peaks peaks_of(const struct dt_memory_bytes *memory)
 {
-    bool done = add_number(object, "total", usage ? (double)usage->peak_total_bytes : NAN);
+    struct dt_peaks peaks = {.total = (double)memory->peak_total_bytes};
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        done = done && add_number(object, dt_category_name((enum dt_category)c), usage ? (double)usage->peak_bytes[c] : NAN);
+        peaks.category[c] = (double)memory->peak_bytes[c];
+    return peaks;
+}
+
+static bool add_peak_bytes(cJSON *object, const struct dt_peaks *peaks)
+{
+    bool done = add_number(object, "total", peaks->total);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        done = done && add_number(object, dt_category_name((enum dt_category)c), peaks->category[c]);
     return done;
 }
 
-static const struct dt_memory_bytes *memory_of(const struct dt_record *record, int rank, bool on_host)
+/* The highest rank's of one memory, and each rank's. */
+static bool add_peaks(cJSON *metrics, const char *key, const struct dt_peaks *highest, const struct dt_record *record)
 {
-    return on_host ? &record->ranks[rank].host : &record->ranks[rank].device;
-}
-
-/* One memory's peaks, the highest rank's and each rank's. */
-static bool add_peaks(cJSON *metrics, const char *key, const struct dt_record *record, bool on_host)
-{
-    struct dt_memory_bytes highest = {0};
-    for (int r = 0; r < record->rank_count; r++) {
-        const struct dt_memory_bytes *rank = memory_of(record, r, on_host);
-        if (rank->peak_total_bytes > highest.peak_total_bytes)
-            highest.peak_total_bytes = rank->peak_total_bytes;
-        for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-            if (rank->peak_bytes[c] > highest.peak_bytes[c])
-                highest.peak_bytes[c] = rank->peak_bytes[c];
-    }
+    bool on_host = highest == &record->metrics.host_peak_bytes;
     cJSON *peaks = cJSON_AddObjectToObject(metrics, key);
-    if (!peaks || !add_usage(peaks, record->rank_count > 0 ? &highest : NULL))
+    if (!peaks || !add_peak_bytes(peaks, highest))
         return false;
     cJSON *ranks = cJSON_AddArrayToObject(peaks, "per_rank");
     for (int r = 0; ranks && r < record->rank_count; r++) {
-        double rss = record->rss_peak_bytes && record->rss_peak_bytes[r] > 0 ? (double)record->rss_peak_bytes[r] : NAN;
+        const struct dt_rank_memory *held = &record->ranks[r];
+        struct dt_peaks its = peaks_of(on_host ? &held->memory.host : &held->memory.device);
+        double rss = held->rss_peak_bytes > 0 ? (double)held->rss_peak_bytes : NAN;
         cJSON *rank = cJSON_CreateObject();
         if (!rank)
             return false;
         cJSON_AddItemToArray(ranks, rank);
-        if (!add_number(rank, "rank", r) || !add_usage(rank, memory_of(record, r, on_host)) ||
-            !(on_host || add_number(rank, "process_rss", rss)))
+        if (!add_number(rank, "rank", r) || !add_peak_bytes(rank, &its) || !(on_host || add_number(rank, "process_rss", rss)))
             return false;
     }
     return ranks;
 }
 
+static bool add_metric(cJSON *metrics, const struct dt_metric *metric, const struct dt_record *record)
+{
+    const void *member = (const char *)&record->metrics + metric->offset;
+    switch (metric->kind) {
+    case DT_METRIC_NUMBER: return add_number(metrics, metric->key, dt_metric_value(metric, &record->metrics));
+    case DT_METRIC_TEXT: return add_text(metrics, metric->key, *(const char *const *)member);
+    case DT_METRIC_STEPS: return add_steps(metrics, metric->key, record);
+    case DT_METRIC_PEAKS: return add_peaks(metrics, metric->key, member, record);
+    }
+    return false;
+}
+
 static bool add_metrics(cJSON *root, const struct dt_record *record)
 {
-    cJSON *m = cJSON_AddObjectToObject(root, "metrics");
-    return m && add_number(m, "tokens_per_s", record->tokens_per_s) && add_number(m, "samples_per_s", record->samples_per_s) &&
-           add_steps(m, record) && add_number(m, "tflops_per_gpu", record->tflops_per_gpu) && add_number(m, "mfu", record->mfu) &&
-           add_text(m, "flops_formula", record->flops_formula) && add_number(m, "forward_s", record->forward_s) &&
-           add_number(m, "backward_s", record->backward_s) && add_number(m, "optimizer_s", record->optimizer_s) &&
-           add_number(m, "exposed_comm_s", record->exposed_comm_s) && add_number(m, "aco_ms_per_sample", record->aco_ms_per_sample) &&
-           add_number(m, "overflow_steps", record->overflow_steps) && add_number(m, "overflow_elements", record->overflow_elements) &&
-           add_number(m, "startup_s", record->startup_s) && add_number(m, "wall_s", record->wall_s) &&
-           add_peaks(m, "peak_bytes", record, false) && add_peaks(m, "host_peak_bytes", record, true);
+    cJSON *metrics = cJSON_AddObjectToObject(root, "metrics");
+    bool done = metrics;
+    for (int i = 0; done && dt_metric_at(i); i++)
+        done = add_metric(metrics, dt_metric_at(i), record);
+    return done;
 }
 
 static bool add_verification(cJSON *root, const struct dt_record *record)

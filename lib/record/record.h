@@ -6,7 +6,7 @@
 #define LIB_RECORD_RECORD_H
 
 #include "lib/base/status.h"
-#include "lib/device/memory.h"
+#include "lib/record/metrics.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,25 +27,17 @@ struct dt_record {
     const char *error;            /* one line; NULL when ok */
     const double *losses;         /* [loss_count] warm-up steps first */
     int loss_count;
-    const double *step_s; /* [step_count] timed steps, seconds: median, p95 and cv are made of them */
+    struct dt_metrics metrics;
+    const double *step_s; /* [step_count] timed steps, seconds: metrics.step_s's list */
     int step_count;
-    double tokens_per_s, samples_per_s;
-    double tflops_per_gpu, mfu;
-    const char *flops_formula;                                 /* what a step's floating-point operations were taken to be */
-    double forward_s, backward_s, optimizer_s, exposed_comm_s; /* per step, medians */
-    double aco_ms_per_sample;
-    double overflow_steps, overflow_elements; /* steps that left out updates whose gradients were not finite, and of how many parameters */
-    double startup_s, wall_s;            /* until the first step; all of it, with starting and ending the ranks, and --verify's reference */
-    const struct dt_memory_usage *ranks; /* [rank_count] peaks by rank; "peak_bytes" and "host_peak_bytes" hold the highest rank's of each
-                                          * category */
-    const uint64_t *rss_peak_bytes;      /* [rank_count] or NULL; 0 where unknown */
+    const struct dt_rank_memory *ranks; /* [rank_count] the lists of peak_bytes and host_peak_bytes */
     int rank_count;
     const char *verification;       /* "passed", "failed"; NULL: not asked for */
     double verification_error;      /* the largest relative difference between the losses */
     const struct cJSON *provenance; /* dt_provenance_collect */
 };
 
-/* A record with every number unknown. */
+/* A record with every number unknown, "failed". */
 void dt_record_init(struct dt_record *record);
 
 /* The record as one line without its newline. Owner: the caller, free. Errors: DT_ERR_INVALID for a config_json that is not JSON,

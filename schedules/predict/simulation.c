@@ -108,32 +108,34 @@ static dt_status replay_create(const struct simulated_system *s, const struct si
     return DT_OK;
 }
 
-/* Each rank's events give its phases, through the trainer that recorded them. */
-static dt_status collect_phases(const struct replay *replay, const struct simulated_ranks *r, double phase_s[TIMELINE_PHASES])
+/* Each rank's events give its phases, through the trainer that recorded them. Nothing is computed, so no gradient is known. */
+static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, struct dt_step_metrics *out)
 {
     uint32_t most = 0;
     for (int i = 0; i < r->role_count; i++)
         most = r->roles[i].steps[RECORDED_STEPS - 1]->event_count > most ? r->roles[i].steps[RECORDED_STEPS - 1]->event_count : most;
     double *event_s = malloc(((size_t)most + 1) * sizeof *event_s);
-    dt_status status = event_s ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events", most);
-    memset(phase_s, 0, TIMELINE_PHASES * sizeof *phase_s);
+    struct dt_step_metrics *of_rank = malloc((size_t)r->world_size * sizeof *of_rank);
+    dt_status status =
+        event_s && of_rank ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, r->world_size);
     for (int i = 0; i < r->world_size && status == DT_OK; i++) {
         const struct simulated_role *role = &r->roles[r->ranks[i].role];
-        int64_t phase_ns[TIMELINE_PHASES];
         for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
             event_s[event] = dt_sim_engine_event_s(replay->engine, i, event);
         dt_sim_replayed(role->device, event_s);
-        status = trainer_phases(role->trainer, phase_ns);
-        for (int p = 0; p < TIMELINE_PHASES && status == DT_OK; p++)
-            phase_s[p] += (double)phase_ns[p] * 1e-9 / r->world_size;
+        dt_step_metrics_init(&of_rank[i]);
+        status = trainer_phases(role->trainer, &of_rank[i]);
     }
+    if (status == DT_OK)
+        dt_metrics_over_ranks(of_rank, sizeof *of_rank, r->world_size, out);
+    free(of_rank);
     free(event_s);
     return status;
 }
 
-/* phase_s: of the last recorded step; NULL: not asked for. */
+/* metrics: of the last recorded step; NULL: not asked for. */
 static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const char *trace,
-                             double *seconds, double *phase_s)
+                             double *seconds, struct dt_step_metrics *metrics)
 {
     struct simulation_trace *writer = NULL;
     struct dt_sim_collector collector = {0};
@@ -145,7 +147,7 @@ static dt_status replay_step(const struct simulated_system *s, const struct simu
         status = dt_sim_engine_run(replay.engine);
     if (status == DT_OK) {
         *seconds = dt_sim_engine_end_s(replay.engine, -1);
-        status = phase_s ? collect_phases(&replay, r, phase_s) : DT_OK;
+        status = metrics ? collect_metrics(&replay, r, metrics) : DT_OK;
     }
     replay_finish(&replay);
     dt_status written = simulation_trace_close(writer);
@@ -159,14 +161,10 @@ static dt_status allocate_result(const struct experiment *e, struct measure_resu
     *result = (struct measure_result){
         .step_s = calloc((size_t)e->steps.timed + 1, sizeof(double)),
         .losses = calloc((size_t)e->steps.warmup + (size_t)e->steps.timed + 1, sizeof(double)),
-        .startup_s = NAN,
-        .overflow_steps = NAN,
-        .overflow_elements = NAN,
         .rank_count = e->world_size,
         .ranks = calloc((size_t)e->world_size, sizeof *result->ranks),
     };
-    for (int p = 0; p < TIMELINE_PHASES; p++)
-        result->phase_s[p] = NAN;
+    dt_metrics_init(&result->metrics);
     bool complete = result->step_s && result->losses && result->ranks;
     return complete ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d ranks", e->world_size);
 }
@@ -192,7 +190,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     bool alike = true;
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
-    DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, hooks->trace, &seconds[RECORDED_STEPS - 1], result->phase_s));
+    DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, hooks->trace, &seconds[RECORDED_STEPS - 1], &result->metrics.step));
     if (s->costs.profile.host.runs_ahead) { /* two steps were recorded together, the second beginning before the first is over */
         DT_TRY(replay_step(s, r, 0, NULL, &seconds[0], NULL));
         seconds[1] -= seconds[0];

@@ -1,6 +1,5 @@
 #include "schedules/run/measure.h"
 #include "lib/base/clock.h"
-#include "lib/base/statistics.h"
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/step_trace.h"
@@ -41,8 +40,7 @@ static dt_status find_ranks_per_node(struct dt_comm *world, int *out)
 /* What the ranks tell each other after each step. */
 struct step_report {
     double seconds, loss; /* loss NaN on ranks without the last stage */
-    double phase_s[TIMELINE_PHASES];
-    uint64_t overflows;
+    struct dt_step_metrics metrics;
     int stop, has_loss;
 };
 
@@ -52,16 +50,16 @@ struct run {
     const struct measure_hooks *hooks;
     struct trainer *trainer;
     struct measure_result *result;
-    struct step_report *reports;      /* [size] */
-    double *phase_s[TIMELINE_PHASES]; /* [timed] means over the ranks */
+    struct step_report *reports;   /* [size] */
+    struct dt_step_metrics *timed; /* [timed] over the ranks */
     bool stop;
 };
 
 static dt_status run_step(struct run *r, int index)
 {
     int size = dt_comm_size(r->world), warmup = r->experiment->steps.warmup;
-    int64_t phase_ns[TIMELINE_PHASES];
     struct step_report mine = {0};
+    struct dt_step_metrics step;
 
     double start = dt_clock_s();
     dt_range_push("step", index + 1);
@@ -70,34 +68,30 @@ static dt_status run_step(struct run *r, int index)
     dt_range_pop();
     mine.seconds = dt_clock_s() - start;
     mine.loss = trainer_loss(r->trainer);
-    mine.overflows = trainer_overflows(r->trainer);
+    dt_step_metrics_init(&mine.metrics);
+    mine.metrics.overflow_elements = (double)trainer_overflows(r->trainer);
+    mine.metrics.overflow_steps = mine.metrics.overflow_elements > 0;
     mine.has_loss = trainer_place_of(r->experiment, dt_comm_rank(r->world)).stage == trainer_place_of(r->experiment, 0).stages - 1;
     mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    DT_TRY(trainer_phases(r->trainer, phase_ns));
-    for (int p = 0; p < TIMELINE_PHASES; p++)
-        mine.phase_s[p] = (double)phase_ns[p] * 1e-9;
+    DT_TRY(trainer_phases(r->trainer, &mine.metrics));
     DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));
 
-    double slowest = 0, loss = 0, losses = 0, overflows = 0, phase_s[TIMELINE_PHASES] = {0};
+    double slowest = 0, loss = 0, losses = 0;
     for (int i = 0; i < size; i++) {
         const struct step_report *report = &r->reports[i];
         slowest = fmax(slowest, report->seconds);
         r->stop |= report->stop;
-        overflows += (double)report->overflows;
         if (report->has_loss) {
             loss += report->loss;
             losses++;
         }
-        for (int p = 0; p < TIMELINE_PHASES; p++)
-            phase_s[p] += report->phase_s[p] / size;
     }
+    dt_metrics_over_ranks(&r->reports[0].metrics, sizeof *r->reports, size, &step);
     struct measure_result *result = r->result;
     result->losses[result->losses_done++] = loss / losses;
-    result->overflow_steps += overflows > 0;
-    result->overflow_elements += overflows;
+    dt_metrics_add_step(&result->metrics, &step);
     if (index >= warmup) {
-        for (int p = 0; p < TIMELINE_PHASES; p++)
-            r->phase_s[p][result->steps_done] = phase_s[p];
+        r->timed[result->steps_done] = step;
         result->step_s[result->steps_done++] = slowest;
     }
     if (r->hooks->step_done)
@@ -111,7 +105,7 @@ static dt_status run_step(struct run *r, int index)
 /* Every rank's bytes, on every rank. Also when the run was stopped early. */
 static dt_status gather_memory(struct run *r, struct dt_device *device)
 {
-    struct measure_rank mine = {0};
+    struct dt_rank_memory mine = {0};
     struct rusage usage;
     dt_memory_usage(device, &mine.memory);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
@@ -131,14 +125,11 @@ static bool allocate_result(struct run *r)
         .rank_count = (int)size,
         .ranks = calloc(size, sizeof *result->ranks),
     };
-    bool complete = result->step_s && result->losses && result->ranks;
-    for (int p = 0; p < TIMELINE_PHASES; p++) {
-        r->phase_s[p] = calloc(timed + 1, sizeof(double));
-        complete &= r->phase_s[p] != NULL;
-        result->phase_s[p] = NAN;
-    }
+    dt_metrics_init(&result->metrics);
+    dt_metrics_begin_sums(&result->metrics);
+    r->timed = calloc(timed + 1, sizeof *r->timed);
     r->reports = calloc(size, sizeof *r->reports);
-    return complete && r->reports;
+    return result->step_s && result->losses && result->ranks && r->timed && r->reports;
 }
 
 dt_status measure_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
@@ -162,9 +153,9 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         status = trainer_create(&placed, device, world, &r.trainer);
     if (status == DT_OK)
         status = trainer_synchronize(r.trainer);
-    result->startup_s = dt_clock_s() - start;
+    result->metrics.startup_s = dt_clock_s() - start;
     if (status == DT_OK && r.hooks->ready)
-        r.hooks->ready(r.hooks->context, result->startup_s);
+        r.hooks->ready(r.hooks->context, result->metrics.startup_s);
 
     struct step_trace *trace = NULL;
     if (status == DT_OK && r.hooks->trace)
@@ -173,11 +164,8 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     int steps = experiment->steps.warmup + experiment->steps.timed;
     for (int i = 0; status == DT_OK && i < steps && !r.stop; i++)
         status = run_step(&r, i);
-    for (int p = 0; p < TIMELINE_PHASES && r.phase_s[p]; p++) {
-        struct dt_statistics phase = {.median = NAN};
-        dt_statistics_compute(r.phase_s[p], result->steps_done, &phase);
-        result->phase_s[p] = phase.median;
-    }
+    dt_status taken = dt_metrics_take_medians(&result->metrics, r.timed, result->steps_done);
+    status = status < 0 ? status : taken;
     if (status == DT_OK)
         status = gather_memory(&r, device);
     if (status == DT_OK && r.stop && result->losses_done < steps)
@@ -190,8 +178,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     if (r.trainer)
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
     trainer_destroy(r.trainer);
-    for (int p = 0; p < TIMELINE_PHASES; p++)
-        free(r.phase_s[p]);
+    free(r.timed);
     free(r.reports);
     return status;
 }

@@ -4,8 +4,8 @@
 
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
+#include "lib/record/metrics.h"
 #include "schedules/config/experiment.h"
-#include "schedules/step/timeline.h"
 
 /* What is reported to the caller during a run, and what it is asked. Entries may be NULL. */
 struct measure_hooks {
@@ -20,25 +20,16 @@ struct measure_hooks {
     const char *trace;
 };
 
-struct measure_rank {
-    struct dt_memory_usage memory;
-    uint64_t rss_peak_bytes; /* the process's peak resident size, libraries included; 0 where unknown */
-};
-
 struct measure_result {
     int steps_done; /* timed steps that every rank finished */
     double *step_s; /* [timed] the slowest rank's time of each step */
     double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
     int losses_done;
-    /* Over all steps done: those in which some parameters were left out of the update because their gradients were not finite, and how many
-     * parameters in all, each counted once however many ranks hold it. NaN where unknown. */
-    double overflow_steps, overflow_elements;
-    double phase_s[TIMELINE_PHASES]; /* medians over the timed steps, of the mean over ranks */
-    double startup_s;                /* from measure_run's start to the end of initialisation */
-    bool together;                   /* it failed on every rank alike and before there was work: they may go on with something else */
-    char graph[256];                 /* trainer_graph's, of this rank; "": no graphs, or unknown */
+    struct dt_metrics metrics; /* what the ranks measure; what follows from it (report_measure) is unknown */
+    bool together;             /* it failed on every rank alike and before there was work: they may go on with something else */
+    char graph[256];           /* trainer_graph's, of this rank; "": no graphs, or unknown */
     int rank_count;
-    struct measure_rank *ranks; /* [rank_count] */
+    struct dt_rank_memory *ranks; /* [rank_count] */
 };
 
 /* Run on every rank of `world`. result is filled on every rank (partly, on failure: what was measured stands); owner: the caller, who

@@ -2,13 +2,14 @@
 
 #include "gpt/kernels.h"
 #include "lib/base/clock.h"
-#include "lib/base/statistics.h"
 #include "lib/config/json.h"
 #include "lib/record/provenance.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,9 +18,7 @@ void report_init(struct report *report)
 {
     *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN};
     report->began_s = dt_clock_s();
-    report->result.startup_s = report->result.overflow_steps = report->result.overflow_elements = NAN;
-    for (int p = 0; p < TIMELINE_PHASES; p++)
-        report->result.phase_s[p] = NAN;
+    dt_metrics_init(&report->result.metrics);
 }
 
 void report_finish(struct report *report)
@@ -86,19 +85,22 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
 
     gethostname(mine.host, sizeof mine.host - 1);
     memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
-    if (!(all = calloc((size_t)size, sizeof *all)))
+    all = calloc((size_t)size, sizeof *all);
+    if (!all)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of %d ranks", size);
     dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    if (status == DT_OK) {
-        free(report->hosts);
-        free(report->gpus);
-        report->hosts = distinct_hosts(all, size);
-        report->gpus = *mine.gpu ? all_gpus(all, size) : NULL;
-        if (!report->hosts || (*mine.gpu && !report->gpus))
-            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of %d ranks", size);
+    if (status < 0) {
+        free(all);
+        return status;
     }
+    free(report->hosts);
+    free(report->gpus);
+    report->hosts = distinct_hosts(all, size);
+    report->gpus = *mine.gpu ? all_gpus(all, size) : NULL;
     free(all);
-    return status;
+    if (!report->hosts || (*mine.gpu && !report->gpus))
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of %d ranks", size);
+    return DT_OK;
 }
 
 void report_end(struct report *report, dt_status status, const char *error)
@@ -130,42 +132,29 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
     return DT_OK;
 }
 
-/* The ranks' bytes are gathered at the end: without that they are not zero but
- * unknown. */
+/* The ranks' bytes are gathered at the end: without that they are not zero but unknown. */
 static int known_ranks(const struct measure_result *result)
 {
     return result->ranks && result->rank_count > 0 && result->ranks[0].memory.device.peak_total_bytes > 0 ? result->rank_count : 0;
 }
 
-dt_status report_measure(const struct report *report, const struct experiment *e, struct report_metrics *out)
+dt_status report_measure(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     const struct measure_result *result = &report->result;
-    struct dt_statistics step;
-    DT_TRY(dt_statistics_compute(result->step_s, result->steps_done, &step));
     double samples = (double)experiment_global_batch(e), tokens = samples * e->model.block_size;
-    *out = (struct report_metrics){
-        .step_s = {step.median, step.p95, step.cv},
-        .tokens_per_s = tokens / step.median,
-        .samples_per_s = samples / step.median,
-        .tflops_per_gpu = gpt_step_flops(&e->model, (uint64_t)tokens) / step.median / e->world_size / 1e12,
-        .mfu =
-            report->peak_flops > 0 ? gpt_step_flops(&e->model, (uint64_t)tokens) / step.median / e->world_size / report->peak_flops : NAN,
-        .exposed_comm_s = result->phase_s[TIMELINE_EXPOSED],
-        /* The study defines ACO with the time of a step that does not
-         * communicate. That is taken to be this step less the time in which it
-         * did nothing but wait for communication, so no second run is needed. */
-        .aco_ms_per_sample = result->phase_s[TIMELINE_EXPOSED] * 1000 / e->batch_size,
-        .overflow_steps = result->overflow_steps,
-        .overflow_elements = result->overflow_elements,
-        .peak_bytes = NAN,
-        .host_peak_bytes = NAN,
-        .first_loss = result->losses_done > 0 ? result->losses[0] : NAN,
-        .last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN,
-    };
-    for (int i = 0; i < known_ranks(result); i++) {
-        out->peak_bytes = fmax(out->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
-        out->host_peak_bytes = fmax(out->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
-    }
+    *out = result->metrics;
+    DT_TRY(dt_metrics_set_steps(out, result->step_s, result->steps_done));
+    dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
+    double step_s = out->step_s.median, flops_per_gpu = gpt_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
+    out->tokens_per_s = tokens / step_s;
+    out->samples_per_s = samples / step_s;
+    out->tflops_per_gpu = flops_per_gpu / 1e12;
+    out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
+    out->flops_formula = "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B";
+    /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
+     * nothing but wait for communication, so no second run is needed. */
+    out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;
+    out->wall_s = dt_clock_s() - report->began_s;
     return DT_OK;
 }
 
@@ -188,32 +177,53 @@ static const char *known(const char *text)
     return *text ? text : NULL;
 }
 
-/* Split lines in place; the caller frees the array. */
-static const char **split_lines(char *lines, int *count)
+/* Lines as an array of texts; none where there are none. */
+struct lines {
+    char *text;
+    const char **parts; /* [count] in text */
+    int count;
+};
+
+static dt_status split_lines(const char *text, struct lines *out)
 {
     int most = 1;
-    for (const char *c = lines; *c; c++)
+    *out = (struct lines){0};
+    if (!text)
+        return DT_OK;
+    for (const char *c = text; *c; c++)
         most += *c == '\n';
-    const char **parts = calloc((size_t)most, sizeof *parts);
-    *count = 0;
-    for (char *rest = lines, *part; parts && (part = strsep(&rest, "\n"));)
-        parts[(*count)++] = part;
-    return parts;
+    out->text = strdup(text);
+    out->parts = calloc((size_t)most, sizeof *out->parts);
+    if (!out->text || !out->parts)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of the ranks");
+    for (char *rest = out->text; rest;)
+        out->parts[out->count++] = strsep(&rest, "\n");
+    return DT_OK;
+}
+
+static void free_lines(struct lines *lines)
+{
+    free(lines->parts);
+    free(lines->text);
 }
 
 static dt_status collect_provenance(const struct report *report, const struct experiment *e, struct cJSON **out)
 {
-    int host_count = 0, gpu_count = 0;
-    char *lines = report->hosts ? strdup(report->hosts) : NULL, *gpu_lines = report->gpus ? strdup(report->gpus) : NULL;
-    const char **hosts = lines ? split_lines(lines, &host_count) : NULL, **gpus = gpu_lines ? split_lines(gpu_lines, &gpu_count) : NULL;
+    struct lines hosts = {0}, gpus = {0};
+    dt_status status = split_lines(report->hosts, &hosts);
+    if (status < 0)
+        goto end;
+    status = split_lines(report->gpus, &gpus);
+    if (status < 0)
+        goto end;
     struct dt_provenance_facts facts = {
         .device = known(report->device),
         .device_name = known(report->device_name),
         .threads_per_rank = report->threads,
-        .hosts = hosts,
-        .host_count = host_count,
-        .gpus = gpus,
-        .gpu_count = gpu_count,
+        .hosts = hosts.parts,
+        .host_count = hosts.count,
+        .gpus = gpus.parts,
+        .gpu_count = gpus.count,
         .driver = known(report->driver),
         .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : NULL,
         .launcher = known(report->launcher),
@@ -224,81 +234,216 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .started_s = report->started_s,
         .slurm = report->slurm,
     };
-    dt_status status = dt_provenance_collect(&facts, out);
-    free(hosts);
-    free(lines);
-    free(gpus);
-    free(gpu_lines);
+    status = dt_provenance_collect(&facts, out);
+end:
+    free_lines(&hosts);
+    free_lines(&gpus);
     return status;
-}
-
-/* Config, provenance and the ranks' bytes are the caller's; what is left is
- * numbers. */
-static void fill_record(struct dt_record *record, const struct report *report, const struct experiment *e, const struct report_metrics *m)
-{
-    const struct measure_result *result = &report->result;
-    record->config_hash = e->hash;
-    record->sweep_id = known(report->sweep.id);
-    record->sweep_index = report->sweep.index;
-    record->sweep_count = report->sweep.count;
-    record->status = report_status_name(report->status);
-    record->error = known(report->error);
-    record->losses = result->losses;
-    record->loss_count = result->losses_done;
-    record->step_s = result->step_s;
-    record->step_count = result->steps_done;
-    record->tokens_per_s = m->tokens_per_s;
-    record->samples_per_s = m->samples_per_s;
-    record->tflops_per_gpu = m->tflops_per_gpu;
-    record->mfu = m->mfu;
-    record->flops_formula = "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B";
-    record->forward_s = result->phase_s[TIMELINE_FORWARD];
-    record->backward_s = result->phase_s[TIMELINE_BACKWARD];
-    record->optimizer_s = result->phase_s[TIMELINE_OPTIMIZER];
-    record->exposed_comm_s = m->exposed_comm_s;
-    record->aco_ms_per_sample = m->aco_ms_per_sample;
-    record->overflow_steps = m->overflow_steps;
-    record->overflow_elements = m->overflow_elements;
-    record->startup_s = result->startup_s;
-    record->wall_s = dt_clock_s() - report->began_s;
-    record->verification = report->verification;
-    record->verification_error = report->verification_error;
 }
 
 dt_status report_record(const struct report *report, const struct experiment *e, char **out_line)
 {
     const struct measure_result *result = &report->result;
-    int ranks = known_ranks(result);
-    struct dt_record record;
-    struct report_metrics metrics;
     struct cJSON *provenance = NULL;
     char *config = NULL;
-    struct dt_memory_usage *usage = calloc((size_t)ranks + 1, sizeof *usage);
-    uint64_t *resident_bytes = calloc((size_t)ranks + 1, sizeof *resident_bytes);
-    dt_status status = usage && resident_bytes ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a record of %d ranks", ranks);
-    for (int i = 0; status == DT_OK && i < ranks; i++) {
-        usage[i] = result->ranks[i].memory;
-        resident_bytes[i] = result->ranks[i].rss_peak_bytes;
-    }
-    if (status == DT_OK)
-        status = report_measure(report, e, &metrics);
-    if (status == DT_OK)
-        status = experiment_to_json(e, DT_JSON_COMPACT, &config);
-    if (status == DT_OK)
-        status = collect_provenance(report, e, &provenance);
-    if (status == DT_OK) {
-        dt_record_init(&record);
-        fill_record(&record, report, e, &metrics);
-        record.config_json = config;
-        record.provenance = provenance;
-        record.ranks = usage;
-        record.rss_peak_bytes = resident_bytes;
-        record.rank_count = ranks;
-        status = dt_record_format(&record, out_line);
-    }
+    struct dt_record record;
+    dt_record_init(&record);
+    dt_status status = report_measure(report, e, &record.metrics);
+    if (status < 0)
+        goto end;
+    status = experiment_to_json(e, DT_JSON_COMPACT, &config);
+    if (status < 0)
+        goto end;
+    status = collect_provenance(report, e, &provenance);
+    if (status < 0)
+        goto end;
+    record.config_json = config;
+    record.config_hash = e->hash;
+    record.sweep_id = known(report->sweep.id);
+    record.sweep_index = report->sweep.index;
+    record.sweep_count = report->sweep.count;
+    record.status = report_status_name(report->status);
+    record.error = known(report->error);
+    record.losses = result->losses;
+    record.loss_count = result->losses_done;
+    record.step_s = result->step_s;
+    record.step_count = result->steps_done;
+    record.ranks = result->ranks;
+    record.rank_count = known_ranks(result);
+    record.verification = report->verification;
+    record.verification_error = report->verification_error;
+    record.provenance = provenance;
+    status = dt_record_format(&record, out_line);
+end:
     dt_json_destroy(provenance);
     free(config);
-    free(resident_bytes);
-    free(usage);
     return status;
+}
+
+/* ---- from rank 0 to the process that writes the record ---- */
+
+static bool add_numbers(cJSON *object, const char *key, const double *values, int count)
+{
+    cJSON *array = cJSON_AddArrayToObject(object, key);
+    bool kept = array != NULL;
+    for (int i = 0; kept && i < count; i++)
+        kept = cJSON_AddItemToArray(array, cJSON_CreateNumber(values[i])); /* NaN becomes null when printed */
+    return kept;
+}
+
+static bool add_memory(cJSON *object, const char *total, const char *peaks, const struct dt_memory_bytes *memory)
+{
+    double values[DT_CATEGORY_COUNT];
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        values[c] = (double)memory->peak_bytes[c];
+    return cJSON_AddNumberToObject(object, total, (double)memory->peak_total_bytes) &&
+           add_numbers(object, peaks, values, DT_CATEGORY_COUNT);
+}
+
+static bool add_rank(cJSON *array, const struct dt_rank_memory *rank)
+{
+    cJSON *object = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(array, object))
+        return false;
+    return add_memory(object, "total", "peaks", &rank->memory.device) &&
+           add_memory(object, "host_total", "host_peaks", &rank->memory.host) &&
+           cJSON_AddNumberToObject(object, "resident", (double)rank->rss_peak_bytes);
+}
+
+static bool add_result(cJSON *object, const struct measure_result *result)
+{
+    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics"), *ranks = cJSON_AddArrayToObject(object, "ranks");
+    bool kept = metrics && ranks && dt_metrics_write(&result->metrics, metrics) &&
+                add_numbers(object, "step_s", result->step_s, result->steps_done) &&
+                add_numbers(object, "losses", result->losses, result->losses_done) &&
+                cJSON_AddStringToObject(object, "graph", result->graph);
+    for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
+        kept = add_rank(ranks, &result->ranks[i]);
+    return kept;
+}
+
+static bool add_place(cJSON *object, const struct report *report)
+{
+    return cJSON_AddStringToObject(object, "device", report->device) &&
+           cJSON_AddStringToObject(object, "device_name", report->device_name) &&
+           cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
+           cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "driver", report->driver) &&
+           cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
+           cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
+}
+
+dt_status report_write(const struct report *report, char **out)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool kept = object && add_result(object, &report->result) && add_place(object, report);
+    dt_status status = kept ? dt_json_print(object, DT_JSON_COMPACT, out) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a result");
+    cJSON_Delete(object);
+    return status;
+}
+
+static const cJSON *at(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+static uint64_t bytes_of(const cJSON *value)
+{
+    return cJSON_IsNumber(value) && value->valuedouble > 0 ? (uint64_t)value->valuedouble : 0;
+}
+
+/* An array of numbers; NULL where there is none or no memory. The caller frees it. */
+static double *read_numbers(const cJSON *array, int *count)
+{
+    const cJSON *item;
+    double *values = cJSON_IsArray(array) ? calloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *values) : NULL;
+    *count = 0;
+    if (!values)
+        return NULL;
+    cJSON_ArrayForEach(item, array)
+    {
+        values[(*count)++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    }
+    return values;
+}
+
+static void read_text(const cJSON *value, char *out, size_t out_bytes)
+{
+    snprintf(out, out_bytes, "%s", cJSON_IsString(value) ? value->valuestring : "");
+}
+
+/* NULL where there are none; false when memory is out. */
+static bool read_lines(const cJSON *value, char **out)
+{
+    bool there = cJSON_IsString(value) && *value->valuestring;
+    free(*out);
+    *out = there ? strdup(value->valuestring) : NULL;
+    return *out || !there;
+}
+
+static bool read_memory(const cJSON *total, const cJSON *peaks, struct dt_memory_bytes *out)
+{
+    const cJSON *item;
+    int c = 0;
+    if (cJSON_GetArraySize(peaks) != DT_CATEGORY_COUNT)
+        return false;
+    cJSON_ArrayForEach(item, peaks)
+    {
+        out->peak_bytes[c++] = bytes_of(item);
+    }
+    out->peak_total_bytes = bytes_of(total);
+    return true;
+}
+
+static bool read_rank(const cJSON *object, struct dt_rank_memory *out)
+{
+    out->rss_peak_bytes = bytes_of(at(object, "resident"));
+    return read_memory(at(object, "total"), at(object, "peaks"), &out->memory.device) &&
+           read_memory(at(object, "host_total"), at(object, "host_peaks"), &out->memory.host);
+}
+
+static bool read_result(const cJSON *object, struct measure_result *out)
+{
+    const cJSON *metrics = at(object, "metrics"), *ranks = at(object, "ranks"), *item;
+    int i = 0;
+    dt_metrics_read(&out->metrics, metrics);
+    read_text(at(object, "graph"), out->graph, sizeof out->graph);
+    out->step_s = read_numbers(at(object, "step_s"), &out->steps_done);
+    out->losses = read_numbers(at(object, "losses"), &out->losses_done);
+    out->rank_count = cJSON_GetArraySize(ranks);
+    out->ranks = calloc((size_t)out->rank_count + 1, sizeof *out->ranks);
+    bool complete = cJSON_IsObject(metrics) && cJSON_IsArray(ranks) && out->step_s && out->losses && out->ranks;
+    cJSON_ArrayForEach(item, ranks)
+    {
+        complete = complete && read_rank(item, &out->ranks[i++]);
+    }
+    return complete;
+}
+
+static bool read_place(const cJSON *object, struct report *report)
+{
+    const cJSON *threads = at(object, "threads");
+    report->threads = cJSON_IsNumber(threads) ? threads->valueint : 0;
+    read_text(at(object, "device"), report->device, sizeof report->device);
+    read_text(at(object, "device_name"), report->device_name, sizeof report->device_name);
+    read_text(at(object, "launcher"), report->launcher, sizeof report->launcher);
+    read_text(at(object, "versions"), report->versions, sizeof report->versions);
+    read_text(at(object, "driver"), report->driver, sizeof report->driver);
+    return read_lines(at(object, "hosts"), &report->hosts) && read_lines(at(object, "gpus"), &report->gpus);
+}
+
+dt_status report_read(struct report *report, const char *text)
+{
+    cJSON *object;
+    struct measure_result result = {0};
+    DT_TRY(dt_json_parse(text, strlen(text), "rank 0's result", &object));
+    if (!read_result(object, &result)) {
+        measure_result_finish(&result);
+        dt_json_destroy(object);
+        return dt_fail(DT_ERR_INVALID, "rank 0's result is not complete");
+    }
+    measure_result_finish(&report->result);
+    report->result = result;
+    bool placed = read_place(object, report);
+    dt_json_destroy(object);
+    return placed ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for rank 0's result");
 }

@@ -37,7 +37,7 @@ struct report {
     /* How it ended. */
     dt_status status;
     char error[1024];         /* one line; "" when ok */
-    const char *verification; /* "passed", "failed"; NULL: not asked for, or not come to */
+    const char *verification; /* "passed", "failed"; NULL: not asked for, or not done */
     double verification_error;
 };
 
@@ -55,27 +55,12 @@ void report_end(struct report *report, dt_status status, const char *error);
 dt_status report_write(const struct report *report, char **out);
 dt_status report_read(struct report *report, const char *text);
 
-/* For a run whose last word is missing: keep a step that was heard of. `step` counts from 0, warm-up included. No-op for one that is known.
+/* For a run that ends without a result: keep a step that was announced. `step` counts from 0, warm-up included. No-op for one that is known.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status report_add_step(struct report *report, const struct experiment *experiment, int step, double seconds, double loss);
 
-/* The numbers that people compare. */
-struct report_metrics {
-    struct {
-        double median, p95, cv;
-    } step_s;                                 /* over the timed steps, each as long as its slowest rank */
-    double tokens_per_s, samples_per_s;       /* all ranks', at the median step */
-    double tflops_per_gpu;                    /* 3 * forward FLOPs per token * tokens per second / world_size / 1e12 */
-    double mfu;                               /* of the device's peak, which nobody knows of a cpu */
-    double exposed_comm_s;                    /* mean of the ranks */
-    double aco_ms_per_sample;                 /* see report.c */
-    double overflow_steps, overflow_elements; /* measure_result's */
-    double peak_bytes, host_peak_bytes;       /* the highest rank's */
-    double first_loss, last_loss;
-};
-
-/* Errors: DT_ERR_HOST_MEMORY. */
-dt_status report_measure(const struct report *report, const struct experiment *experiment, struct report_metrics *out);
+/* The metrics of the record: what the ranks have measured, and what follows from it. Errors: DT_ERR_HOST_MEMORY. */
+dt_status report_measure(const struct report *report, const struct experiment *experiment, struct dt_metrics *out);
 
 /* The record, one line of JSON. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
 dt_status report_record(const struct report *report, const struct experiment *experiment, char **out_line);

@@ -305,7 +305,13 @@ uint64_t trainer_overflows(const struct trainer *t)
     return t->dp->repeats_updates ? 0 : t->overflows;
 }
 
-dt_status trainer_phases(const struct trainer *t, int64_t phase_ns[TIMELINE_PHASES])
+dt_status trainer_phases(const struct trainer *t, struct dt_step_metrics *out)
 {
-    return timeline_collect(t->timeline, phase_ns);
+    int64_t phase_ns[TIMELINE_PHASES];
+    DT_TRY(timeline_collect(t->timeline, phase_ns));
+    out->forward_s = (double)phase_ns[TIMELINE_FORWARD] * 1e-9;
+    out->backward_s = (double)phase_ns[TIMELINE_BACKWARD] * 1e-9;
+    out->optimizer_s = (double)phase_ns[TIMELINE_OPTIMIZER] * 1e-9;
+    out->exposed_comm_s = (double)phase_ns[TIMELINE_EXPOSED] * 1e-9;
+    return DT_OK;
 }

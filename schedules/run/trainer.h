@@ -2,6 +2,7 @@
 #ifndef SCHEDULES_RUN_TRAINER_H
 #define SCHEDULES_RUN_TRAINER_H
 
+#include "lib/record/metrics.h"
 #include "schedules/pipeline/pipeline.h"
 
 /* Where a rank stands: ranks of one pipeline are neighbours in the world, replicas follow each other. */
@@ -36,10 +37,10 @@ dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_span 
 dt_status trainer_synchronize(struct trainer *trainer);
 
 /* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
- * sim), the parameters that its updates have left out for a gradient that was not finite, each on one rank alone, and the compute stream's
- * time by phase. */
+ * sim), the parameters that its updates have left out for a gradient that was not finite, each on one rank alone, and where the compute
+ * stream's time went: *out's members that are times. */
 double trainer_loss(const struct trainer *trainer);
 uint64_t trainer_overflows(const struct trainer *trainer);
-dt_status trainer_phases(const struct trainer *trainer, int64_t phase_ns[TIMELINE_PHASES]);
+dt_status trainer_phases(const struct trainer *trainer, struct dt_step_metrics *out);
 
 #endif

@@ -235,13 +235,13 @@ static const cJSON *at(const cJSON *object, const char *key)
 static void formats_a_record(void)
 {
     const double losses[] = {11.5, 11.25, NAN}, steps[] = {2, 4};
-    struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 700}, {.device.peak_total_bytes = 500}};
-    const uint64_t rss[] = {0, 123456};
-    ranks[0].device.peak_bytes[DT_PARAMETERS] = 300;
-    ranks[1].device.peak_bytes[DT_PARAMETERS] = 400;
-    ranks[0].host.peak_total_bytes = 60;
-    ranks[1].host.peak_total_bytes = 90;
-    ranks[1].host.peak_bytes[DT_OPTIMIZER] = 80;
+    struct dt_rank_memory ranks[2] = {{.memory.device.peak_total_bytes = 700},
+                                      {.memory.device.peak_total_bytes = 500, .rss_peak_bytes = 123456}};
+    ranks[0].memory.device.peak_bytes[DT_PARAMETERS] = 300;
+    ranks[1].memory.device.peak_bytes[DT_PARAMETERS] = 400;
+    ranks[0].memory.host.peak_total_bytes = 60;
+    ranks[1].memory.host.peak_total_bytes = 90;
+    ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] = 80;
     struct dt_record record;
     char *line;
     struct cJSON *root;
@@ -253,10 +253,11 @@ static void formats_a_record(void)
     record.loss_count = 3;
     record.step_s = steps;
     record.step_count = 2;
-    record.tokens_per_s = 512.5;
+    record.metrics.tokens_per_s = 512.5;
     record.ranks = ranks;
-    record.rss_peak_bytes = rss;
     record.rank_count = 2;
+    CHECK_OK(dt_metrics_set_steps(&record.metrics, steps, 2));
+    dt_metrics_set_peaks(&record.metrics, ranks, 2);
     CHECK_OK(dt_record_format(&record, &line));
     CHECK(!strchr(line, '\n'));
     CHECK_OK(dt_json_parse(line, strlen(line), "line", &root));

@@ -75,6 +75,16 @@ static int print_table(void)
     return 0;
 }
 
+/* Every number that the table knows of. */
+static void fill_numbers(struct dt_metrics *metrics)
+{
+    for (int i = 0; dt_metric_at(i); i++) {
+        const struct dt_metric *m = dt_metric_at(i);
+        if (m->kind == DT_METRIC_NUMBER)
+            *(double *)((char *)metrics + m->offset) = dt_unit_is_whole(m->unit) ? 2 : 1.25;
+    }
+}
+
 static int print_record(struct dt_record *record)
 {
     char *line;
@@ -91,8 +101,8 @@ static int print_records(void)
     static const char config[] = "{\"model\":{\"preset\":\"GPTSmall\"},\"world_"
                                  "size\":2,\"paradigm\":\"ddp\"}";
     const double losses[] = {10.9, 10.8, NAN}, steps[] = {1.5, 1.6};
-    const struct dt_memory_usage ranks[2] = {{.device.peak_total_bytes = 7}, {.device.peak_total_bytes = 9}};
-    const uint64_t rss[] = {123, 0};
+    const struct dt_rank_memory ranks[2] = {{.memory.device.peak_total_bytes = 7, .rss_peak_bytes = 123},
+                                            {.memory.device.peak_total_bytes = 9}};
     const char *const gpus[] = {"GPU-1", "GPU-2"};
     const struct dt_provenance_facts facts = {.device = "cpu",
                                               .gpus = gpus,
@@ -125,14 +135,14 @@ static int print_records(void)
     record.loss_count = 3;
     record.step_s = steps;
     record.step_count = 2;
-    record.tokens_per_s = record.samples_per_s = record.tflops_per_gpu = record.mfu = record.forward_s = record.backward_s = 1.25;
-    record.optimizer_s = record.exposed_comm_s = record.aco_ms_per_sample = record.startup_s = 0;
-    record.flops_formula = "6 N";
-    record.wall_s = 2.5;
+    fill_numbers(&record.metrics);
+    record.metrics.flops_formula = "6 N";
+    dt_metrics_set_peaks(&record.metrics, ranks, 2);
+    if (dt_metrics_set_steps(&record.metrics, steps, 2) < 0)
+        goto done;
     record.sweep_id = "00ff00ff00ff00ff";
     record.sweep_count = 3;
     record.ranks = ranks;
-    record.rss_peak_bytes = rss;
     record.rank_count = 2;
     record.verification = "passed";
     record.verification_error = 1e-7;

@@ -99,8 +99,10 @@ static void compare(bool both, double tolerance, const char *const *sets, int co
             CHECK(fabs(replayed.losses[i] / alone.losses[i] - 1) <= tolerance, "%s: step %d: loss %.9g, one cpu device has %.9g", what, i,
                   replayed.losses[i], alone.losses[i]);
         }
-        CHECK(replayed.overflow_steps == alone.overflow_steps && replayed.overflow_elements == alone.overflow_elements,
-              "%s: %.0f overflows, one cpu device has %.0f", what, replayed.overflow_elements, alone.overflow_elements);
+        CHECK(replayed.metrics.step.overflow_steps == alone.metrics.step.overflow_steps &&
+                  replayed.metrics.step.overflow_elements == alone.metrics.step.overflow_elements,
+              "%s: %.0f overflows, one cpu device has %.0f", what, replayed.metrics.step.overflow_elements,
+              alone.metrics.step.overflow_elements);
     }
     measure_result_finish(&replayed);
     measure_result_finish(&queued);

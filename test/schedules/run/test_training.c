@@ -142,9 +142,9 @@ static void train_and_compare(const char *const *sets, int count, double toleran
         CHECK(fabs(together.losses[i] / alone[i] - 1) <= ranks_tolerance(tolerance), "%s step %d: loss %.9g, one device has %.9g",
               paradigm_name(e.paradigm), i, together.losses[i], alone[i]);
     double overflows = count_overflows(&e);
-    CHECK(together.overflow_elements == overflows && together.overflow_steps == (overflows > 0 ? 10 : 0),
-          "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm), together.overflow_elements,
-          together.overflow_steps, overflows);
+    CHECK(together.metrics.step.overflow_elements == overflows && together.metrics.step.overflow_steps == (overflows > 0 ? 10 : 0),
+          "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm),
+          together.metrics.step.overflow_elements, together.metrics.step.overflow_steps, overflows);
     CHECK_OK(memory_fit_predict(&e, world.rank, &predicted));
     compare_bytes(&together.ranks[world.rank].memory.device, &predicted.device, paradigm_name(e.paradigm), "device");
     compare_bytes(&together.ranks[world.rank].memory.host, &predicted.host, paradigm_name(e.paradigm), "host");

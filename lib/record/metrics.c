@@ -1,0 +1,262 @@
+#include "lib/record/metrics.h"
+
+#include "lib/base/statistics.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define AT(member) offsetof(struct dt_metrics, member)
+
+/* clang-format off */
+static const struct dt_metric table[] = {
+    {"tokens_per_s", AT(tokens_per_s), .unit = DT_UNIT_TOKENS_PER_S,
+     .help = "Of all ranks together, at the median step time."},
+    {"samples_per_s", AT(samples_per_s), .unit = DT_UNIT_SAMPLES_PER_S,
+     .help = "Of all ranks together, at the median step time."},
+    {"step_s", AT(step_s), DT_METRIC_STEPS, DT_UNIT_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN,
+     .help = "The slowest rank's time of each timed step."},
+    {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_UNIT_TFLOP_PER_S,
+     .help = "1e12 floating-point operations a second and rank; flops_formula counts them."},
+    {"mfu", AT(mfu), .unit = DT_UNIT_FRACTION,
+     .help = "tflops_per_gpu over the device's peak; null where the peak is unknown."},
+    {"flops_formula", AT(flops_formula), DT_METRIC_TEXT,
+     .help = "How the floating-point operations of a step are counted."},
+    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
+     .help = "Time of a step in which the device computes forward."},
+    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
+     .help = "Time of a step in which it computes backward, with what checkpointing computes again."},
+    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
+     .help = "Time of a step in which it updates parameters."},
+    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
+     .help = "Time of a step in which computing waits for communication."},
+    {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE,
+     .help = "Amortised communication overhead: what communication adds to a step, in ms, per sample of a rank."},
+    {"overflow_steps", AT(step.overflow_steps), DT_METRIC_NUMBER, DT_UNIT_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
+     .help = "Steps, warm-up included, in which some gradients were not finite and their parameters were left out of the update."},
+    {"overflow_elements", AT(step.overflow_elements), DT_METRIC_NUMBER, DT_UNIT_PARAMETERS, DT_RANKS_SUM, DT_STEPS_SUM, .later = true,
+     .help = "Parameters that were left out so, over all steps; each once, however many ranks hold it."},
+    {"startup_s", AT(startup_s), .unit = DT_UNIT_SECONDS,
+     .help = "Rank 0's time until the first step, without the start of its process."},
+    {"wall_s", AT(wall_s), .unit = DT_UNIT_SECONDS, .later = true,
+     .help = "All of the experiment's time: starting and ending its ranks, and the reference of --verify where it was run for it."},
+    {"peak_bytes", AT(peak_bytes), DT_METRIC_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX,
+     .help = "Highest device memory in use, of any rank and of each. process_rss: of the whole process, libraries included."},
+    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX, .later = true,
+     .help = "The same of host memory, where what is offloaded lives."},
+};
+/* clang-format on */
+static const struct dt_metric *const end = table + sizeof table / sizeof table[0];
+
+const struct dt_metric *dt_metric_at(int index)
+{
+    return index < end - table ? &table[index] : NULL;
+}
+
+const char *dt_unit_name(enum dt_metric_unit unit)
+{
+    static const char *const names[] = {
+        [DT_UNIT_NONE] = "",
+        [DT_UNIT_TOKENS_PER_S] = "tokens/s",
+        [DT_UNIT_SAMPLES_PER_S] = "samples/s",
+        [DT_UNIT_TFLOP_PER_S] = "TFLOP/s",
+        [DT_UNIT_FRACTION] = "fraction",
+        [DT_UNIT_SECONDS] = "s",
+        [DT_UNIT_MS_PER_SAMPLE] = "ms/sample",
+        [DT_UNIT_STEPS] = "steps",
+        [DT_UNIT_PARAMETERS] = "parameters",
+        [DT_UNIT_BYTES] = "bytes",
+    };
+    return names[unit];
+}
+
+bool dt_unit_is_whole(enum dt_metric_unit unit)
+{
+    return unit == DT_UNIT_STEPS || unit == DT_UNIT_PARAMETERS || unit == DT_UNIT_BYTES;
+}
+
+/* ---- members by their rows ---- */
+
+static void *member(const struct dt_metric *metric, struct dt_metrics *metrics)
+{
+    return (char *)metrics + metric->offset;
+}
+
+double dt_metric_value(const struct dt_metric *metric, const struct dt_metrics *metrics)
+{
+    if (metric->kind == DT_METRIC_TEXT)
+        return NAN;
+    return *(const double *)((const char *)metrics + metric->offset); /* median and total stand first in theirs */
+}
+
+static bool is_of_step(const struct dt_metric *metric)
+{
+    return metric->kind == DT_METRIC_NUMBER && metric->steps != DT_STEPS_RUN;
+}
+
+static double value_of_step(const struct dt_metric *metric, const struct dt_step_metrics *step)
+{
+    return *(const double *)((const char *)step + (metric->offset - AT(step)));
+}
+
+static void set_of_step(const struct dt_metric *metric, struct dt_step_metrics *step, double value)
+{
+    *(double *)((char *)step + (metric->offset - AT(step))) = value;
+}
+
+static void forget_peaks(struct dt_peaks *peaks)
+{
+    peaks->total = NAN;
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        peaks->category[c] = NAN;
+}
+
+void dt_metrics_init(struct dt_metrics *metrics)
+{
+    *metrics = (struct dt_metrics){0};
+    for (const struct dt_metric *m = table; m < end; m++) {
+        switch (m->kind) {
+        case DT_METRIC_NUMBER: *(double *)member(m, metrics) = NAN; break;
+        case DT_METRIC_TEXT: *(const char **)member(m, metrics) = NULL; break;
+        case DT_METRIC_STEPS: metrics->step_s.median = metrics->step_s.p95 = metrics->step_s.cv = NAN; break;
+        case DT_METRIC_PEAKS: forget_peaks(member(m, metrics)); break;
+        }
+    }
+}
+
+void dt_step_metrics_init(struct dt_step_metrics *step)
+{
+    for (const struct dt_metric *m = table; m < end; m++)
+        if (is_of_step(m))
+            set_of_step(m, step, NAN);
+}
+
+/* ---- over ranks ---- */
+
+static double over_ranks(enum dt_over_ranks rule, double so_far, double value, int count)
+{
+    switch (rule) {
+    case DT_RANKS_MEAN: return so_far + value / count;
+    case DT_RANKS_SUM: return so_far + value;
+    case DT_RANKS_MAX: return so_far > value || isnan(so_far) ? so_far : value;
+    case DT_RANKS_ONE: break;
+    }
+    return value;
+}
+
+void dt_metrics_over_ranks(const struct dt_step_metrics *first, size_t stride, int count, struct dt_step_metrics *out)
+{
+    for (const struct dt_metric *m = table; m < end; m++) {
+        double value = m->ranks == DT_RANKS_MAX ? -INFINITY : 0;
+        if (!is_of_step(m))
+            continue;
+        for (int i = 0; i < count; i++)
+            value = over_ranks(m->ranks, value, value_of_step(m, (const void *)((const char *)first + (size_t)i * stride)), count);
+        set_of_step(m, out, value);
+    }
+}
+
+/* What the ledger counts as bytes is far below 2^53. */
+static void raise_peaks(struct dt_peaks *peaks, const struct dt_memory_bytes *bytes)
+{
+    peaks->total = fmax(peaks->total, (double)bytes->peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        peaks->category[c] = fmax(peaks->category[c], (double)bytes->peak_bytes[c]);
+}
+
+void dt_metrics_set_peaks(struct dt_metrics *metrics, const struct dt_rank_memory *ranks, int count)
+{
+    forget_peaks(&metrics->peak_bytes);
+    forget_peaks(&metrics->host_peak_bytes);
+    for (int i = 0; i < count; i++) {
+        raise_peaks(&metrics->peak_bytes, &ranks[i].memory.device);
+        raise_peaks(&metrics->host_peak_bytes, &ranks[i].memory.host);
+    }
+}
+
+/* ---- over steps ---- */
+
+void dt_metrics_begin_sums(struct dt_metrics *metrics)
+{
+    for (const struct dt_metric *m = table; m < end; m++)
+        if (is_of_step(m) && m->steps == DT_STEPS_SUM)
+            set_of_step(m, &metrics->step, 0);
+}
+
+void dt_metrics_add_step(struct dt_metrics *metrics, const struct dt_step_metrics *step)
+{
+    for (const struct dt_metric *m = table; m < end; m++)
+        if (is_of_step(m) && m->steps == DT_STEPS_SUM)
+            set_of_step(m, &metrics->step, value_of_step(m, &metrics->step) + value_of_step(m, step));
+}
+
+dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, int count)
+{
+    struct dt_statistics statistics;
+    dt_status status = DT_OK;
+    double *values = malloc(((size_t)count + 1) * sizeof *values);
+    if (!values)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the medians of %d steps", count);
+    for (const struct dt_metric *m = table; m < end; m++) {
+        if (!is_of_step(m) || m->steps != DT_STEPS_MEDIAN)
+            continue;
+        for (int i = 0; i < count; i++)
+            values[i] = value_of_step(m, &timed[i]);
+        if ((status = dt_statistics_compute(values, count, &statistics)) < 0)
+            break;
+        set_of_step(m, &metrics->step, statistics.median);
+    }
+    free(values);
+    return status;
+}
+
+dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s, int count)
+{
+    struct dt_statistics step;
+    DT_TRY(dt_statistics_compute(step_s, count, &step));
+    metrics->step_s.median = step.median;
+    metrics->step_s.p95 = step.p95;
+    metrics->step_s.cv = step.cv;
+    return DT_OK;
+}
+
+/* ---- JSON ---- */
+
+bool dt_metrics_write(const struct dt_metrics *metrics, cJSON *object)
+{
+    for (const struct dt_metric *m = table; m < end; m++)
+        if (m->kind == DT_METRIC_NUMBER && !cJSON_AddNumberToObject(object, m->key, dt_metric_value(m, metrics)))
+            return false;
+    return true;
+}
+
+static double number_at(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+static void read_peaks(struct dt_peaks *peaks, const cJSON *object)
+{
+    peaks->total = number_at(object, "total");
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        peaks->category[c] = number_at(object, dt_category_name((enum dt_category)c));
+}
+
+void dt_metrics_read(struct dt_metrics *metrics, const cJSON *object)
+{
+    dt_metrics_init(metrics);
+    for (const struct dt_metric *m = table; m < end; m++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, m->key);
+        switch (m->kind) {
+        case DT_METRIC_NUMBER: *(double *)member(m, metrics) = number_at(object, m->key); break;
+        case DT_METRIC_TEXT: break;
+        case DT_METRIC_STEPS:
+            metrics->step_s.median = number_at(value, "median");
+            metrics->step_s.p95 = number_at(value, "p95");
+            metrics->step_s.cv = number_at(value, "cv");
+            break;
+        case DT_METRIC_PEAKS: read_peaks(member(m, metrics), value); break;
+        }
+    }
+}

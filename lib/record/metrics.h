@@ -1,0 +1,132 @@
+/* Metrics: the numbers that a run is judged by. One table says of each what it is called, its unit, and how the ranks' values of it become
+ * one; from this table the numbers are set to unknown, put together over ranks and steps, sent from rank 0, written to the record, read back
+ * from it, described by the record's schema and listed in docs/records.md.
+ *
+ * A new number takes a row in metrics.c, a member here, and the line that computes it: what every rank measures in each step is a member of
+ * dt_step_metrics; what follows from others is computed where the record is made (report_measure).
+ *
+ * A number that is not known is NaN in memory and null in JSON, whatever its row: a zero was measured. */
+#ifndef LIB_RECORD_METRICS_H
+#define LIB_RECORD_METRICS_H
+
+#include "lib/base/status.h"
+#include "lib/device/memory.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cJSON;
+
+/* What one rank measures in one step, and what these become over ranks and steps by their rows' rules. */
+struct dt_step_metrics {
+    double forward_s, backward_s, optimizer_s, exposed_comm_s;
+    double overflow_steps, overflow_elements; /* of one step: 0 or 1, and how many parameters it left out */
+};
+
+/* Peaks of one memory: the ranks' highest. */
+struct dt_peaks {
+    double total;
+    double category[DT_CATEGORY_COUNT];
+};
+
+struct dt_metrics {
+    double tokens_per_s, samples_per_s;
+    struct {
+        double median, p95, cv;
+    } step_s;
+    double tflops_per_gpu, mfu;
+    const char *flops_formula; /* NULL: unknown; the caller's */
+    struct dt_step_metrics step;
+    double aco_ms_per_sample;
+    double startup_s, wall_s;
+    struct dt_peaks peak_bytes, host_peak_bytes;
+};
+
+/* The shape of a metric in JSON, and of its member. */
+enum dt_metric_kind {
+    DT_METRIC_NUMBER,
+    DT_METRIC_TEXT,  /* const char * */
+    DT_METRIC_STEPS, /* step_s: "median", "p95", "cv", and the list "all" of the timed steps */
+    DT_METRIC_PEAKS, /* struct dt_peaks: "total", each category, and the list "per_rank" */
+};
+
+enum dt_metric_unit {
+    DT_UNIT_NONE,
+    DT_UNIT_TOKENS_PER_S,
+    DT_UNIT_SAMPLES_PER_S,
+    DT_UNIT_TFLOP_PER_S,
+    DT_UNIT_FRACTION,
+    DT_UNIT_SECONDS,
+    DT_UNIT_MS_PER_SAMPLE,
+    DT_UNIT_STEPS,
+    DT_UNIT_PARAMETERS,
+    DT_UNIT_BYTES,
+};
+
+/* How the ranks' values become one. */
+enum dt_over_ranks {
+    DT_RANKS_ONE, /* one process knows it: rank 0, or the one that writes the record */
+    DT_RANKS_MEAN,
+    DT_RANKS_SUM,
+    DT_RANKS_MAX,
+};
+
+/* How the steps' values become one. */
+enum dt_over_steps {
+    DT_STEPS_RUN,    /* measured once, not in each step */
+    DT_STEPS_MEDIAN, /* of the timed steps */
+    DT_STEPS_SUM,    /* of all steps, warm-up included */
+};
+
+struct dt_metric {
+    const char *key; /* in the record's "metrics" */
+    size_t offset;   /* in struct dt_metrics */
+    enum dt_metric_kind kind;
+    enum dt_metric_unit unit;
+    enum dt_over_ranks ranks;
+    enum dt_over_steps steps; /* of numbers: other than RUN for the members of dt_step_metrics, and for no others */
+    bool later;               /* records of older versions do not have it */
+    const char *help;         /* one sentence */
+};
+
+/* The metrics in the order in which a record has them; NULL past the last. */
+const struct dt_metric *dt_metric_at(int index);
+const char *dt_unit_name(enum dt_metric_unit unit); /* "s", "bytes"; "" for none */
+bool dt_unit_is_whole(enum dt_metric_unit unit);    /* counts and bytes */
+
+/* A number's value; of step_s its median, of peaks their total, of a text NaN. */
+double dt_metric_value(const struct dt_metric *metric, const struct dt_metrics *metrics);
+
+/* Everything unknown. */
+void dt_metrics_init(struct dt_metrics *metrics);
+void dt_step_metrics_init(struct dt_step_metrics *step);
+
+/* One step of all ranks: each row's rule over `count` values, the first at `first`, each `stride` bytes after the one before. One that is
+ * unknown makes the result so. */
+void dt_metrics_over_ranks(const struct dt_step_metrics *first, size_t stride, int count, struct dt_step_metrics *out);
+
+/* Over steps: sums begin at 0, grow with every step, and medians are taken at the end from the timed steps [count] (unknown for none).
+ * Errors: DT_ERR_HOST_MEMORY. */
+void dt_metrics_begin_sums(struct dt_metrics *metrics);
+void dt_metrics_add_step(struct dt_metrics *metrics, const struct dt_step_metrics *step);
+dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, int count);
+
+/* step_s of the timed steps [count]. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s, int count);
+
+/* What a rank holds at most. */
+struct dt_rank_memory {
+    struct dt_memory_usage memory;
+    uint64_t rss_peak_bytes; /* the process's peak resident size, libraries included; 0 where unknown */
+};
+
+/* peak_bytes and host_peak_bytes of ranks [count]; unknown for none. */
+void dt_metrics_set_peaks(struct dt_metrics *metrics, const struct dt_rank_memory *ranks, int count);
+
+/* The numbers alone as members of `object`, which is how rank 0 sends them; false when memory is out. */
+bool dt_metrics_write(const struct dt_metrics *metrics, struct cJSON *object);
+/* A record's "metrics", or what dt_metrics_write has written. What is not there is unknown, and texts are left out. */
+void dt_metrics_read(struct dt_metrics *metrics, const struct cJSON *object);
+
+#endif
