@@ -1,27 +1,16 @@
+/* What is known of each kernel, and what backends with nothing of their own to say put into their tables. */
 #include "gpt/kernels.h"
 
 #include <stdio.h>
-#include <string.h>
 
-const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
+const struct gpt_kernel_info *gpt_kernel_info(enum gpt_kernel_kind kind)
 {
-    if (strcmp(device_kind, "cpu") == 0)
-        return &gpt_kernels_cpu;
-    if (strcmp(device_kind, "sim") == 0)
-        return &gpt_kernels_cost;
-    if (strcmp(device_kind, "cuda") == 0)
-        return &gpt_kernels_cuda;
-    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it; use \"cuda\", \"cpu\" or \"sim\"", device_kind);
-    return NULL;
-}
-
-bool gpt_kernels_available(const char *device_kind, char *text, size_t text_bytes)
-{
-    const struct gpt_kernel_table *table = gpt_kernels_for(device_kind);
-    if (table)
-        return table->available(text, text_bytes);
-    snprintf(text, text_bytes, "%s", dt_error_message());
-    return false;
+#define INFO(entry, arguments, kind, phase, shape, element) [GPT_KERNEL_##kind] = {#entry, GPT_PHASE_##phase, GPT_SHAPE_##shape},
+    static const struct gpt_kernel_info infos[GPT_KERNEL_COUNT + 1] = {
+        GPT_KERNELS(INFO, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)[GPT_KERNEL_COUNT] = {"copy", GPT_PHASE_UPDATE, GPT_SHAPE_FLAT},
+    };
+#undef INFO
+    return &infos[kind];
 }
 
 bool gpt_kernels_need_nothing(char *text, size_t text_bytes)

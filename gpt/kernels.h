@@ -1,10 +1,10 @@
-/* gpt's own table of kernels: what a layer needs computed.
+/* gpt's own table of kernels: what a layer needs computed. First the arguments of each kernel with its formula and shapes, then one list of
+ * all kernels (GPT_KERNELS), then the table that follows from it.
  *
- * Backends: cpu (gpt/kernels_cpu*.c, attention in gpt/cpu/attention.c), cost (gpt/cost/kernels.c: computes nothing, for sim). All calls
- * queue on `stream` and return; pointers are device memory in the model's dtype unless said otherwise; M = samples * T rows, row-major.
- * Arithmetic is fp32 inside, rounded to the dtype once at the end. Unless "accumulate" or "adds" is said, outputs are overwritten without
- * being read. Outputs do not overlap inputs unless said. Argument structures are copied. Errors: what queueing can return; failures of the
- * work itself come from dt_stream_synchronize. */
+ * Backends, one folder each: cpu, cuda, and cost (computes nothing, for sim). All calls queue on `stream` and return; pointers are device
+ * memory in the model's dtype unless said otherwise; M = samples * T rows, row-major. Arithmetic is fp32 inside, rounded to the dtype once
+ * at the end. Unless "accumulate" or "adds" is said, outputs are overwritten without being read. Outputs do not overlap inputs unless said.
+ * Argument structures are copied. Errors: what queueing can return; failures of the work itself come from dt_stream_synchronize. */
 #ifndef GPT_KERNELS_H
 #define GPT_KERNELS_H
 
@@ -20,6 +20,30 @@ struct gpt_dropout {
     uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */
     uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (begin_step) */
     float probability;
+};
+
+/* to [count] = normal deviates with this standard deviation: the elements first_element.. of the tensor `tensor_id` (lib/base/random.h). */
+struct gpt_init_normal {
+    void *to;
+    size_t count;
+    uint64_t seed, first_element;
+    uint32_t tensor_id;
+    float standard_deviation;
+};
+
+/* to[i] = value */
+struct gpt_fill {
+    void *to;
+    size_t count;
+    float value;
+};
+
+/* inputs, targets [samples * T] int32: a sample is T + 1 random tokens; targets are the inputs one position later. */
+struct gpt_tokens {
+    int32_t *inputs, *targets;
+    size_t samples;
+    uint64_t seed;
+    uint32_t first_sample;
 };
 
 /* y [rows, out] = x [rows, in] * w [out, in]^T + b [out]; b may be NULL. */
@@ -51,6 +75,20 @@ struct gpt_linear_weight_gradient {
     void *dw, *db;
     size_t rows, in, out;
     bool accumulate;
+};
+
+/* y[i] = x[i] * Phi(x[i]), exact */
+struct gpt_gelu {
+    void *y;
+    const void *x;
+    size_t count;
+};
+
+/* dy_to_dx[i] *= gelu'(x[i]). Training uses it through linear_gelu_input_gradient; as an entry of its own it is timed (gpt/cost/probe.h). */
+struct gpt_gelu_gradient {
+    void *dy_to_dx;
+    const void *x;
+    size_t count;
 };
 
 /* y [rows, d] = (x - mean) * rstd * gain + bias, epsilon 1e-5. mean and rstd [rows] fp32 are written. */
@@ -160,6 +198,95 @@ struct gpt_adam {
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
 };
 
+/* to[i] += from[i] */
+struct gpt_add {
+    void *to;
+    const void *from;
+    size_t count;
+};
+
+/* ---- the list ----
+ *
+ * Every kernel, once. From it follow the entries of struct gpt_kernel_table, the functions gpt_cpu_<entry> and gpt_cuda_<entry> with their
+ * rows, cost_<entry>, the spans of a trace, enum gpt_kernel_kind with its names, and the keys "kernels.<entry>" of a profile. Whatever is
+ * still missing after a new row does not compile or link, and the error names it; what no compiler sees is in gpt/README.md.
+ *
+ *   COSTED(entry, struct of its arguments, KIND, phase, shape, what an element of its passes is)
+ *       a kernel that profiles know: its launches and passes over memory, and its measured times
+ *   OTHER_PASSES(entry, KIND, key, what its element is)
+ *       passes of the kernel before it over memory of another size
+ *   UNCOSTED(entry, struct of its arguments, why it has no costs of its own) */
+/* clang-format off */
+#define GPT_KERNELS(COSTED, OTHER_PASSES, UNCOSTED)                                                                                       \
+    UNCOSTED(init_normal, gpt_init_normal, "before the first step")                                                                       \
+    UNCOSTED(fill, gpt_fill, "before the first step")                                                                                     \
+    UNCOSTED(tokens, gpt_tokens, "small, and a trainer has them ready")                                                                   \
+    COSTED(embedding, gpt_embedding, EMBEDDING, FORWARD, LOOKUP, "rows x d")                                                              \
+    COSTED(embedding_gradient, gpt_embedding_gradient, EMBEDDING_GRADIENT, BACKWARD, LOOKUP_GRADIENT, "rows x d")                         \
+    OTHER_PASSES(embedding_gradient, EMBEDDING_GRADIENT, weight_passes, "Of each of both tables' elements.")                              \
+    COSTED(layer_norm, gpt_layer_norm, LAYER_NORM, FORWARD, ROWS, "rows x d")                                                             \
+    COSTED(layer_norm_gradient, gpt_layer_norm_gradient, LAYER_NORM_GRADIENT, BACKWARD, ROWS, "rows x d")                                 \
+    COSTED(linear, gpt_linear, LINEAR, FORWARD, PRODUCT, "rows x out, beside the product")                                                \
+    COSTED(linear_input_gradient, gpt_linear_input_gradient, LINEAR_INPUT_GRADIENT, BACKWARD, PRODUCT, "rows x in, beside the product")   \
+    UNCOSTED(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient, "linear_input_gradient and gelu_gradient")                       \
+    COSTED(linear_weight_gradient, gpt_linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "rows x out, beside the product") \
+    OTHER_PASSES(linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, weight_passes, "Of each of out x in, beside the product.")               \
+    COSTED(gelu, gpt_gelu, GELU, FORWARD, FLAT, "rows x 4d")                                                                              \
+    COSTED(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, BACKWARD, FLAT, "rows x 4d")                                                  \
+    COSTED(attention, gpt_attention_forward, ATTENTION, FORWARD, HEADS, "rows x d")                                                       \
+    OTHER_PASSES(attention, ATTENTION, square_passes, "Of each of samples x heads x T x T, beside the products; unfused only.")           \
+    COSTED(attention_gradient, gpt_attention_backward, ATTENTION_GRADIENT, BACKWARD, HEADS, "rows x d")                                   \
+    OTHER_PASSES(attention_gradient, ATTENTION_GRADIENT, square_passes, "As in attention.")                                               \
+    COSTED(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, FORWARD, ROWS, "rows x d")                                           \
+    COSTED(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, BACKWARD, ROWS, "rows x d")                                          \
+    COSTED(loss, gpt_loss, LOSS, FORWARD, ROWS, "rows x V")                                                                               \
+    COSTED(sgd, gpt_sgd, SGD, UPDATE, FLAT, "the parameters")                                                                             \
+    COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters") /* its fp32 state is counted by gpt/cost/kernels.c */                    \
+    COSTED(add, gpt_add, ADD, UPDATE, FLAT, "the elements")                                                                               \
+    /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does */  \
+    /* the work, in `stream`'s order like any other. On a stream of its own it runs beside the device's kernels and the copies. */        \
+    UNCOSTED(sgd_host, gpt_sgd, "on the host")                                                                                            \
+    UNCOSTED(adam_host, gpt_adam, "on the host")                                                                                          \
+    UNCOSTED(add_host, gpt_add, "on the host")
+/* clang-format on */
+
+#define GPT_NO_KERNEL_ROW(...) /* for uses of the list that need nothing of one of its three forms */
+
+/* The one signature: GPT_KERNEL_FUNCTION(gpt_cpu_gelu, gpt_gelu) declares or begins gpt_cpu_gelu. */
+#define GPT_KERNEL_FUNCTION(name, arguments) dt_status name(struct gpt_kernels *k, struct dt_stream *stream, const struct arguments *a)
+
+/* ---- kinds: kernels by name, for profiles and measurements ---- */
+
+#define GPT_KERNEL_ENUM(entry, arguments, kind, ...) GPT_KERNEL_##kind,
+enum gpt_kernel_kind {
+    GPT_KERNELS(GPT_KERNEL_ENUM, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)
+        GPT_KERNEL_COUNT /* in measurements: a copy within the device, in bytes */
+};
+#undef GPT_KERNEL_ENUM
+
+enum gpt_kernel_phase { GPT_PHASE_FORWARD, GPT_PHASE_BACKWARD, GPT_PHASE_UPDATE };
+
+/* What the three numbers of a measured kernel's shape are; unused ones are 1. */
+enum gpt_kernel_shape {
+    GPT_SHAPE_PRODUCT,         /* rows, out, in */
+    GPT_SHAPE_HEADS,           /* samples * heads, T, width of a head */
+    GPT_SHAPE_ROWS,            /* rows, columns (d or V) */
+    GPT_SHAPE_LOOKUP,          /* rows, d, V + T */
+    GPT_SHAPE_LOOKUP_GRADIENT, /* the same; both tables are written whole */
+    GPT_SHAPE_FLAT             /* elements */
+};
+
+struct gpt_kernel_info {
+    const char *name; /* "layer_norm_gradient": the key under "kernels" */
+    enum gpt_kernel_phase phase;
+    enum gpt_kernel_shape shape;
+};
+
+/* Of each kind, and of GPT_KERNEL_COUNT as "copy". */
+const struct gpt_kernel_info *gpt_kernel_info(enum gpt_kernel_kind kind);
+
+/* ---- the table ---- */
+
 struct gpt_kernels;
 
 struct gpt_kernel_table {
@@ -175,42 +302,14 @@ struct gpt_kernel_table {
     /* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */
     dt_status (*step_overflows)(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to);
 
-    dt_status (*init_normal)(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed, uint32_t tensor_id,
-                             uint64_t first_element, float standard_deviation); /* elements first_element.. of the tensor */
-    dt_status (*fill)(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
-    /* inputs, targets [samples * T] int32: a sample is T + 1 random tokens; targets are the inputs one place on. */
-    dt_status (*tokens)(struct gpt_kernels *k, struct dt_stream *stream, int32_t *inputs, int32_t *targets, size_t samples, uint64_t seed,
-                        uint32_t first_sample);
-    dt_status (*embedding)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a);
-    dt_status (*embedding_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a);
-    dt_status (*layer_norm)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a);
-    dt_status (*layer_norm_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a);
-    dt_status (*linear)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a);
-    dt_status (*linear_input_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a);
-    dt_status (*linear_gelu_input_gradient)(struct gpt_kernels *k, struct dt_stream *stream,
-                                            const struct gpt_linear_gelu_input_gradient *a);
-    dt_status (*linear_weight_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a);
-    dt_status (*gelu)(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count); /* exact: x * Phi(x) */
-    dt_status (*gelu_gradient)(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count); /* in place */
-    dt_status (*attention)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a);
-    dt_status (*attention_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a);
-    dt_status (*dropout_residual)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a);
-    dt_status (*dropout_gradient)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a);
-    dt_status (*loss)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a);
-    dt_status (*sgd)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);
-    dt_status (*adam)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
-    /* to[i] += from[i] */
-    dt_status (*add)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
+#define GPT_KERNEL_ENTRY(entry, arguments, ...) GPT_KERNEL_FUNCTION((*entry), arguments);
+    GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)
+#undef GPT_KERNEL_ENTRY
+
     /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
     /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch; 0 likewise. */
     size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples);
-
-    /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does the
-     * work, in `stream`'s order like any other. A stream of its own lets it go on beside the device's kernels and the copies. */
-    dt_status (*sgd_host)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a);
-    dt_status (*adam_host)(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a);
-    dt_status (*add_host)(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count);
 };
 
 /* The table for a device of this kind ("cpu", "sim", "cuda"); NULL, with dt_fail's text, when this build has none. */
@@ -229,8 +328,8 @@ size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind
 size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples); /* output_bytes likewise */
 bool gpt_kernels_need_nothing(char *text, size_t text_bytes);                 /* `available` of those without libraries of their own */
 
-extern const struct gpt_kernel_table gpt_kernels_cpu; /* kernels_cpu.c, or kernels_cpu_none.c whose create says what is missing */
+extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/kernels.c, or none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;
-extern const struct gpt_kernel_table gpt_kernels_cuda; /* kernels_cuda.c, or kernels_cuda_none.c */
+extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/kernels.c, or none.c */
 
 #endif

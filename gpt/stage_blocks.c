@@ -162,7 +162,7 @@ dt_status turn_mlp_down_forward(const struct turn *t)
     const struct gpt_layer_stash *up = t->kept - 1; /* mlp_up of the same block is always in the same stage */
     struct dt_buffer active;
     DT_TRY(turn_allocate(t, DT_WORKSPACE, 4 * t->d, &active));
-    DT_TRY(t->k->gelu(t->stage->kernels, t->stream, active.data, up->hidden.data, t->rows * 4 * t->d));
+    DT_TRY(t->k->gelu(t->stage->kernels, t->stream, &(struct gpt_gelu){active.data, up->hidden.data, t->rows * 4 * t->d}));
     DT_TRY(turn_allocate(t, DT_ACTIVATIONS, t->d, &t->stash->x));
     DT_TRY(turn_linear(t, t->stash->x.data, active.data, "weight", "bias", t->d, 4 * t->d));
     dt_free(t->stream, &active);
@@ -175,7 +175,7 @@ dt_status turn_mlp_down_backward(const struct turn *t)
     struct dt_buffer dbranch;
     DT_TRY(branch_gradient(t, &dbranch));
     DT_TRY(turn_allocate(t, DT_WORKSPACE, 4 * t->d, &t->stash->dh));
-    DT_TRY(t->k->gelu(t->stage->kernels, t->stream, t->stash->dh.data, up->hidden.data, t->rows * 4 * t->d));
+    DT_TRY(t->k->gelu(t->stage->kernels, t->stream, &(struct gpt_gelu){t->stash->dh.data, up->hidden.data, t->rows * 4 * t->d}));
     DT_TRY(turn_linear_gradients(t, dbranch.data, t->stash->dh.data, "weight", "bias", t->d, 4 * t->d));
     /* gelu(hidden) is used up: its place takes the gradient of hidden */
     struct gpt_linear_gelu_input_gradient a = {

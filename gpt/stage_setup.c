@@ -80,11 +80,19 @@ dt_status gpt_init_params(const struct gpt_stage *stage, const struct gpt_group 
             if (from >= until)
                 continue; /* another rank's part */
             void *at = (char *)to + (from - first) * element_bytes;
+            const struct gpt_fill constant = {at, until - from, tensor->init == GPT_INIT_ONE ? 1.0f : 0.0f};
+            const struct gpt_init_normal normal = {
+                .to = at,
+                .count = until - from,
+                .seed = stage->seed,
+                .first_element = from - tensor_start,
+                .tensor_id = tensor->id,
+                .standard_deviation = INITIAL_STANDARD_DEVIATION,
+            };
             if (tensor->init == GPT_INIT_NORMAL)
-                DT_TRY(stage->table->init_normal(stage->kernels, stream, at, until - from, stage->seed, tensor->id, from - tensor_start,
-                                                 INITIAL_STANDARD_DEVIATION));
+                DT_TRY(stage->table->init_normal(stage->kernels, stream, &normal));
             else
-                DT_TRY(stage->table->fill(stage->kernels, stream, at, until - from, tensor->init == GPT_INIT_ONE ? 1.0f : 0.0f));
+                DT_TRY(stage->table->fill(stage->kernels, stream, &constant));
         }
         layer_start += layer->param_elems;
     }
@@ -139,7 +147,8 @@ dt_status gpt_stash_begin(const struct gpt_stage *stage, struct gpt_stash *stash
     size_t bytes = samples * (size_t)stage->model->block_size * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->tokens));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
-    return stage->table->tokens(stage->kernels, stream, stash->tokens.data, stash->targets.data, samples, stage->seed, first_sample);
+    const struct gpt_tokens a = {stash->tokens.data, stash->targets.data, samples, stage->seed, first_sample};
+    return stage->table->tokens(stage->kernels, stream, &a);
 }
 
 void gpt_stash_end(struct gpt_stash *stash, struct dt_stream *stream)

@@ -29,43 +29,37 @@ static void cost_destroy(struct gpt_kernels *kernels)
 
 /* ---- what a kernel adds to the program ---- */
 
-/* Forward and the optimizer are issued by the framework's interpreter, operation for operation; backward by its compiled engine. */
-static bool by_interpreter(enum gpt_kernel_kind kind)
-{
-    switch (kind) {
-    case GPT_KERNEL_EMBEDDING_GRADIENT:
-    case GPT_KERNEL_LAYER_NORM_GRADIENT:
-    case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
-    case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT:
-    case GPT_KERNEL_GELU_GRADIENT:
-    case GPT_KERNEL_ATTENTION_GRADIENT:
-    case GPT_KERNEL_DROPOUT_GRADIENT: return false;
-    default: return true;
-    }
-}
+/* One call: a kernel, its variant, and its shape as enum gpt_kernel_shape says. */
+struct call {
+    enum gpt_kernel_kind kind;
+    enum gpt_kernel_variant variant;
+    double shape[3];
+};
 
-/* `launches` kernels that take `seconds` together. */
+/* `launches` kernels that take `seconds` together. Forward and the optimizer are issued by the framework's interpreter, operation for
+ * operation; backward by its compiled engine. */
 static dt_status work(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double launches, double seconds)
 {
     const struct gpt_cost_profile *p = &k->costs->profile;
-    double launch_s = by_interpreter(kind) ? p->host.interpreter_launch_s * k->costs->interpreter_sharers : p->host.launch_s;
-    return dt_sim_work(stream, launches, launches * launch_s, seconds, gpt_kernel_kind_name(kind));
+    const struct gpt_kernel_info *info = gpt_kernel_info(kind);
+    bool compiled = info->phase == GPT_PHASE_BACKWARD;
+    double launch_s = compiled ? p->host.launch_s : p->host.interpreter_launch_s * k->costs->interpreter_sharers;
+    return dt_sim_work(stream, launches, launches * launch_s, seconds, info->name);
 }
 
-/* A kernel whose time the profile has measured; false where it has not. */
-static bool measured(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum gpt_kernel_variant variant,
-                     double rows, double columns, double inner, dt_status *out)
+/* Queue a call whose time follows from the profile's measurements. *out_found: there are some of this kernel; otherwise nothing is queued. */
+static dt_status measured_work(struct gpt_kernels *k, struct dt_stream *stream, const struct call *c, bool *out_found)
 {
+    const struct gpt_costs *costs = k->costs;
+    const struct gpt_measured what = {.kernel = c->kind,
+                                      .variant = c->variant,
+                                      .dtype = k->model->dtype,
+                                      .ranks = costs->measured_ranks,
+                                      .threads = costs->measured_threads,
+                                      .shape = {c->shape[0], c->shape[1], c->shape[2]}};
     double seconds, load;
-    const struct gpt_costs *c = k->costs;
-    *out = DT_OK;
-    if (!c || !c->profile.measured.count)
-        return false;
-    const struct gpt_measured what = {kind, variant, k->model->dtype, c->measured_ranks, c->measured_threads, {rows, columns, inner}, 0, 0};
-    if (!gpt_measured_find(&c->profile.measured, &what, &seconds, &load))
-        return false;
-    *out = dt_sim_shared_work(stream, seconds, load, gpt_kernel_kind_name(kind));
-    return true;
+    *out_found = costs->profile.measured.count > 0 && gpt_measured_find(&costs->profile.measured, &what, &seconds, &load);
+    return *out_found ? dt_sim_shared_work(stream, seconds, load, gpt_kernel_info(c->kind)->name) : DT_OK;
 }
 
 static enum gpt_kernel_variant dropped(const struct gpt_dropout *dropout)
@@ -74,13 +68,39 @@ static enum gpt_kernel_variant dropped(const struct gpt_dropout *dropout)
 }
 
 /* A kernel that only moves memory: its passes over elems, and its other passes over other_elems. */
-static dt_status pass(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double elems, double other_elems)
+static dt_status memory_bound(struct gpt_kernels *k, struct dt_stream *stream, const struct call *c, double elems, double other_elems)
 {
+    bool measured;
     if (!k->costs)
         return DT_OK;
-    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    DT_TRY(measured_work(k, stream, c, &measured));
+    if (measured)
+        return DT_OK;
+    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[c->kind];
     double bytes = (cost->passes * elems + cost->other_passes * other_elems) * k->element_bytes;
-    return work(k, stream, kind, cost->launches, gpt_cost_memory_s(k->costs, cost->launches, bytes));
+    return work(k, stream, c->kind, cost->launches, gpt_cost_memory_s(k->costs, cost->launches, bytes));
+}
+
+/* One over [rows, columns]. */
+static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum gpt_kernel_variant variant,
+                         double rows, double columns)
+{
+    return memory_bound(k, stream, &(struct call){kind, variant, {rows, columns, 1}}, rows * columns, 0);
+}
+
+/* One over `count` elements that stand alone. */
+static dt_status flat(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count)
+{
+    return memory_bound(k, stream, &(struct call){kind, GPT_VARIANT_PLAIN, {(double)count, 1, 1}}, (double)count, 0);
+}
+
+/* The model's token rows [samples * T, d], and both tables [V + T, d]. */
+static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples,
+                        const struct gpt_dropout *dropout)
+{
+    double rows = (double)samples * k->model->block_size, d = k->model->hidden,
+           entries = (double)k->model->vocab_size + k->model->block_size;
+    return memory_bound(k, stream, &(struct call){kind, dropped(dropout), {rows, d, entries}}, rows * d, entries * d);
 }
 
 /* Elements of the residual stream of `samples` samples. */
@@ -94,20 +114,22 @@ static double product_s(const struct gpt_kernels *k, double batch, size_t m, siz
     return gpt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
 }
 
-/* One of the three products around a weight [out, in]: the seconds of one of `parts` equal pieces, and what the profile adds around it. */
-static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, double piece_s,
-                         int parts, double elems)
-{
-    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
-    double bytes = (cost->passes * elems + cost->other_passes * (double)out * (double)in) * k->element_bytes;
-    double beside_s = bytes > 0 ? gpt_cost_memory_s(k->costs, 0, bytes) : 0;
-    return work(k, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
-}
-
 /* In how many products the stack makes one of dtbench's: q, k and v may be three. */
 static int parts_of(const struct gpt_kernels *k, size_t out, size_t in)
 {
     return in == (size_t)k->model->hidden && out == 3 * in ? k->costs->profile.gemm.qkv_products : 1;
+}
+
+/* One of the three products around a weight [out, in], as `parts` equal pieces of piece_s seconds each, and what the profile adds: passes
+ * over `elems` and over the weight. */
+static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, double piece_s,
+                         double elems)
+{
+    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    int parts = parts_of(k, out, in);
+    double bytes = (cost->passes * elems + cost->other_passes * (double)out * (double)in) * k->element_bytes;
+    double beside_s = bytes > 0 ? gpt_cost_memory_s(k->costs, 0, bytes) : 0;
+    return work(k, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
 }
 
 /* ---- the kernels ---- */
@@ -123,126 +145,101 @@ static dt_status cost_step_overflows(struct gpt_kernels *k, struct dt_stream *st
     return DT_OK;
 }
 
-static dt_status cost_init_normal(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed,
-                                  uint32_t tensor_id, uint64_t first_element, float standard_deviation)
+/* Whatever the list says has no costs. linear_gelu_input_gradient has those of two others, below. */
+#define FREE(entry, arguments)                                                                                                             \
+    static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
+    {                                                                                                                                      \
+        return DT_OK;                                                                                                                      \
+    }
+FREE(init_normal, gpt_init_normal)
+FREE(fill, gpt_fill)
+FREE(tokens, gpt_tokens)
+FREE(sgd_host, gpt_sgd)
+FREE(adam_host, gpt_adam)
+FREE(add_host, gpt_add)
+
+static GPT_KERNEL_FUNCTION(cost_embedding, gpt_embedding)
 {
-    return DT_OK; /* before the first step: nobody asks how long it takes */
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, &a->dropout);
 }
 
-static dt_status cost_fill(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+static GPT_KERNEL_FUNCTION(cost_embedding_gradient, gpt_embedding_gradient)
 {
-    return DT_OK;
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, &a->dropout);
 }
 
-static dt_status cost_tokens(struct gpt_kernels *k, struct dt_stream *stream, int32_t *inputs, int32_t *targets, size_t samples,
-                             uint64_t seed, uint32_t first_sample)
+static GPT_KERNEL_FUNCTION(cost_layer_norm, gpt_layer_norm)
 {
-    return DT_OK; /* small, and a trainer has them ready */
+    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
-static dt_status cost_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
+static GPT_KERNEL_FUNCTION(cost_layer_norm_gradient, gpt_layer_norm_gradient)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_EMBEDDING, dropped(&a->dropout), (double)a->samples * k->model->block_size, k->model->hidden,
-                 (double)k->model->vocab_size + k->model->block_size, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_EMBEDDING, stream_elems(k, a->samples), 0);
+    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
-static dt_status cost_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
+static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, dropped(&a->dropout), (double)a->samples * k->model->block_size,
-                 k->model->hidden, (double)k->model->vocab_size + k->model->block_size, &status))
-        return status;
-    double tables = ((double)k->model->vocab_size + k->model->block_size) * k->model->hidden;
-    return pass(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, stream_elems(k, a->samples), tables);
-}
-
-static dt_status cost_layer_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a)
-{
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_LAYER_NORM, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d, 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_LAYER_NORM, (double)a->rows * (double)a->d, 0);
-}
-
-static dt_status cost_layer_norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a)
-{
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d, 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, (double)a->rows * (double)a->d, 0);
-}
-
-static dt_status cost_linear(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a)
-{
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->out, (double)a->in, &status))
-        return status;
+    const struct call c = {GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, {(double)a->rows, (double)a->out, (double)a->in}};
+    bool measured;
     if (!k->costs)
         return DT_OK;
-    int parts = parts_of(k, a->out, a->in);
-    size_t out = a->out / (size_t)parts;
-    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, product_s(k, 1, a->rows, out, a->in, a->in, out), parts,
-                   (double)a->rows * (double)a->out);
+    DT_TRY(measured_work(k, stream, &c, &measured));
+    if (measured)
+        return DT_OK;
+    size_t out = a->out / (size_t)parts_of(k, a->out, a->in);
+    return product(k, stream, c.kind, a->out, a->in, product_s(k, 1, a->rows, out, a->in, a->in, out), (double)a->rows * (double)a->out);
 }
 
-static dt_status cost_linear_input_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a)
+static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->out, (double)a->in, &status))
-        return status;
+    const struct call c = {GPT_KERNEL_LINEAR_INPUT_GRADIENT, GPT_VARIANT_PLAIN, {(double)a->rows, (double)a->out, (double)a->in}};
+    bool measured;
     if (!k->costs)
         return DT_OK;
-    int parts = parts_of(k, a->out, a->in);
-    size_t out = a->out / (size_t)parts;
-    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, product_s(k, 1, a->rows, a->in, out, out, a->in), parts,
-                   (double)a->rows * (double)a->in);
+    DT_TRY(measured_work(k, stream, &c, &measured));
+    if (measured)
+        return DT_OK;
+    size_t out = a->out / (size_t)parts_of(k, a->out, a->in);
+    return product(k, stream, c.kind, a->out, a->in, product_s(k, 1, a->rows, a->in, out, out, a->in), (double)a->rows * (double)a->in);
 }
 
-static dt_status cost_linear_weight_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a)
+static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradient)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->accumulate ? GPT_VARIANT_ACCUMULATE : GPT_VARIANT_PLAIN, (double)a->rows,
-                 (double)a->out, (double)a->in, &status))
-        return status;
+    const struct call c = {GPT_KERNEL_LINEAR_WEIGHT_GRADIENT,
+                           a->accumulate ? GPT_VARIANT_ACCUMULATE : GPT_VARIANT_PLAIN,
+                           {(double)a->rows, (double)a->out, (double)a->in}};
+    bool measured;
     if (!k->costs)
         return DT_OK;
-    int parts = parts_of(k, a->out, a->in);
-    size_t out = a->out / (size_t)parts;
+    DT_TRY(measured_work(k, stream, &c, &measured));
+    if (measured)
+        return DT_OK;
+    size_t out = a->out / (size_t)parts_of(k, a->out, a->in);
     /* a framework may make a weight's gradient by itself before it adds it to what is there */
     struct dt_buffer apart;
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
     dt_free(stream, &apart);
-    return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, product_s(k, 1, out, a->in, a->rows, out, a->in), parts,
-                   (double)a->rows * (double)a->out);
+    return product(k, stream, c.kind, a->out, a->in, product_s(k, 1, out, a->in, a->rows, out, a->in), (double)a->rows * (double)a->out);
 }
 
-static dt_status cost_gelu(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count)
+static GPT_KERNEL_FUNCTION(cost_gelu, gpt_gelu)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_GELU, GPT_VARIANT_PLAIN, (double)count, 1, 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_GELU, (double)count, 0);
+    return flat(k, stream, GPT_KERNEL_GELU, a->count);
 }
 
-static dt_status cost_gelu_gradient(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count)
+static GPT_KERNEL_FUNCTION(cost_gelu_gradient, gpt_gelu_gradient)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_GELU_GRADIENT, GPT_VARIANT_PLAIN, (double)count, 1, 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_GELU_GRADIENT, (double)count, 0);
+    return flat(k, stream, GPT_KERNEL_GELU_GRADIENT, a->count);
 }
 
 /* The frameworks that profiles describe make it in two kernels. */
-static dt_status cost_linear_gelu_input_gradient(struct gpt_kernels *k, struct dt_stream *stream,
-                                                 const struct gpt_linear_gelu_input_gradient *a)
+static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
     struct gpt_linear_input_gradient product = {.dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out};
     DT_TRY(cost_linear_input_gradient(k, stream, &product));
-    return cost_gelu_gradient(k, stream, a->dx, a->hidden, a->rows * a->in);
+    return cost_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
 
 /* Of each head `squares` products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
@@ -250,12 +247,14 @@ static dt_status cost_linear_gelu_input_gradient(struct gpt_kernels *k, struct d
 static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples,
                            const struct gpt_dropout *dropout, int to_square, int from_square)
 {
-    dt_status status;
-    enum gpt_kernel_variant variant = k->model->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout);
-    if (measured(k, stream, kind, variant, (double)samples * k->model->heads, k->model->block_size,
-                 (double)k->model->hidden / k->model->heads, &status))
-        return status;
+    bool measured;
     if (!k->costs)
+        return DT_OK;
+    const struct call c = {kind,
+                           k->model->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
+                           {(double)samples * k->model->heads, k->model->block_size, (double)k->model->hidden / k->model->heads}};
+    DT_TRY(measured_work(k, stream, &c, &measured));
+    if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
     const struct gpt_model *model = k->model;
@@ -270,48 +269,43 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
                 products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
 }
 
-static dt_status cost_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a)
+static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
 {
     return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, &a->dropout, 1, 1);
 }
 
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
-static dt_status cost_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a)
+static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
     bool fused = k->model->attention == GPT_ATTENTION_FUSED;
     return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, &a->dropout, fused ? 2 : 1, 3);
 }
 
-static dt_status cost_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
+static GPT_KERNEL_FUNCTION(cost_dropout_residual, gpt_dropout_residual)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->samples * k->model->block_size, k->model->hidden,
-                 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, stream_elems(k, a->samples), 0);
+    return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->samples * k->model->block_size,
+                   k->model->hidden);
 }
 
-static dt_status cost_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
+static GPT_KERNEL_FUNCTION(cost_dropout_gradient, gpt_dropout_gradient)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->samples * k->model->block_size, k->model->hidden,
-                 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, stream_elems(k, a->samples), 0);
+    return by_rows(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->samples * k->model->block_size,
+                   k->model->hidden);
 }
 
-static dt_status cost_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a)
+static GPT_KERNEL_FUNCTION(cost_loss, gpt_loss)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, k->model->vocab_size, 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_LOSS, (double)a->rows * k->model->vocab_size, 0);
+    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, k->model->vocab_size);
 }
 
 /* other_bytes: state that has not the model's dtype. */
 static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count, double other_bytes)
 {
+    bool measured;
     if (!k->costs)
+        return DT_OK;
+    DT_TRY(measured_work(k, stream, &(struct call){kind, GPT_VARIANT_PLAIN, {(double)count, 1, 1}}, &measured));
+    if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
     double tensors = k->costs->profile.optimizer_fused ? 1 : gpt_cost_tensors(k->model, (double)count);
@@ -319,48 +313,24 @@ static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gp
     return work(k, stream, kind, cost->launches * tensors, gpt_cost_memory_s(k->costs, cost->launches * tensors, bytes));
 }
 
-static dt_status cost_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+static GPT_KERNEL_FUNCTION(cost_sgd, gpt_sgd)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_SGD, GPT_VARIANT_PLAIN, (double)a->count, 1, 1, &status))
-        return status;
     return update(k, stream, GPT_KERNEL_SGD, a->count, 0);
 }
 
-static dt_status cost_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+static GPT_KERNEL_FUNCTION(cost_adam, gpt_adam)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_ADAM, GPT_VARIANT_PLAIN, (double)a->count, 1, 1, &status))
-        return status;
     return update(k, stream, GPT_KERNEL_ADAM, a->count, 3 * 2 * sizeof(float)); /* moments and master, read and written */
 }
 
-static dt_status cost_add(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
+static GPT_KERNEL_FUNCTION(cost_add, gpt_add)
 {
-    dt_status status;
-    if (measured(k, stream, GPT_KERNEL_ADD, GPT_VARIANT_PLAIN, (double)count, 1, 1, &status))
-        return status;
-    return pass(k, stream, GPT_KERNEL_ADD, (double)count, 0);
+    return flat(k, stream, GPT_KERNEL_ADD, a->count);
 }
 
 static size_t cost_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)
 {
     return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples) : 0;
-}
-
-static dt_status cost_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
-{
-    return DT_OK;
-}
-
-static dt_status cost_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
-{
-    return DT_OK;
-}
-
-static dt_status cost_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
-{
-    return DT_OK;
 }
 
 static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples)
@@ -369,6 +339,7 @@ static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples)
     return k->costs ? (size_t)(k->costs->profile.memory.output_elems * k->element_bytes * tokens * k->model->vocab_size) : 0;
 }
 
+#define ROW(entry, ...) .entry = cost_##entry,
 const struct gpt_kernel_table gpt_kernels_cost = {
     .name = "cost",
     .available = gpt_kernels_need_nothing,
@@ -376,30 +347,6 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .destroy = cost_destroy,
     .begin_step = cost_begin_step,
     .step_overflows = cost_step_overflows,
-    .init_normal = cost_init_normal,
-    .fill = cost_fill,
-    .tokens = cost_tokens,
-    .embedding = cost_embedding,
-    .embedding_gradient = cost_embedding_gradient,
-    .layer_norm = cost_layer_norm,
-    .layer_norm_gradient = cost_layer_norm_gradient,
-    .linear = cost_linear,
-    .linear_input_gradient = cost_linear_input_gradient,
-    .linear_gelu_input_gradient = cost_linear_gelu_input_gradient,
-    .linear_weight_gradient = cost_linear_weight_gradient,
-    .gelu = cost_gelu,
-    .gelu_gradient = cost_gelu_gradient,
-    .attention = cost_attention,
-    .attention_gradient = cost_attention_gradient,
-    .dropout_residual = cost_dropout_residual,
-    .dropout_gradient = cost_dropout_gradient,
-    .loss = cost_loss,
-    .sgd = cost_sgd,
-    .adam = cost_adam,
-    .add = cost_add,
-    .kept_bytes = cost_kept_bytes,
-    .sgd_host = cost_sgd_host,
-    .adam_host = cost_adam_host,
-    .add_host = cost_add_host,
+    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = cost_kept_bytes,
     .output_bytes = cost_output_bytes,
 };

@@ -4,15 +4,15 @@
 
 double gpt_measured_work(enum gpt_kernel_kind kernel, const double shape[3])
 {
-    switch (kernel) {
-    case GPT_KERNEL_LINEAR:
-    case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
-    case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT: return 2 * shape[0] * shape[1] * shape[2];
-    case GPT_KERNEL_ATTENTION:
-    case GPT_KERNEL_ATTENTION_GRADIENT: return shape[0] * shape[1] * shape[1] * shape[2];
-    case GPT_KERNEL_EMBEDDING_GRADIENT: return (shape[0] + shape[2]) * shape[1];
-    default: return shape[0] * shape[1];
+    switch (gpt_kernel_info(kernel)->shape) {
+    case GPT_SHAPE_PRODUCT: return 2 * shape[0] * shape[1] * shape[2];
+    case GPT_SHAPE_HEADS: return shape[0] * shape[1] * shape[1] * shape[2];
+    case GPT_SHAPE_LOOKUP_GRADIENT: return (shape[0] + shape[2]) * shape[1];
+    case GPT_SHAPE_LOOKUP:
+    case GPT_SHAPE_ROWS:
+    case GPT_SHAPE_FLAT: break;
     }
+    return shape[0] * shape[1];
 }
 
 void gpt_measured_nearest(const struct gpt_measured_list *list, int ranks, int threads, int *out_ranks, int *out_threads)

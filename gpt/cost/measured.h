@@ -3,18 +3,11 @@
  *
  * A measurement is of one kernel, dtype and shape, by a rank of `threads` threads, of `ranks` on the machine: alone_s while the others
  * rest, together_s while all of them do the same. Their ratio says how much of the machine one of them takes: load = together_s / (ranks *
- * alone_s), above which the sum of what runs at once is slowed down (lib/sim/program.h: shared work).
- *
- * Shapes, unused numbers being 1:
- *   linear and its gradients       rows, out, in
- *   attention and its gradient     samples * heads, T, width of a head
- *   norms, dropouts, loss          rows, columns (d or V)
- *   embedding, embedding gradient  rows, d, V + T
- *   the rest                       elements */
+ * alone_s), above which the sum of what runs at once is slowed down (lib/sim/program.h: shared work). */
 #ifndef GPT_COST_MEASURED_H
 #define GPT_COST_MEASURED_H
 
-#include "gpt/kernel_kind.h"
+#include "gpt/kernels.h"
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
 
@@ -36,7 +29,7 @@ struct gpt_measured {
     enum gpt_kernel_variant variant;
     enum dt_dtype dtype;
     int ranks, threads;
-    double shape[3];
+    double shape[3]; /* enum gpt_kernel_shape */
     double alone_s, together_s;
 };
 

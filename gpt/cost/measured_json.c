@@ -7,11 +7,6 @@
 static const char *const variant_names[GPT_VARIANTS] = {"plain", "dropout", "unfused", "accumulate"};
 static const char *const shape_keys[3] = {"rows", "columns", "inner"};
 
-static const char *kernel_name(int kernel)
-{
-    return kernel == GPT_KERNEL_COUNT ? "copy" : gpt_kernel_kind_name((enum gpt_kernel_kind)kernel);
-}
-
 static dt_status refuse(const char *where, int index, const char *key, const char *wanted)
 {
     return dt_fail(DT_ERR_INVALID, "%s: measured[%d].%s: %s", where, index, key, wanted);
@@ -37,7 +32,7 @@ static bool is_text(const struct cJSON *entry, const char *key, const char *text
 static dt_status read_kinds(const struct cJSON *entry, int index, const char *where, struct gpt_measured *out)
 {
     int kernel = 0, variant = 0, dtype = 0;
-    while (kernel <= GPT_KERNEL_COUNT && !is_text(entry, "kernel", kernel_name(kernel)))
+    while (kernel <= GPT_KERNEL_COUNT && !is_text(entry, "kernel", gpt_kernel_info((enum gpt_kernel_kind)kernel)->name))
         kernel++;
     while (variant < GPT_VARIANTS && !is_text(entry, "variant", variant_names[variant]))
         variant++;
@@ -103,7 +98,7 @@ dt_status gpt_measured_read(const struct cJSON *array, const char *where, struct
 static bool add_entry(struct cJSON *array, const struct gpt_measured *m)
 {
     struct cJSON *entry = cJSON_CreateObject();
-    bool complete = entry && cJSON_AddStringToObject(entry, "kernel", kernel_name(m->kernel)) &&
+    bool complete = entry && cJSON_AddStringToObject(entry, "kernel", gpt_kernel_info(m->kernel)->name) &&
                     cJSON_AddStringToObject(entry, "variant", variant_names[m->variant]) &&
                     cJSON_AddStringToObject(entry, "dtype", dt_dtype_name(m->dtype)) && cJSON_AddNumberToObject(entry, "ranks", m->ranks) &&
                     cJSON_AddNumberToObject(entry, "threads", m->threads);

@@ -249,10 +249,12 @@ static dt_status run_once(struct gpt_probe *p)
     case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
     case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT: return run_product(p);
     case GPT_KERNEL_GELU:
-        return p->table->gelu(p->kernels, p->stream, elements(p, &p->outputs, count), elements(p, &p->inputs, count), (size_t)count);
+        return p->table->gelu(p->kernels, p->stream,
+                              &(struct gpt_gelu){elements(p, &p->outputs, count), elements(p, &p->inputs, count), (size_t)count});
     case GPT_KERNEL_GELU_GRADIENT:
-        return p->table->gelu_gradient(p->kernels, p->stream, elements(p, &p->outputs, count), elements(p, &p->weights, count),
-                                       (size_t)count);
+        return p->table->gelu_gradient(
+            p->kernels, p->stream,
+            &(struct gpt_gelu_gradient){elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count});
     case GPT_KERNEL_ATTENTION:
     case GPT_KERNEL_ATTENTION_GRADIENT: return run_attention(p, &dropout);
     case GPT_KERNEL_DROPOUT_RESIDUAL:
@@ -261,7 +263,8 @@ static dt_status run_once(struct gpt_probe *p)
     case GPT_KERNEL_SGD:
     case GPT_KERNEL_ADAM: return run_update(p);
     case GPT_KERNEL_ADD:
-        return p->table->add(p->kernels, p->stream, elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count);
+        return p->table->add(p->kernels, p->stream,
+                             &(struct gpt_add){elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count});
     case GPT_KERNEL_COUNT: return dt_copy(p->stream, take(&p->outputs, count), take(&p->weights, count), (size_t)count);
     }
     return dt_fail(DT_ERR_INVALID, "probe: no such kernel");
@@ -302,7 +305,8 @@ static dt_status fill(struct gpt_probe *p)
     const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     size_t width = dt_dtype_bytes(p->model.dtype);
     for (int i = 0; i < 3; i++)
-        DT_TRY(p->table->init_normal(p->kernels, p->stream, regions[i]->buffer.data, regions[i]->buffer.bytes / width, 1, 1, 0, 0.5f));
+        DT_TRY(p->table->init_normal(p->kernels, p->stream,
+                                     &(struct gpt_init_normal){regions[i]->buffer.data, regions[i]->buffer.bytes / width, 1, 0, 1, 0.5f}));
     return DT_OK;
 }
 
@@ -315,7 +319,7 @@ static dt_status place_tokens(struct gpt_probe *p)
     size_t rows = (size_t)p->what.shape[0];
     p->inputs.used = 0;
     int32_t *tokens = take(&p->inputs, (double)(rows * sizeof(int32_t))), *targets = take(&p->inputs, (double)(rows * sizeof(int32_t)));
-    return p->table->tokens(p->kernels, p->stream, tokens, targets, rows / TOKENS_PER_SAMPLE, 1, 0);
+    return p->table->tokens(p->kernels, p->stream, &(struct gpt_tokens){tokens, targets, rows / TOKENS_PER_SAMPLE, 1, 0});
 }
 
 dt_status gpt_probe_set(struct gpt_probe *p, const struct gpt_measured *what)

@@ -9,14 +9,20 @@
 #include <string.h>
 
 #define AT(member) .offset = offsetof(struct gpt_cost_profile, member), .size = sizeof(((struct gpt_cost_profile *)0)->member)
-#define LAUNCHES(key, kind, text)                                                                                                          \
-    {"kernels." key ".launches", DT_FIELD_NUMBER, AT(kernels[kind].launches), .max = 1000, .description = text}
-#define PASSES(key, kind, text)                                                                                                            \
-    {"kernels." key ".passes", DT_FIELD_NUMBER, AT(kernels[kind].passes), .min = -100, .max = 1000, .description = text}
-#define OTHER(key, other, kind, text)                                                                                                      \
-    {"kernels." key "." other, DT_FIELD_NUMBER, AT(kernels[kind].other_passes), .min = -100, .max = 1000, .description = text}
-#define KERNEL(key, kind, element)                                                                                                         \
-    LAUNCHES(key, kind, "Kernels that the framework launches."), PASSES(key, kind, "Reads and writes of each of " element ".")
+
+/* The rows of a kernel of the list. */
+#define COSTED(entry, arguments, kind, phase, shape, element)                                                                              \
+    {"kernels." #entry ".launches", DT_FIELD_NUMBER, AT(kernels[GPT_KERNEL_##kind].launches), .max = 1000,                                 \
+     .description = "Kernels that the framework launches."},                                                                               \
+        {"kernels." #entry ".passes",                                                                                                      \
+         DT_FIELD_NUMBER,                                                                                                                  \
+         AT(kernels[GPT_KERNEL_##kind].passes),                                                                                            \
+         .min = -100,                                                                                                                      \
+         .max = 1000,                                                                                                                      \
+         .description = "Reads and writes of each of " element "."},
+#define OTHER_PASSES(entry, kind, key, text)                                                                                               \
+    {"kernels." #entry "." #key, DT_FIELD_NUMBER, AT(kernels[GPT_KERNEL_##kind].other_passes), .min = -100, .max = 1000,                   \
+     .description = text},
 
 static const struct dt_field fields[] = {
     {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "What the stack is called in records."},
@@ -45,29 +51,9 @@ static const struct dt_field fields[] = {
      .description = "Share of the memory's bandwidth that elementwise kernels get."},
     {"kernel_s", DT_FIELD_NUMBER, AT(kernel_s), .max = 1, .description = "Seconds that the shortest kernel takes on the device."},
 
-    KERNEL("embedding", GPT_KERNEL_EMBEDDING, "rows x d"),
-    KERNEL("embedding_gradient", GPT_KERNEL_EMBEDDING_GRADIENT, "rows x d"),
-    OTHER("embedding_gradient", "weight_passes", GPT_KERNEL_EMBEDDING_GRADIENT, "Of each of both tables' elements."),
-    KERNEL("layer_norm", GPT_KERNEL_LAYER_NORM, "rows x d"),
-    KERNEL("layer_norm_gradient", GPT_KERNEL_LAYER_NORM_GRADIENT, "rows x d"),
-    KERNEL("linear", GPT_KERNEL_LINEAR, "rows x out, beside the product"),
-    KERNEL("linear_input_gradient", GPT_KERNEL_LINEAR_INPUT_GRADIENT, "rows x in, beside the product"),
-    KERNEL("linear_weight_gradient", GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, "rows x out, beside the product"),
-    OTHER("linear_weight_gradient", "weight_passes", GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, "Of each of out x in, beside the product."),
-    KERNEL("gelu", GPT_KERNEL_GELU, "rows x 4d"),
-    KERNEL("gelu_gradient", GPT_KERNEL_GELU_GRADIENT, "rows x 4d"),
-    KERNEL("attention", GPT_KERNEL_ATTENTION, "rows x d"),
-    OTHER("attention", "square_passes", GPT_KERNEL_ATTENTION, "Of each of samples x heads x T x T, beside the products; unfused only."),
-    KERNEL("attention_gradient", GPT_KERNEL_ATTENTION_GRADIENT, "rows x d"),
-    OTHER("attention_gradient", "square_passes", GPT_KERNEL_ATTENTION_GRADIENT, "As in attention."),
-    KERNEL("dropout_residual", GPT_KERNEL_DROPOUT_RESIDUAL, "rows x d"),
-    KERNEL("dropout_gradient", GPT_KERNEL_DROPOUT_GRADIENT, "rows x d"),
-    KERNEL("loss", GPT_KERNEL_LOSS, "rows x V"),
-    KERNEL("sgd", GPT_KERNEL_SGD, "the parameters"),
-    KERNEL("adam", GPT_KERNEL_ADAM, "the parameters"),
-    KERNEL("add", GPT_KERNEL_ADD, "the elements"),
-    {"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 1,
-     .description = "0: sgd's and adam's launches are for each tensor; 1: for all together."},
+    GPT_KERNELS(COSTED, OTHER_PASSES,
+                GPT_NO_KERNEL_ROW){"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 1,
+                                   .description = "0: sgd's and adam's launches are for each tensor; 1: for all together."},
 
     {"host.launch_s", DT_FIELD_NUMBER, AT(host.launch_s), .max = 1, .description = "Seconds of the host to launch one kernel."},
     {"host.interpreter_launch_s", DT_FIELD_NUMBER, AT(host.interpreter_launch_s), .max = 1,
@@ -134,30 +120,6 @@ const struct dt_table *gpt_cost_profile_table(void)
 {
     static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
     return &table;
-}
-
-const char *gpt_kernel_kind_name(enum gpt_kernel_kind kind)
-{
-    static const char *const names[GPT_KERNEL_COUNT] = {
-        [GPT_KERNEL_EMBEDDING] = "embedding",
-        [GPT_KERNEL_EMBEDDING_GRADIENT] = "embedding_gradient",
-        [GPT_KERNEL_LAYER_NORM] = "layer_norm",
-        [GPT_KERNEL_LAYER_NORM_GRADIENT] = "layer_norm_gradient",
-        [GPT_KERNEL_LINEAR] = "linear",
-        [GPT_KERNEL_LINEAR_INPUT_GRADIENT] = "linear_input_gradient",
-        [GPT_KERNEL_LINEAR_WEIGHT_GRADIENT] = "linear_weight_gradient",
-        [GPT_KERNEL_GELU] = "gelu",
-        [GPT_KERNEL_GELU_GRADIENT] = "gelu_gradient",
-        [GPT_KERNEL_ATTENTION] = "attention",
-        [GPT_KERNEL_ATTENTION_GRADIENT] = "attention_gradient",
-        [GPT_KERNEL_DROPOUT_RESIDUAL] = "dropout_residual",
-        [GPT_KERNEL_DROPOUT_GRADIENT] = "dropout_gradient",
-        [GPT_KERNEL_LOSS] = "loss",
-        [GPT_KERNEL_SGD] = "sgd",
-        [GPT_KERNEL_ADAM] = "adam",
-        [GPT_KERNEL_ADD] = "add",
-    };
-    return names[kind];
 }
 
 /* Does a key of "sources" name `path`, or an object it is in? */

@@ -10,7 +10,7 @@
 #define GPT_COST_PROFILE_H
 
 #include "gpt/cost/measured.h"
-#include "gpt/kernel_kind.h"
+#include "gpt/kernels.h"
 #include "lib/base/status.h"
 
 #include <stddef.h>

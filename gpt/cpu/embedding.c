@@ -36,7 +36,7 @@ static dt_status run_embedding(void *arguments)
     return DT_OK;
 }
 
-dt_status gpt_cpu_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_embedding, gpt_embedding)
 {
     struct embedding_task t = {k, *a};
     t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
@@ -132,7 +132,7 @@ static dt_status run_embedding_gradient(void *arguments)
     return status;
 }
 
-dt_status gpt_cpu_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_embedding_gradient, gpt_embedding_gradient)
 {
     struct embedding_gradient_task t = {.k = k, .a = *a};
     t.a.dropout = gpt_cpu_dropout(k, &a->dropout);

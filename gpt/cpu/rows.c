@@ -35,7 +35,7 @@ static dt_status run_layer_norm(void *arguments)
     return DT_OK;
 }
 
-dt_status gpt_cpu_layer_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm, gpt_layer_norm)
 {
     struct layer_norm_task t = {k, *a};
     return dt_cpu_submit(stream, "layer norm", run_layer_norm, &t, sizeof t);
@@ -97,7 +97,7 @@ static dt_status run_layer_norm_gradient(void *arguments)
     return DT_OK;
 }
 
-dt_status gpt_cpu_layer_norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm_gradient, gpt_layer_norm_gradient)
 {
     struct layer_norm_gradient_task t = {.k = k, .a = *a};
     return dt_cpu_submit(stream, "layer norm gradient", run_layer_norm_gradient, &t, sizeof t);
@@ -135,13 +135,13 @@ static dt_status run_dropout(void *arguments)
     return DT_OK;
 }
 
-dt_status gpt_cpu_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_dropout_residual, gpt_dropout_residual)
 {
     struct dropout_task t = {k, a->out, a->residual, a->branch, a->samples, gpt_cpu_dropout(k, &a->dropout)};
     return dt_cpu_submit(stream, "dropout and residual", run_dropout, &t, sizeof t);
 }
 
-dt_status gpt_cpu_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_dropout_gradient, gpt_dropout_gradient)
 {
     struct dropout_task t = {k, a->dbranch, NULL, a->dout, a->samples, gpt_cpu_dropout(k, &a->dropout)};
     return dt_cpu_submit(stream, "dropout gradient", run_dropout, &t, sizeof t);
@@ -183,7 +183,7 @@ static dt_status run_loss(void *arguments)
     return DT_OK;
 }
 
-dt_status gpt_cpu_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_loss, gpt_loss)
 {
     struct loss_task t = {.k = k, .a = *a};
     return dt_cpu_submit(stream, "loss", run_loss, &t, sizeof t);

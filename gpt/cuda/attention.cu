@@ -72,7 +72,7 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_forward *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
 {
     bool fused = k->model.attention == GPT_ATTENTION_FUSED;
     if (fused ? !a->lse : !a->weights)
@@ -89,7 +89,7 @@ extern "C" dt_status gpt_cuda_attention(struct gpt_kernels *k, struct dt_stream 
     }
 }
 
-extern "C" dt_status gpt_cuda_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)
 {
     bool fused = k->model.attention == GPT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))

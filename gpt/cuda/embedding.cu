@@ -207,7 +207,7 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_embedding(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 {
     size_t d = (size_t)k->model.hidden, rows = a->samples * (size_t)k->model.block_size;
     return for_dtype(k->model.dtype, [&](auto element) {
@@ -224,7 +224,7 @@ extern "C" dt_status gpt_cuda_embedding(struct gpt_kernels *k, struct dt_stream 
     });
 }
 
-extern "C" dt_status gpt_cuda_embedding_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradient)
 {
     size_t T = (size_t)k->model.block_size, rows = a->samples * T, vocab = (size_t)k->model.vocab_size;
     /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */

@@ -161,22 +161,22 @@ __global__ void __launch_bounds__(THREADS) tokens_kernel(int32_t *inputs, int32_
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_gelu(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu, gpt_gelu)
 {
-    return map<gelu_op>("gelu", k, stream, y, x, count);
+    return map<gelu_op>("gelu", k, stream, a->y, a->x, a->count);
 }
 
-extern "C" dt_status gpt_cuda_gelu_gradient(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient, gpt_gelu_gradient)
 {
-    return map<gelu_gradient_op>("gelu gradient", k, stream, dy_to_dx, x, count);
+    return map<gelu_gradient_op>("gelu gradient", k, stream, a->dy_to_dx, a->x, a->count);
 }
 
-extern "C" dt_status gpt_cuda_add(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_add, gpt_add)
 {
-    return map<add_op>("add", k, stream, to, from, count);
+    return map<add_op>("add", k, stream, a->to, a->from, a->count);
 }
 
-extern "C" dt_status gpt_cuda_fill(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_fill, gpt_fill)
 {
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
@@ -184,30 +184,29 @@ extern "C" dt_status gpt_cuda_fill(struct gpt_kernels *k, struct dt_stream *stre
             0,
             [&](auto n) {
                 constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-                return launch("fill", fill_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, count, value);
+                unsigned blocks = blocks_for(k, a->count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+                return launch("fill", fill_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, a->count, a->value);
             },
-            to);
+            a->to);
     });
 }
 
-extern "C" dt_status gpt_cuda_init_normal(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed,
-                                          uint32_t tensor_id, uint64_t first_element, float standard_deviation)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_init_normal, gpt_init_normal)
 {
-    if (count == 0)
+    if (a->count == 0)
         return DT_OK;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        unsigned blocks = blocks_for(k, count / 4 + 2, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, count, seed, tensor_id,
-                      first_element, standard_deviation);
+        unsigned blocks = blocks_for(k, a->count / 4 + 2, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, a->count, a->seed,
+                      a->tensor_id, a->first_element, a->standard_deviation);
     });
 }
 
-extern "C" dt_status gpt_cuda_tokens(struct gpt_kernels *k, struct dt_stream *stream, int32_t *inputs, int32_t *targets, size_t samples,
-                                     uint64_t seed, uint32_t first_sample)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)
 {
     uint32_t T = (uint32_t)k->model.block_size;
-    return launch("tokens", tokens_kernel, dim3(blocks_for(k, samples * (T / 4 + 1), THREADS, BLOCKS_PER_MULTIPROCESSOR)), dim3(THREADS), 0,
-                  stream, inputs, targets, samples, T, (uint32_t)k->model.vocab_size, seed, first_sample, k->step);
+    unsigned blocks = blocks_for(k, a->samples * (T / 4 + 1), THREADS, BLOCKS_PER_MULTIPROCESSOR);
+    return launch("tokens", tokens_kernel, dim3(blocks), dim3(THREADS), 0, stream, a->inputs, a->targets, a->samples, T,
+                  (uint32_t)k->model.vocab_size, a->seed, a->first_sample, k->step);
 }

@@ -16,10 +16,7 @@ struct host_task {
     union {
         struct gpt_sgd sgd;
         struct gpt_adam adam;
-        struct {
-            void *to;
-            const void *from;
-        } add;
+        struct gpt_add add;
         uint64_t *overflows;
     };
     struct gpt_adam_step numbers;
@@ -108,19 +105,19 @@ static dt_status submit(struct gpt_kernels *k, struct dt_stream *stream, const c
     return dt_cuda_submit_host(stream, label, run, &task, sizeof task);
 }
 
-dt_status gpt_cuda_sgd_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+GPT_KERNEL_FUNCTION(gpt_cuda_sgd_host, gpt_sgd)
 {
     return submit(k, stream, "sgd on the host", (struct host_task){.part = sgd_part, .count = a->count, .sgd = *a});
 }
 
-dt_status gpt_cuda_adam_host(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+GPT_KERNEL_FUNCTION(gpt_cuda_adam_host, gpt_adam)
 {
     return submit(k, stream, "adam on the host", (struct host_task){.part = adam_part, .count = a->count, .adam = *a});
 }
 
-dt_status gpt_cuda_add_host(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
+GPT_KERNEL_FUNCTION(gpt_cuda_add_host, gpt_add)
 {
-    return submit(k, stream, "add on the host", (struct host_task){.part = add_part, .count = count, .add = {to, from}});
+    return submit(k, stream, "add on the host", (struct host_task){.part = add_part, .count = a->count, .add = *a});
 }
 
 /* Those of the device, and where the host has made updates its own. */

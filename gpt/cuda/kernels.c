@@ -1,4 +1,4 @@
-/* The cuda device's table of kernels. */
+/* The cuda device's kernels: the object and the table. */
 #include "gpt/cuda/kernels.h"
 
 #include "gpt/cuda/cublaslt.h"
@@ -66,22 +66,7 @@ fail:
     return status;
 }
 
-dt_status gpt_cuda_scratch(struct gpt_kernels *k, size_t bytes)
-{
-    enum { UNIT = 1 << 20 };
-    if (bytes <= k->scratch_bytes)
-        return DT_OK;
-    if (dt_cuda_capturing(k->device))
-        return dt_fail(DT_ERR_INVALID, "cuda kernels: %zu bytes of scratch are first asked for while a graph is captured", bytes);
-    dt_cuda_own_free(k->device, k->scratch);
-    k->scratch = NULL;
-    k->scratch_bytes = 0;
-    bytes = (bytes + UNIT - 1) / UNIT * UNIT;
-    DT_TRY(dt_cuda_own_alloc(k->device, bytes, &k->scratch));
-    k->scratch_bytes = bytes;
-    return DT_OK;
-}
-
+#define ROW(entry, ...) .entry = gpt_cuda_##entry,
 const struct gpt_kernel_table gpt_kernels_cuda = {
     .name = "cuda",
     .available = cuda_available,
@@ -89,30 +74,6 @@ const struct gpt_kernel_table gpt_kernels_cuda = {
     .destroy = cuda_destroy,
     .begin_step = gpt_cuda_begin_step,
     .step_overflows = gpt_cuda_step_overflows,
-    .init_normal = gpt_cuda_init_normal,
-    .fill = gpt_cuda_fill,
-    .tokens = gpt_cuda_tokens,
-    .embedding = gpt_cuda_embedding,
-    .embedding_gradient = gpt_cuda_embedding_gradient,
-    .layer_norm = gpt_cuda_layer_norm,
-    .layer_norm_gradient = gpt_cuda_layer_norm_gradient,
-    .linear = gpt_cuda_linear_forward,
-    .linear_input_gradient = gpt_cuda_linear_input_gradient,
-    .linear_gelu_input_gradient = gpt_cuda_linear_gelu_input_gradient,
-    .linear_weight_gradient = gpt_cuda_linear_weight_gradient,
-    .gelu = gpt_cuda_gelu,
-    .gelu_gradient = gpt_cuda_gelu_gradient,
-    .attention = gpt_cuda_attention,
-    .attention_gradient = gpt_cuda_attention_gradient,
-    .dropout_residual = gpt_cuda_dropout_residual,
-    .dropout_gradient = gpt_cuda_dropout_gradient,
-    .loss = gpt_cuda_loss,
-    .sgd = gpt_cuda_sgd,
-    .adam = gpt_cuda_adam,
-    .add = gpt_cuda_add,
-    .kept_bytes = gpt_kernels_keep_nothing,
+    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = gpt_kernels_keep_nothing,
     .output_bytes = gpt_kernels_hold_nothing,
-    .sgd_host = gpt_cuda_sgd_host,
-    .adam_host = gpt_cuda_adam_host,
-    .add_host = gpt_cuda_add_host,
 };

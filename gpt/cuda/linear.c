@@ -78,7 +78,7 @@ static dt_status run_apart(void *context)
     DT_TRY(gpt_cuda_plan_run(r->k, r->stream, plan, &plain));
     switch (p->epilogue) {
     case GPT_CUDA_BIAS_GRADIENT: return gpt_cuda_column_sums(r->k, r->stream, p->bias_gradient, p->b, p->k, p->n, false);
-    case GPT_CUDA_GELU_GRADIENT: return gpt_cuda_gelu_gradient(r->k, r->stream, p->d, p->hidden, p->m * p->n);
+    case GPT_CUDA_GELU_GRADIENT: return gpt_cuda_gelu_gradient(r->k, r->stream, &(struct gpt_gelu_gradient){p->d, p->hidden, p->m * p->n});
     default: return DT_OK;
     }
 }
@@ -111,13 +111,13 @@ static dt_status run(struct gpt_kernels *k, struct dt_stream *stream, const stru
 
 /* ---- the entries ---- */
 
-dt_status gpt_cuda_linear_forward(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear *a)
+GPT_KERNEL_FUNCTION(gpt_cuda_linear, gpt_linear)
 {
     struct gpt_cuda_product product = gpt_cuda_product_forward(a);
     return run(k, stream, &product);
 }
 
-dt_status gpt_cuda_linear_input_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_input_gradient *a)
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
 {
     struct gpt_cuda_product product = gpt_cuda_product_input_gradient(a);
     return run(k, stream, &product);
@@ -127,15 +127,14 @@ dt_status gpt_cuda_linear_input_gradient(struct gpt_kernels *k, struct dt_stream
  * Over hidden values that are spread evenly or normally, whatever their scale, that is at most 6e-4 of the gradient's norm: a sixth of what
  * rounding to bf16 may cost (2^-8), but more than rounding to fp16 may (2^-11). So bf16 takes it where it is faster, and fp16 and fp32 have
  * the exact derivative from a kernel of their own. */
-dt_status gpt_cuda_linear_gelu_input_gradient(struct gpt_kernels *k, struct dt_stream *stream,
-                                              const struct gpt_linear_gelu_input_gradient *a)
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
     struct gpt_cuda_product product = gpt_cuda_product_gelu_input_gradient(a);
     struct run r = {.k = k, .stream = stream, .product = &product};
     return k->model.dtype == DT_BF16 ? run(k, stream, &product) : run_apart(&r);
 }
 
-dt_status gpt_cuda_linear_weight_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_weight_gradient *a)
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_weight_gradient, gpt_linear_weight_gradient)
 {
     struct gpt_cuda_product product = gpt_cuda_product_weight_gradient(a);
     DT_TRY(run(k, stream, &product));

@@ -179,7 +179,7 @@ dt_status most_kept_bytes(size_t *out)
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_loss(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_loss *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
 {
     DT_TRY(gpt_cuda_scratch(k, a->rows * sizeof(double)));
     size_t most = 0;

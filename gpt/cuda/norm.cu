@@ -257,7 +257,7 @@ dt_status gradient_in_registers(struct gpt_kernels *k, struct dt_stream *stream,
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_layer_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm, gpt_layer_norm)
 {
     if (a->rows == 0)
         return DT_OK;
@@ -280,7 +280,7 @@ extern "C" dt_status gpt_cuda_layer_norm(struct gpt_kernels *k, struct dt_stream
     });
 }
 
-extern "C" dt_status gpt_cuda_layer_norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_layer_norm_gradient *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm_gradient, gpt_layer_norm_gradient)
 {
     if (a->rows == 0)
         return DT_OK;

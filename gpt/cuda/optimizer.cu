@@ -158,7 +158,7 @@ extern "C" dt_status gpt_cuda_begin_step(struct gpt_kernels *k, struct dt_stream
     return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->step, first_sample, number);
 }
 
-extern "C" dt_status gpt_cuda_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_sgd, gpt_sgd)
 {
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
@@ -171,7 +171,7 @@ extern "C" dt_status gpt_cuda_sgd(struct gpt_kernels *k, struct dt_stream *strea
     });
 }
 
-extern "C" dt_status gpt_cuda_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_adam, gpt_adam)
 {
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);

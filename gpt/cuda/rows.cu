@@ -64,12 +64,12 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_dropout_residual(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_dropout_residual, gpt_dropout_residual)
 {
     return dropout_rows<true>("dropout and residual", k, stream, a->out, a->residual, a->branch, a->samples, &a->dropout);
 }
 
-extern "C" dt_status gpt_cuda_dropout_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_gradient *a)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_dropout_gradient, gpt_dropout_gradient)
 {
     return dropout_rows<false>("dropout gradient", k, stream, a->dbranch, nullptr, a->dout, a->samples, &a->dropout);
 }

@@ -96,7 +96,8 @@ static dt_status add_gradients(struct offload_home *home, const struct dp_setup 
     if (status == DT_OK)
         status = dt_stream_wait(o->update, home->arrived);
     if (status == DT_OK)
-        status = setup->stage->table->add_host(setup->stage->kernels, o->update, home->grads.data, arrived.data, home->elems);
+        status =
+            setup->stage->table->add_host(setup->stage->kernels, o->update, &(struct gpt_add){home->grads.data, arrived.data, home->elems});
     dt_free(o->update, &arrived);
     return status;
 }

@@ -42,7 +42,7 @@ dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setu
     if (ranks->across)
         DT_TRY(dt_all_reduce(ranks->across, to, count, dtype, DT_AVG, setup->network));
     g->has_sum = true;
-    return add ? stage->table->add(stage->kernels, setup->network, g->share.data, in_place, count) : DT_OK;
+    return add ? stage->table->add(stage->kernels, setup->network, &(struct gpt_add){g->share.data, in_place, count}) : DT_OK;
 }
 
 void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup)

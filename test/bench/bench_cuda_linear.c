@@ -34,7 +34,8 @@ static struct dt_buffer array(struct bench *b, size_t count, float standard_devi
 {
     struct dt_buffer buffer;
     must(dt_alloc(b->stream, DT_WORKSPACE, count * b->element_bytes, &buffer));
-    must(gpt_kernels_cuda.init_normal(b->k, b->stream, buffer.data, count, 1, (uint32_t)count, 0, standard_deviation));
+    must(gpt_kernels_cuda.init_normal(b->k, b->stream,
+                                      &(struct gpt_init_normal){buffer.data, count, 1, 0, (uint32_t)count, standard_deviation}));
     return buffer;
 }
 

@@ -53,7 +53,7 @@ static void *room(struct bench *b, size_t bytes)
 static void *array(struct bench *b, size_t count)
 {
     void *memory = room(b, count * b->element_bytes);
-    must(b->table->init_normal(b->k, b->stream, memory, count, 1, 1, 0, 0.5f));
+    must(b->table->init_normal(b->k, b->stream, &(struct gpt_init_normal){memory, count, 1, 0, 1, 0.5f}));
     return memory;
 }
 
@@ -156,62 +156,12 @@ static void measure_limits(struct bench *b)
 
 /* ---- one launch per entry ---- */
 
-#define LAUNCH(entry, type)                                                                                                                \
-    static dt_status launch_##entry(struct bench *b, const void *arguments)                                                                \
+#define LAUNCH(entry, type, ...)                                                                                                           \
+    static inline dt_status launch_##entry(struct bench *b, const void *arguments)                                                         \
     {                                                                                                                                      \
         return b->table->entry(b->k, b->stream, (const struct type *)arguments);                                                           \
     }
-LAUNCH(embedding, gpt_embedding)
-LAUNCH(embedding_gradient, gpt_embedding_gradient)
-LAUNCH(layer_norm, gpt_layer_norm)
-LAUNCH(layer_norm_gradient, gpt_layer_norm_gradient)
-LAUNCH(linear, gpt_linear)
-LAUNCH(linear_input_gradient, gpt_linear_input_gradient)
-LAUNCH(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
-LAUNCH(linear_weight_gradient, gpt_linear_weight_gradient)
-LAUNCH(attention, gpt_attention_forward)
-LAUNCH(attention_gradient, gpt_attention_backward)
-LAUNCH(dropout_residual, gpt_dropout_residual)
-LAUNCH(dropout_gradient, gpt_dropout_gradient)
-LAUNCH(loss, gpt_loss)
-LAUNCH(sgd, gpt_sgd)
-LAUNCH(adam, gpt_adam)
-
-struct pair {
-    void *to;
-    const void *from;
-    size_t count;
-};
-
-static dt_status launch_gelu(struct bench *b, const void *arguments)
-{
-    const struct pair *p = arguments;
-    return b->table->gelu(b->k, b->stream, p->to, p->from, p->count);
-}
-
-static dt_status launch_gelu_gradient(struct bench *b, const void *arguments)
-{
-    const struct pair *p = arguments;
-    return b->table->gelu_gradient(b->k, b->stream, p->to, p->from, p->count);
-}
-
-static dt_status launch_add(struct bench *b, const void *arguments)
-{
-    const struct pair *p = arguments;
-    return b->table->add(b->k, b->stream, p->to, p->from, p->count);
-}
-
-static dt_status launch_fill(struct bench *b, const void *arguments)
-{
-    const struct pair *p = arguments;
-    return b->table->fill(b->k, b->stream, p->to, p->count, 0);
-}
-
-static dt_status launch_normal(struct bench *b, const void *arguments)
-{
-    const struct pair *p = arguments;
-    return b->table->init_normal(b->k, b->stream, p->to, p->count, 1, 2, 3, 0.02f);
-}
+GPT_KERNELS(LAUNCH, GPT_NO_KERNEL_ROW, LAUNCH)
 
 /* ---- groups of kernels ---- */
 
@@ -264,13 +214,14 @@ static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
     struct gpt_layer_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
     struct gpt_dropout_residual residual = {x, y, z, b->samples, *dropout};
     struct gpt_dropout_gradient gradient = {x, y, b->samples, *dropout};
-    struct pair gelu = {up, down, wide};
+    struct gpt_gelu gelu = {up, down, wide};
+    struct gpt_gelu_gradient gelu_gradient = {up, down, wide};
     show_memory(b, "layer norm (forward, and again)", 4 * L + 1, 2 * narrow_bytes, launch_layer_norm, &norm);
     show_memory(b, "layer norm gradient", 2 * L + 1, 4 * narrow_bytes, launch_layer_norm_gradient, &dnorm);
     show_memory(b, "dropout and residual", 2 * L, 3 * narrow_bytes, launch_dropout_residual, &residual);
     show_memory(b, "dropout gradient", 2 * L, 2 * narrow_bytes, launch_dropout_gradient, &gradient);
     show_memory(b, "gelu (forward, and again)", 2 * L, 2 * wide_bytes, launch_gelu, &gelu);
-    show_memory(b, "gelu gradient", 0, 3 * wide_bytes, launch_gelu_gradient, &gelu);
+    show_memory(b, "gelu gradient", 0, 3 * wide_bytes, launch_gelu_gradient, &gelu_gradient);
     free_arrays(b);
 }
 
@@ -281,7 +232,7 @@ static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
     int32_t *inputs = room(b, b->rows * sizeof *inputs), *targets = room(b, b->rows * sizeof *targets);
     double *loss = (double *)(void *)floats(b, 2), row_bytes = (double)(b->rows * d * b->element_bytes),
            table_bytes = (double)(VOCAB * d * b->element_bytes);
-    must(b->table->tokens(b->k, b->stream, inputs, targets, b->samples, 1, 0));
+    must(b->table->tokens(b->k, b->stream, &(struct gpt_tokens){inputs, targets, b->samples, 1, 0}));
     struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, *dropout};
     struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, false, *dropout};
     struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
@@ -299,12 +250,14 @@ static void bench_parameters(struct bench *b)
     float *state[3] = {floats(b, few), floats(b, few), floats(b, few)};
     struct gpt_sgd sgd = {params, grads, count, 0.01f, 1};
     struct gpt_adam adam = {params, grads, state[0], state[1], state[2], few, 1e-4f, 0.9f, 0.999f, 1e-8f, 1};
-    struct pair both = {params, grads, count};
+    struct gpt_add both = {params, grads, count};
+    struct gpt_fill zeros = {params, count, 0};
+    struct gpt_init_normal normal = {params, count, 1, 3, 2, 0.02f};
     show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_sgd, &sgd);
     show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_adam, &adam);
     show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &both);
-    show_memory(b, "fill, all weights", 0, bytes, launch_fill, &both);
-    show_memory(b, "initial weights", 0, bytes, launch_normal, &both);
+    show_memory(b, "fill, all weights", 0, bytes, launch_fill, &zeros);
+    show_memory(b, "initial weights", 0, bytes, launch_init_normal, &normal);
     free_arrays(b);
 }
 

@@ -164,8 +164,8 @@ static void gelu_body(struct setup *s)
         double range = (double[]){1, 8, 3, 40}[i];
         struct array x = input(s->dtype, count, 0, range), y = output(s->dtype, count), dy = input(s->dtype, count, 0, 1), dx = dy;
         dx.values = test_alloc(count * sizeof *dx.values);
-        CHECK_OK(s->table->gelu(s->kernels, s->stream, y.data, x.data, count));
-        CHECK_OK(s->table->gelu_gradient(s->kernels, s->stream, dx.data, x.data, count));
+        CHECK_OK(s->table->gelu(s->kernels, s->stream, &(struct gpt_gelu){y.data, x.data, count}));
+        CHECK_OK(s->table->gelu_gradient(s->kernels, s->stream, &(struct gpt_gelu_gradient){dx.data, x.data, count}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_gelu(x.values, y.values, count);
         ref_gelu_gradient(dy.values, x.values, dx.values, count);
@@ -320,8 +320,8 @@ static void add_and_fill_body(struct setup *s)
     for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
         size_t count = (size_t[]){17, 77, 30001}[i % 3];
         struct array to = input(s->dtype, count, 0, 1), from = input(s->dtype, count, 0, 1), filled = output(s->dtype, count);
-        CHECK_OK((i < 3 ? s->table->add : s->table->add_host)(s->kernels, s->stream, to.data, from.data, count));
-        CHECK_OK(s->table->fill(s->kernels, s->stream, filled.data, count, 0.75f));
+        CHECK_OK((i < 3 ? s->table->add : s->table->add_host)(s->kernels, s->stream, &(struct gpt_add){to.data, from.data, count}));
+        CHECK_OK(s->table->fill(s->kernels, s->stream, &(struct gpt_fill){filled.data, count, 0.75f}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++) {
             to.values[j] += from.values[j];
@@ -345,7 +345,7 @@ static void normal_body(struct setup *s)
         uint64_t seed = test_random(), first = i == 3 ? (1ull << 34) - 77 : test_random() % 1000;
         uint32_t tensor = (uint32_t)test_random();
         struct array weights = output(s->dtype, count);
-        CHECK_OK(s->table->init_normal(s->kernels, s->stream, weights.data, count, seed, tensor, first, 0.02f));
+        CHECK_OK(s->table->init_normal(s->kernels, s->stream, &(struct gpt_init_normal){weights.data, count, seed, first, tensor, 0.02f}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         double *got = test_alloc(count * sizeof *got);
         ref_decode(s->dtype, weights.data, got, count);
@@ -371,7 +371,7 @@ static void tokens_body(struct setup *s)
     int32_t *inputs = test_alloc(samples * T * sizeof *inputs), *targets = test_alloc(samples * T * sizeof *targets);
     setup_kernels(s, 1, 8, 50000, (int)T);
     CHECK_OK(s->table->begin_step(s->kernels, s->stream, 12, 1));
-    CHECK_OK(s->table->tokens(s->kernels, s->stream, inputs, targets, samples, seed, 5));
+    CHECK_OK(s->table->tokens(s->kernels, s->stream, &(struct gpt_tokens){inputs, targets, samples, seed, 5}));
     CHECK_OK(dt_stream_synchronize(s->stream));
     for (size_t m = 0; m < samples * T; m++) {
         uint32_t sample = 17 + (uint32_t)(m / T), t = (uint32_t)(m % T);

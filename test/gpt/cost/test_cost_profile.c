@@ -56,7 +56,7 @@ static void every_row_reaches_the_struct(void)
     CHECK(profile.kernels[GPT_KERNEL_ATTENTION].other_passes > 0 && profile.gemm.qkv_products == 3 && profile.optimizer_fused == 0);
     for (int kind = 0; kind < GPT_KERNEL_COUNT; kind++) {
         char at[64];
-        snprintf(at, sizeof at, "kernels.%s.passes", gpt_kernel_kind_name((enum gpt_kernel_kind)kind));
+        snprintf(at, sizeof at, "kernels.%s.passes", gpt_kernel_info((enum gpt_kernel_kind)kind)->name);
         int row = dt_config_find(table, at);
         CHECK(row >= 0 && table->fields[row].offset ==
                               offsetof(struct gpt_cost_profile, kernels[0].passes) + (size_t)kind * sizeof(struct gpt_kernel_cost),

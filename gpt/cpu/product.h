@@ -2,8 +2,8 @@
  *
  * bf16 and fp32 run as they are, accumulated in fp32 and rounded once. fp16, which this oneDNN cannot multiply, and bf16 on processors
  * where it has only its slow reference code, are converted to fp32 a block at a time, multiplied there and rounded once. */
-#ifndef GPT_CPU_LINEAR_H
-#define GPT_CPU_LINEAR_H
+#ifndef GPT_CPU_PRODUCT_H
+#define GPT_CPU_PRODUCT_H
 
 #include "gpt/cpu/kernels_simd.h"
 
@@ -16,14 +16,14 @@ struct gpt_cpu_product {
     bool transpose_a, transpose_b, accumulate;
 };
 
-struct gpt_cpu_linear; /* oneDNN primitives by shape, made when first needed, and their scratch memory */
+struct gpt_cpu_products; /* oneDNN primitives by shape, made when first needed, and their scratch memory */
 
 /* Owner: the caller, who destroys. Errors: DT_ERR_DEVICE, DT_ERR_HOST_MEMORY. */
-dt_status gpt_cpu_linear_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_cpu_linear **out);
-void gpt_cpu_linear_destroy(struct gpt_cpu_linear *linear); /* takes NULL */
+dt_status gpt_cpu_products_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_cpu_products **out);
+void gpt_cpu_products_destroy(struct gpt_cpu_products *products); /* takes NULL */
 
 /* Runs now, on the calling thread's OpenMP team, which is set to `threads`; one call at a time for one object.
  * Errors: DT_ERR_DEVICE (oneDNN's failures), DT_ERR_HOST_MEMORY. */
-dt_status gpt_cpu_multiply(struct gpt_cpu_linear *linear, const struct gpt_cpu_product *product);
+dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product);
 
 #endif

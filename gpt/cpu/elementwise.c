@@ -1,4 +1,4 @@
-/* Kernels over arrays whose elements stand alone: each thread takes a share. */
+/* Kernels over arrays whose elements stand alone: each thread takes a share. Also random weights and tokens. */
 #include "gpt/cpu/kernels.h"
 #include "gpt/cpu/team.h"
 #include "lib/base/random.h"
@@ -107,31 +107,31 @@ static dt_status run_sgd(void *arguments)
     return run_flat(arguments, sgd_part);
 }
 
-dt_status gpt_cpu_fill(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+GPT_KERNEL_FUNCTION(gpt_cpu_fill, gpt_fill)
 {
-    struct flat_task t = {.k = k, .to = to, .count = count, .value = value};
+    struct flat_task t = {.k = k, .to = a->to, .count = a->count, .value = a->value};
     return dt_cpu_submit(stream, "fill", run_fill, &t, sizeof t);
 }
 
-dt_status gpt_cpu_add(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
+GPT_KERNEL_FUNCTION(gpt_cpu_add, gpt_add)
 {
-    struct flat_task t = {.k = k, .to = to, .from = from, .count = count};
+    struct flat_task t = {.k = k, .to = a->to, .from = a->from, .count = a->count};
     return dt_cpu_submit(stream, "add", run_add, &t, sizeof t);
 }
 
-dt_status gpt_cpu_gelu(struct gpt_kernels *k, struct dt_stream *stream, void *y, const void *x, size_t count)
+GPT_KERNEL_FUNCTION(gpt_cpu_gelu, gpt_gelu)
 {
-    struct flat_task t = {.k = k, .to = y, .from = x, .count = count};
+    struct flat_task t = {.k = k, .to = a->y, .from = a->x, .count = a->count};
     return dt_cpu_submit(stream, "gelu", run_gelu, &t, sizeof t);
 }
 
-dt_status gpt_cpu_gelu_gradient(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, size_t count)
+GPT_KERNEL_FUNCTION(gpt_cpu_gelu_gradient, gpt_gelu_gradient)
 {
-    struct flat_task t = {.k = k, .to = dy_to_dx, .from = x, .count = count};
+    struct flat_task t = {.k = k, .to = a->dy_to_dx, .from = a->x, .count = a->count};
     return dt_cpu_submit(stream, "gelu gradient", run_gelu_gradient, &t, sizeof t);
 }
 
-dt_status gpt_cpu_sgd(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_sgd *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_sgd, gpt_sgd)
 {
     struct flat_task t = {.k = k, .to = a->params, .from = a->grads, .count = a->count, .value = a->learning_rate * a->gradient_scale};
     return dt_cpu_submit(stream, "sgd", run_sgd, &t, sizeof t);
@@ -163,7 +163,7 @@ static dt_status run_adam(void *arguments)
     return DT_OK;
 }
 
-dt_status gpt_cpu_adam(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_adam *a)
+GPT_KERNEL_FUNCTION(gpt_cpu_adam, gpt_adam)
 {
     struct adam_task t = {
         .k = k,
@@ -184,61 +184,73 @@ dt_status gpt_cpu_adam(struct gpt_kernels *k, struct dt_stream *stream, const st
 
 struct normal_task {
     struct gpt_kernels *k;
-    void *to;
-    size_t count;
-    uint64_t seed, first_element;
-    uint32_t tensor_id;
-    float standard_deviation;
+    struct gpt_init_normal a;
 };
 
 static void normal_part(void *argument, int thread, int threads)
 {
     const struct normal_task *t = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(t->count, GRANULE, thread, threads);
-    t->k->simd->normal((char *)t->to + share.first * gpt_cpu_element_bytes(t->k), share.end - share.first, t->seed, t->tensor_id,
-                       t->first_element + share.first, t->standard_deviation);
+    const struct gpt_init_normal *a = &t->a;
+    struct gpt_cpu_share share = gpt_cpu_share(a->count, GRANULE, thread, threads);
+    t->k->simd->normal((char *)a->to + share.first * gpt_cpu_element_bytes(t->k), share.end - share.first, a->seed, a->tensor_id,
+                       a->first_element + share.first, a->standard_deviation);
 }
 
 static dt_status run_normal(void *arguments)
 {
     struct normal_task *t = arguments;
-    gpt_cpu_parallel(threads_for(t->k, t->count), normal_part, t);
+    gpt_cpu_parallel(threads_for(t->k, t->a.count), normal_part, t);
     return DT_OK;
 }
 
-dt_status gpt_cpu_init_normal(struct gpt_kernels *k, struct dt_stream *stream, void *to, size_t count, uint64_t seed, uint32_t tensor_id,
-                              uint64_t first_element, float standard_deviation)
+GPT_KERNEL_FUNCTION(gpt_cpu_init_normal, gpt_init_normal)
 {
-    struct normal_task t = {k, to, count, seed, first_element, tensor_id, standard_deviation};
+    struct normal_task t = {k, *a};
     return dt_cpu_submit(stream, "initial weights", run_normal, &t, sizeof t);
 }
 
 struct tokens_task {
     struct gpt_kernels *k;
-    int32_t *inputs, *targets;
-    size_t samples;
-    uint64_t seed;
-    uint32_t first_sample;
+    struct gpt_tokens a; /* with the step's first sample in first_sample */
 };
 
 static dt_status run_tokens(void *arguments)
 {
     const struct tokens_task *t = arguments;
+    const struct gpt_tokens *a = &t->a;
     size_t T = (size_t)t->k->model.block_size;
-    for (size_t s = 0; s < t->samples; s++)
+    uint32_t vocab = (uint32_t)t->k->model.vocab_size;
+    for (size_t s = 0; s < a->samples; s++)
         for (size_t position = 0; position <= T; position++) {
-            uint32_t token = dt_random_token(t->seed, t->first_sample + (uint32_t)s, (uint32_t)position, (uint32_t)t->k->model.vocab_size);
+            uint32_t token = dt_random_token(a->seed, a->first_sample + (uint32_t)s, (uint32_t)position, vocab);
             if (position < T)
-                t->inputs[s * T + position] = (int32_t)token;
+                a->inputs[s * T + position] = (int32_t)token;
             if (position > 0)
-                t->targets[s * T + position - 1] = (int32_t)token;
+                a->targets[s * T + position - 1] = (int32_t)token;
         }
     return DT_OK;
 }
 
-dt_status gpt_cpu_tokens(struct gpt_kernels *k, struct dt_stream *stream, int32_t *inputs, int32_t *targets, size_t samples, uint64_t seed,
-                         uint32_t first_sample)
+GPT_KERNEL_FUNCTION(gpt_cpu_tokens, gpt_tokens)
 {
-    struct tokens_task t = {k, inputs, targets, samples, seed, k->first_sample + first_sample};
+    struct tokens_task t = {k, *a};
+    t.a.first_sample += k->first_sample;
     return dt_cpu_submit(stream, "tokens", run_tokens, &t, sizeof t);
+}
+
+/* ---- where parameters live in host memory: the cpu device's host is the device ---- */
+
+GPT_KERNEL_FUNCTION(gpt_cpu_sgd_host, gpt_sgd)
+{
+    return gpt_cpu_sgd(k, stream, a);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_adam_host, gpt_adam)
+{
+    return gpt_cpu_adam(k, stream, a);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_add_host, gpt_add)
+{
+    return gpt_cpu_add(k, stream, a);
 }
