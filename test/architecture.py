@@ -98,7 +98,6 @@ CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
     'lib/slurm/library -> lib/slurm/release',
     'schedules/config/check -> schedules/config/parse',
     'schedules/config/fields -> schedules/config/parse',
-    'schedules/predict/calibration_points -> schedules/predict/calibration',
 ]
 INCLUDES_TO_UNDO = [  # 'folder -> folder'
 ]

@@ -1,28 +1,40 @@
-#include "lib/base/clock.h"
-#include "schedules/predict/calibration_points.h"
+#include "schedules/predict/calibration.h"
 
 #include "gpt/cost/probe.h"
+#include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
+#include "lib/sim/program.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { WINDOWS = 3, REGION_BYTES = 48 << 20, QUICK_REGION_BYTES = 8 << 20 };
+enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
 
-/* One rank's measuring. */
+/* What one rank measures with. */
 struct measuring {
     const struct calibration_request *request;
     struct dt_device *device;
     struct dt_comm *world;
+    const struct calibration_hooks *hooks;
     struct gpt_probe *probe;
-    double *everybody; /* [ranks] */
+    double *everybody; /* [2 * ranks] what the ranks exchange */
     int threads;
+    int done, total; /* measurements */
+    struct calibration *out;
 };
 
-/* Long enough for a clock, short enough for hundreds of them. Where ranks outnumber processors the operating system gives each its turn
- * every few milliseconds, and a window holds several of those. */
+static dt_status report_progress(struct measuring *m)
+{
+    return m->hooks->progress(m->hooks->context, ++m->done, m->total);
+}
+
+/* ---- kernels ---- */
+
+/* Long enough for the clock, short enough for hundreds of windows. Where ranks outnumber processors the operating system gives each its turn
+ * every few milliseconds, and a window holds several turns. */
 static double window_s(const struct measuring *m, int ranks)
 {
     double turns = ceil((double)ranks * m->threads / dt_machine_processors());
@@ -34,7 +46,7 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
 {
     double seconds[WINDOWS];
     struct dt_statistics statistics;
-    int times = 1; /* between two looks at the clock: waiting for the device is none of the kernel's time */
+    int times = 1; /* calls between two readings of the clock: waiting for the device is no part of the kernel's time */
     for (int w = 0; w < WINDOWS; w++) {
         double start = dt_clock_s(), now = start;
         int done = 0;
@@ -51,8 +63,8 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
     return DT_OK;
 }
 
-/* All ranks come here, and leave at the same moment: ranks that wait for others sleep, and wake up one by one. */
-static dt_status meet(const struct measuring *m)
+/* All ranks wait here, and go on at the same moment: ranks that wait for others sleep, and wake up one by one. */
+static dt_status begin_together(const struct measuring *m)
 {
     const double wake_up_s = 0.0015;
     double start = dt_clock_s() + wake_up_s;
@@ -63,7 +75,7 @@ static dt_status meet(const struct measuring *m)
     return DT_OK;
 }
 
-/* The ranks' harmonic mean, which is that of their speeds: together they get so much done, whoever had the processors when. */
+/* The harmonic mean over the ranks: the reciprocal of their mean speed, whichever rank had the processors when. */
 static dt_status mean(const struct measuring *m, double mine, double *out)
 {
     double speed = 0;
@@ -74,7 +86,7 @@ static dt_status mean(const struct measuring *m, double mine, double *out)
     return DT_OK;
 }
 
-/* What rank 0 found, on all of them. */
+/* Rank 0's value, on all ranks. */
 static dt_status share(const struct measuring *m, double *value)
 {
     DT_TRY(dt_host_all_gather(m->world, value, sizeof *value, m->everybody));
@@ -87,62 +99,195 @@ static dt_status measure_kernel(const struct measuring *m, struct gpt_measured *
     int ranks = dt_comm_size(m->world);
     double mine;
     DT_TRY(gpt_probe_set(m->probe, what));
-    DT_TRY(gpt_probe_run(m->probe, 1)); /* makes what is made once */
+    DT_TRY(gpt_probe_run(m->probe, 1)); /* creates what the library keeps for the shape */
     if (dt_comm_rank(m->world) == 0)
         DT_TRY(time_windows(m, window_s(m, 1), &what->alone_s));
     DT_TRY(share(m, &what->alone_s));
     what->together_s = what->alone_s;
     if (ranks == 1)
         return DT_OK;
-    DT_TRY(meet(m));
+    DT_TRY(begin_together(m));
     DT_TRY(time_windows(m, window_s(m, ranks), &mine));
     DT_TRY(mean(m, mine, &what->together_s));
     what->together_s = fmax(what->together_s, what->alone_s); /* less is noise */
     return DT_OK;
 }
 
-static dt_status add_kernel(const struct measuring *m, struct gpt_measured *what, struct calibration *out)
+static dt_status add_kernel(const struct measuring *m, struct gpt_measured *what)
 {
-    if (out->kernels.count == GPT_MEASURED_MAX)
+    if (m->out->kernels.count == GPT_MEASURED_MAX)
         return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
     what->ranks = dt_comm_size(m->world);
     what->threads = m->threads;
     DT_TRY(measure_kernel(m, what));
-    out->kernels.entries[out->kernels.count++] = *what;
+    m->out->kernels.entries[m->out->kernels.count++] = *what;
     return DT_OK;
 }
 
-static dt_status measure(struct measuring *m, const struct calibration_hooks *hooks, struct calibration *out)
+static dt_status measure_kernels(struct measuring *m)
 {
     struct gpt_measured what;
-    int total = calibration_count(m->request, dt_comm_size(m->world)), done = 0;
-    for (; calibration_kernel(m->request, done, &what); done++) {
-        DT_TRY(add_kernel(m, &what, out));
-        DT_TRY(hooks->progress(hooks->context, done + 1, total));
+    for (int i = 0; calibration_kernel(m->request, i, &what); i++) {
+        DT_TRY(add_kernel(m, &what));
+        DT_TRY(report_progress(m));
     }
+    return DT_OK;
+}
+
+/* ---- collectives ----
+ *
+ * Collectives and messages by size, while nothing else runs. How much processor time they take tells how much they slow down kernels that run
+ * at the same time, and are slowed down by them. */
+
+struct exchange {
+    struct dt_comm *world;
+    struct dt_stream *stream;
+    struct dt_buffer send, receive; /* each of the largest size */
+    double *everybody;              /* [2 * ranks] */
+};
+
+/* From rank 0 to rank 1 and back: the message twice. */
+static dt_status queue_message(struct exchange *x, size_t elems)
+{
+    int rank = dt_comm_rank(x->world);
+    if (rank > 1)
+        return DT_OK;
+    if (rank == 0)
+        DT_TRY(dt_send(x->world, x->send.data, elems, DT_FP32, 1, x->stream));
+    DT_TRY(dt_recv(x->world, x->receive.data, elems, DT_FP32, 1 - rank, x->stream));
+    return rank == 1 ? dt_send(x->world, x->send.data, elems, DT_FP32, 0, x->stream) : DT_OK;
+}
+
+/* bytes: as lib/sim/program.h counts them. */
+static dt_status queue(struct exchange *x, int kind, double bytes)
+{
+    size_t elems = (size_t)bytes / sizeof(float), part = elems / (size_t)dt_comm_size(x->world);
+    part = part ? part : 1;
+    switch (kind) {
+    case DT_SIM_ALL_REDUCE: return dt_all_reduce(x->world, x->send.data, elems, DT_FP32, DT_AVG, x->stream);
+    case DT_SIM_REDUCE_SCATTER: return dt_reduce_scatter(x->world, x->send.data, x->receive.data, part, DT_FP32, DT_AVG, x->stream);
+    case DT_SIM_ALL_GATHER: return dt_all_gather(x->world, x->send.data, x->receive.data, part, DT_FP32, x->stream);
+    case DT_SIM_BROADCAST: return dt_broadcast(x->world, x->send.data, elems, DT_FP32, 0, x->stream);
+    case DT_SIM_REDUCE: return dt_reduce(x->world, x->send.data, elems, DT_FP32, DT_AVG, 0, x->stream);
+    default: return queue_message(x, elems);
+    }
+}
+
+/* The ranks begin each repetition together because they ended the last one together. Seconds are the median over the repetitions, processor
+ * time is the sum over the ranks. */
+static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_sim_measured *m)
+{
+    double seconds[REPETITIONS], wall = 0, processor = dt_processor_clock_s();
+    struct dt_statistics statistics;
+    for (int i = 0; i < repetitions; i++) {
+        double start = dt_clock_s();
+        DT_TRY(queue(x, m->kind, m->bytes));
+        DT_TRY(dt_stream_synchronize(x->stream));
+        seconds[i] = dt_clock_s() - start;
+        wall += seconds[i];
+    }
+    int ranks = dt_comm_size(x->world), times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
+    bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->world) < 2;
+    double mine[2] = {takes_part ? dt_processor_clock_s() - processor : 0, wall};
+    DT_TRY(dt_statistics_compute(seconds, repetitions, &statistics));
+    m->seconds = statistics.median / times;
+    DT_TRY(dt_host_all_gather(x->world, mine, sizeof mine, x->everybody));
+    processor = 0;
+    for (int r = 0; r < ranks; r++)
+        processor += x->everybody[2 * r];
+    m->load = fmin(fmax(processor / (x->everybody[1] * dt_machine_processors()), 0.01), 1);
+    return DT_OK;
+}
+
+static size_t largest_bytes(const struct calibration_request *request)
+{
+    struct dt_sim_measured m;
+    double most = 0;
+    for (int i = 0; calibration_collective(request, i, &m); i++)
+        most = fmax(most, m.bytes);
+    return (size_t)most + 4096 * sizeof(float); /* parts are rounded up */
+}
+
+static dt_status create_exchange(struct measuring *m, struct exchange *x)
+{
+    size_t bytes = largest_bytes(m->request);
+    x->world = m->world;
+    x->everybody = m->everybody;
+    DT_TRY(dt_stream_create(m->device, "network", &x->stream));
+    DT_TRY(dt_alloc(x->stream, DT_COMMUNICATION, bytes, &x->send));
+    DT_TRY(dt_alloc(x->stream, DT_COMMUNICATION, bytes, &x->receive));
+    return dt_zero(x->stream, x->send.data, bytes);
+}
+
+static void finish_exchange(struct exchange *x)
+{
+    if (!x->stream)
+        return;
+    dt_free(x->stream, &x->receive);
+    dt_free(x->stream, &x->send);
+    dt_stream_destroy(x->stream);
+}
+
+static dt_status add_collective(struct measuring *m, struct exchange *x, struct dt_sim_measured *what)
+{
+    struct dt_sim_measured_list *list = &m->out->collectives;
+    if (list->count == DT_SIM_MEASURED_MAX)
+        return dt_fail(DT_ERR_INVALID, "more than %d measured collectives: name fewer numbers of ranks", DT_SIM_MEASURED_MAX);
+    what->ranks = dt_comm_size(m->world);
+    DT_TRY(queue(x, what->kind, what->bytes)); /* touches the memory */
+    DT_TRY(dt_stream_synchronize(x->stream));
+    DT_TRY(share(m, &what->seconds)); /* a barrier */
+    DT_TRY(time_exchange(x, m->request->quick ? QUICK_REPETITIONS : REPETITIONS, what));
+    DT_TRY(share(m, &what->seconds));
+    list->entries[list->count++] = *what;
+    return DT_OK;
+}
+
+static dt_status measure_collectives(struct measuring *m, struct exchange *x)
+{
+    struct dt_sim_measured what;
+    DT_TRY(create_exchange(m, x));
+    for (int i = 0; calibration_collective(m->request, i, &what); i++) {
+        DT_TRY(add_collective(m, x, &what));
+        DT_TRY(report_progress(m));
+    }
+    return DT_OK;
+}
+
+/* ---- both ---- */
+
+static dt_status measure(struct measuring *m)
+{
+    struct exchange exchange = {.world = NULL};
+    DT_TRY(gpt_probe_create(m->device, m->request->quick ? QUICK_REGION_BYTES : REGION_BYTES, &m->probe));
+    DT_TRY(measure_kernels(m));
     if (dt_comm_size(m->world) == 1)
         return DT_OK;
-    return calibration_run_collectives(m->request, m->device, m->world, hooks, done, out);
+    dt_status status = measure_collectives(m, &exchange);
+    finish_exchange(&exchange);
+    return status;
 }
 
 dt_status calibration_run(const struct calibration_request *request, struct dt_device *device, struct dt_comm *world,
                           const struct calibration_hooks *hooks, struct calibration *out)
 {
     struct dt_device_info info;
+    int ranks = dt_comm_size(world);
     dt_device_info(device, &info);
     struct measuring m = {.request = request,
                           .device = device,
                           .world = world,
+                          .hooks = hooks,
+                          .everybody = calloc(2 * (size_t)ranks, sizeof(double)),
                           .threads = info.threads,
-                          .everybody = calloc((size_t)dt_comm_size(world), sizeof(double))};
-    dt_status status = m.everybody ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", dt_comm_size(world));
-    if (status == DT_OK)
-        status = gpt_probe_create(device, request->quick ? QUICK_REGION_BYTES : REGION_BYTES, &m.probe);
-    if (status == DT_OK)
-        status = measure(&m, hooks, out);
+                          .total = calibration_count(request, ranks),
+                          .out = out};
+    if (!m.everybody)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", ranks);
+    dt_status status = measure(&m);
     gpt_probe_destroy(m.probe);
-    if (dt_comm_size(world) > 1)
-        snprintf(out->library, sizeof out->library, "%s", dt_comm_library(world));
     free(m.everybody);
+    if (ranks > 1)
+        snprintf(out->library, sizeof out->library, "%s", dt_comm_library(world));
     return status;
 }

@@ -5,15 +5,8 @@
 #ifndef SCHEDULES_PREDICT_CALIBRATION_H
 #define SCHEDULES_PREDICT_CALIBRATION_H
 
-#include "gpt/cost/measured.h"
 #include "lib/comm/comm.h"
-#include "lib/sim/cluster_measured.h"
-
-struct calibration_request {
-    bool dtypes[DT_DTYPE_COUNT]; /* which are measured */
-    int threads;                 /* of a rank; 0: processors / ranks */
-    bool quick;                  /* few, small shapes: for a look at the format, not for predictions */
-};
+#include "schedules/predict/calibration_points.h"
 
 struct calibration {
     char library[16]; /* of collectives: "Open MPI 4.1.4"; "" where one rank was measured alone */
@@ -25,9 +18,6 @@ struct calibration_hooks {
     void *context;
     dt_status (*progress)(void *context, int done, int total); /* on every rank, after each measurement; failing ends it */
 };
-
-/* Measurements with this many ranks, those of collectives included. */
-int calibration_count(const struct calibration_request *request, int ranks);
 
 /* Collective over `world`. *out is appended to, alike on all ranks. Errors: those of kernels and communicator, DT_ERR_HOST_MEMORY,
  * DT_ERR_INVALID where there is no more room in *out. */

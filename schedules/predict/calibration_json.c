@@ -1,9 +1,16 @@
-/* What a calibration's processes tell each other. */
+/* A calibration as JSON: between its processes, and as the files that device sim reads. */
 #include "schedules/predict/calibration.h"
 
+#include "gpt/cost/profile.h"
+#include "lib/base/machine.h"
+#include "lib/config/config.h"
 #include "lib/config/json.h"
+#include "lib/device/memory.h"
+#include "lib/sim/cluster.h"
+#include "lib/sim/program.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +19,31 @@ static dt_status no_memory(void)
 {
     return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
 }
+
+/* Takes `item`, also after a failure. */
+static dt_status attach(struct cJSON *object, const char *key, struct cJSON *item)
+{
+    if (cJSON_AddItemToObject(object, key, item))
+        return DT_OK;
+    cJSON_Delete(item);
+    return no_memory();
+}
+
+static dt_status attach_kernels(struct cJSON *object, const char *key, const struct calibration *c)
+{
+    struct cJSON *kernels;
+    DT_TRY(gpt_measured_write(&c->kernels, &kernels));
+    return attach(object, key, kernels);
+}
+
+static dt_status attach_collectives(struct cJSON *object, const char *key, const struct calibration *c)
+{
+    struct cJSON *collectives;
+    DT_TRY(dt_sim_measured_write(&c->collectives, &collectives));
+    return attach(object, key, collectives);
+}
+
+/* ---- between processes ---- */
 
 dt_status calibration_request_write(const struct calibration_request *request, char **out_text)
 {
@@ -37,47 +69,217 @@ dt_status calibration_request_read(const char *text, struct calibration_request 
     return DT_OK;
 }
 
+static dt_status write_calibration(const struct calibration *c, struct cJSON *object, char **out_text)
+{
+    DT_TRY(attach_kernels(object, "kernels", c));
+    DT_TRY(attach_collectives(object, "collectives", c));
+    if (!cJSON_AddStringToObject(object, "library", c->library))
+        return no_memory();
+    return dt_json_print(object, DT_JSON_COMPACT, out_text);
+}
+
 dt_status calibration_write(const struct calibration *c, char **out_text)
 {
-    struct cJSON *object = cJSON_CreateObject(), *kernels = NULL, *collectives = NULL;
-    dt_status status = object ? gpt_measured_write(&c->kernels, &kernels) : no_memory();
-    if (status == DT_OK)
-        status = dt_sim_measured_write(&c->collectives, &collectives);
-    if (status == DT_OK &&
-        (!cJSON_AddItemToObject(object, "kernels", kernels) || !cJSON_AddItemToObject(object, "collectives", collectives)))
-        status = no_memory();
-    if (status == DT_OK && !cJSON_AddStringToObject(object, "library", c->library))
-        status = no_memory();
-    if (status == DT_OK)
-        status = dt_json_print(object, DT_JSON_COMPACT, out_text);
+    struct cJSON *object = cJSON_CreateObject();
+    dt_status status = object ? write_calibration(c, object, out_text) : no_memory();
     cJSON_Delete(object);
     return status;
 }
 
-/* Appending: entries are read behind those that are there. */
+static dt_status read_calibration(const struct cJSON *object, struct calibration *out)
+{
+    const char *library = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "library"));
+    snprintf(out->library, sizeof out->library, "%s", library ? library : "");
+    DT_TRY(gpt_measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &out->kernels));
+    return dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &out->collectives);
+}
+
+static dt_status append(const struct calibration *part, struct calibration *out)
+{
+    if (out->kernels.count + part->kernels.count > GPT_MEASURED_MAX ||
+        out->collectives.count + part->collectives.count > DT_SIM_MEASURED_MAX)
+        return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
+    for (int i = 0; i < part->kernels.count; i++)
+        out->kernels.entries[out->kernels.count++] = part->kernels.entries[i];
+    for (int i = 0; i < part->collectives.count; i++)
+        out->collectives.entries[out->collectives.count++] = part->collectives.entries[i];
+    if (*part->library)
+        memcpy(out->library, part->library, sizeof out->library);
+    return DT_OK;
+}
+
 dt_status calibration_read(const char *text, struct calibration *out)
 {
     struct cJSON *object;
-    struct calibration *part = calloc(1, sizeof *part);
+    struct calibration *part = calloc(1, sizeof *part); /* too large for the stack */
     if (!part)
         return no_memory();
     dt_status status = dt_json_parse(text, strlen(text), "calibration", &object);
     if (status == DT_OK) {
-        status = gpt_measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &part->kernels);
-        if (status == DT_OK)
-            status = dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &part->collectives);
-        const char *library = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "library"));
-        if (library && *library)
-            snprintf(out->library, sizeof out->library, "%s", library);
+        status = read_calibration(object, part);
         dt_json_destroy(object);
     }
-    if (status == DT_OK && (out->kernels.count + part->kernels.count > GPT_MEASURED_MAX ||
-                            out->collectives.count + part->collectives.count > DT_SIM_MEASURED_MAX))
-        status = dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
-    for (int i = 0; status == DT_OK && i < part->kernels.count; i++)
-        out->kernels.entries[out->kernels.count++] = part->kernels.entries[i];
-    for (int i = 0; status == DT_OK && i < part->collectives.count; i++)
-        out->collectives.entries[out->collectives.count++] = part->collectives.entries[i];
+    if (status == DT_OK)
+        status = append(part, out);
     free(part);
+    return status;
+}
+
+/* ---- the cluster ---- */
+
+/* What one rank alone does of the best product, or copy, in a second. */
+static double best_speed(const struct calibration *c, bool copies, enum dt_dtype dtype)
+{
+    double best = 0;
+    for (int i = 0; i < c->kernels.count; i++) {
+        const struct gpt_measured *m = &c->kernels.entries[i];
+        bool wanted = copies ? m->kernel == GPT_KERNEL_COUNT : m->kernel == GPT_KERNEL_LINEAR && m->dtype == dtype;
+        if (wanted)
+            best = fmax(best, gpt_measured_work(m->kernel, m->shape) / m->alone_s);
+    }
+    return best;
+}
+
+static int most_ranks(const struct calibration *c)
+{
+    int most = 1;
+    for (int i = 0; i < c->kernels.count; i++)
+        most = c->kernels.entries[i].ranks > most ? c->kernels.entries[i].ranks : most;
+    return most;
+}
+
+/* GB/s that each rank sends in the largest collective of a kind; 0 where it was not measured. */
+static double sent_gb_per_s(const struct calibration *c, int kind)
+{
+    const struct dt_sim_measured *largest = NULL;
+    for (int i = 0; i < c->collectives.count; i++) {
+        const struct dt_sim_measured *m = &c->collectives.entries[i];
+        if (m->kind == kind && (!largest || m->bytes > largest->bytes))
+            largest = m;
+    }
+    return largest ? 1e-9 * largest->bytes * (largest->ranks - 1) / largest->ranks / largest->seconds : 0;
+}
+
+static double shortest_message_us(const struct calibration *c)
+{
+    double least = INFINITY;
+    for (int i = 0; i < c->collectives.count; i++)
+        if (c->collectives.entries[i].kind == DT_SIM_MESSAGE)
+            least = fmin(least, 1e6 * c->collectives.entries[i].seconds);
+    return isfinite(least) ? least : 0;
+}
+
+static void describe_cluster(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
+{
+    bool alone = c->collectives.count == 0;
+    snprintf(out->name, sizeof out->name, "calibrated");
+    snprintf(out->source, sizeof out->source, "this machine, %s", source);
+    out->nodes = 1;
+    out->gpus_per_node = most_ranks(c);
+    dt_machine_processor_name(out->gpu.name, sizeof out->gpu.name);
+    snprintf(out->gpu.source, sizeof out->gpu.source,
+             "%s: the fastest product and the fastest copy of one rank alone; of the memory, each rank may have all", source);
+    out->gpu.architecture = DT_SIM_CPU;
+    out->gpu.memory_gib = (double)dt_machine_memory_bytes() / 0x1p30;
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        out->gpu.peak_tflops[dtype] = 1e-12 * best_speed(c, false, (enum dt_dtype)dtype);
+    out->gpu.memory_gb_per_s = 2e-9 * best_speed(c, true, DT_FP32);
+    snprintf(out->collectives.source, sizeof out->collectives.source, "%s%s", source,
+             alone ? ": one rank, so that nothing was sent; the speed stands for any" : "");
+    out->collectives.library = DT_SIM_MPI;
+    snprintf(out->collectives.version, sizeof out->collectives.version, "%s", alone ? "none" : c->library);
+    out->collectives.step_us = shortest_message_us(c);
+    out->collectives.gb_per_s = alone ? 1 : sent_gb_per_s(c, DT_SIM_ALL_GATHER);
+    out->collectives.sum_gb_per_s = sent_gb_per_s(c, DT_SIM_REDUCE_SCATTER);
+}
+
+/* Keys that a machine without GPUs and network has. */
+static bool belongs(const char *path)
+{
+    return !strchr(path, '.') || (strncmp(path, "gpu.", 4) == 0) ||
+           (strncmp(path, "collectives.", 12) == 0 && strncmp(path, "collectives.channel", 19) != 0 &&
+            strncmp(path, "collectives.net", 15) != 0);
+}
+
+static dt_status write_cluster(const struct calibration *c, const char *source, struct dt_sim_cluster *cluster, bool *wanted,
+                               struct cJSON **object, char **out_text)
+{
+    const struct dt_table *table = dt_sim_cluster_table();
+    DT_TRY(dt_config_defaults(table, cluster));
+    describe_cluster(c, source, cluster);
+    for (int i = 0; i < table->count; i++)
+        wanted[i] = belongs(table->fields[i].path);
+    DT_TRY(dt_config_write(table, cluster, wanted, object));
+    DT_TRY(attach_collectives(cJSON_GetObjectItemCaseSensitive(*object, "collectives"), "measured", c));
+    return dt_json_print(*object, DT_JSON_INDENT, out_text);
+}
+
+dt_status calibration_cluster_text(const struct calibration *c, const char *source, char **out_text)
+{
+    struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
+    bool *wanted = calloc((size_t)dt_sim_cluster_table()->count, sizeof *wanted);
+    struct cJSON *object = NULL;
+    dt_status status = cluster && wanted ? write_cluster(c, source, cluster, wanted, &object, out_text) : no_memory();
+    dt_json_destroy(object);
+    free(wanted);
+    free(cluster);
+    return status;
+}
+
+/* ---- the profile ---- */
+
+/* Every kernel is measured: the constants are those of a stack that adds nothing. */
+static void describe_profile(struct gpt_cost_profile *p)
+{
+    snprintf(p->name, sizeof p->name, "dtbench, calibrated");
+    p->gemm.peak_fraction = p->gemm.least_fill = 1;
+    p->gemm.aligned_bytes = 1;
+    p->gemm.half_aligned = p->gemm.quarter_aligned = p->gemm.unaligned = p->gemm.fused_attention = 1;
+    p->gemm.qkv_products = 1;
+    p->bandwidth_fraction = 1;
+    p->memory.granularity_bytes = DT_ALLOCATION_BYTES;
+}
+
+/* One text for each key of the top level, or object. */
+static dt_status add_sources(struct cJSON *object, const struct dt_table *table, const char *source)
+{
+    char text[512];
+    struct cJSON *sources = cJSON_AddObjectToObject(object, "sources");
+    for (int i = 1; i < table->count && sources; i++) { /* the name is no constant */
+        const char *path = table->fields[i].path, *dot = strchr(path, '.');
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);
+        bool memory = strcmp(key, "memory") == 0;
+        if (memory)
+            snprintf(text, sizeof text, "dtbench's own allocator, lib/device/memory.h: this is no other framework");
+        else
+            snprintf(text, sizeof text, "%s: no overhead of its own, as all of it is in the times under \"measured\"", source);
+        if (!cJSON_HasObjectItem(sources, key) && !cJSON_AddStringToObject(sources, key, text))
+            return no_memory();
+    }
+    return sources ? DT_OK : no_memory();
+}
+
+static dt_status write_profile(const struct calibration *c, const char *source, struct gpt_cost_profile *profile, struct cJSON **object,
+                               char **out_text)
+{
+    const struct dt_table *table = gpt_cost_profile_table();
+    DT_TRY(dt_config_defaults(table, profile));
+    describe_profile(profile);
+    DT_TRY(dt_config_write(table, profile, NULL, object));
+    DT_TRY(add_sources(*object, table, source));
+    DT_TRY(attach_kernels(*object, "measured", c));
+    return dt_json_print(*object, DT_JSON_INDENT, out_text);
+}
+
+dt_status calibration_profile_text(const struct calibration *c, const char *source, char **out_text)
+{
+    struct cJSON *object = NULL;
+    if (c->kernels.count == 0)
+        return dt_fail(DT_ERR_INVALID, "nothing was measured");
+    struct gpt_cost_profile *profile = calloc(1, sizeof *profile);
+    dt_status status = profile ? write_profile(c, source, profile, &object, out_text) : no_memory();
+    dt_json_destroy(object);
+    free(profile);
     return status;
 }

@@ -1,16 +1,21 @@
-/* What is measured: shapes of kernels and sizes of messages. Shared by the calibration's files alone. */
+/* What a calibration measures: the shapes of kernels and the sizes of messages. */
 #ifndef SCHEDULES_PREDICT_CALIBRATION_POINTS_H
 #define SCHEDULES_PREDICT_CALIBRATION_POINTS_H
 
-#include "schedules/predict/calibration.h"
+#include "gpt/cost/measured.h"
+#include "lib/sim/cluster_measured.h"
+
+struct calibration_request {
+    bool dtypes[DT_DTYPE_COUNT]; /* which are measured */
+    int threads;                 /* of a rank; 0: processors / ranks */
+    bool quick;                  /* few, small shapes: for a look at the format, not for predictions */
+};
 
 /* Kernel `index` of those that are measured; false past the last. ranks and threads are left alone. */
 bool calibration_kernel(const struct calibration_request *request, int index, struct gpt_measured *out);
 /* Collective or message `index` likewise: kind and bytes. */
 bool calibration_collective(const struct calibration_request *request, int index, struct dt_sim_measured *out);
-
-/* calibration_collectives.c: all of them. */
-dt_status calibration_run_collectives(const struct calibration_request *request, struct dt_device *device, struct dt_comm *world,
-                                      const struct calibration_hooks *hooks, int done, struct calibration *out);
+/* Measurements with this many ranks, those of collectives included. */
+int calibration_count(const struct calibration_request *request, int ranks);
 
 #endif
