@@ -33,8 +33,8 @@ static dt_status report_progress(struct measuring *m)
 
 /* ---- kernels ---- */
 
-/* Long enough for the clock, short enough for hundreds of windows. Where ranks outnumber processors the operating system gives each its turn
- * every few milliseconds, and a window holds several turns. */
+/* Long enough for the clock, short enough for hundreds of windows. Where ranks outnumber processors the operating system gives each its
+ * turn every few milliseconds, and a window holds several turns. */
 static double window_s(const struct measuring *m, int ranks)
 {
     double turns = ceil((double)ranks * m->threads / dt_machine_processors());
@@ -136,8 +136,8 @@ static dt_status measure_kernels(struct measuring *m)
 
 /* ---- collectives ----
  *
- * Collectives and messages by size, while nothing else runs. How much processor time they take tells how much they slow down kernels that run
- * at the same time, and are slowed down by them. */
+ * Collectives and messages by size, while nothing else runs. How much processor time they take tells how much they slow down kernels that
+ * run at the same time, and are slowed down by them. */
 
 struct exchange {
     struct dt_comm *world;

@@ -22,8 +22,8 @@ struct simulated_system {
     uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and no more than the experiment's limit */
 };
 
-/* Read and check cluster and profile, and place the experiment's ranks. Owner of *out: the caller; NULL after a failure. Files are looked for beside the config that names them, in the
- * current directory, and among dtbench's own (lib/config/data_file.h).
+/* Read and check cluster and profile, and place the experiment's ranks. Files are looked for beside the config that names them, in the
+ * current directory, and among dtbench's own (lib/config/data_file.h). Owner of *out: the caller; NULL after a failure.
  * Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path; DT_ERR_UNAVAILABLE where the experiment does not fit the cluster. */
 dt_status simulated_system_create(const struct experiment *experiment, struct simulated_system **out);
 void simulated_system_destroy(struct simulated_system *system); /* takes NULL */

@@ -10,16 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static dt_status train_dry(const struct experiment *e, const struct simulated_system *system, int rank, struct simulated_role *role)
+{
+    DT_TRY(simulated_role_create(e, &system->device, rank, role));
+    for (int step = 0; step < RECORDED_STEPS; step++)
+        DT_TRY(trainer_step(role->trainer, step));
+    return DT_OK;
+}
+
 dt_status simulation_predict_memory(const struct experiment *e, const struct simulated_system *system, int rank,
                                     struct dt_memory_usage *out)
 {
     struct simulated_role role;
     struct experiment with_framework = *e;
     simulated_system_apply(system, &with_framework);
-    e = &with_framework;
-    dt_status status = simulated_role_create(e, &system->device, rank, &role);
-    for (int step = 0; status == DT_OK && step < RECORDED_STEPS; step++)
-        status = trainer_step(role.trainer, step);
+    dt_status status = train_dry(&with_framework, system, rank, &role);
     if (status == DT_OK)
         dt_memory_usage(role.device, out);
     simulated_role_finish(&role);
@@ -108,7 +113,19 @@ static dt_status replay_create(const struct simulated_system *s, const struct si
     return DT_OK;
 }
 
-/* Each rank's events give its phases, through the trainer that recorded them. Nothing is computed, so no gradient is known. */
+/* Each rank's events give its phases, through the trainer that recorded them. Nothing is computed, so no gradient is known. event_s: room
+ * for the events of any role. */
+static dt_status metrics_of_rank(const struct replay *replay, const struct simulated_ranks *r, int rank, double *event_s,
+                                 struct dt_step_metrics *out)
+{
+    const struct simulated_role *role = &r->roles[r->ranks[rank].role];
+    for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
+        event_s[event] = dt_sim_engine_event_s(replay->engine, rank, event);
+    dt_sim_replayed(role->device, event_s);
+    dt_step_metrics_init(out);
+    return trainer_phases(role->trainer, out);
+}
+
 static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, struct dt_step_metrics *out)
 {
     uint32_t most = 0;
@@ -118,14 +135,8 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
     struct dt_step_metrics *of_rank = malloc((size_t)r->world_size * sizeof *of_rank);
     dt_status status =
         event_s && of_rank ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, r->world_size);
-    for (int i = 0; i < r->world_size && status == DT_OK; i++) {
-        const struct simulated_role *role = &r->roles[r->ranks[i].role];
-        for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
-            event_s[event] = dt_sim_engine_event_s(replay->engine, i, event);
-        dt_sim_replayed(role->device, event_s);
-        dt_step_metrics_init(&of_rank[i]);
-        status = trainer_phases(role->trainer, &of_rank[i]);
-    }
+    for (int i = 0; i < r->world_size && status == DT_OK; i++)
+        status = metrics_of_rank(replay, r, i, event_s, &of_rank[i]);
     if (status == DT_OK)
         dt_metrics_over_ranks(of_rank, sizeof *of_rank, r->world_size, out);
     free(of_rank);
@@ -134,22 +145,33 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
 }
 
 /* metrics: of the last recorded step; NULL: not asked for. */
+static dt_status replay_collected(const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                                  const struct dt_sim_collector *collector, double *seconds, struct dt_step_metrics *metrics)
+{
+    struct replay replay;
+    dt_status status = replay_create(s, r, step, collector, &replay);
+    if (status < 0)
+        goto done;
+    status = dt_sim_engine_run(replay.engine);
+    if (status < 0)
+        goto done;
+    *seconds = dt_sim_engine_end_s(replay.engine, -1);
+    if (metrics)
+        status = collect_metrics(&replay, r, metrics);
+done:
+    replay_finish(&replay);
+    return status;
+}
+
+/* The same; trace: a file, NULL for none. */
 static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const char *trace,
                              double *seconds, struct dt_step_metrics *metrics)
 {
     struct simulation_trace *writer = NULL;
     struct dt_sim_collector collector = {0};
-    struct replay replay = {0};
-    dt_status status = trace ? simulation_trace_open(trace, s, r->world_size, &writer, &collector) : DT_OK;
-    if (status == DT_OK)
-        status = replay_create(s, r, step, &collector, &replay);
-    if (status == DT_OK)
-        status = dt_sim_engine_run(replay.engine);
-    if (status == DT_OK) {
-        *seconds = dt_sim_engine_end_s(replay.engine, -1);
-        status = metrics ? collect_metrics(&replay, r, metrics) : DT_OK;
-    }
-    replay_finish(&replay);
+    if (trace)
+        DT_TRY(simulation_trace_open(trace, s, r->world_size, &writer, &collector));
+    dt_status status = replay_collected(s, r, step, &collector, seconds, metrics);
     dt_status written = simulation_trace_close(writer);
     return status < 0 ? status : written;
 }
@@ -206,6 +228,22 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     return DT_OK;
 }
 
+static dt_status predict(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
+                         struct simulated_ranks *ranks, struct measure_result *result)
+{
+    bool each = hooks->trace != NULL;
+    DT_TRY(allocate_result(e, result));
+    DT_TRY(simulated_ranks_record(e, s, &s->device, each, hooks->stop_requested, hooks->context, ranks));
+    for (int i = 0; i < e->world_size; i++)
+        result->ranks[i].memory = ranks->roles[ranks->ranks[i].role].memory;
+    DT_TRY(check_memory(e, s, result));
+    if (short_of_memory(e, s, result))
+        DT_TRY(record_short_of_memory(e, s, each, hooks, ranks));
+    if (hooks->ready)
+        hooks->ready(hooks->context, 0);
+    return replay_steps(e, s, ranks, hooks, result);
+}
+
 dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
                          struct measure_result *result)
 {
@@ -213,21 +251,7 @@ dt_status simulation_run(const struct experiment *e, const struct simulated_syst
     struct simulated_ranks ranks = {0};
     struct experiment with_framework = *e;
     simulated_system_apply(s, &with_framework);
-    e = &with_framework;
-    hooks = hooks ? hooks : &no_hooks;
-    dt_status status = allocate_result(e, result);
-    if (status == DT_OK)
-        status = simulated_ranks_record(e, s, &s->device, hooks->trace != NULL, hooks->stop_requested, hooks->context, &ranks);
-    for (int i = 0; status == DT_OK && i < e->world_size; i++)
-        result->ranks[i].memory = ranks.roles[ranks.ranks[i].role].memory;
-    if (status == DT_OK)
-        status = check_memory(e, s, result);
-    if (status == DT_OK && short_of_memory(e, s, result))
-        status = record_short_of_memory(e, s, hooks->trace != NULL, hooks, &ranks);
-    if (status == DT_OK && hooks->ready)
-        hooks->ready(hooks->context, 0);
-    if (status == DT_OK)
-        status = replay_steps(e, s, &ranks, hooks, result);
+    dt_status status = predict(&with_framework, s, hooks ? hooks : &no_hooks, &ranks, result);
     simulated_ranks_finish(&ranks);
     return status;
 }

@@ -28,20 +28,27 @@ void simulated_role_finish(struct simulated_role *role)
     *role = (struct simulated_role){0};
 }
 
+/* A step, and what the host does before it. */
+static dt_status queue_step(struct simulated_role *role, const struct simulated_system *system, int step)
+{
+    DT_TRY(dt_sim_host(role->device, system->costs.profile.host.step_s));
+    return trainer_step(role->trainer, step);
+}
+
+/* Where the host runs ahead, the second program has another step behind it: less the program of one step, it shows how long a step takes in
+ * the middle of many. */
+static dt_status queue_program(struct simulated_role *role, const struct simulated_system *system, int step)
+{
+    DT_TRY(queue_step(role, system, step));
+    if (step > 0 && system->costs.profile.host.runs_ahead)
+        DT_TRY(queue_step(role, system, step + 1));
+    return trainer_synchronize(role->trainer);
+}
+
 static dt_status record_step(struct simulated_role *role, const struct simulated_system *system, int step, bool each)
 {
     DT_TRY(dt_sim_record_start(role->device, !each));
-    dt_status status = dt_sim_host(role->device, system->costs.profile.host.step_s);
-    if (status == DT_OK)
-        status = trainer_step(role->trainer, step);
-    if (status == DT_OK && step > 0 && system->costs.profile.host.runs_ahead) {
-        /* this step behind another one: with the program of one step it tells how long a step takes in the middle of many */
-        status = dt_sim_host(role->device, system->costs.profile.host.step_s);
-        if (status == DT_OK)
-            status = trainer_step(role->trainer, step + 1);
-    }
-    if (status == DT_OK)
-        status = trainer_synchronize(role->trainer);
+    dt_status status = queue_program(role, system, step);
     dt_status finished = dt_sim_record_finish(role->device, &role->steps[step]);
     return status < 0 ? status : finished;
 }
@@ -134,48 +141,44 @@ static int find_role(const struct simulated_ranks *r, const struct simulated_rol
     return -1;
 }
 
-/* Takes what `one` owns. */
+/* Takes what `one` owns, and leaves it empty. */
 static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
 {
     struct simulated_role *roles = realloc(r->roles, ((size_t)r->role_count + 1) * sizeof *roles);
-    if (!roles) {
-        simulated_role_finish(one);
+    if (!roles)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d different ranks", r->role_count + 1);
-    }
     r->roles = roles;
     roles[r->role_count++] = *one;
+    *one = (struct simulated_role){0};
     return DT_OK;
+}
+
+/* Record rank `number`, or find the role that does the same. `one` is the caller's to finish, whatever happens. */
+static dt_status record_role(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
+                             bool each, struct simulated_ranks *r, int number, struct simulated_role *one)
+{
+    struct simulated_rank *rank = &r->ranks[number];
+    DT_TRY(simulated_role_create(e, device, number, one));
+    DT_TRY(find_groups(r, one->device, rank));
+    DT_TRY(record_step(one, system, 0, each));
+    one->allocation_hash = dt_sim_allocation_hash(one->device);
+    rank->role = find_role(r, one);
+    if (rank->role >= 0)
+        return DT_OK;
+    DT_TRY(record_step(one, system, 1, each)); /* it starts with what the first left */
+    dt_memory_usage(one->device, &one->memory);
+    one->alike = dt_sim_program_equal(one->steps[0], one->steps[1]);
+    rank->role = r->role_count;
+    return add_role(r, one);
 }
 
 static dt_status record_rank(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
                              bool each, struct simulated_ranks *r, int number)
 {
-    struct simulated_rank *rank = &r->ranks[number];
-    struct simulated_role one;
-    dt_status status = simulated_role_create(e, device, number, &one);
-    if (status == DT_OK)
-        status = find_groups(r, one.device, rank);
-    if (status == DT_OK)
-        status = record_step(&one, system, 0, each);
-    if (status < 0) {
-        simulated_role_finish(&one);
-        return status;
-    }
-    one.allocation_hash = dt_sim_allocation_hash(one.device);
-    rank->role = find_role(r, &one);
-    if (rank->role >= 0) {
-        simulated_role_finish(&one);
-        return DT_OK;
-    }
-    status = record_step(&one, system, 1, each); /* it starts with what the first left */
-    if (status < 0) {
-        simulated_role_finish(&one);
-        return status;
-    }
-    dt_memory_usage(one.device, &one.memory);
-    one.alike = dt_sim_program_equal(one.steps[0], one.steps[1]);
-    rank->role = r->role_count;
-    return add_role(r, &one);
+    struct simulated_role one = {0};
+    dt_status status = record_role(e, system, device, each, r, number, &one);
+    simulated_role_finish(&one);
+    return status;
 }
 
 dt_status simulated_ranks_record(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,

@@ -10,6 +10,16 @@ struct simulation_trace {
     bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] which queues of the rank have a name; the first is the host */
 };
 
+/* What a span is shown as: the host's work, a collective or message, a copy, or a kernel. */
+static const char *category_of(const struct dt_sim_span *span)
+{
+    if (span->queue < 0)
+        return "host";
+    if (span->group_name)
+        return "communication";
+    return span->bytes > 0 ? "copy" : "compute";
+}
+
 static void on_span(void *context, const struct dt_sim_span *span)
 {
     struct simulation_trace *t = context;
@@ -22,10 +32,7 @@ static void on_span(void *context, const struct dt_sim_span *span)
         .process = span->rank,
         .thread = thread,
         .name = span->label,
-        .category = span->queue < 0    ? "host"
-                    : span->group_name ? "communication"
-                    : span->bytes > 0  ? "copy"
-                                       : "compute",
+        .category = category_of(span),
         .start_s = span->start_s,
         .duration_s = span->end_s - span->start_s,
         .bytes = span->bytes,
@@ -38,19 +45,18 @@ static void on_span(void *context, const struct dt_sim_span *span)
 dt_status simulation_trace_open(const char *path, const struct simulated_system *s, int world_size, struct simulation_trace **out,
                                 struct dt_sim_collector *collector)
 {
-    struct simulation_trace *t = *out = calloc(1, sizeof *t);
-    if (!t || !(t->named = calloc((size_t)world_size, sizeof *t->named))) {
-        free(t);
-        *out = NULL;
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
+    dt_status status;
+    struct simulation_trace *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (t)
+        t->named = calloc((size_t)world_size, sizeof *t->named);
+    if (!t || !t->named) {
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
+        goto fail;
     }
-    dt_status status = dt_trace_open(path, &t->trace);
-    if (status < 0) {
-        free(t->named);
-        free(t);
-        *out = NULL;
-        return status;
-    }
+    status = dt_trace_open(path, &t->trace);
+    if (status < 0)
+        goto fail;
     for (int rank = 0; rank < world_size; rank++) {
         char name[64];
         snprintf(name, sizeof name, "rank %d (node %d, GPU %d)", rank, rank / s->placement.ranks_per_node,
@@ -58,7 +64,12 @@ dt_status simulation_trace_open(const char *path, const struct simulated_system 
         dt_trace_process(t->trace, rank, name);
     }
     *collector = (struct dt_sim_collector){.context = t, .span = on_span};
+    *out = t;
     return DT_OK;
+
+fail:
+    simulation_trace_close(t);
+    return status;
 }
 
 dt_status simulation_trace_close(struct simulation_trace *t)
