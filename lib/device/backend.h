@@ -73,8 +73,7 @@ struct dt_device_backend {
     void (*graph_destroy)(struct dt_graph *graph); /* waits for its last launch */
 };
 
-extern const struct dt_device_backend dt_device_cpu;  /* device_cpu.c or device_cpu_none.c */
-extern const struct dt_device_backend dt_device_cuda; /* device_cuda_none.c */
-extern const struct dt_device_backend dt_device_sim;
+/* In each folder backend.c, or none.c where it is not compiled in. */
+extern const struct dt_device_backend dt_device_cpu, dt_device_cuda, dt_device_sim;
 
 #endif

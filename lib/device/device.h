@@ -1,6 +1,6 @@
 /* Devices: memory, streams and events. What a schedule sees of the machine.
  *
- * Backends: cpu (lib/device/cpu/device.c), sim (lib/device/sim.c: counts memory, computes nothing), cuda. Each is a const table of functions with
+ * Backends: cpu and cuda (a folder each), sim (lib/device/sim.c: counts memory, computes nothing). Each is a const table of functions with
  * every entry present. One host thread drives a device; streams run beside it, in queue order.
  *
  * A stream is an ordered queue. Everything below that names a stream returns as soon as the work is queued ("queues"); only

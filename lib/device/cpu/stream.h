@@ -84,6 +84,4 @@ void dt_cpu_event_destroy(struct dt_event *event);
 dt_status dt_cpu_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
 
-void dt_cpu_library_version(char *out, size_t out_bytes); /* "oneDNN 2.6.3" */
-
 #endif

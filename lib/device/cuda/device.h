@@ -1,5 +1,5 @@
 /* What the cuda backends know of a cuda device below lib/device/device.h: its handles, its own memory, and who else wants to be asked while a
- * stream is waited for. For lib/device_cuda*.c, lib/comm_nccl*.c and gpt's cuda kernels; cuda's own types stay out of here. */
+ * stream is waited for. For lib/device/cuda, lib/comm/nccl and gpt/cuda; cuda's own types stay out of here. */
 #ifndef LIB_DEVICE_CUDA_DEVICE_H
 #define LIB_DEVICE_CUDA_DEVICE_H
 

@@ -27,7 +27,7 @@ struct cuda_stream {
 struct cuda_event {
     struct dt_event base;
     struct CUevent_st *handle;
-    struct CUevent_st *order; /* timed: what waits within a capture see, where `handle` tells the graph's times; else NULL */
+    struct CUevent_st *order; /* timed: what waits within a capture see, where `handle` has the graph's times; else NULL */
     bool recorded;
     uint64_t capture;         /* in which it was recorded last; 0: in none */
     struct cuda_places after; /* which its last record came after */
@@ -66,7 +66,7 @@ struct cuda_device {
     struct dt_device base;
     int ordinal; /* among the GPUs that this process sees */
     int multiprocessors;
-    struct dt_device_info info; /* what dt_cuda_look told */
+    struct dt_device_info info; /* what dt_cuda_look found */
     bool poison;
     struct cuda_stream *streams[CUDA_STREAMS];
     struct cuda_order order;
@@ -80,23 +80,22 @@ struct cuda_device {
     struct cuda_tasks captured_tasks;
 
     pthread_mutex_t mutex; /* guards the failure of a task: the driver's threads write it */
-    dt_status failure;     /* the first since dt_stream_synchronize told one */
+    dt_status failure;     /* the first since dt_stream_synchronize returned one */
     char failure_text[1024];
 };
 
-/* device_cuda_choice.c. The backend's entries; look without an index past the last. choose: the GPU of this rank, by its ordinal.
+/* choice.c. The backend's entries; look without an index past the last. choose: the GPU of this rank, by its ordinal.
  * Errors: DT_ERR_UNAVAILABLE, DT_ERR_INVALID for a rank without a GPU. */
 bool dt_cuda_available(char *reason, size_t reason_bytes);
 bool dt_cuda_look(int index, struct dt_device_info *out);
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
 
-/* device_cuda_peak.c: of a GPU by its name, operations a second; 0: unknown. */
+/* peak.c: of a GPU by its name, operations a second; 0: unknown. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype);
 
-/* device_cuda_stream.c. The backend's entries for streams and events. */
+/* stream.c. The backend's entries for streams and events. */
 dt_status dt_cuda_stream_create(struct dt_device *device, const char *name, struct dt_stream **out);
 void dt_cuda_stream_destroy(struct dt_stream *stream);
-dt_status dt_cuda_stream_synchronize(struct dt_stream *stream);
 dt_status dt_cuda_stream_wait(struct dt_stream *stream, const struct dt_event *event);
 dt_status dt_cuda_event_create(struct dt_device *device, bool timed, struct dt_event **out);
 void dt_cuda_event_destroy(struct dt_event *event);
@@ -117,7 +116,7 @@ dt_status dt_cuda_wait_for_stream(struct cuda_stream *stream, double limit_s);
 dt_status dt_cuda_wait_for_event(struct cuda_device *device, struct CUevent_st *event, const char *what);
 dt_status dt_cuda_wait_for_all(struct cuda_device *device, double limit_s); /* of its streams */
 
-/* device_cuda_memory.c. The backend's entries for memory and copies. */
+/* memory.c. The backend's entries for memory and copies. */
 void dt_cuda_memory_init(struct cuda_device *device);
 void dt_cuda_memory_finish(struct cuda_device *device); /* own memory too; streams are past their work */
 void dt_cuda_memory_settle(struct cuda_device *device); /* a step is over: what is free joins, and settles where all streams are idle */
@@ -130,17 +129,17 @@ void dt_cuda_free_host(struct dt_stream *stream, const struct dt_buffer *buffer)
 dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_t bytes, struct cuda_block **out);
 void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block);
 
-/* device_cuda_copy.c */
+/* copy.c */
 dt_status dt_cuda_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_zero(struct dt_stream *stream, void *to, size_t bytes);
 
-/* device_cuda_host.c. failure: what a task has left behind, and forget it. */
+/* host.c. failure: what a task has left behind, and forget it. */
 dt_status dt_cuda_task_failure(struct cuda_device *device);
 void dt_cuda_tasks_free(struct cuda_tasks *tasks);
 
-/* device_cuda_graph.c */
+/* graph.c */
 dt_status dt_cuda_graph_begin(struct dt_stream *origin);
 dt_status dt_cuda_graph_end(struct dt_stream *origin, struct dt_graph **out);
 dt_status dt_cuda_graph_launch(struct dt_graph *graph, struct dt_stream *stream);

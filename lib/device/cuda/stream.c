@@ -91,15 +91,6 @@ dt_status dt_cuda_wait_for_all(struct cuda_device *device, double limit_s)
     return DT_OK;
 }
 
-dt_status dt_cuda_stream_synchronize(struct dt_stream *base)
-{
-    struct cuda_stream *stream = (struct cuda_stream *)base;
-    DT_TRY(dt_cuda_wait_for_stream(stream, 0));
-    DT_TRY(dt_cuda_task_failure(device_of(stream)));
-    dt_cuda_memory_settle(device_of(stream));
-    return DT_OK;
-}
-
 /* ---- streams ---- */
 
 /* Kernels of other streams are short and somebody waits for them, so theirs come before those of the compute stream where both are ready.

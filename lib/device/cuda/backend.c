@@ -1,5 +1,5 @@
-/* The cuda device: streams, events and graphs are CUDA's, memory comes from pools (device_cuda_pool.h). Not run on a GPU yet; the tests run
- * it on an emulated one (test/cuda_emulator). */
+/* The cuda device: streams, events and graphs are CUDA's, memory comes from pools (pool.h). The tests also run it on an
+ * emulated GPU (test/cuda_emulator). */
 #include "lib/device/cuda/device.h"
 
 #include "lib/base/machine.h"
@@ -14,28 +14,35 @@ static struct cuda_device *cuda_of(const struct dt_device *device)
     return (struct cuda_device *)device;
 }
 
+static dt_status open_gpu(struct cuda_device *device)
+{
+    size_t free_bytes, total_bytes;
+    int *multiprocessors = &device->multiprocessors;
+    DT_TRY(dt_cuda_status(cudaSetDevice(device->ordinal), "cuda device"));
+    DT_TRY(dt_cuda_status(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda device: its memory"));
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(multiprocessors, cudaDevAttrMultiProcessorCount, device->ordinal), "cuda device"));
+    device->info.memory_bytes = total_bytes;
+    return DT_OK;
+}
+
 static dt_status cuda_create(const struct dt_device_options *options, struct dt_device **out)
 {
     int ordinal;
-    size_t free_bytes, total_bytes;
     DT_TRY(dt_cuda_choose(options, &ordinal));
     struct cuda_device *device = calloc(1, sizeof *device);
-    dt_status status = DT_ERR_HOST_MEMORY;
     if (!device)
-        return dt_fail(status, "cuda device: no host memory");
+        return dt_fail(DT_ERR_HOST_MEMORY, "cuda device: no host memory");
+    dt_status status;
     device->ordinal = ordinal;
     if (!dt_cuda_look(ordinal, &device->info)) {
-        status = dt_fail(DT_ERR_DEVICE, "cuda device: GPU %d does not tell its properties", ordinal);
+        status = dt_fail(DT_ERR_DEVICE, "cuda device: the properties of GPU %d cannot be read", ordinal);
         goto fail;
     }
-    if ((status = dt_cuda_status(cudaSetDevice(ordinal), "cuda device")) < 0 ||
-        (status = dt_cuda_status(cudaMemGetInfo(&free_bytes, &total_bytes), "cuda device: its memory")) < 0 ||
-        (status =
-             dt_cuda_status(cudaDeviceGetAttribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, ordinal), "cuda device")) < 0)
+    status = open_gpu(device);
+    if (status < 0)
         goto fail;
-    device->info.memory_bytes = total_bytes;
     device->poison = getenv("DTBENCH_POISON") != NULL;
-    device->base.ledger.limit_bytes = total_bytes;
+    device->base.ledger.limit_bytes = device->info.memory_bytes;
     device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();
     dt_cuda_memory_init(device);
     pthread_mutex_init(&device->mutex, NULL);
@@ -79,12 +86,14 @@ static void cuda_info(const struct dt_device *base, struct dt_device_info *out)
         cudaGetLastError();
 }
 
-dt_status dt_cuda_status(int error, const char *what)
+/* The end of a step: what tasks of the driver's threads found is reported, and free memory is joined. */
+static dt_status cuda_stream_synchronize(struct dt_stream *stream)
 {
-    if (error == cudaSuccess)
-        return DT_OK;
-    cudaGetLastError(); /* CUDA keeps an error for whoever asks next, who would take it for its own */
-    return dt_fail(error == cudaErrorMemoryAllocation ? DT_ERR_OOM : DT_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
+    struct cuda_device *device = cuda_of(stream->device);
+    DT_TRY(dt_cuda_wait_for_stream((struct cuda_stream *)stream, 0));
+    DT_TRY(dt_cuda_task_failure(device));
+    dt_cuda_memory_settle(device);
+    return DT_OK;
 }
 
 bool dt_cuda_capturing(const struct dt_device *device)
@@ -127,7 +136,7 @@ const struct dt_device_backend dt_device_cuda = {
     .reserved_bytes = cuda_reserved_bytes,
     .stream_create = dt_cuda_stream_create,
     .stream_destroy = dt_cuda_stream_destroy,
-    .stream_synchronize = dt_cuda_stream_synchronize,
+    .stream_synchronize = cuda_stream_synchronize,
     .stream_wait = dt_cuda_stream_wait,
     .event_create = dt_cuda_event_create,
     .event_destroy = dt_cuda_event_destroy,

@@ -1,4 +1,4 @@
-/* The cpu device: streams are threads (device_cpu_stream.c), memory comes from a pool (device_cpu_pool.c), copies are tasks. */
+/* The cpu device: streams are threads (stream.c), memory comes from a pool (pool.c), copies are tasks. */
 #include "lib/device/cpu/device.h"
 
 #include "lib/base/machine.h"
@@ -6,6 +6,7 @@
 #include "lib/device/cpu/pool.h"
 #include "lib/device/cpu/stream.h"
 
+#include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +61,12 @@ static void cpu_destroy(struct dt_device *base)
 
 static void cpu_info(const struct dt_device *base, struct dt_device_info *out)
 {
-    char library[64];
-    dt_cpu_library_version(library, sizeof library);
+    const dnnl_version_t *library = dnnl_version();
     dt_machine_processor_name(out->name, sizeof out->name);
     out->memory_bytes = dt_machine_memory_bytes();
     out->threads = ((const struct cpu_device *)base)->threads;
-    snprintf(out->versions, sizeof out->versions, "%s, %s", library, dt_openmp_version());
+    snprintf(out->versions, sizeof out->versions, "oneDNN %d.%d.%d, %s", library->major, library->minor, library->patch,
+             dt_openmp_version());
 }
 
 static uint64_t cpu_reserved_bytes(const struct dt_device *base)

@@ -1,0 +1,93 @@
+/* Which kinds of device there are, and the beginning and end of one. The only file that knows the backends. */
+#include "lib/device/backend.h"
+#include "lib/device/span.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The order in which a default is looked for. */
+static const struct dt_device_backend *const backends[] = {&dt_device_cuda, &dt_device_cpu, &dt_device_sim};
+enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
+
+const char *dt_device_kind_name(int index)
+{
+    return index >= 0 && index < BACKEND_COUNT ? backends[index]->kind : NULL;
+}
+
+static const struct dt_device_backend *find_backend(const char *kind)
+{
+    for (int i = 0; i < BACKEND_COUNT; i++) {
+        if (strcmp(kind, backends[i]->kind) == 0)
+            return backends[i];
+    }
+    return NULL;
+}
+
+static dt_status unknown_kind(const char *kind)
+{
+    return dt_fail(DT_ERR_INVALID, "unknown device \"%s\": use cuda, cpu or sim", kind);
+}
+
+bool dt_device_available(const char *kind, char *reason, size_t reason_bytes)
+{
+    const struct dt_device_backend *backend = find_backend(kind);
+    snprintf(reason, reason_bytes, "%s", "");
+    if (backend)
+        return backend->available(reason, reason_bytes);
+    unknown_kind(kind);
+    snprintf(reason, reason_bytes, "%s", dt_error_message());
+    return false;
+}
+
+bool dt_device_look(const char *kind, int index, struct dt_device_info *out)
+{
+    const struct dt_device_backend *backend = find_backend(kind);
+    memset(out, 0, sizeof *out);
+    snprintf(out->kind, sizeof out->kind, "%s", kind);
+    return backend && index >= 0 && backend->look(index, out);
+}
+
+int dt_device_count(const char *kind)
+{
+    struct dt_device_info info;
+    int count = 0;
+    while (dt_device_look(kind, count, &info))
+        count++;
+    return count;
+}
+
+dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out)
+{
+    struct dt_device_options resolved = options ? *options : (struct dt_device_options){0};
+    const struct dt_device_backend *backend = find_backend(kind);
+    *out = NULL;
+    if (!backend)
+        return unknown_kind(kind);
+    if (resolved.local_size == 0)
+        resolved.local_size = 1;
+    if (resolved.threads < 0)
+        return dt_fail(DT_ERR_INVALID, "device threads: %d is negative; use 0 for this rank's share of the processors", resolved.threads);
+    if (resolved.local_rank < 0 || resolved.local_rank >= resolved.local_size)
+        return dt_fail(DT_ERR_INVALID, "local rank %d is outside 0 to %d", resolved.local_rank, resolved.local_size - 1);
+    struct dt_device *device;
+    DT_TRY(backend->create(&resolved, &device));
+    device->backend = backend;
+    device->options = resolved;
+    if (resolved.memory_limit_bytes)
+        device->ledger.limit_bytes = resolved.memory_limit_bytes;
+    if (resolved.host_memory_limit_bytes)
+        device->host_ledger.limit_bytes = resolved.host_memory_limit_bytes;
+    device->host_ledger.on_host = true;
+    *out = device;
+    return DT_OK;
+}
+
+void dt_device_destroy(struct dt_device *device)
+{
+    if (!device)
+        return;
+    if (device->capturing)
+        dt_graph_end(device->capturing, NULL); /* a step that failed in a capture may leave it open */
+    dt_spans_forget(device);
+    device->backend->destroy(device);
+}
