@@ -1,4 +1,4 @@
-/* What a communicator backend implements. Included by lib/comm*.c only. */
+/* What a communicator backend implements. Included in lib/comm and its folders only. */
 #ifndef LIB_COMM_BACKEND_H
 #define LIB_COMM_BACKEND_H
 
@@ -52,8 +52,6 @@ struct dt_comm_backend {
     dt_status (*queue)(struct dt_comm *comm, const struct dt_comm_operation *operation);
     dt_status (*group_start)(struct dt_comm *comm);
     dt_status (*group_end)(struct dt_comm *comm);
-    /* As dt_comm_split. */
-    dt_status (*split)(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out);
     /* As dt_comm_subset, for ranks that are in the list and those that are not. */
     dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
     dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
@@ -73,7 +71,7 @@ struct dt_comm {
     struct dt_comm_entry ring[DT_COMM_RING];
     bool in_group;                  /* between group_start and group_end */
     struct dt_stream *group_stream; /* of the group's first operation; NULL before it */
-    /* What was split from what, for dumps; the root's mutex guards it. */
+    /* Which is a subset of which, for dumps; the root's mutex guards it. */
     struct dt_comm *root, *parent, *children, *sibling;
     pthread_mutex_t tree;
 };
@@ -85,20 +83,17 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
 void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state);
 const char *dt_comm_kind_name(enum dt_comm_kind kind);
 
-/* Split by way of subsets' lists where a backend only has split: color is the first rank, so that equal lists meet. */
-dt_status dt_comm_subset_by_split(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
-
 dt_status dt_comm_self_create(struct dt_device *device, const char *name, const struct dt_comm_options *options, struct dt_comm **out);
 dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const char *name, const struct dt_comm_options *options,
                              struct dt_comm **out);
-/* comm_mpi.c, or comm_mpi_none.c which says what is missing. Collective. */
+/* mpi/backend.c, or mpi/none.c which says what is missing. Collective. */
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                              struct dt_comm **out);
 /* As dt_comm_available. */
 bool dt_comm_mpi_available(char *text, size_t text_bytes);
 /* As dt_comm_check_world. */
 dt_status dt_comm_mpi_check_world(const struct dt_world *world);
-/* comm_nccl.c, or comm_nccl_none.c which says what is missing. Collective; the device is a cuda one. */
+/* nccl/backend.c, or nccl/none.c which says what is missing. Collective; the device is a cuda one. */
 dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                               struct dt_comm **out);
 bool dt_comm_nccl_available(char *text, size_t text_bytes);

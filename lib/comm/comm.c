@@ -1,4 +1,4 @@
-/* The communicators' interface: checks arguments once, notes the operation in the ring, and hands it to the backend. */
+/* The front of every communicator: checks arguments once, notes the operation in the ring, and calls the backend. */
 #include "lib/comm/backend.h"
 #include "lib/device/span.h"
 
@@ -30,54 +30,6 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
     pthread_mutex_init(&comm->tree, NULL);
 }
 
-dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
-                         struct dt_comm **out)
-{
-    struct dt_device_info info;
-    *out = NULL;
-    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
-        return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
-    dt_device_info(device, &info);
-    if (strcmp(info.kind, "sim") == 0)
-        return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
-    if (world->size == 1)
-        return dt_comm_self_create(device, "world", options, out);
-    return strcmp(info.kind, "cuda") == 0 ? dt_comm_nccl_create(device, world, options, out)
-                                          : dt_comm_mpi_create(device, world, options, out);
-}
-
-const char *dt_comm_backend_name(int index)
-{
-    static const char *const names[] = {"self", "mpi", "nccl", "sim"};
-    return index >= 0 && index < (int)(sizeof names / sizeof names[0]) ? names[index] : NULL;
-}
-
-const char *dt_comm_backend_for(const char *device_kind, int world_size)
-{
-    return strcmp(device_kind, "sim") == 0 ? "sim" : world_size == 1 ? "self" : strcmp(device_kind, "cuda") == 0 ? "nccl" : "mpi";
-}
-
-bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
-{
-    if (strcmp(backend, "mpi") == 0)
-        return dt_comm_mpi_available(text, text_bytes);
-    if (strcmp(backend, "nccl") == 0)
-        return dt_comm_nccl_available(text, text_bytes);
-    bool self = strcmp(backend, "self") == 0, sim = strcmp(backend, "sim") == 0;
-    snprintf(text, text_bytes, "%s",
-             self  ? "one rank"
-             : sim ? "any number of ranks in one process, for predictions"
-                   : "this version has none");
-    return self || sim;
-}
-
-dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
-{
-    return strcmp(backend, "mpi") == 0    ? dt_comm_mpi_check_world(world)
-           : strcmp(backend, "nccl") == 0 ? dt_comm_nccl_check_world(world)
-                                          : DT_OK;
-}
-
 /* A communicator that came of `parent`, or NULL. */
 static void add_child(struct dt_comm *parent, struct dt_comm *child)
 {
@@ -103,14 +55,6 @@ static void remove_child(struct dt_comm *child)
     pthread_mutex_unlock(&child->root->tree);
 }
 
-dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
-{
-    *out = NULL;
-    DT_TRY(parent->backend->split(parent, color, key, name, out));
-    add_child(parent, *out);
-    return DT_OK;
-}
-
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
     bool member = false;
@@ -125,14 +69,6 @@ dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, co
     DT_TRY(parent->backend->subset(parent, ranks, count, name, out));
     add_child(parent, *out);
     return DT_OK;
-}
-
-dt_status dt_comm_subset_by_split(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
-{
-    int key = 0;
-    while (key < count && ranks[key] != parent->rank)
-        key++;
-    return parent->backend->split(parent, count ? ranks[0] : -1, key, name, out);
 }
 
 void dt_comm_destroy(struct dt_comm *comm)

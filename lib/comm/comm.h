@@ -1,7 +1,7 @@
 /* Communicators: collectives among the ranks of a job, queued on a stream.
  *
- * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory, lib/comm/mpi/comm.c), nccl (cuda memory, lib/comm/nccl/comm.c; the ranks meet over
- * TCP, lib/rendezvous/rendezvous.h), sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same
+ * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory) and nccl (cuda memory; the ranks find each other over TCP,
+ * lib/rendezvous), a folder each, sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same
  * order. Counts are elements. Pointers are device memory; a call returns once queued on `stream`, and the memory is in use until the stream
  * has passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator,
  * operation, sequence number and ranks.
@@ -25,7 +25,7 @@ enum dt_reduction { DT_SUM, DT_AVG };
 
 struct dt_comm_options {
     double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: never */
-    double init_timeout_s; /* the same for creation and split; 0: never */
+    double init_timeout_s; /* the same for creation and subsets; 0: never */
     /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then tells NCCL that it is on a host of its own
      * (NCCL_HOSTID), so that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same
      * uuid, before NCCL would fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
@@ -38,12 +38,9 @@ struct dt_comm_options {
  * DT_ERR_TIMEOUT, DT_ERR_COMM. Owner: the caller. */
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                          struct dt_comm **out);
-/* Ranks with the same color form a communicator, ordered by key, then by rank. Collective over `parent`. color < 0: not a member, *out is
- * NULL. `name` (copied, at most 31 bytes) appears in dumps. Destroy before the parent. */
-dt_status dt_comm_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out);
 /* The communicator of the ranks `ranks` [count] of `parent`, in this order. Collective over `parent`: each rank calls with the list that it
- * is in, lists of different ranks being equal or disjoint, or with count 0 to stay out (*out is then NULL). Unlike split it needs to know
- * nothing of the others, so it works on sim too. Destroy before the parent. */
+ * is in, lists of different ranks being equal or disjoint, or with count 0 to stay out (*out is then NULL). `name` (copied, at most
+ * 31 bytes) appears in dumps. Destroy before the parent. */
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
 void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the backend needs it. Streams must be synchronized. */
 
@@ -96,7 +93,7 @@ void dt_comm_abort(struct dt_comm *comm);
 void dt_comm_library_finish(void);
 
 /* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving, done, failed, in a graph), newest last,
- * a line each: of this communicator, and of all that were split from it and have been used. From any thread, while none of them is
+ * a line each: of this communicator, and of all its subsets that have been used. From any thread, while none of them is
  * destroyed. */
 void dt_comm_dump(struct dt_comm *comm, FILE *to);
 

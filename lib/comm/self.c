@@ -40,11 +40,6 @@ static dt_status self_group(struct dt_comm *comm)
     return DT_OK;
 }
 
-static dt_status self_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
-{
-    return color < 0 ? DT_OK : dt_comm_self_create(parent->device, name, &parent->options, out);
-}
-
 static dt_status self_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
     return count == 0 ? DT_OK : dt_comm_self_create(parent->device, name, &parent->options, out);
@@ -68,7 +63,6 @@ static const struct dt_comm_backend self_backend = {
     .queue = self_queue,
     .group_start = self_group,
     .group_end = self_group,
-    .split = self_split,
     .subset = self_subset,
     .host_all_gather = self_host_all_gather,
     .abort = self_abort,

@@ -74,11 +74,6 @@ static dt_status sim_subset(struct dt_comm *parent, const int *ranks, int count,
     return create(parent->device, rank, count, members, name, &parent->options, out);
 }
 
-static dt_status sim_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
-{
-    return dt_fail(DT_ERR_UNAVAILABLE, "%s: sim cannot know the other ranks' colors; use a subset", name);
-}
-
 static dt_status record(const struct sim_comm *comm, const struct dt_comm_operation *o, struct dt_sim_program *program, int stream)
 {
     static const enum dt_sim_collective collectives[] = {
@@ -141,7 +136,6 @@ static const struct dt_comm_backend sim_backend = {
     .queue = sim_queue,
     .group_start = sim_group_start,
     .group_end = sim_group_end,
-    .split = sim_split,
     .subset = sim_subset,
     .host_all_gather = sim_host_all_gather,
     .abort = sim_abort,

@@ -1,5 +1,5 @@
-/* Inside the MPI communicator: its state, and how an operation waits. Included by lib/comm_mpi*.c only, which alone include mpi.h:
- * comm_mpi.c (the library, creation, queueing), comm_mpi_collective.c, comm_mpi_transfer.c (what moves data), comm_mpi_wait.c.
+/* Inside the MPI communicator: its state, and how an operation waits. Included in this folder only, which alone includes mpi.h:
+ * backend.c (the library, creation, queueing), operation.c (what moves data), wait.c.
  *
  * Open MPI makes progress only while somebody calls it, so every operation is a task on its stream's thread that sees it through. The
  * ranks of one machine share its processors with their own compute threads: whoever waits for a late peer tests and sleeps, it does not
@@ -13,7 +13,7 @@
 #include <mpi.h>
 #include <pthread.h>
 
-/* Shared by a world's communicator and all that were split from it. */
+/* Shared by a world's communicator and all its subsets. */
 struct mpi_family {
     atomic_int members;
     atomic_bool given_up; /* somebody called abort, or an operation failed: no peer can be relied on any more */

@@ -1,5 +1,5 @@
-/* Inside the nccl communicator: comm_nccl.c (making, splitting, ending), comm_nccl_queue.c (operations), comm_nccl_wait.c (what can go
- * wrong meanwhile). Included by these only.
+/* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile). Included by
+ * these only.
  *
  * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an operation of one
  * has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.

@@ -1,5 +1,5 @@
 /* NCCL's functions, found at run time: the program starts on machines that have none. The emulated GPU of the tests fills the same table
- * with its own (test/cuda_emulator/libraries/nccl_library.cpp). For lib/comm_nccl*.c only, which alone include nccl.h. */
+ * with its own (test/cuda_emulator/libraries/nccl_library.cpp). For this folder only, which alone includes nccl.h. */
 #ifndef LIB_COMM_NCCL_LIBRARY_H
 #define LIB_COMM_NCCL_LIBRARY_H
 

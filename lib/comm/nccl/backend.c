@@ -1,5 +1,6 @@
-#include "lib/comm/nccl/comm.h"
+/* The communicator over NCCL: the library, creation, subsets, end. */
 #include "lib/base/clock.h"
+#include "lib/comm/nccl/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,93 +311,79 @@ dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *w
     return DT_OK;
 }
 
-/* ---- splitting ---- */
+/* ---- subsets ---- */
 
-struct vote {
-    int color, key;
-    uint64_t group; /* the new group's number, if this rank becomes its first */
+/* What each rank says of the subset that it is in. */
+struct membership {
+    int count;      /* of its ranks; 0: in none */
+    uint64_t group; /* the subset's number, if this rank is its first */
 };
 
-/* The new group that `me` is in: its ranks in the parent, by key and then rank. Returns how many. */
-static int members_of(const struct vote *votes, int size, int me, int *out)
-{
-    int count = 0;
-    for (int i = 0; i < size && votes[me].color >= 0; i++) {
-        if (votes[i].color != votes[me].color)
-            continue;
-        int place = count++;
-        for (; place > 0 && votes[out[place - 1]].key > votes[i].key; place--)
-            out[place] = out[place - 1];
-        out[place] = i;
-    }
-    return count;
-}
-
-/* Does any group of two or more come of it? */
-static bool splits_anything(const struct vote *votes, int size)
-{
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < i && votes[i].color >= 0; j++)
-            if (votes[i].color == votes[j].color)
-                return true;
-    return false;
-}
-
-/* NCCL's part, in which all of the parent's ranks take part, members of a new communicator (comm) or not (NULL). */
-static dt_status split_handle(struct nccl_comm *parent, struct nccl_comm *comm)
+/* NCCL's part, in which all of the parent's ranks take part, members of a new communicator (comm) or not (NULL). The color of a subset is
+ * its first rank, which no other subset has. */
+static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_comm *comm)
 {
     const struct dt_nccl *nccl = &parent->family->nccl;
     double timeout_s = parent->base.options.init_timeout_s;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t none = NULL;
     config.blocking = 0;
-    int first = NCCL_SPLIT_NOCOLOR;
-    for (int i = 0; comm && i < parent->base.size; i++)
-        first = parent->ranks[i] == comm->ranks[0] ? i : first;
-    ncclResult_t result = nccl->comm_split(parent->handle, first, comm ? comm->base.rank : 0, comm ? &comm->handle : &none, &config);
-    DT_TRY(dt_nccl_settle(parent, result, "split", timeout_s));
+    ncclResult_t result = nccl->comm_split(parent->handle, comm ? color : NCCL_SPLIT_NOCOLOR, comm ? comm->base.rank : 0,
+                                           comm ? &comm->handle : &none, &config);
+    DT_TRY(dt_nccl_settle(parent, result, "subset", timeout_s));
     if (!comm)
         return DT_OK;
     result = comm->handle ? ncclInProgress : ncclInternalError;
     return dt_nccl_settle(comm, result, "creation", timeout_s);
 }
 
-static dt_status split_by(struct nccl_comm *parent, const struct vote *votes, int *members, const char *name, struct dt_comm **out)
+/* This rank's place in the subset: *out without a handle yet. */
+static dt_status add_subset(struct nccl_comm *parent, const int *ranks, int count, uint64_t group, const char *name, struct nccl_comm **out)
 {
-    struct nccl_family *f = parent->family;
-    struct nccl_comm *comm = NULL;
-    int me = parent->base.rank, size = parent->base.size, place = 0;
-    int count = members_of(votes, size, me, members);
-    uint64_t group = count ? votes[members[0]].group : 0;
+    int place = 0, *world_ranks = malloc((size_t)count * sizeof *world_ranks);
+    if (!world_ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", count);
     for (int i = 0; i < count; i++) {
-        place = members[i] == me ? i : place;
-        members[i] = parent->ranks[members[i]];
+        place = ranks[i] == parent->base.rank ? i : place;
+        world_ranks[i] = parent->ranks[ranks[i]];
     }
+    dt_status status = add_member(parent->family, world_ranks, count, place, group, name, out);
+    free(world_ranks);
+    return status;
+}
+
+/* NCCL makes communicators of two ranks and more; one rank alone has its own. */
+static dt_status create_subset(struct nccl_comm *parent, const struct membership *all, const int *ranks, int count, const char *name,
+                               struct dt_comm **out)
+{
+    struct nccl_comm *comm = NULL;
+    bool any = false;
+    for (int i = 0; i < parent->base.size; i++)
+        any |= all[i].count > 1;
     if (count > 1)
-        DT_TRY(add_member(f, members, count, place, group, name, &comm));
-    dt_status status = splits_anything(votes, size) ? split_handle(parent, comm) : DT_OK;
+        DT_TRY(add_subset(parent, ranks, count, all[ranks[0]].group, name, &comm));
+    dt_status status = any ? split_handle(parent, count ? ranks[0] : 0, comm) : DT_OK;
     if (status < 0 && comm)
         nccl_destroy(&comm->base);
     DT_TRY(status);
     if (count == 1)
-        return dt_comm_self_create(f->device, name, &f->options, out);
+        return dt_comm_self_create(parent->base.device, name, &parent->family->options, out);
     *out = comm ? &comm->base : NULL;
     return DT_OK;
 }
 
-static dt_status nccl_split(struct dt_comm *base, int color, int key, const char *name, struct dt_comm **out)
+static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
     struct nccl_comm *parent = dt_nccl_of(base);
     struct nccl_family *f = parent->family;
-    struct vote mine = {color, key, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
-    struct vote *votes = calloc((size_t)base->size, sizeof *votes);
-    int *members = calloc((size_t)base->size, sizeof *members);
-    dt_status status = votes && members ? gather(parent, "split", &mine, sizeof mine, votes, base->options.init_timeout_s)
-                                        : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", base->size);
+    struct membership mine = {count, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
+    struct membership *all = calloc((size_t)base->size, sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", base->size);
+    dt_status status = gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s);
     if (status == DT_OK)
-        status = split_by(parent, votes, members, name, out);
-    free(votes);
-    free(members);
+        status = create_subset(parent, all, ranks, count, name, out);
+    free(all);
     return status;
 }
 
@@ -422,8 +409,7 @@ static const struct dt_comm_backend nccl_backend = {
     .queue = dt_nccl_queue,
     .group_start = dt_nccl_group_start,
     .group_end = dt_nccl_group_end,
-    .split = nccl_split,
-    .subset = dt_comm_subset_by_split,
+    .subset = nccl_subset,
     .host_all_gather = nccl_host_all_gather,
     .abort = nccl_abort,
     .refresh = dt_nccl_refresh,

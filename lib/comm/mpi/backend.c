@@ -1,3 +1,4 @@
+/* The communicator over MPI: the library, creation, queueing. */
 #include "lib/comm/mpi/comm.h"
 
 #include "lib/device/cpu/device.h"
@@ -244,18 +245,20 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
     return wrap(handle, NULL, device, "world", options, out);
 }
 
-static dt_status mpi_split(struct dt_comm *parent, int color, int key, const char *name, struct dt_comm **out)
+/* MPI splits by color: that of a subset is its first rank, which no other subset has. */
+static dt_status mpi_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
     struct mpi_comm *comm = mpi_of(parent);
-    struct mpi_waiting waiting = {.comm = comm, .what = "split"};
+    struct mpi_waiting waiting = {.comm = comm, .what = "subset"};
+    int color = count ? ranks[0] : MPI_UNDEFINED, key = 0;
     MPI_Comm handle;
-    int size = 0;
-    DT_TRY(meet(comm, "split"));
-    DT_TRY(dt_mpi_check(&waiting, MPI_Comm_split(comm->handle, color < 0 ? MPI_UNDEFINED : color, key, &handle)));
+    while (key < count && ranks[key] != parent->rank)
+        key++;
+    DT_TRY(meet(comm, "subset"));
+    DT_TRY(dt_mpi_check(&waiting, MPI_Comm_split(comm->handle, color, key, &handle)));
     if (handle == MPI_COMM_NULL)
         return DT_OK;
-    MPI_Comm_size(handle, &size);
-    if (size > 1)
+    if (count > 1)
         return wrap(handle, comm->family, parent->device, name, &parent->options, out);
     MPI_Comm_free(&handle);
     return dt_comm_self_create(parent->device, name, &parent->options, out);
@@ -405,8 +408,7 @@ static const struct dt_comm_backend mpi_backend = {
     .queue = mpi_queue,
     .group_start = mpi_group_start,
     .group_end = mpi_group_end,
-    .split = mpi_split,
-    .subset = dt_comm_subset_by_split,
+    .subset = mpi_subset,
     .host_all_gather = mpi_host_all_gather,
     .abort = mpi_abort,
 };

@@ -1,3 +1,34 @@
+/* What moves the data of an operation: sends and receives, and collectives. */
+#include "lib/comm/mpi/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sends and receives, one or a group of them: all are posted together ---- */
+
+dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer *transfers, int count)
+{
+    struct mpi_waiting waiting = {.comm = comm, .sequence = transfers[0].sequence, .timeout_s = comm->base.options.step_timeout_s};
+    struct mpi_requests requests = {0};
+    dt_status status = DT_OK;
+    for (int i = 0; i < count; i++) {
+        waiting.bytes += transfers[i].bytes;
+        dt_comm_mark(&comm->base, transfers[i].sequence, DT_COMM_WAITING);
+    }
+    for (int i = 0; i < count && status == DT_OK; i++) {
+        const struct mpi_transfer *t = &transfers[i];
+        status = dt_mpi_post(&waiting, &requests, t->send, t->peer, t->tag, t->buffer, t->bytes);
+    }
+    if (status == DT_OK)
+        status = dt_mpi_wait(&waiting, &requests);
+    dt_mpi_requests_finish(&requests, status < 0);
+    for (int i = 0; i < count; i++)
+        dt_comm_mark(&comm->base, transfers[i].sequence, status < 0 ? DT_COMM_FAILED : DT_COMM_DONE);
+    return status;
+}
+
+/* ---- collectives ---- */
+
 /* The five collectives as one: parts are brought to their owners (phase 1), then from their owners to whoever needs them (phase 2).
  *
  *                    phase 1: to the owner of a part   phase 2: from its owner
@@ -14,11 +45,6 @@
  *
  * Source  Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004 (reduce-scatter, then gather); van de Geijn's
  *         broadcast (scatter, then gather), in Chan et al., "Collective communication: theory, practice, and experience", 2007. */
-#include "lib/comm/mpi/comm.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 enum scatter_kind { SCATTER_NONE, SCATTER_SUM, SCATTER_COPY };
 enum gather_kind { GATHER_NONE, GATHER_ALL, GATHER_ROOT };
 

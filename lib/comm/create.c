@@ -1,0 +1,86 @@
+/* Which backends there are, and which one a device and a world get. The only file that knows them all. */
+#include "lib/comm/backend.h"
+
+#include <string.h>
+
+static bool self_available(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "one rank");
+    return true;
+}
+
+static bool sim_available(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "any number of ranks in one process, for predictions");
+    return true;
+}
+
+static dt_status needs_no_launcher(const struct dt_world *world)
+{
+    return DT_OK;
+}
+
+static const struct {
+    const char *name;
+    bool (*available)(char *text, size_t text_bytes);
+    dt_status (*check_world)(const struct dt_world *world);
+} backends[] = {
+    {"self", self_available, needs_no_launcher},
+    {"mpi", dt_comm_mpi_available, dt_comm_mpi_check_world},
+    {"nccl", dt_comm_nccl_available, dt_comm_nccl_check_world},
+    {"sim", sim_available, needs_no_launcher},
+};
+enum { BACKENDS = sizeof backends / sizeof backends[0] };
+
+static int find(const char *backend)
+{
+    int i = 0;
+    while (i < BACKENDS && strcmp(backends[i].name, backend) != 0)
+        i++;
+    return i;
+}
+
+const char *dt_comm_backend_name(int index)
+{
+    return index >= 0 && index < BACKENDS ? backends[index].name : NULL;
+}
+
+const char *dt_comm_backend_for(const char *device_kind, int world_size)
+{
+    if (strcmp(device_kind, "sim") == 0)
+        return "sim";
+    if (world_size == 1)
+        return "self";
+    return strcmp(device_kind, "cuda") == 0 ? "nccl" : "mpi";
+}
+
+bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
+{
+    int i = find(backend);
+    if (i < BACKENDS)
+        return backends[i].available(text, text_bytes);
+    snprintf(text, text_bytes, "this version has none");
+    return false;
+}
+
+dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
+{
+    int i = find(backend);
+    return i < BACKENDS ? backends[i].check_world(world) : DT_OK;
+}
+
+dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
+                         struct dt_comm **out)
+{
+    struct dt_device_info info;
+    *out = NULL;
+    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
+        return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
+    dt_device_info(device, &info);
+    if (strcmp(info.kind, "sim") == 0)
+        return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
+    if (world->size == 1)
+        return dt_comm_self_create(device, "world", options, out);
+    return strcmp(info.kind, "cuda") == 0 ? dt_comm_nccl_create(device, world, options, out)
+                                          : dt_comm_mpi_create(device, world, options, out);
+}
