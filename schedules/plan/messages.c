@@ -19,33 +19,22 @@ static dt_status append_message(struct plan *plan, const struct action *pass, en
     return exists ? plan_append(plan, message) : DT_OK;
 }
 
-static dt_status add_around(struct plan *plan, const struct action *pass)
+static dt_status add_around(void *context, const struct plan *from, int at, struct plan *out)
 {
-    int v = plan_virtual_stage(plan, pass);
-    bool previous = v > 0, next = v + 1 < plan->stages * plan->parts;
+    const struct action *pass = &from->actions[at];
+    int v = plan_virtual_stage(from, pass);
+    bool previous = v > 0, next = v + 1 < from->stages * from->parts;
     bool forward = pass->op == ACTION_FORWARD, backward = makes_input_gradient(pass->op);
-    DT_TRY(append_message(plan, pass, ACTION_RECV_INPUT, forward && previous));
-    DT_TRY(append_message(plan, pass, ACTION_RECV_GRADIENT, backward && next));
-    DT_TRY(plan_append(plan, *pass));
-    DT_TRY(append_message(plan, pass, ACTION_SEND_OUTPUT, forward && next));
-    return append_message(plan, pass, ACTION_SEND_GRADIENT, backward && previous);
+    DT_TRY(append_message(out, pass, ACTION_RECV_INPUT, forward && previous));
+    DT_TRY(append_message(out, pass, ACTION_RECV_GRADIENT, backward && next));
+    DT_TRY(plan_append(out, *pass));
+    DT_TRY(append_message(out, pass, ACTION_SEND_OUTPUT, forward && next));
+    return append_message(out, pass, ACTION_SEND_GRADIENT, backward && previous);
 }
 
 dt_status plan_add_messages(struct plan *plan)
 {
-    struct plan with = *plan;
-    dt_status status = DT_OK;
-    with.actions = NULL;
-    with.count = with.room = 0;
-    for (int i = 0; status == DT_OK && i < plan->count; i++)
-        status = add_around(&with, &plan->actions[i]);
-    if (status < 0) {
-        plan_finish(&with);
-        return status;
-    }
-    plan_finish(plan);
-    *plan = with;
-    return DT_OK;
+    return plan_rewrite(plan, add_around, NULL);
 }
 
 /* ---- playing all ranks ---- */
@@ -214,5 +203,38 @@ dt_status plan_play(const struct plan *plans, int stages, int **times)
     free(p.sent);
     free(p.now);
     free(p.at);
+    return status;
+}
+
+/* ---- both, for all ranks ---- */
+
+static dt_status emit_all(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    for (int stage = 0; stage < shape->stages; stage++) {
+        struct order_shape one = *shape;
+        one.stage = stage;
+        DT_TRY(pipeline_order_emit(order, &one, &plans[stage]));
+        DT_TRY(plan_add_messages(&plans[stage]));
+    }
+    return plan_play(plans, shape->stages, NULL);
+}
+
+dt_status plan_from_order(const char *name, const struct order_shape *shape, struct plan *out)
+{
+    const struct pipeline_order *order = pipeline_order_find(name);
+    *out = (struct plan){0};
+    if (!order)
+        return dt_fail(DT_ERR_INVALID, "unknown pipeline order \"%s\"", name);
+    struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
+    if (!plans)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
+    dt_status status = emit_all(order, shape, plans);
+    if (status == DT_OK) {
+        *out = plans[shape->stage];
+        plans[shape->stage] = (struct plan){0};
+    }
+    for (int stage = 0; stage < shape->stages; stage++)
+        plan_finish(&plans[stage]);
+    free(plans);
     return status;
 }

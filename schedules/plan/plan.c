@@ -22,6 +22,24 @@ void plan_finish(struct plan *plan)
     *plan = (struct plan){0};
 }
 
+dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const struct plan *from, int at, struct plan *out),
+                       void *context)
+{
+    struct plan out = *plan;
+    out.actions = NULL;
+    out.count = out.room = 0;
+    for (int i = 0; i < plan->count; i++) {
+        dt_status status = each(context, plan, i, &out);
+        if (status < 0) {
+            plan_finish(&out);
+            return status;
+        }
+    }
+    plan_finish(plan);
+    *plan = out;
+    return DT_OK;
+}
+
 const char *action_name(enum action_op op)
 {
     static const char *const names[ACTION_OPS] = {
@@ -29,10 +47,40 @@ const char *action_name(enum action_op op)
         [ACTION_BACKWARD] = "backward",
         [ACTION_BACKWARD_INPUT] = "backward input",
         [ACTION_BACKWARD_WEIGHT] = "backward weight",
+        [ACTION_RECOMPUTE] = "recompute",
+        [ACTION_FORWARD_BACKWARD] = "forward backward",
         [ACTION_RECV_INPUT] = "recv input",
         [ACTION_SEND_OUTPUT] = "send output",
         [ACTION_RECV_GRADIENT] = "recv gradient",
         [ACTION_SEND_GRADIENT] = "send gradient",
+        [ACTION_BEGIN] = "begin",
+        [ACTION_END] = "end",
+        [ACTION_KEEP_INPUT] = "keep input",
+        [ACTION_TAKE_INPUT] = "take input",
+        [ACTION_DROP] = "drop",
+        [ACTION_COPY_OUT] = "copy out",
+        [ACTION_AWAIT_OUT] = "await out",
+        [ACTION_COPY_IN] = "copy in",
+        [ACTION_PUBLISH] = "publish",
+        [ACTION_GATHER] = "gather",
+        [ACTION_FREE] = "free",
+        [ACTION_REDUCE] = "reduce",
+        [ACTION_UPDATE] = "update",
+        [ACTION_END_STEP] = "end step",
+        [ACTION_EXTRA] = "extra",
     };
     return names[op];
+}
+
+bool action_computes(const struct action *action)
+{
+    return action->op <= ACTION_FORWARD_BACKWARD;
+}
+
+const struct action *plan_next_computing(const struct plan *plan, int at)
+{
+    for (int i = at + 1; i < plan->count; i++)
+        if (action_computes(&plan->actions[i]))
+            return &plan->actions[i];
+    return NULL;
 }

@@ -2,7 +2,7 @@
  *
  * An order (orders.h) emits the forward and backward passes of one rank. Passes over the plan (passes.h) add the rest: messages between
  * neighbouring stages, the stash slot of every micro-batch, the groups of layers that a pass consists of, recomputation, and what the
- * data-parallel mode does with parameters and gradients. The executor (schedules/pipeline/pipeline.h) walks the result, and
+ * data-parallel mode does with parameters and gradients. The executor (schedules/pipeline/pipeline.c) walks the result, and
  * `dtbench check --plan` prints it.
  *
  * A rank has `parts` parts of the model, one unless its order is interleaved. Of `stages` ranks in a pipeline, part p of rank s is the
@@ -18,19 +18,49 @@
 #include <stdint.h>
 
 enum action_op {
-    /* What an order emits: passes of one micro-batch through one part. */
+    /* What an order emits: passes of one micro-batch through one part. Expanded, they are passes through one group. */
     ACTION_FORWARD,
-    ACTION_BACKWARD,        /* both halves */
-    ACTION_BACKWARD_INPUT,  /* gradients of the inputs: the previous stage waits for them */
-    ACTION_BACKWARD_WEIGHT, /* gradients of the weights, any time after that */
+    ACTION_BACKWARD,         /* both halves */
+    ACTION_BACKWARD_INPUT,   /* gradients of the inputs: the previous stage waits for them */
+    ACTION_BACKWARD_WEIGHT,  /* gradients of the weights, any time after that */
+    ACTION_RECOMPUTE,        /* what a group's backward needs, computed once more */
+    ACTION_FORWARD_BACKWARD, /* a late head: forward, loss and backward of its group */
 
     /* Messages, between virtual stages v and v + 1. */
     ACTION_RECV_INPUT,    /* the activations that forward reads, from v - 1 */
-    ACTION_SEND_OUTPUT,   /* those that forward made, to v + 1 */
+    ACTION_SEND_OUTPUT,   /* those that forward computed, to v + 1 */
     ACTION_RECV_GRADIENT, /* the gradient of that output, from v + 1 */
     ACTION_SEND_GRADIENT, /* the gradient of the input, to v - 1 */
 
+    /* A micro-batch's stash. */
+    ACTION_BEGIN,      /* the micro-batch takes its slot */
+    ACTION_END,        /* and has used up what belongs to no group */
+    ACTION_KEEP_INPUT, /* of what forward kept for groups [group, end) only the input of `segment` stays; none: the input is still x */
+    ACTION_TAKE_INPUT, /* that input is x again */
+    ACTION_DROP,       /* what forward kept for groups [group, end), and their input, is freed; none: x is */
+    ACTION_COPY_OUT,   /* x, the input of `segment`, begins to be copied to host memory */
+    ACTION_AWAIT_OUT,  /* the copy has ended, and the device's memory is free */
+    ACTION_COPY_IN,    /* the input of `segment` begins to be copied to the device */
+
+    /* Parameters and gradients. */
+    ACTION_PUBLISH,  /* the step's parameters are sent to the ranks that do not have them */
+    ACTION_GATHER,   /* a group's parameters begin to be fetched to the device */
+    ACTION_FREE,     /* they are freed */
+    ACTION_REDUCE,   /* gradients that are reduced together and end with this group's begin to be reduced */
+    ACTION_UPDATE,   /* a group's parameters are updated at once */
+    ACTION_END_STEP, /* what is left of reductions and updates */
+
+    ACTION_EXTRA, /* what a framework does besides; `segment` says what. In predictions only */
     ACTION_OPS
+};
+
+enum action_flag {
+    ACTION_FIRST = 1,     /* the first pass of its kind through this part (or group) in the step */
+    ACTION_LAST = 2,      /* the last one: gradients are complete after it */
+    ACTION_REDUCES = 4,   /* its gradients, and what earlier micro-batches have left, are reduced after it; always with the last */
+    ACTION_ENDS_HERE = 8, /* a recomputation whose output nobody reads */
+    ACTION_FORGETS = 16,  /* a forward pass that keeps no more than the part's input */
+    ACTION_AGAIN = 32,    /* that pass once more, for the backward that follows */
 };
 
 struct action {
@@ -38,7 +68,12 @@ struct action {
     uint8_t part;         /* of the rank's parts */
     uint16_t slot;        /* where the micro-batch's stash is, among those of the part; given by plan_assign_slots */
     uint32_t micro_batch; /* of the step */
+    uint16_t group, end;  /* of the part's groups: one, or [group, end) */
+    uint16_t segment;     /* of the part's segments; ACTION_WHOLE_PART: the part's own input */
+    uint16_t flags;       /* enum action_flag */
 };
+
+enum { ACTION_WHOLE_PART = 0xffff };
 
 struct plan {
     struct action *actions; /* [count] */
@@ -53,8 +88,16 @@ struct plan {
 dt_status plan_append(struct plan *plan, struct action action);
 void plan_finish(struct plan *plan); /* takes a zeroed one */
 
+/* Rewrite a plan: `each` appends to `out` what takes the place of action `at` of `from`. A pass is a function of this kind. */
+dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const struct plan *from, int at, struct plan *out),
+                       void *context);
+
 /* "forward", "send output", ...: for messages and JSON. */
 const char *action_name(enum action_op op);
+/* Whether kernels of a group (or a part) run. */
+bool action_computes(const struct action *action);
+/* The next computing action behind `at`; NULL. */
+const struct action *plan_next_computing(const struct plan *plan, int at);
 
 static inline int plan_virtual_stage(const struct plan *plan, const struct action *action)
 {

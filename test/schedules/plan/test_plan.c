@@ -43,13 +43,13 @@ static dt_status make(const char *order, int stages, int micro_batches, int wind
 /* The passes of a plan as text: F0 B0, and I and W for the halves. */
 static void passes_of(const struct plan *plan, char *text, size_t bytes)
 {
-    static const char letters[] = {
+    static const char kinds[] = {
         [ACTION_FORWARD] = 'F', [ACTION_BACKWARD] = 'B', [ACTION_BACKWARD_INPUT] = 'I', [ACTION_BACKWARD_WEIGHT] = 'W'};
     size_t used = 0;
     *text = 0;
     for (int i = 0; i < plan->count && used + 8 < bytes; i++)
         if (plan->actions[i].op <= ACTION_BACKWARD_WEIGHT)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%c%u", used ? " " : "", letters[plan->actions[i].op],
+            used += (size_t)snprintf(text + used, bytes - used, "%s%c%u", used ? " " : "", kinds[plan->actions[i].op],
                                      plan->actions[i].micro_batch);
 }
 
@@ -269,6 +269,182 @@ static void test_interleaving_needs_whole_rounds(void)
     CHECK(pipeline_order_find("unknown") == NULL);
 }
 
+/* ---- expanded plans, as text: an operation's letter and the group (or the segment, or the range of groups) that it is of ---- */
+
+static const char letters[ACTION_OPS] = {
+    [ACTION_FORWARD] = 'F',       [ACTION_BACKWARD] = 'B',         [ACTION_BACKWARD_INPUT] = 'I', [ACTION_BACKWARD_WEIGHT] = 'W',
+    [ACTION_RECOMPUTE] = 'R',     [ACTION_FORWARD_BACKWARD] = 'L', [ACTION_RECV_INPUT] = '<',     [ACTION_SEND_OUTPUT] = '>',
+    [ACTION_RECV_GRADIENT] = '}', [ACTION_SEND_GRADIENT] = '{',    [ACTION_BEGIN] = '(',          [ACTION_END] = ')',
+    [ACTION_KEEP_INPUT] = 'k',    [ACTION_TAKE_INPUT] = 't',       [ACTION_DROP] = 'd',           [ACTION_COPY_OUT] = 'o',
+    [ACTION_AWAIT_OUT] = 'a',     [ACTION_COPY_IN] = 'i',          [ACTION_PUBLISH] = 'p',        [ACTION_GATHER] = 'g',
+    [ACTION_FREE] = 'x',          [ACTION_REDUCE] = 'r',           [ACTION_UPDATE] = 'u',         [ACTION_END_STEP] = '.',
+};
+
+static void text_of(const struct plan *plan, const char *only, char *text, size_t bytes)
+{
+    size_t used = 0;
+    *text = 0;
+    for (int i = 0; i < plan->count && used + 16 < bytes; i++) {
+        const struct action *a = &plan->actions[i];
+        char letter = letters[a->op];
+        if (!strchr(only, letter))
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%c", used ? " " : "", letter);
+        if (strchr("FBIWRLgxru", letter))
+            used += (size_t)snprintf(text + used, bytes - used, "%d", a->group);
+        else if (strchr("ktoai", letter) && a->segment != ACTION_WHOLE_PART)
+            used += (size_t)snprintf(text + used, bytes - used, "%d", a->segment);
+    }
+}
+
+enum { GROUPS = 4 };
+
+/* One stage: an embedding whose backward reads no parameters, two blocks, the head. */
+static const struct plan_group groups[GROUPS] = {
+    {.backward_reads_params = false, .bucket = 2},
+    {.backward_reads_params = true, .bucket = 1},
+    {.backward_reads_params = true, .bucket = 1},
+    {.backward_reads_params = true, .bucket = 0},
+};
+static const struct plan_segment kept_segments[] = {{.end_group = GROUPS}};
+static const struct plan_segment checkpoint_segments[] = {
+    {.first_group = 0, .end_group = 1},
+    {.first_group = 1, .end_group = 2, .input_only = true},
+    {.first_group = 2, .end_group = 3, .input_only = true},
+    {.first_group = 3, .end_group = 4, .input_only = true, .late = true},
+};
+static const struct plan_part keep = {.groups = groups, .group_count = GROUPS, .segments = kept_segments, .segment_count = 1};
+static const struct plan_part checkpoint = {.groups = groups, .group_count = GROUPS, .segments = checkpoint_segments, .segment_count = 4};
+static const struct plan_part offload = {
+    .groups = groups, .group_count = GROUPS, .segments = checkpoint_segments, .segment_count = 4, .offload = true};
+
+static void check_step(const char *order, int micro_batches, int window, const struct plan_part *part, const struct plan_rules *rules,
+                       const char *only, const char *expected)
+{
+    struct ranks r;
+    char text[2048];
+    struct plan *plan = &r.plans[0];
+    CHECK_OK(make(order, 1, micro_batches, window, &r));
+    CHECK_OK(plan_expand(plan, part));
+    CHECK_OK(plan_place_parameters(plan, part, rules));
+    text_of(plan, only, text, sizeof text);
+    CHECK(strcmp(text, expected) == 0, "%s", text);
+    ranks_finish(&r);
+}
+
+/* A group is gathered while the one before it is computed, from forward into backward and into the next micro-batch; what is used twice in
+ * a row stays; what no pass reads is not gathered. */
+static void test_groups_are_gathered_one_pass_ahead(void)
+{
+    struct plan_rules fsdp = {.gathers = true, .reduce_every = 2};
+    check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 F3 g2 B3 x3 g1 B2 x2 B1 x1 B0");
+    check_step("gpipe", 2, 1, &keep, &fsdp, "FBgx",
+               "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 F3 g2 B3 x3 g1 B2 x2 B1 x1 g0 B0 "
+               "g1 F0 x0 g2 F1 x1 g3 F2 x2 F3 g2 B3 x3 g1 B2 x2 B1 x1 B0");
+    check_step("gpipe", 1, 1, &checkpoint, &fsdp, "FBRLgx", "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 g2 L3 x3 R2 g1 B2 x2 R1 B1 x1 B0");
+    fsdp.gathers_in_turn = true;
+    check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 F0 x0 g1 F1 x1 g2 F2 x2 g3 F3 x3 g3 B3 x3 g2 B2 x2 g1 B1 x1 g0 B0 x0");
+}
+
+static void test_buckets_are_reduced_behind_their_last_backward(void)
+{
+    struct plan_rules last = {.reduce_every = 4}, each = {.reduce_every = 2}, at_once = {.updates_at_once = true};
+    check_step("gpipe", 4, 2, &keep, &last, "Br", "B3 B2 B1 B0 B3 B2 B1 B0 B3 B2 B1 B0 B3 r3 B2 B1 r1 B0 r0");
+    check_step("gpipe", 4, 2, &keep, &each, "Br", "B3 B2 B1 B0 B3 r3 B2 B1 r1 B0 r0 B3 B2 B1 B0 B3 r3 B2 B1 r1 B0 r0");
+    check_step("gpipe", 1, 1, &checkpoint, &each, "BLr", "L3 r3 B2 B1 r1 B0 r0"); /* the last is always reduced */
+    check_step("gpipe", 2, 1, &keep, &at_once, "Bru.", "B3 B2 B1 B0 B3 u3 B2 u2 B1 u1 B0 u0 .");
+    check_step("zero_bubble", 2, 2, &keep, &at_once, "IWu", "I3 I2 I1 I0 W3 W2 W1 W0 I3 I2 I1 I0 W3 u3 W2 u2 W1 u1 W0 u0");
+}
+
+/* The flags that tell a mode where in the step a pass is: first, last, reduced. */
+static void test_passes_are_marked(void)
+{
+    static const struct {
+        int reduce_every;
+        const char *flags; /* of group 1's backward passes: f first, l last, r reduces */
+    } rules[] = {{4, "f|||lr"}, {2, "f|r||lr"}, {1, "fr|r|r|lr"}, {0, "f|||l"}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        struct ranks r;
+        char text[64] = "";
+        CHECK_OK(make("1f1b", 1, 4, 4, &r));
+        CHECK_OK(plan_expand(&r.plans[0], &checkpoint));
+        CHECK_OK(plan_place_parameters(&r.plans[0], &checkpoint, &(struct plan_rules){.reduce_every = rules[i].reduce_every}));
+        for (int k = 0, passes = 0, forwards = 0; k < r.plans[0].count; k++) {
+            const struct action *a = &r.plans[0].actions[k];
+            if (a->op == ACTION_FORWARD && a->group == 1)
+                CHECK(!(a->flags & ACTION_FIRST) == (forwards++ > 0));
+            if (a->op == ACTION_RECOMPUTE && a->group == 1) /* belongs to the backward that follows */
+                CHECK(!(a->flags & ACTION_FIRST) == (passes > 0));
+            if (a->op != ACTION_BACKWARD || a->group != 1)
+                continue;
+            strcat(text, passes++ ? "|" : "");
+            strcat(text, a->flags & ACTION_FIRST ? "f" : "");
+            strcat(text, a->flags & ACTION_LAST ? "l" : "");
+            strcat(text, a->flags & ACTION_REDUCES ? "r" : "");
+        }
+        CHECK(strcmp(text, rules[i].flags) == 0, "every %d: %s", rules[i].reduce_every, text);
+        ranks_finish(&r);
+    }
+}
+
+static void test_segments_are_recomputed_and_copied(void)
+{
+    static const struct plan_rules none = {0};
+    check_step("gpipe", 1, 1, &checkpoint, &none, "FBRLktd()", "( F0 F1 k1 F2 k2 k3 t3 L3 t2 R2 d B2 t1 R1 d B1 B0 )");
+    /* The two inputs that backward needs first stay on the device, the first block's leaves while the second is computed. */
+    check_step("gpipe", 1, 1, &offload, &none, "FBRLktoai", "F0 o1 F1 k1 a1 F2 k2 k3 t3 L3 t2 i1 R2 B2 t1 R1 B1 B0");
+    /* Where another forward comes first all of them leave. */
+    check_step("gpipe", 2, 2, &offload, &none, "FBLoaiRt",
+               "F0 o1 F1 a1 o2 F2 a2 o3 F0 a3 o1 F1 a1 F2 t3 L3 t2 i1 R2 B2 t1 i3 R1 B1 B0 t3 i2 L3 t2 i1 R2 B2 t1 R1 B1 B0");
+}
+
+/* A forward that keeps the part's input alone, and is computed once more. */
+static dt_status forget_the_first(void *context, const struct plan *from, int at, struct plan *out)
+{
+    struct action a = from->actions[at];
+    if (a.op == ACTION_BACKWARD && a.micro_batch == 0)
+        DT_TRY(plan_append(out, (struct action){.op = ACTION_FORWARD, .flags = ACTION_AGAIN, .slot = a.slot}));
+    if (a.op == ACTION_FORWARD && a.micro_batch == 0)
+        a.flags = ACTION_FORGETS;
+    return plan_append(out, a);
+}
+
+static void test_a_forgotten_forward_is_computed_again(void)
+{
+    struct ranks r;
+    char text[512];
+    static const struct plan_rules none = {0};
+    struct plan_group joined[GROUPS];
+    memcpy(joined, groups, sizeof joined);
+    joined[1].kept_with_next = true;
+    struct plan_part part = keep;
+    part.groups = joined;
+    CHECK_OK(make("gpipe", 1, 2, 2, &r));
+    CHECK_OK(plan_rewrite(&r.plans[0], forget_the_first, NULL));
+    CHECK_OK(plan_expand(&r.plans[0], &part));
+    CHECK_OK(plan_place_parameters(&r.plans[0], &part, &none));
+    text_of(&r.plans[0], "FBktd()", text, sizeof text);
+    CHECK(strcmp(text, "( F0 k F1 F2 d F3 d ( F0 F1 F2 F3 B3 B2 B1 B0 ) t F0 F1 F2 F3 d B3 B2 B1 B0 )") == 0, "%s", text);
+    ranks_finish(&r);
+}
+
+/* A stage between two others: the gradient is received behind the recomputation that does not need it. */
+static void test_messages_surround_the_groups(void)
+{
+    static const struct plan_group blocks[] = {{.backward_reads_params = true}, {.backward_reads_params = true, .bucket = 1}};
+    static const struct plan_segment segments[] = {{0, 1, .input_only = true}, {1, 2, .input_only = true}};
+    static const struct plan_rules none = {0};
+    struct plan_part part = {.groups = blocks, .group_count = 2, .segments = segments, .segment_count = 2};
+    struct ranks r;
+    char text[512];
+    CHECK_OK(make("1f1b", 3, 1, 1, &r));
+    CHECK_OK(plan_expand(&r.plans[1], &part));
+    CHECK_OK(plan_place_parameters(&r.plans[1], &part, &none));
+    text_of(&r.plans[1], "()<>{}FBRkt", text, sizeof text);
+    CHECK(strcmp(text, "( < F0 k0 F1 k1 > t1 R1 } B1 t0 R0 B0 ) {") == 0, "%s", text);
+    ranks_finish(&r);
+}
+
 static const struct test_case cases[] = {
     {"orders emit their passes", test_orders_emit_their_passes},
     {"every pass is emitted once and in sequence", test_every_pass_is_emitted_once_and_in_sequence},
@@ -279,5 +455,11 @@ static const struct test_case cases[] = {
     {"of a deadlock only the circle is named", test_of_a_deadlock_only_the_circle_is_named},
     {"messages that cross or are left are named", test_messages_that_cross_or_are_left_are_named},
     {"interleaving needs whole rounds", test_interleaving_needs_whole_rounds},
+    {"groups are gathered one pass ahead", test_groups_are_gathered_one_pass_ahead},
+    {"buckets are reduced behind their last backward", test_buckets_are_reduced_behind_their_last_backward},
+    {"passes are marked", test_passes_are_marked},
+    {"segments are recomputed and copied", test_segments_are_recomputed_and_copied},
+    {"a forgotten forward is computed again", test_a_forgotten_forward_is_computed_again},
+    {"messages surround the groups", test_messages_surround_the_groups},
 };
 TEST_MAIN(cases)
