@@ -292,7 +292,7 @@ struct gpt_kernels;
 struct gpt_kernel_table {
     const char *name;                                 /* "cpu", "cost", "cuda" */
     bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available */
-    dt_status (*create)(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out);
+    dt_status (*create)(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
 
     /* What changes from step to step, so that all other calls can be the same in each: from here on `first_sample` is added to every

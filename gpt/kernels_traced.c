@@ -17,7 +17,7 @@ dt_status gpt_kernels_traced_create(const struct gpt_kernel_table *table, struct
     return DT_OK;
 }
 
-static dt_status traced_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
+static dt_status traced_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
     return dt_fail(DT_ERR_INVALID, "traced kernels are made of others");

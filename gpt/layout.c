@@ -6,7 +6,7 @@
 
 enum { LAYERS_PER_BLOCK = 3 };
 
-int gpt_layer_count(const struct gpt_model *model)
+int gpt_layer_count(const struct dt_model *model)
 {
     return 1 + LAYERS_PER_BLOCK * model->layers + 2;
 }
@@ -40,7 +40,7 @@ static void add_norm(struct gpt_layer *layer, size_t d)
     add_tensor(layer, "norm.bias", d, GPT_INIT_ZERO);
 }
 
-void gpt_describe_layer(const struct gpt_model *model, int index, struct gpt_layer *out)
+void gpt_describe_layer(const struct dt_model *model, int index, struct gpt_layer *out)
 {
     size_t d = (size_t)model->hidden, V = (size_t)model->vocab_size, T = (size_t)model->block_size;
     int last_block_layer = LAYERS_PER_BLOCK * model->layers;
@@ -100,13 +100,13 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name)
 
 /* The pieces that the study's partition and FSDP's block units walk: [embedding, blocks..., final norm, head]. Returns the layer after the
  * piece that starts at `layer`. */
-static int piece_end(const struct gpt_model *model, int layer)
+static int piece_end(const struct dt_model *model, int layer)
 {
     int first_after_blocks = 1 + LAYERS_PER_BLOCK * model->layers;
     return layer >= 1 && layer < first_after_blocks ? layer + LAYERS_PER_BLOCK : layer + 1;
 }
 
-static uint64_t layers_params(const struct gpt_model *model, int first, int end)
+static uint64_t layers_params(const struct dt_model *model, int first, int end)
 {
     uint64_t total = 0;
     for (int i = first; i < end; i++) {
@@ -117,7 +117,7 @@ static uint64_t layers_params(const struct gpt_model *model, int first, int end)
     return total;
 }
 
-dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_layer)
+dt_status gpt_partition(const struct dt_model *model, int stages, int *first_layer)
 {
     int layer_count = gpt_layer_count(model), stage = 0, pieces_left = model->layers + 3;
     uint64_t total = gpt_parameter_count(model), seen = 0;
@@ -140,11 +140,11 @@ dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_la
     return DT_OK;
 }
 
-int gpt_group_layers(const struct gpt_model *model, int first_layer, int end_layer, enum gpt_unit unit, int *group_first)
+int gpt_group_layers(const struct dt_model *model, int first_layer, int end_layer, enum dt_unit unit, int *group_first)
 {
     int final_norm = gpt_layer_count(model) - 2, groups = 0;
     for (int layer = first_layer; layer < end_layer;) {
-        int end = unit == GPT_UNIT_BLOCK ? piece_end(model, layer) : layer + 1;
+        int end = unit == DT_UNIT_BLOCK ? piece_end(model, layer) : layer + 1;
         if (layer == final_norm) /* 2d parameters are not worth a collective of their own */
             end = layer + 2;
         group_first[groups++] = layer;

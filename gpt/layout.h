@@ -33,9 +33,9 @@ struct gpt_layer {
 };
 
 /* 1 + 3L + 2 */
-int gpt_layer_count(const struct gpt_model *model);
+int gpt_layer_count(const struct dt_model *model);
 /* Describe layer `index` in [0, gpt_layer_count). */
-void gpt_describe_layer(const struct gpt_model *model, int index, struct gpt_layer *out);
+void gpt_describe_layer(const struct dt_model *model, int index, struct gpt_layer *out);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
@@ -44,12 +44,10 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
  * passes the next multiple of total / stages, fold what is left into the last stage. Where that rule would leave the last stages empty (a
  * large head passes several multiples at once), the last pieces get a stage each. first_layer [stages + 1] gets layer indices.
  * DT_ERR_INVALID when there are more stages than pieces. */
-dt_status gpt_partition(const struct gpt_model *model, int stages, int *first_layer);
-
-enum gpt_unit { GPT_UNIT_BLOCK, GPT_UNIT_LINEAR };
+dt_status gpt_partition(const struct dt_model *model, int stages, int *first_layer);
 
 /* Unit "block": embedding | each block | final_norm + head. Unit "linear": each layer, final_norm with the head. Groups never cross the
  * ends of [first_layer, end_layer). group_first [at most layers + 1] gets layer indices, the end included; returns the number of groups. */
-int gpt_group_layers(const struct gpt_model *model, int first_layer, int end_layer, enum gpt_unit unit, int *group_first);
+int gpt_group_layers(const struct dt_model *model, int first_layer, int end_layer, enum dt_unit unit, int *group_first);
 
 #endif

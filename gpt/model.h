@@ -1,4 +1,4 @@
-/* The GPT of the study: sizes, presets, parameter and operation counts.
+/* The GPT of the study: presets, parameter and operation counts.
  *
  * minGPT's pre-norm decoder: learned token and position embeddings, dropout; per block x + dropout(proj(attention(norm(x)))) and
  * x + dropout(down(gelu(up(norm(x))))), every projection with bias; final layer norm; an untied head without bias.
@@ -6,42 +6,18 @@
 #ifndef GPT_MODEL_H
 #define GPT_MODEL_H
 
-#include "lib/base/dtype.h"
-#include "lib/base/status.h"
-
-#include <stddef.h>
-#include <stdint.h>
-
-enum gpt_attention { GPT_ATTENTION_FUSED, GPT_ATTENTION_UNFUSED };
-
-struct gpt_model {
-    char preset[16];     /* "" when the sizes were given */
-    int layers;          /* L, transformer blocks */
-    int heads;           /* h, divides hidden */
-    int hidden;          /* d */
-    int vocab_size;      /* V */
-    int block_size;      /* T, the sequence length */
-    enum dt_dtype dtype; /* parameters, gradients, activations */
-    float dropout;       /* [0, 1): embedding, attention weights, residual branches */
-    enum gpt_attention attention;
-};
-
-struct gpt_preset {
-    const char *name;
-    int layers, heads, hidden;
-};
+#include "lib/model/model.h"
 
 /* The study's Table 1, GPTSmall to GPT1T; the last entry has a NULL name. */
-extern const struct gpt_preset gpt_presets[];
-const struct gpt_preset *gpt_find_preset(const char *name); /* exact; NULL when unknown */
+extern const struct dt_model_preset gpt_presets[];
 
 /* L(12d^2 + 13d) + 2Vd + Td + 2d */
-uint64_t gpt_parameter_count(const struct gpt_model *model);
+uint64_t gpt_parameter_count(const struct dt_model *model);
 
 /* Multiply-adds counted as 2, per token, forward only: every matrix product that a step does (linears, head, and attention's two products
  * over the full T x T square, as PaLM's appendix B and the usual MFU count do). Backward is twice that. */
-double gpt_forward_flops_per_token(const struct gpt_model *model);
+double gpt_forward_flops_per_token(const struct dt_model *model);
 /* 3 * forward * tokens: the numerator of TFLOP/s and MFU. Recomputation is not counted. */
-double gpt_step_flops(const struct gpt_model *model, uint64_t tokens);
+double gpt_step_flops(const struct dt_model *model, uint64_t tokens);
 
 #endif

@@ -1,89 +1,271 @@
-/* A group of layers, one after the other: forward, backward, and what saves memory. */
+/* A stage: created, initialised, and run a group of layers at a time. */
 #include "gpt/stage.h"
-#include "gpt/stage_layers.h"
+#include "gpt/layers.h"
 
-static const struct {
-    dt_status (*forward)(const struct turn *t);
-    dt_status (*backward)(const struct turn *t);
-} passes[] = {
-    [GPT_EMBEDDING] = {turn_embedding_forward, turn_embedding_backward},
-    [GPT_ATTENTION] = {turn_attention_forward, turn_attention_backward},
-    [GPT_MLP_UP] = {turn_mlp_up_forward, turn_mlp_up_backward},
-    [GPT_MLP_DOWN] = {turn_mlp_down_forward, turn_mlp_down_backward},
-    [GPT_FINAL_NORM] = {turn_final_norm_forward, turn_final_norm_backward},
-    [GPT_HEAD] = {turn_head_forward, turn_head_backward},
-};
+#include <stdlib.h>
 
-static struct turn turn_of(struct gpt_stage *stage, int g, struct gpt_stash *stash, struct dt_stream *stream)
+static const float INITIAL_STANDARD_DEVIATION = 0.02f; /* GPT-2's, and minGPT's */
+
+static struct gpt_stage *own(struct dt_stage *stage)
 {
-    return (struct turn){
-        .stage = stage,
+    return (struct gpt_stage *)stage;
+}
+
+static const struct gpt_stage *own_const(const struct dt_stage *stage)
+{
+    return (const struct gpt_stage *)stage;
+}
+
+/* ---- a stage ---- */
+
+static struct dt_group describe_group(const struct gpt_stage *s, int g, int first_layer, int end_layer)
+{
+    const struct gpt_layer *first = &s->layers[first_layer], *last = &s->layers[end_layer - 1];
+    struct dt_group group = {
+        .index = g,
+        .first_layer = first_layer,
+        .layer_count = end_layer - first_layer,
+        .block = first->block,
+        .backward_reads_params = first != last || first->kind != GPT_EMBEDDING,
+        .kept_with_next = last->kind == GPT_MLP_UP, /* mlp_down reads what mlp_up keeps */
+    };
+    for (const struct gpt_layer *layer = first; layer <= last; layer++)
+        group.param_elems += layer->param_elems;
+    return group;
+}
+
+dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
+                           struct dt_stream *stream, struct dt_stage **out)
+{
+    dt_status status = DT_ERR_HOST_MEMORY;
+    int layer_count = options->end_layer - options->first_layer;
+    int *group_first = calloc((size_t)layer_count + 1, sizeof *group_first);
+    struct gpt_stage *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s || !group_first)
+        goto fail;
+    *s = (struct gpt_stage){
+        .base = {.model = model,
+                 .kernels = kernels,
+                 .first = options->first_layer == 0,
+                 .last = options->end_layer == gpt_layer_count(model)},
+        .layer_count = layer_count,
+        .seed = options->seed,
+        .sum_loss = options->sum_loss,
+    };
+    s->layers = calloc((size_t)layer_count, sizeof *s->layers);
+    s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);
+    if (!s->layers || !s->base.groups)
+        goto fail;
+
+    for (int i = 0; i < layer_count; i++) {
+        gpt_describe_layer(model, options->first_layer + i, &s->layers[i]);
+        s->base.param_elems += s->layers[i].param_elems;
+    }
+    s->base.group_count = gpt_group_layers(model, options->first_layer, options->end_layer, options->unit, group_first);
+    for (int g = 0; g < s->base.group_count; g++)
+        s->base.groups[g] = describe_group(s, g, group_first[g] - options->first_layer, group_first[g + 1] - options->first_layer);
+    if (s->base.last) {
+        status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
+        if (status < 0)
+            goto fail;
+    }
+    free(group_first);
+    *out = &s->base;
+    return DT_OK;
+
+fail:
+    free(group_first);
+    gpt_stage_destroy(s ? &s->base : NULL, stream);
+    return status == DT_ERR_HOST_MEMORY ? dt_fail(status, "no host memory for a stage of %d layers", layer_count) : status;
+}
+
+void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
+{
+    if (!stage)
+        return;
+    dt_free(stream, &stage->loss);
+    free(own(stage)->layers);
+    free(stage->groups);
+    free(stage);
+}
+
+/* Write elements [from, until) of one tensor to `to`. */
+static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor *tensor, size_t from, size_t until, void *to,
+                             struct dt_stream *stream)
+{
+    const struct dt_kernels *k = s->base.kernels;
+    struct gpt_init_normal normal = {
+        .to = to,
+        .count = until - from,
+        .seed = s->seed,
+        .first_element = from,
+        .tensor_id = tensor->id,
+        .standard_deviation = INITIAL_STANDARD_DEVIATION,
+    };
+    struct gpt_fill constant = {.to = to, .count = until - from, .value = tensor->init == GPT_INIT_ONE ? 1.0f : 0.0f};
+    return tensor->init == GPT_INIT_NORMAL ? k->table->init_normal(k->state, stream, &normal) : k->table->fill(k->state, stream, &constant);
+}
+
+dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
+                          struct dt_stream *stream)
+{
+    const struct gpt_stage *s = own_const(stage);
+    size_t element_bytes = dt_dtype_bytes(stage->model->dtype), end = first + count, layer_start = 0;
+
+    for (int i = 0; i < group->layer_count; i++) {
+        const struct gpt_layer *layer = &s->layers[group->first_layer + i];
+        for (int j = 0; j < layer->tensor_count; j++) {
+            const struct gpt_tensor *tensor = &layer->tensors[j];
+            size_t start = layer_start + tensor->offset_elems, tensor_end = start + tensor->count_elems;
+            size_t from = first > start ? first : start, until = end < tensor_end ? end : tensor_end;
+            if (from < until) /* otherwise another rank's part */
+                DT_TRY(init_tensor(s, tensor, from - start, until - start, (char *)to + (from - first) * element_bytes, stream));
+        }
+        layer_start += layer->param_elems;
+    }
+    return DT_OK;
+}
+
+/* ---- a stash ---- */
+
+dt_status gpt_stash_create(const struct dt_stage *stage, struct dt_stash *out)
+{
+    int layers = own_const(stage)->layer_count;
+    *out = (struct dt_stash){.layers = calloc((size_t)layers, sizeof *out->layers)};
+    return out->layers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the stash of %d layers", layers);
+}
+
+static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
+{
+    struct dt_buffer *all[] = {&kept->input,  &kept->mean,   &kept->rstd,      &kept->qkv,  &kept->mixed,   &kept->lse,  &kept->weights,
+                               &kept->hidden, &kept->logits, &kept->framework, &kept->dout, &kept->dbranch, &kept->dqkv, &kept->dhidden};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        dt_free(stream, all[i]);
+}
+
+void gpt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
+                      struct dt_buffer *input)
+{
+    const struct dt_group *last = &stage->groups[end - 1];
+    int first_layer = stage->groups[first].first_layer;
+    *input = stash->layers[first_layer].input;
+    stash->layers[first_layer].input = (struct dt_buffer){0};
+    for (int i = first_layer; i < last->first_layer + last->layer_count; i++)
+        free_layer_stash(&stash->layers[i], stream);
+}
+
+void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
+{
+    for (int i = 0; stash->layers && i < own_const(stage)->layer_count; i++)
+        free_layer_stash(&stash->layers[i], stream);
+    gpt_stash_end(stash, stream);
+    dt_free(stream, &stash->x);
+    dt_free(stream, &stash->dx);
+    dt_free(stream, &stash->output);
+    free(stash->layers);
+    stash->layers = NULL;
+}
+
+dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
+                          struct dt_stream *stream)
+{
+    const struct dt_kernels *k = stage->kernels;
+    stash->samples = samples;
+    stash->first_sample = first_sample;
+    dt_free(stream, &stash->output);
+    if (!stage->first && !stage->last)
+        return DT_OK;
+    size_t bytes = samples * (size_t)stage->model->block_size * sizeof(int32_t);
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->tokens));
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
+    struct gpt_tokens a = {
+        .inputs = stash->tokens.data,
+        .targets = stash->targets.data,
+        .samples = samples,
+        .seed = own_const(stage)->seed,
+        .first_sample = first_sample,
+    };
+    return k->table->tokens(k->state, stream, &a);
+}
+
+void gpt_stash_end(struct dt_stash *stash, struct dt_stream *stream)
+{
+    dt_free(stream, &stash->tokens);
+    dt_free(stream, &stash->targets);
+}
+
+/* ---- a group of layers, one after the other ---- */
+
+static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_stream *stream)
+{
+    return (struct layer_run){
+        .stage = own(stage),
         .group = &stage->groups[g],
         .accumulate = stage->groups[g].accumulate,
         .stash = stash,
         .stream = stream,
-        .k = stage->table,
+        .k = stage->kernels->table,
+        .kernels = stage->kernels->state,
         .rows = stash->samples * (size_t)stage->model->block_size,
         .d = (size_t)stage->model->hidden,
         .element_bytes = dt_dtype_bytes(stage->model->dtype),
+        .part = DT_BACKWARD_WHOLE,
     };
 }
 
-dt_status gpt_forward(struct gpt_stage *stage, int g, struct gpt_stash *stash, float loss_scale, float gradient_scale,
-                      struct dt_stream *stream)
+/* The run's layer is layer `i` of the stage. */
+static const struct layer_passes *at_layer(struct layer_run *r, int i)
 {
-    struct turn t = turn_of(stage, g, stash, stream);
-    t.loss_scale = loss_scale;
-    t.gradient_scale = gradient_scale;
-    for (int i = t.group->first_layer; i < t.group->first_layer + t.group->layer_count; i++) {
-        t.layer = &stage->layers[i];
-        t.kept = &stash->layers[i];
-        DT_TRY(passes[t.layer->kind].forward(&t));
-    }
+    r->layer = &r->stage->layers[i];
+    r->kept = &r->stash->layers[i];
+    return &layer_passes[r->layer->kind];
+}
+
+dt_status gpt_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream)
+{
+    struct layer_run r = run_of(stage, g, stash, stream);
+    r.scales = scales;
+    for (int i = r.group->first_layer; i < r.group->first_layer + r.group->layer_count; i++)
+        DT_TRY(at_layer(&r, i)->forward(&r));
     return DT_OK;
 }
 
-dt_status gpt_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, struct dt_stream *stream)
+dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream)
 {
-    struct turn t = turn_of(stage, g, stash, stream);
-    for (int i = t.group->first_layer + t.group->layer_count - 1; i >= t.group->first_layer; i--) {
-        t.layer = &stage->layers[i];
-        t.kept = &stash->layers[i];
-        DT_TRY(passes[t.layer->kind].backward(&t));
-    }
+    struct layer_run r = run_of(stage, g, stash, stream);
+    r.part = part;
+    for (int i = r.group->first_layer + r.group->layer_count - 1; i >= r.group->first_layer; i--)
+        DT_TRY(at_layer(&r, i)->backward(&r));
     return DT_OK;
 }
 
-dt_status gpt_recompute(struct gpt_stage *stage, int g, struct gpt_stash *stash, bool ends_here, struct dt_stream *stream)
+dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
 {
-    struct turn t = turn_of(stage, g, stash, stream);
-    t.recompute = true;
-    int end = t.group->first_layer + t.group->layer_count;
-    for (int i = t.group->first_layer; i < end; i++) {
-        t.layer = &stage->layers[i];
-        t.kept = &stash->layers[i];
-        if (t.layer->kind == GPT_MLP_DOWN && ends_here && i == end - 1)
+    struct layer_run r = run_of(stage, g, stash, stream);
+    int end = r.group->first_layer + r.group->layer_count;
+    r.recompute = true;
+    for (int i = r.group->first_layer; i < end; i++) {
+        const struct layer_passes *passes = at_layer(&r, i);
+        if (r.layer->kind == GPT_MLP_DOWN && ends_here && i == end - 1)
             return DT_OK; /* it keeps nothing for its backward */
-        DT_TRY(passes[t.layer->kind].forward(&t));
+        DT_TRY(passes->forward(&r));
     }
     return DT_OK;
 }
 
-dt_status gpt_forward_backward(struct gpt_stage *stage, int g, struct gpt_stash *stash, size_t piece_rows, float loss_scale,
-                               float gradient_scale, struct dt_stream *stream)
+dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, size_t piece_rows, struct dt_loss_scales scales,
+                               struct dt_stream *stream)
 {
-    struct turn t = turn_of(stage, g, stash, stream), head = t;
-    bool with_norm = t.group->layer_count > 1;
-    t.layer = &stage->layers[t.group->first_layer];
-    t.kept = &stash->layers[t.group->first_layer];
+    struct layer_run norm = run_of(stage, g, stash, stream), head = norm;
+    bool with_norm = norm.group->layer_count > 1;
     if (with_norm)
-        DT_TRY(turn_final_norm_forward(&t));
+        DT_TRY(at_layer(&norm, norm.group->first_layer)->forward(&norm));
 
-    head.layer = &stage->layers[stage->layer_count - 1];
-    head.loss_scale = loss_scale;
-    head.gradient_scale = gradient_scale;
-    DT_TRY(turn_allocate(&head, DT_ACTIVATIONS, t.d, &stash->dx));
-    DT_TRY(turn_head_in_pieces(&head, &stash->x, &stash->dx, piece_rows));
+    head.layer = &own(stage)->layers[own(stage)->layer_count - 1];
+    head.scales = scales;
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, head.rows * head.d * head.element_bytes, &stash->dx));
+    DT_TRY(layer_head_in_pieces(&head, &stash->x, &stash->dx, piece_rows));
     dt_free(stream, &stash->x);
-    return with_norm ? turn_final_norm_backward(&t) : DT_OK;
+    return with_norm ? layer_passes[GPT_FINAL_NORM].backward(&norm) : DT_OK;
 }

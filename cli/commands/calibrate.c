@@ -5,10 +5,10 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
-#include "gpt/kernels.h"
 #include "lib/base/machine.h"
 #include "lib/device/device.h"
 #include "lib/launch/launch.h"
+#include "schedules/config/families.h"
 #include "schedules/predict/calibration.h"
 
 #include <errno.h>
@@ -109,7 +109,7 @@ static dt_status make_plan(const struct command_options *o, struct plan *plan)
     if (o->dtypes)
         return parse_dtypes(o->dtypes, plan->request.dtypes);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
-        plan->request.dtypes[dtype] = gpt_cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
+        plan->request.dtypes[dtype] = model_cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
     return DT_OK;
 }
 

@@ -120,7 +120,7 @@ static void print_notes(const struct check *checks, int count)
 
 static void print_heading(const struct experiment *e)
 {
-    const struct gpt_model *m = &e->model;
+    const struct dt_model *m = &e->model;
     printf("%s: %s%s%d layers, %d heads, hidden %d, vocabulary %d, %d tokens a sample, %s\n\n", e->name, m->preset, *m->preset ? ", " : "",
            m->layers, m->heads, m->hidden, m->vocab_size, m->block_size, dt_dtype_name(m->dtype));
 }

@@ -5,9 +5,9 @@
 #include "cli/text/format.h"
 #include "cli/text/options.h"
 #include "cli/text/table.h"
-#include "gpt/kernels.h"
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"
+#include "schedules/config/families.h"
 
 #include <string.h>
 
@@ -18,13 +18,15 @@ static dt_status print_models(void)
     static const char *const titles[] = {"model", "layers", "heads", "hidden", "parameters"};
     for (int c = 0; c < 5; c++)
         table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
-    for (const struct gpt_preset *p = gpt_presets; p->name; p++) {
-        struct gpt_model model = {.layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
+    const struct dt_model_preset *p;
+    const struct dt_model_family *family;
+    for (int i = 0; (p = model_preset(i, &family)); i++) {
+        struct dt_model model = model_of_preset(p, family);
         table_cell(t, "%s", p->name);
         table_cell(t, "%d", p->layers);
         table_cell(t, "%d", p->heads);
         table_cell(t, "%d", p->hidden);
-        table_cell(t, "%s", format_count(gpt_parameter_count(&model), text));
+        table_cell(t, "%s", format_count(dt_model_parameter_count(&model), text));
     }
     dt_status status = table_print(t, stdout);
     table_destroy(t);
@@ -62,7 +64,7 @@ static void describe_dtypes(char *text, size_t text_bytes)
     char advice[256];
     size_t used = 0;
     for (int d = 0; d < DT_DTYPE_COUNT && used < text_bytes; d++) {
-        bool native = d == DT_FP32 || gpt_cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
+        bool native = d == DT_FP32 || model_cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%s (%s)", d ? ", " : "", dt_dtype_name((enum dt_dtype)d),
                                  native ? "native" : "slower: converted");
     }
@@ -100,7 +102,7 @@ static dt_status print_devices(void)
     for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
         char reason[1024] = "", libraries[512] = "", dtypes[128];
         bool available = dt_device_available(kind, reason, sizeof reason);
-        bool complete = available && gpt_kernels_available(kind, libraries, sizeof libraries);
+        bool complete = available && model_kernels_available(kind, libraries, sizeof libraries);
         struct dt_device *device = NULL;
         if (available && !complete)
             snprintf(reason, sizeof reason, "the device is there, but not what its kernels need: %s", libraries);

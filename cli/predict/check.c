@@ -1,10 +1,10 @@
 #include "cli/predict/check.h"
 
-#include "gpt/kernels.h"
 #include "lib/base/machine.h"
-#include "schedules/run/memory_fit.h"
+#include "schedules/config/families.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
+#include "schedules/run/memory_fit.h"
 #include "schedules/run/trainer.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static void note_device(const struct experiment *e, struct check *check)
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
         note(check, text);
-    } else if (!experiment_is_simulated(e) && strcmp(kind, "cpu") == 0 && !gpt_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (!experiment_is_simulated(e) && strcmp(kind, "cpu") == 0 && !model_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
         snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
         note(check, text);
     }
@@ -75,10 +75,10 @@ static void note_memory(const struct experiment *e, struct check *check)
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     *out = (struct check){
-        .parameters = gpt_parameter_count(&e->model),
+        .parameters = dt_model_parameter_count(&e->model),
         .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
     };
-    out->flops_per_step = gpt_step_flops(&e->model, out->tokens_per_step);
+    out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
     for (int kind = 0, rank; (rank = trainer_kind_of_rank(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));

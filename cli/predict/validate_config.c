@@ -4,6 +4,7 @@
 #include "lib/base/csv.h"
 #include "lib/base/edit_distance.h"
 #include "lib/config/json.h"
+#include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
 #include <cjson/cJSON.h>
@@ -140,10 +141,10 @@ static dt_status choice_of(const struct reader *r, int row, enum column column, 
     return DT_OK;
 }
 
-static dt_status model_of(const struct reader *r, int row, const struct gpt_preset **out)
+static dt_status model_of(const struct reader *r, int row, const struct dt_model_preset **out, const struct dt_model_family **family)
 {
-    const char *text = text_of(r, row, MODEL), *nearest = gpt_presets[0].name;
-    for (*out = gpt_presets; (*out)->name; ++*out) {
+    const char *text = text_of(r, row, MODEL), *nearest = model_preset(0, family)->name;
+    for (int i = 0; (*out = model_preset(i, family)); i++) {
         if (strcmp((*out)->name, text) == 0)
             return DT_OK;
         if (dt_edit_distance(text, (*out)->name) < dt_edit_distance(text, nearest))
@@ -156,7 +157,8 @@ static dt_status model_of(const struct reader *r, int row, const struct gpt_pres
 
 struct run {
     int paradigm, gpus, batch, gpus_per_node, stages, chunks, activation, wrap, offload;
-    const struct gpt_preset *model;
+    const struct dt_model_preset *model;
+    const struct dt_model_family *family;
 };
 
 /* The files do not say whether parameters were offloaded, but the memory does: what a rank shares of parameters and gradients is always
@@ -164,12 +166,11 @@ struct run {
 static bool parameters_offloaded(const struct run *run, double peak_bytes)
 {
     enum { FP16_PARAMETER_AND_GRADIENT_BYTES = 4 };
-    struct gpt_model model = {
-        .layers = run->model->layers, .heads = run->model->heads, .hidden = run->model->hidden, .vocab_size = 50000, .block_size = 256};
+    struct dt_model model = model_of_preset(run->model, run->family);
     if (run->offload >= 0)
         return run->offload == 1;
     return run->paradigm == PARADIGM_FSDP &&
-           peak_bytes < FP16_PARAMETER_AND_GRADIENT_BYTES * (double)gpt_parameter_count(&model) / run->gpus;
+           peak_bytes < FP16_PARAMETER_AND_GRADIENT_BYTES * (double)dt_model_parameter_count(&model) / run->gpus;
 }
 
 /* The study's workload with what the row says. Owner: the caller, free. */
@@ -243,7 +244,7 @@ static dt_status read_row(const struct reader *r, int i, struct validate_row *ro
     DT_TRY(choice_of(r, i, PARADIGM, "none,ddp,pdp,fsdp", &run.paradigm));
     if (run.paradigm < 0)
         return wrong(r, i, PARADIGM, "one of none,ddp,pdp,fsdp");
-    DT_TRY(model_of(r, i, &run.model));
+    DT_TRY(model_of(r, i, &run.model, &run.family));
     DT_TRY(count_of(r, i, GPUS, 0, &run.gpus));
     DT_TRY(count_of(r, i, BATCH_PER_REPLICA, 0, &run.batch));
     if (*text_of(r, i, GPUS_PER_NODE))

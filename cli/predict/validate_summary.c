@@ -2,6 +2,7 @@
 #include "cli/predict/validate.h"
 
 #include "lib/base/statistics.h"
+#include "schedules/config/families.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,9 +37,11 @@ static void value_of(const struct validate_row *row, int key, char value[24])
 /* Presets in their table's order, GPU counts by number, all else as it comes in the enums. */
 static int rank_of(const struct validate_row *row, int key)
 {
+    const struct dt_model_preset *p;
+    const struct dt_model_family *family;
     int preset = 0;
-    for (; gpt_presets[preset].name && strcmp(gpt_presets[preset].name, row->model) != 0; preset++)
-        ;
+    while ((p = model_preset(preset, &family)) && strcmp(p->name, row->model) != 0)
+        preset++;
     const int ranks[KEYS] = {(int)row->experiment.paradigm,   preset, row->experiment.world_size, nodes_of(row) > 1,
                              (int)row->experiment.activation, 0};
     return ranks[key];

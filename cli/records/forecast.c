@@ -1,7 +1,5 @@
 #include "cli/records/forecast.h"
 
-#include "gpt/model.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +23,7 @@ struct forecaster {
 static double flops_of_rank(const struct experiment *e)
 {
     uint64_t tokens = experiment_global_batch(e) * (uint64_t)e->model.block_size;
-    return gpt_step_flops(&e->model, tokens) / e->world_size;
+    return dt_model_step_flops(&e->model, tokens) / e->world_size;
 }
 
 static double steps_of(const struct experiment *e)

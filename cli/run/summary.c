@@ -151,7 +151,7 @@ static void print_heading(const struct sweep *s, FILE *to)
     char parameters[FORMAT_BYTES];
     if (s->columns.models_differ || s->columns.names_differ)
         return;
-    format_count(gpt_parameter_count(&e->model), parameters);
+    format_count(dt_model_parameter_count(&e->model), parameters);
     fprintf(to, "%s: %s%s%s parameters, %s, %d tokens a sample\n\n", e->name, e->model.preset, *e->model.preset ? ", " : "", parameters,
             dt_dtype_name(e->model.dtype), e->model.block_size);
 }

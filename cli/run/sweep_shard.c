@@ -37,7 +37,7 @@ dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment *
         const struct experiment *e = &experiments[i];
         double steps = (double)e->steps.warmup + e->steps.timed;
         loads[i] = (struct load){
-            .flops = gpt_step_flops(&e->model, experiment_global_batch(e) * (uint64_t)e->model.block_size) / e->world_size * steps,
+            .flops = dt_model_step_flops(&e->model, experiment_global_batch(e) * (uint64_t)e->model.block_size) / e->world_size * steps,
             .experiment = i,
         };
     }

@@ -34,7 +34,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->memory_limit_gib = out->host_memory_limit_gib = 0;
     out->threads = 0;
     out->pipeline.stages = out->pipeline.chunks = 1;
-    out->fsdp.unit = GPT_UNIT_BLOCK;
+    out->fsdp.unit = DT_UNIT_BLOCK;
     out->hsdp.shard_size = 0;
     out->ddp.bucket_mib = 25;
     out->parameter_server.servers = 1;

@@ -48,11 +48,11 @@ static size_t above(double kept, double own)
     return kept > own ? (size_t)(kept - own) : 0;
 }
 
-size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct gpt_model *model, enum gpt_layer_kind layer, size_t samples)
+size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples)
 {
     double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * model->block_size, d = model->hidden;
     double square = tokens * model->block_size * model->heads;
-    bool unfused = model->attention == GPT_ATTENTION_UNFUSED;
+    bool unfused = model->attention == DT_ATTENTION_UNFUSED;
     size_t of_block =
         above((p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d, OWN_ELEMS_PER_LAYER * element * tokens * d);
     size_t of_weights = unfused ? above((p->memory.weights_elems * element + p->memory.weights_mask_bytes) * square, element * square) : 0;
@@ -64,7 +64,7 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct gpt_mo
     }
 }
 
-double gpt_cost_tensors(const struct gpt_model *model, double elems)
+double gpt_cost_tensors(const struct dt_model *model, double elems)
 {
     enum { PER_BLOCK = 16, OUTSIDE = 5 }; /* six of q, k and v, two of each other product, four of the norms; tables, final norm, head */
     return fmax(1, round((PER_BLOCK * model->layers + OUTSIDE) * elems / (double)gpt_parameter_count(model)));

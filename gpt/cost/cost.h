@@ -36,10 +36,9 @@ double gpt_cost_memory_s(const struct gpt_costs *costs, double launches, double 
 
 /* Bytes that the profile's framework keeps for backward of a layer beside what dtbench does, for `samples` samples; 0 where it keeps no
  * more. Attention and the first half of the MLP carry half a block's each. */
-size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *profile, const struct gpt_model *model, enum gpt_layer_kind layer,
-                           size_t samples);
+size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *profile, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples);
 
 /* Tensors among `elems` parameters, of an average size; at least 1. */
-double gpt_cost_tensors(const struct gpt_model *model, double elems);
+double gpt_cost_tensors(const struct dt_model *model, double elems);
 
 #endif

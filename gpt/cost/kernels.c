@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 struct gpt_kernels {
-    const struct gpt_model *model;
+    const struct dt_model *model;
     const struct gpt_costs *costs; /* NULL: nothing costs anything */
     double element_bytes;
 };
 
-static dt_status cost_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
+static dt_status cost_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
 {
     const struct dt_sim_device *described = dt_sim_device_of(device);
     *out = malloc(sizeof **out);
@@ -251,16 +251,16 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     if (!k->costs)
         return DT_OK;
     const struct call c = {kind,
-                           k->model->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
+                           k->model->attention == DT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
                            {(double)samples * k->model->heads, k->model->block_size, (double)k->model->hidden / k->model->heads}};
     DT_TRY(measured_work(k, stream, &c, &measured));
     if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
-    const struct gpt_model *model = k->model;
+    const struct dt_model *model = k->model;
     size_t T = (size_t)model->block_size, width = (size_t)(model->hidden / model->heads);
     double batch = (double)samples * model->heads, square = batch * (double)T * (double)T;
-    bool fused = model->attention == GPT_ATTENTION_FUSED;
+    bool fused = model->attention == DT_ATTENTION_FUSED;
     double products_s =
         to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
     double bytes = (cost->passes * stream_elems(k, samples) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
@@ -277,7 +277,7 @@ static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
-    bool fused = k->model->attention == GPT_ATTENTION_FUSED;
+    bool fused = k->model->attention == DT_ATTENTION_FUSED;
     return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, &a->dropout, fused ? 2 : 1, 3);
 }
 

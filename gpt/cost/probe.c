@@ -16,7 +16,7 @@ struct gpt_probe {
     struct dt_stream *stream;
     const struct gpt_kernel_table *table;
     struct gpt_kernels *kernels; /* of the model below; NULL before the first kernel */
-    struct gpt_model model;
+    struct dt_model model;
     struct gpt_measured what;
     struct region inputs, weights, outputs;
 };
@@ -273,11 +273,11 @@ static dt_status run_once(struct gpt_probe *p)
 /* ---- choosing ---- */
 
 /* A model that has a kernel of this shape. */
-static struct gpt_model model_for(const struct gpt_measured *what)
+static struct dt_model model_for(const struct gpt_measured *what)
 {
-    struct gpt_model m = {
+    struct dt_model m = {
         .layers = 1, .heads = 1, .hidden = DROPOUT_WIDTH, .vocab_size = 64, .block_size = TOKENS_PER_SAMPLE, .dtype = what->dtype};
-    m.attention = what->variant == GPT_VARIANT_UNFUSED ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+    m.attention = what->variant == GPT_VARIANT_UNFUSED ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
     m.dropout = what->variant == GPT_VARIANT_DROPOUT ? 0.1f : 0;
     switch (what->kernel) {
     case GPT_KERNEL_ATTENTION:

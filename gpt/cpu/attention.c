@@ -40,7 +40,7 @@ static size_t lay_out(const struct gpt_cpu_attention *a, char *memory, struct gp
     return (offset + 4095) / 4096 * 4096;
 }
 
-dt_status gpt_cpu_attention_create_with(const struct gpt_model *model, int threads, const struct gpt_tile_ops *ops,
+dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int threads, const struct gpt_tile_ops *ops,
                                         struct gpt_cpu_attention **out)
 {
     *out = NULL;
@@ -57,7 +57,7 @@ dt_status gpt_cpu_attention_create_with(const struct gpt_model *model, int threa
     a->width = model->hidden / model->heads;
     a->padded_width = gpt_tile_round(a->width);
     a->padded_rows = (model->block_size + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS * GPT_TILE_ROWS;
-    a->chunk = model->attention == GPT_ATTENTION_UNFUSED || a->padded_rows < GPT_TILE_KEYS ? a->padded_rows : GPT_TILE_KEYS;
+    a->chunk = model->attention == DT_ATTENTION_UNFUSED || a->padded_rows < GPT_TILE_KEYS ? a->padded_rows : GPT_TILE_KEYS;
     a->scratch = calloc((size_t)threads, sizeof *a->scratch);
     if (!a->scratch)
         goto fail;
@@ -74,7 +74,7 @@ fail:
     return dt_fail(DT_ERR_HOST_MEMORY, "attention: no memory for the scratch of %d threads", threads);
 }
 
-dt_status gpt_cpu_attention_create(const struct gpt_model *model, int threads, struct gpt_cpu_attention **out)
+dt_status gpt_cpu_attention_create(const struct dt_model *model, int threads, struct gpt_cpu_attention **out)
 {
     return gpt_cpu_attention_create_with(model, threads, gpt_tile_ops_for(model->dtype, 0), out);
 }
@@ -91,7 +91,7 @@ void gpt_cpu_attention_destroy(struct gpt_cpu_attention *a)
 /* Workers take the next (sample, head) when they are free: which one computes a pair has no influence on its result. */
 dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gpt_attention_forward *x)
 {
-    if (a->model.attention == GPT_ATTENTION_FUSED ? !x->lse : !x->weights)
+    if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
     size_t heads = (size_t)a->model.heads, pairs = x->samples * heads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
@@ -103,7 +103,7 @@ dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gp
 
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct gpt_attention_backward *x)
 {
-    if (a->model.attention == GPT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
+    if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs weights");
     size_t heads = (size_t)a->model.heads, pairs = x->samples * heads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)

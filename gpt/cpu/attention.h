@@ -13,7 +13,7 @@ struct gpt_cpu_attention; /* the threads' scratch; sizes and dtype are the model
 
 /* Scratch for `threads` threads is reserved here (host memory, outside the device's ledger); the calls below allocate nothing.
  * Owner: the caller, who destroys. Errors: DT_ERR_INVALID (sizes), DT_ERR_HOST_MEMORY; *out is then NULL. */
-dt_status gpt_cpu_attention_create(const struct gpt_model *model, int threads, struct gpt_cpu_attention **out);
+dt_status gpt_cpu_attention_create(const struct dt_model *model, int threads, struct gpt_cpu_attention **out);
 void gpt_cpu_attention_destroy(struct gpt_cpu_attention *attention); /* takes NULL */
 
 /* Run now, on the calling thread and an OpenMP team of `threads`; one call at a time for one object. Shapes as in gpt/kernels.h. The fused

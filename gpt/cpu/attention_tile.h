@@ -115,7 +115,7 @@ struct gpt_tile_ops {
 const struct gpt_tile_ops *gpt_tile_ops_for(enum dt_dtype dtype, int index);
 
 /* gpt_cpu_attention_create with a table of one's own choosing, for tests. */
-dt_status gpt_cpu_attention_create_with(const struct gpt_model *model, int threads, const struct gpt_tile_ops *ops,
+dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int threads, const struct gpt_tile_ops *ops,
                                         struct gpt_cpu_attention **out);
 
 /* What a thread works in. Sizes in elements of the table; see attention_cpu.c. */
@@ -134,7 +134,7 @@ struct gpt_attention_scratch {
 };
 
 struct gpt_cpu_attention {
-    struct gpt_model model;
+    struct dt_model model;
     const struct gpt_tile_ops *ops;
     int threads;
     int width, padded_width; /* w, wp */

@@ -19,7 +19,7 @@ static void cpu_destroy(struct gpt_kernels *k)
     free(k);
 }
 
-dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
+dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
 {
     *out = NULL;
     if (!gpt_simd_for(isa, model->dtype))
@@ -44,7 +44,7 @@ dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_mode
     return DT_OK;
 }
 
-static dt_status cpu_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
+static dt_status cpu_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
 {
     return gpt_kernels_cpu_create(device, model, dt_cpu_isa(), out);
 }

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 struct gpt_kernels {
-    struct gpt_model model;
+    struct dt_model model;
     int threads;
     const struct gpt_simd *simd, *simd_fp32; /* loops for the model's dtype, and for sums kept in fp32 */
     /* The step that calls are queued for: they take these with them. */
@@ -22,7 +22,7 @@ struct gpt_kernels {
 
 /* The table's create, with an instruction set of the caller's choice instead of the processor's best, for tests.
  * DT_ERR_UNAVAILABLE when this machine does not have it. */
-dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct gpt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out);
+dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out);
 
 /* The entries of the table: elementwise.c, embedding.c, rows.c, linear.c, attention.c. */
 #define DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cpu_##entry, arguments);

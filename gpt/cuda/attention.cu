@@ -58,7 +58,7 @@ int access_bytes(size_t elems, const void *a, const void *b = nullptr, const voi
 /* Errors: DT_ERR_INVALID for what the kernels cannot take. */
 dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t samples, attention_shape *shape)
 {
-    const struct gpt_model *m = &k->model;
+    const struct dt_model *m = &k->model;
     if (m->heads < 1 || m->block_size < 1 || m->hidden % m->heads != 0 || m->hidden / m->heads > ATTENTION_MAX_WIDTH)
         return dt_fail(DT_ERR_INVALID, "attention: %d heads of hidden %d: the cuda kernels take heads of the same width, up to %d",
                        m->heads, m->hidden, (int)ATTENTION_MAX_WIDTH);
@@ -74,7 +74,7 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
 {
-    bool fused = k->model.attention == GPT_ATTENTION_FUSED;
+    bool fused = k->model.attention == DT_ATTENTION_FUSED;
     if (fused ? !a->lse : !a->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
     attention_forward f = {{}, a->qkv, a->out, fused ? a->lse : nullptr, fused ? nullptr : a->weights};
@@ -91,7 +91,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)
 {
-    bool fused = k->model.attention == GPT_ATTENTION_FUSED;
+    bool fused = k->model.attention == DT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
     attention_backward b = {{}, a->dout, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};

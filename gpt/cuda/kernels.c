@@ -40,7 +40,7 @@ static dt_status first_step(struct gpt_kernels *k)
     return status;
 }
 
-static dt_status cuda_create(struct dt_device *device, const struct gpt_model *model, struct gpt_kernels **out)
+static dt_status cuda_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
     struct gpt_kernels *k = calloc(1, sizeof *k);

@@ -20,7 +20,7 @@ struct gpt_cuda_step {
 };
 
 struct gpt_kernels {
-    struct gpt_model model;
+    struct dt_model model;
     struct dt_device *device;
     int multiprocessors;
     struct gpt_cuda_step *step;     /* device memory; create zeroes it and makes number 1, in both */

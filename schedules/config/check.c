@@ -1,5 +1,6 @@
 /* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
 #include "lib/config/json.h"
+#include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ static bool is_given(const bool *given, const char *path)
 static dt_status resolve_model(struct experiment *e, const bool *given, const char *where)
 {
     static const char *const sizes[] = {"model.layers", "model.heads", "model.hidden"};
-    struct gpt_model *m = &e->model;
+    struct dt_model *m = &e->model;
     bool preset = given ? is_given(given, "model.preset") : m->preset[0] != 0;
     const char *present = NULL, *missing = NULL;
     for (int i = 0; i < 3 && (given || !preset); i++) {
@@ -35,13 +36,14 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
     if (!preset && missing)
         return dt_fail(DT_ERR_INVALID, "%s: %s: missing; without a preset, layers, heads and hidden are all wanted", where, missing);
     if (preset) {
-        const struct gpt_preset *p = gpt_find_preset(m->preset);
+        const struct dt_model_preset *p = model_find_preset(m->preset, &m->family);
         if (!p)
             return dt_fail(DT_ERR_INVALID, "%s: model.preset: \"%s\" is not known", where, m->preset);
         m->layers = p->layers;
         m->heads = p->heads;
         m->hidden = p->hidden;
     } else {
+        m->family = model_family(0);
         m->preset[0] = 0;
     }
     if (m->hidden % m->heads != 0)
@@ -52,7 +54,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
 /* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
-    const struct gpt_model *m = &e->model;
+    const struct dt_model *m = &e->model;
     double samples = e->batch_size * (e->paradigm == PARADIGM_PDP ? (double)e->pipeline.stages : 1.0), tokens = samples * m->block_size;
     double logits = tokens * m->vocab_size, wide = tokens * 4 * m->hidden * m->layers,
            weights = tokens * m->heads * m->block_size * m->layers;
@@ -80,7 +82,7 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
     int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
-    dt_status status = gpt_partition(&e->model, stages, first_layer);
+    dt_status status = e->model.family->partition(&e->model, stages, first_layer);
     free(first_layer);
     if (status == DT_ERR_INVALID)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
@@ -146,8 +148,8 @@ dt_status experiment_resolve(struct experiment *e, const bool *given, const char
         e->optimizer.learning_rate = e->optimizer.name == OPTIMIZER_ADAM ? 0.001 : 0.01;
     if (!is_given(given, "loss_scaling"))
         e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
-    if (e->fsdp.unit != GPT_UNIT_BLOCK && e->fsdp.unit != GPT_UNIT_LINEAR) /* "auto" is the table's alone */
-        e->fsdp.unit = (double)gpt_parameter_count(&e->model) < FSDP_LINEAR_FROM ? GPT_UNIT_BLOCK : GPT_UNIT_LINEAR;
+    if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* "auto" is the table's alone */
+        e->fsdp.unit = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
     resolve_simulated(e);

@@ -4,8 +4,7 @@
 #ifndef SCHEDULES_CONFIG_EXPERIMENT_H
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 
-#include "gpt/layout.h"
-#include "gpt/model.h"
+#include "lib/model/model.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,14 +49,14 @@ struct experiment {
     int batch_size;      /* samples per rank ("per GPU") and step */
     int micro_batches;   /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
-    struct gpt_model model;
+    struct dt_model model;
     struct {
         int stages;     /* pdp: ranks in one pipeline, divides world_size */
         int chunks;     /* pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size */
         char order[16]; /* "gpipe" */
     } pipeline;
     struct {
-        enum gpt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
+        enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
     } fsdp;
     struct {
         int shard_size; /* hsdp: consecutive ranks that share one copy, divides world_size; 0: those of a node */

@@ -1,5 +1,6 @@
 /* The config's keys: the one place that knows their names, types, ranges, defaults and meaning. The schema, the completion and the reference
  * page are made from it: after a change run scripts/generate. */
+#include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
 /* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
@@ -21,7 +22,9 @@ static const char *paradigm_choice(int index)
 
 static const char *preset_choice(int index)
 {
-    return gpt_presets[index].name;
+    const struct dt_model_family *family;
+    const struct dt_model_preset *preset = model_preset(index, &family);
+    return preset ? preset->name : NULL;
 }
 
 static const char *dtype_choice(int index)
@@ -31,7 +34,7 @@ static const char *dtype_choice(int index)
 
 static const char *attention_choice(int index)
 {
-    static const char *const names[] = {[GPT_ATTENTION_FUSED] = "fused", [GPT_ATTENTION_UNFUSED] = "unfused"};
+    static const char *const names[] = {[DT_ATTENTION_FUSED] = "fused", [DT_ATTENTION_UNFUSED] = "unfused"};
     return pick(names, 2, index);
 }
 
@@ -48,7 +51,7 @@ static const char *order_choice(int index)
 
 static const char *unit_choice(int index)
 {
-    static const char *const names[] = {[GPT_UNIT_BLOCK] = "block", [GPT_UNIT_LINEAR] = "linear", "auto"};
+    static const char *const names[] = {[DT_UNIT_BLOCK] = "block", [DT_UNIT_LINEAR] = "linear", "auto"};
     return pick(names, 3, index);
 }
 

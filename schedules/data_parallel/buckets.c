@@ -109,7 +109,7 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
 }
 
 /* A framework that learns the order of the gradients in its first step has no buckets for them yet that backward could write to. */
-static dt_status make_separate_gradients(struct buckets *b, const struct gpt_group *group, const struct dp_moment *moment)
+static dt_status make_separate_gradients(struct buckets *b, const struct dt_group *group, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &b->base.setup;
     struct dt_buffer *separate = &b->separate[group->index];
@@ -229,23 +229,23 @@ dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*
 
 /* ---- hooks ---- */
 
-enum gpt_unit buckets_unit(const struct experiment *experiment)
+enum dt_unit buckets_unit(const struct experiment *experiment)
 {
-    return GPT_UNIT_LINEAR;
+    return DT_UNIT_LINEAR;
 }
 
-dt_status buckets_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     return residency_before_forward(&buckets_of(dp)->residency, dp, group, moment);
 }
 
-dt_status buckets_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     residency_after(&buckets_of(dp)->residency, dp, group, moment);
     return DT_OK;
 }
 
-dt_status buckets_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
@@ -272,7 +272,7 @@ static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const 
 }
 
 /* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on. */
-dt_status buckets_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status buckets_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];

@@ -89,12 +89,12 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
 /* Hooks; `unit` is the finest there is, so that buckets close near their size. */
-enum gpt_unit buckets_unit(const struct experiment *experiment);
+enum dt_unit buckets_unit(const struct experiment *experiment);
 void buckets_destroy(struct data_parallel *dp);
-dt_status buckets_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status buckets_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status buckets_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status buckets_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status buckets_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+dt_status buckets_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+dt_status buckets_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+dt_status buckets_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
 dt_status buckets_end_step(struct data_parallel *dp, const struct dp_moment *moment);
 
 #endif

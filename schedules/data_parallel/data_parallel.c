@@ -45,7 +45,7 @@ static dt_status root_send(struct buckets *b, struct bucket *bucket)
 }
 
 /* The step's parameters of this group are there, or on their way. */
-static dt_status root_await(struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment)
+static dt_status root_await(struct data_parallel *dp, const struct dt_group *group, const struct dp_moment *moment)
 {
     struct buckets *b = buckets_of(dp);
     if (!moment->first_micro_batch)
@@ -59,14 +59,14 @@ static dt_status root_await(struct data_parallel *dp, const struct gpt_group *gr
     return timeline_wait(dp->setup.timeline, b->buckets[b->bucket_of[group->index]].published);
 }
 
-static dt_status root_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+static dt_status root_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     DT_TRY(root_await(dp, group, moment));
     return buckets_before_forward(dp, group, moment);
 }
 
 /* A head whose logits are not kept has its forward only here. */
-static dt_status root_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+static dt_status root_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     DT_TRY(root_await(dp, group, moment));
     return buckets_before_backward(dp, group, moment);

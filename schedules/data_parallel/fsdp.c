@@ -42,16 +42,16 @@ struct shard_ranks fsdp_ranks(const struct data_parallel *dp)
     return ((const struct fsdp *)dp)->ranks;
 }
 
-enum gpt_unit fsdp_unit(const struct experiment *experiment)
+enum dt_unit fsdp_unit(const struct experiment *experiment)
 {
-    return experiment->framework.gathers_layers ? GPT_UNIT_LINEAR : experiment->fsdp.unit;
+    return experiment->framework.gathers_layers ? DT_UNIT_LINEAR : experiment->fsdp.unit;
 }
 
 /* This rank's share of a group, initialised where it lives; the padding behind the last parameter is zero. */
 static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
 {
     const struct dp_setup *s = &fsdp->base.setup;
-    const struct gpt_group *group = &s->stage->groups[g];
+    const struct dt_group *group = &s->stage->groups[g];
     struct fsdp_group *f = &fsdp->groups[g];
     struct shard shard = f->grads.shard = shard_of(group->param_elems, fsdp->ranks.within);
     size_t padding = shard.share_elems - shard.own_elems;
@@ -70,7 +70,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     if (padding)
         DT_TRY(dt_zero(s->compute, (char *)f->params.data + dp_bytes(s, shard.own_elems), dp_bytes(s, padding)));
     if (shard.own_elems)
-        DT_TRY(gpt_init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
+        DT_TRY(s->stage->model->family->init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
     /* The first gather, on another stream, must find the shard initialised. */
     DT_TRY(dt_event_record(f->computed, s->compute));
@@ -152,18 +152,18 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     return fsdp_create_over(setup, &dp_fsdp, &(struct shard_ranks){.within = setup->comm}, out);
 }
 
-dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     return residency_before_forward(&fsdp_of(dp)->residency, dp, group, moment);
 }
 
-dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     residency_after(&fsdp_of(dp)->residency, dp, group, moment);
     return DT_OK;
 }
 
-dt_status fsdp_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
@@ -196,7 +196,7 @@ static dt_status fsdp_flatten(struct data_parallel *dp, struct fsdp_group *f)
     return DT_OK;
 }
 
-dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+dt_status fsdp_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &dp->setup;
     struct fsdp *fsdp = fsdp_of(dp);

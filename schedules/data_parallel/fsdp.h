@@ -11,12 +11,12 @@ dt_status fsdp_create_over(const struct dp_setup *setup, const struct dp_mode *m
 struct shard_ranks fsdp_ranks(const struct data_parallel *dp);
 
 /* Hooks. */
-enum gpt_unit fsdp_unit(const struct experiment *experiment);
+enum dt_unit fsdp_unit(const struct experiment *experiment);
 void fsdp_destroy(struct data_parallel *dp);
-dt_status fsdp_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status fsdp_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status fsdp_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-dt_status fsdp_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+dt_status fsdp_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+dt_status fsdp_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+dt_status fsdp_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+dt_status fsdp_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
 dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment);
 
 #endif

@@ -6,8 +6,8 @@
 #ifndef SCHEDULES_DATA_PARALLEL_MODE_H
 #define SCHEDULES_DATA_PARALLEL_MODE_H
 
-#include "gpt/stage.h"
 #include "lib/comm/comm.h"
+#include "lib/model/model.h"
 #include "schedules/config/experiment.h"
 #include "schedules/step/timeline.h"
 
@@ -16,7 +16,7 @@ struct offload;
 /* What every mode is given; all of it outlives the mode. */
 struct dp_setup {
     const struct experiment *experiment;
-    struct gpt_stage *stage;
+    struct dt_stage *stage;
     struct dt_device *device;
     struct dt_comm *comm;          /* the ranks that hold the same layers */
     struct dt_stream *compute;     /* kernels */
@@ -54,14 +54,14 @@ struct dp_moment {
 struct dp_mode {
     const char *name;
     /* The grouping this mode wants: gathered and reduced together. */
-    enum gpt_unit (*unit)(const struct experiment *experiment);
+    enum dt_unit (*unit)(const struct experiment *experiment);
     /* Make parameters (initialised where they live), gradients and optimizer state. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*create)(const struct dp_setup *setup, struct data_parallel **out);
     void (*destroy)(struct data_parallel *dp); /* streams are synchronized; takes NULL */
-    dt_status (*before_forward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-    dt_status (*after_forward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-    dt_status (*before_backward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
-    dt_status (*after_backward)(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment);
+    dt_status (*before_forward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+    dt_status (*after_forward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+    dt_status (*before_backward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
+    dt_status (*after_backward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
     /* Finish reducing and update the parameters. */
     dt_status (*end_step)(struct data_parallel *dp, const struct dp_moment *moment);
 };

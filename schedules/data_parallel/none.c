@@ -30,9 +30,9 @@ static struct none *none_of(struct data_parallel *dp)
     return (struct none *)dp;
 }
 
-static enum gpt_unit none_unit(const struct experiment *experiment)
+static enum dt_unit none_unit(const struct experiment *experiment)
 {
-    return GPT_UNIT_BLOCK;
+    return DT_UNIT_BLOCK;
 }
 
 static void none_destroy(struct data_parallel *dp)
@@ -91,18 +91,18 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
     return DT_OK;
 }
 
-static dt_status none_before_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+static dt_status none_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     return residency_before_forward(&none_of(dp)->residency, dp, group, moment);
 }
 
-static dt_status none_after_forward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+static dt_status none_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     residency_after(&none_of(dp)->residency, dp, group, moment);
     return DT_OK;
 }
 
-static dt_status none_before_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+static dt_status none_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &dp->setup;
     struct dt_buffer *grads = &none_of(dp)->groups[group->index].grads;
@@ -114,7 +114,7 @@ static dt_status none_before_backward(struct data_parallel *dp, struct gpt_group
     return DT_OK;
 }
 
-static dt_status none_update(struct none *none, const struct gpt_group *group)
+static dt_status none_update(struct none *none, const struct dt_group *group)
 {
     const struct dp_setup *s = &none->base.setup;
     size_t first = none->replica.offset_elems[group->index];
@@ -124,7 +124,7 @@ static dt_status none_update(struct none *none, const struct gpt_group *group)
     return timeline_enter(s->timeline, TIMELINE_BACKWARD);
 }
 
-static dt_status none_offload(struct none *none, const struct gpt_group *group, const struct dp_moment *moment)
+static dt_status none_offload(struct none *none, const struct dt_group *group, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &none->base.setup;
     struct none_group *n = &none->groups[group->index];
@@ -136,7 +136,7 @@ static dt_status none_offload(struct none *none, const struct gpt_group *group, 
     return offload_update(&n->home, s, none->replica.optimizer, replica_params(&none->replica, s, first), first);
 }
 
-static dt_status none_after_backward(struct data_parallel *dp, struct gpt_group *group, const struct dp_moment *moment)
+static dt_status none_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     struct none *none = none_of(dp);
     residency_after(&none->residency, dp, group, moment);

@@ -45,15 +45,15 @@ dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category cate
     return (setup->offload ? dt_alloc_host : dt_alloc)(setup->compute, category, bytes, out);
 }
 
-static dt_status make_params(const struct dp_setup *setup, const struct gpt_group *group, size_t first, size_t count, size_t padded,
+static dt_status make_params(const struct dp_setup *setup, const struct dt_group *group, size_t first, size_t count, size_t padded,
                              void *made)
 {
     if (padded > count)
         DT_TRY(dt_zero(setup->compute, (char *)made + dp_bytes(setup, count), dp_bytes(setup, padded - count)));
-    return count ? gpt_init_params(setup->stage, group, first, count, made, setup->compute) : DT_OK;
+    return count ? setup->stage->model->family->init_params(setup->stage, group, first, count, made, setup->compute) : DT_OK;
 }
 
-dt_status offload_init_params(const struct dp_setup *setup, const struct gpt_group *group, size_t first, size_t count, size_t padded,
+dt_status offload_init_params(const struct dp_setup *setup, const struct dt_group *group, size_t first, size_t count, size_t padded,
                               void *to)
 {
     struct dt_buffer made;
@@ -96,8 +96,7 @@ static dt_status add_gradients(struct offload_home *home, const struct dp_setup 
     if (status == DT_OK)
         status = dt_stream_wait(o->update, home->arrived);
     if (status == DT_OK)
-        status =
-            setup->stage->table->add_host(setup->stage->kernels, o->update, &(struct gpt_add){home->grads.data, arrived.data, home->elems});
+        status = setup->stage->model->family->add(setup->stage->kernels, o->update, true, home->grads.data, arrived.data, home->elems);
     dt_free(o->update, &arrived);
     return status;
 }

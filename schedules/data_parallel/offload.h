@@ -27,7 +27,7 @@ dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category cate
 
 /* Write parameters [first, first + count) of the group to `to` in host memory, freshly initialised, and zeros behind them up to `padded`
  * elements. They are made on the device. Queues on compute. Errors: DT_ERR_OOM. */
-dt_status offload_init_params(const struct dp_setup *setup, const struct gpt_group *group, size_t first, size_t count, size_t padded,
+dt_status offload_init_params(const struct dp_setup *setup, const struct dt_group *group, size_t first, size_t count, size_t padded,
                               void *to);
 
 /* What this rank updates of a run of parameters that are reduced together: a bucket's own part, a group's shard. */

@@ -4,12 +4,12 @@
 
 struct optimizer {
     const struct experiment *experiment;
-    const struct gpt_stage *stage;
+    const struct dt_stage *stage;
     float gradient_scale;
     struct dt_buffer first_moment, second_moment, master; /* [count] fp32, Adam only */
 };
 
-dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, int summed_ranks,
+dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
                            struct dt_stream *stream, struct optimizer **out)
 {
     struct optimizer *optimizer = *out = calloc(1, sizeof *optimizer);
@@ -48,28 +48,25 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
                           struct dt_stream *stream)
 {
     const struct experiment *e = optimizer->experiment;
-    const struct gpt_stage *stage = optimizer->stage;
-    float gradient_scale = optimizer->gradient_scale, learning_rate = (float)e->optimizer.learning_rate;
-
+    const struct dt_stage *stage = optimizer->stage;
     if (count == 0)
         return DT_OK;
-    if (e->optimizer.name == OPTIMIZER_SGD) {
-        struct gpt_sgd a = {
-            .params = params, .grads = grads, .count = count, .learning_rate = learning_rate, .gradient_scale = gradient_scale};
-        return (e->parameter_offload ? stage->table->sgd_host : stage->table->sgd)(stage->kernels, stream, &a);
-    }
-    struct gpt_adam a = {
+    struct dt_update update = {
         .params = params,
         .grads = grads,
-        .first_moment = (float *)optimizer->first_moment.data + first,
-        .second_moment = (float *)optimizer->second_moment.data + first,
-        .master = (float *)optimizer->master.data + first,
         .count = count,
-        .learning_rate = learning_rate,
-        .beta1 = (float)e->optimizer.beta1,
-        .beta2 = (float)e->optimizer.beta2,
-        .epsilon = (float)e->optimizer.epsilon,
-        .gradient_scale = gradient_scale,
+        .learning_rate = (float)e->optimizer.learning_rate,
+        .gradient_scale = optimizer->gradient_scale,
+        .on_host = e->parameter_offload,
     };
-    return (e->parameter_offload ? stage->table->adam_host : stage->table->adam)(stage->kernels, stream, &a);
+    if (e->optimizer.name == OPTIMIZER_ADAM) {
+        update.adam = true;
+        update.first_moment = (float *)optimizer->first_moment.data + first;
+        update.second_moment = (float *)optimizer->second_moment.data + first;
+        update.master = (float *)optimizer->master.data + first;
+        update.beta1 = (float)e->optimizer.beta1;
+        update.beta2 = (float)e->optimizer.beta2;
+        update.epsilon = (float)e->optimizer.epsilon;
+    }
+    return stage->model->family->update(stage->kernels, stream, &update);
 }

@@ -8,7 +8,7 @@
 #ifndef SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
 #define SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
 
-#include "gpt/stage.h"
+#include "lib/model/model.h"
 #include "schedules/config/experiment.h"
 
 struct optimizer;
@@ -16,7 +16,7 @@ struct optimizer;
 /* State for `count` parameters (0: none), allocated on `stream`: nothing for SGD; for Adam two fp32 moments and an fp32 master copy, 12
  * bytes a parameter. summed_ranks: the gradients it is given are sums over so many ranks; 1 where they are averages. The experiment and the
  * stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
-dt_status optimizer_create(const struct experiment *experiment, const struct gpt_stage *stage, size_t count, int summed_ranks,
+dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
                            struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */
 

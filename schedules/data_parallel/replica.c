@@ -17,7 +17,7 @@ void *replica_grads(const struct replica *replica, const struct dp_setup *setup,
     return at(&replica->grads, setup, element);
 }
 
-static void place_groups(struct replica *replica, const struct gpt_stage *stage, const struct replica_options *options)
+static void place_groups(struct replica *replica, const struct dt_stage *stage, const struct replica_options *options)
 {
     size_t offset = 0;
     for (int g = stage->group_count - 1; g >= 0; g--) {
@@ -28,7 +28,7 @@ static void place_groups(struct replica *replica, const struct gpt_stage *stage,
 
 dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
 {
-    struct gpt_stage *stage = setup->stage;
+    struct dt_stage *stage = setup->stage;
     size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
     dt_status status;
 
@@ -45,12 +45,12 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
     if (!setup->offload && flat_elems > stage->param_elems && (status = dt_zero(setup->compute, replica->params.data, bytes)) < 0)
         goto fail;
     for (int g = stage->group_count - 1; g >= 0; g--) {
-        struct gpt_group *group = &stage->groups[g];
+        struct dt_group *group = &stage->groups[g];
         void *params = replica_params(replica, setup, replica->offset_elems[g]);
         group->grads = options->keep_gradients ? replica_grads(replica, setup, replica->offset_elems[g]) : NULL;
         group->params = setup->offload ? NULL : params;
         status = setup->offload ? offload_init_params(setup, group, 0, group->param_elems, group->param_elems, params)
-                                : gpt_init_params(stage, group, 0, group->param_elems, params, setup->compute);
+                                : stage->model->family->init_params(stage, group, 0, group->param_elems, params, setup->compute);
         if (status < 0)
             goto fail;
     }

@@ -24,19 +24,13 @@ void residency_finish(struct residency *residency, const struct dp_setup *setup)
     *residency = (struct residency){0};
 }
 
-static bool read_by_backward(const struct gpt_stage *stage, int g)
-{
-    const struct gpt_group *group = &stage->groups[g];
-    return group->layer_count > 1 || stage->layers[group->first_layer].kind != GPT_EMBEDDING;
-}
-
 /* Fetch group `g`, unless there is none or it is there already. */
 static dt_status fetch(struct residency *residency, struct data_parallel *dp, int g)
 {
     return g < 0 || residency->groups[g].params.data ? DT_OK : residency->fetch(dp, g, &residency->groups[g]);
 }
 
-static dt_status use(struct residency *residency, struct data_parallel *dp, struct gpt_group *group, int next)
+static dt_status use(struct residency *residency, struct data_parallel *dp, struct dt_group *group, int next)
 {
     struct resident *resident = &residency->groups[group->index];
     DT_TRY(fetch(residency, dp, group->index));
@@ -47,26 +41,26 @@ static dt_status use(struct residency *residency, struct data_parallel *dp, stru
     return DT_OK;
 }
 
-dt_status residency_before_forward(struct residency *residency, struct data_parallel *dp, struct gpt_group *group,
+dt_status residency_before_forward(struct residency *residency, struct data_parallel *dp, struct dt_group *group,
                                    const struct dp_moment *moment)
 {
     return residency->groups ? use(residency, dp, group, moment->next_group) : DT_OK;
 }
 
-dt_status residency_before_backward(struct residency *residency, struct data_parallel *dp, struct gpt_group *group,
+dt_status residency_before_backward(struct residency *residency, struct data_parallel *dp, struct dt_group *group,
                                     const struct dp_moment *moment)
 {
-    const struct gpt_stage *stage = dp->setup.stage;
+    const struct dt_stage *stage = dp->setup.stage;
     int next = moment->next_group;
     if (!residency->groups)
         return DT_OK;
-    if (next == group->index - 1 && next >= 0 && !read_by_backward(stage, next))
+    if (next == group->index - 1 && next >= 0 && !stage->groups[next].backward_reads_params)
         next = -1;
-    return read_by_backward(stage, group->index) || dp->setup.experiment->framework.gathers_in_turn ? use(residency, dp, group, next)
-                                                                                                    : fetch(residency, dp, next);
+    return group->backward_reads_params || dp->setup.experiment->framework.gathers_in_turn ? use(residency, dp, group, next)
+                                                                                           : fetch(residency, dp, next);
 }
 
-void residency_after(struct residency *residency, struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment)
+void residency_after(struct residency *residency, struct data_parallel *dp, const struct dt_group *group, const struct dp_moment *moment)
 {
     bool used_next = moment->next_group == group->index && !dp->setup.experiment->framework.gathers_in_turn;
     if (residency->groups && !used_next)

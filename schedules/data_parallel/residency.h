@@ -26,11 +26,11 @@ void residency_finish(struct residency *residency, const struct dp_setup *setup)
 
 /* Have the group's parameters there for the kernels, which wait for them, and the next group's on their way. Backward does not need the
  * embedding's: it only adds to their gradients. */
-dt_status residency_before_forward(struct residency *residency, struct data_parallel *dp, struct gpt_group *group,
+dt_status residency_before_forward(struct residency *residency, struct data_parallel *dp, struct dt_group *group,
                                    const struct dp_moment *moment);
-dt_status residency_before_backward(struct residency *residency, struct data_parallel *dp, struct gpt_group *group,
+dt_status residency_before_backward(struct residency *residency, struct data_parallel *dp, struct dt_group *group,
                                     const struct dp_moment *moment);
 /* After forward and after backward: free the group, unless its turn comes again at once. */
-void residency_after(struct residency *residency, struct data_parallel *dp, const struct gpt_group *group, const struct dp_moment *moment);
+void residency_after(struct residency *residency, struct data_parallel *dp, const struct dt_group *group, const struct dp_moment *moment);
 
 #endif

@@ -32,7 +32,7 @@ dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup
 dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks, void *whole)
 {
     enum dt_dtype dtype = setup->experiment->model.dtype;
-    const struct gpt_stage *stage = setup->stage;
+    const struct dt_stage *stage = setup->stage;
     size_t count = g->shard.share_elems;
     void *in_place = (char *)whole + dp_bytes(setup, (size_t)dt_comm_rank(ranks->within) * count);
     bool add = g->share.data && g->has_sum;
@@ -42,7 +42,7 @@ dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setu
     if (ranks->across)
         DT_TRY(dt_all_reduce(ranks->across, to, count, dtype, DT_AVG, setup->network));
     g->has_sum = true;
-    return add ? stage->table->add(stage->kernels, setup->network, &(struct gpt_add){g->share.data, in_place, count}) : DT_OK;
+    return add ? stage->model->family->add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
 }
 
 void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup)

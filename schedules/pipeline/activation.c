@@ -30,12 +30,12 @@ static void move(struct dt_buffer *to, struct dt_buffer *from)
 
 /* ---- segments ---- */
 
-static int block_of(const struct gpt_stage *stage, int group)
+static int block_of(const struct dt_stage *stage, int group)
 {
-    return stage->layers[stage->groups[group].first_layer].block;
+    return stage->groups[group].block;
 }
 
-static bool has_head(const struct gpt_stage *stage, int group)
+static bool has_head(const struct dt_stage *stage, int group)
 {
     return stage->last && group == stage->group_count - 1;
 }
@@ -43,7 +43,7 @@ static bool has_head(const struct gpt_stage *stage, int group)
 static struct activation_segment new_segment(const struct activation *a, int g)
 {
     const struct experiment *e = a->setup.experiment;
-    const struct gpt_stage *stage = a->setup.stage;
+    const struct dt_stage *stage = a->setup.stage;
     bool head = has_head(stage, g), whole = head && e->framework.whole_head;
     bool keeps_nothing = g == 0 && stage->first; /* the embedding, but for its tokens */
     return (struct activation_segment){
@@ -56,7 +56,7 @@ static struct activation_segment new_segment(const struct activation *a, int g)
 /* Blocks are counted from the stage's first one. What is no block, embedding and final norm or head, is a segment by itself. */
 static void divide(struct activation *a)
 {
-    const struct gpt_stage *stage = a->setup.stage;
+    const struct dt_stage *stage = a->setup.stage;
     int first_block = -1, previous = -1;
 
     if (a->setup.experiment->activation == ACTIVATION_KEEP) {
@@ -91,7 +91,7 @@ const struct activation_segment *activation_segment(const struct activation *a, 
  * and has another input behind its norm: of the nine columns seven are left for the logits. */
 size_t activation_logit_rows(const struct activation *a, size_t rows)
 {
-    const struct gpt_model *model = a->setup.stage->model;
+    const struct dt_model *model = a->setup.stage->model;
     size_t columns = (10 * (size_t)a->setup.experiment->activation_blocks - 3) * (size_t)model->hidden;
     size_t pieces = ((size_t)model->vocab_size + columns - 1) / columns;
     return (rows + pieces - 1) / pieces;
@@ -151,7 +151,7 @@ static struct segment_input *input_at(const struct activation *a, int slot, int 
     return &a->inputs[slot * a->segment_count + segment];
 }
 
-dt_status activation_before_forward(struct activation *a, int slot, int index, const struct gpt_stash *stash, bool backward_follows)
+dt_status activation_before_forward(struct activation *a, int slot, int index, const struct dt_stash *stash, bool backward_follows)
 {
     if (!offloads(a) || !a->segments[index].input_only)
         return DT_OK;
@@ -160,7 +160,7 @@ dt_status activation_before_forward(struct activation *a, int slot, int index, c
     return stays ? DT_OK : send_out(a, input_at(a, slot, index), &stash->x);
 }
 
-dt_status activation_after_forward(struct activation *a, int slot, int index, struct gpt_stash *stash)
+dt_status activation_after_forward(struct activation *a, int slot, int index, struct dt_stash *stash)
 {
     const struct activation_segment *segment = &a->segments[index];
     struct dt_buffer *device = &input_at(a, slot, index)->device;
@@ -169,11 +169,12 @@ dt_status activation_after_forward(struct activation *a, int slot, int index, st
     if (segment->late)
         move(device, &stash->x);
     else
-        gpt_stash_forget(a->setup.stage, stash, segment->first_group, segment->end_group, a->setup.compute, device);
+        a->setup.stage->model->family->stash_forget(a->setup.stage, stash, segment->first_group, segment->end_group, a->setup.compute,
+                                                    device);
     return DT_OK;
 }
 
-dt_status activation_before_backward(struct activation *a, int slot, int index, struct gpt_stash *stash, int next_slot)
+dt_status activation_before_backward(struct activation *a, int slot, int index, struct dt_stash *stash, int next_slot)
 {
     struct segment_input *input = input_at(a, slot, index), *next = NULL;
     if (!a->segments[index].input_only)

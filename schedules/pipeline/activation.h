@@ -14,7 +14,7 @@
 #ifndef SCHEDULES_PIPELINE_ACTIVATION_H
 #define SCHEDULES_PIPELINE_ACTIVATION_H
 
-#include "gpt/stage.h"
+#include "lib/model/model.h"
 #include "schedules/config/experiment.h"
 #include "schedules/step/timeline.h"
 
@@ -28,7 +28,7 @@ struct activation_segment {
 
 struct activation_setup {
     const struct experiment *experiment;
-    struct gpt_stage *stage;
+    struct dt_stage *stage;
     struct dt_device *device;
     struct dt_stream *compute;
     struct timeline *timeline; /* of compute: waits for copies go through timeline_wait */
@@ -47,13 +47,13 @@ const struct activation_segment *activation_segment(const struct activation *act
 /* Around the forward of segment `segment` of the micro-batch in `slot`, whose input is stash->x; between them there is none of a late
  * segment. backward_follows: the next thing this stage does after this micro-batch's forward is its backward. Queue on compute and on the
  * copies' stream. Errors: DT_ERR_OOM. */
-dt_status activation_before_forward(struct activation *activation, int slot, int segment, const struct gpt_stash *stash,
+dt_status activation_before_forward(struct activation *activation, int slot, int segment, const struct dt_stash *stash,
                                     bool backward_follows);
-dt_status activation_after_forward(struct activation *activation, int slot, int segment, struct gpt_stash *stash);
+dt_status activation_after_forward(struct activation *activation, int slot, int segment, struct dt_stash *stash);
 
 /* Before a segment's recomputation or late forward: its input is in stash->x again. next_slot: whose backward comes after this
  * micro-batch's; -1 where something else does. Errors: DT_ERR_OOM. */
-dt_status activation_before_backward(struct activation *activation, int slot, int segment, struct gpt_stash *stash, int next_slot);
+dt_status activation_before_backward(struct activation *activation, int slot, int segment, struct dt_stash *stash, int next_slot);
 
 /* Those of the copies, to be synchronized at the end of a step; NULL where nothing is copied. */
 void activation_streams(const struct activation *activation, struct dt_stream *streams[2]);

@@ -17,12 +17,13 @@ struct pipeline {
     struct pipeline_setup setup;
     struct pipeline_order order;
     struct activation *activation;
-    struct gpt_stash *stashes;                 /* [chunks] of the round that runs */
+    struct dt_stash *stashes;                  /* [chunks] of the round that runs */
     struct dt_buffer *outputs;                 /* [chunks] framework.keeps_last_chunk: of the chunk that is made again; nobody reads it */
     struct dt_buffer *inputs;                  /* [chunks] what chunks that are made again read, from forward to backward */
     struct link activation_in, activation_out; /* from the previous stage, to the next */
     struct link gradient_in, gradient_out;     /* from the next stage, to the previous */
-    float loss_scale, gradient_scale;
+    const struct dt_model_family *family;      /* of the model */
+    struct dt_loss_scales scales;
 };
 
 /* ---- neighbours ---- */
@@ -73,9 +74,9 @@ static dt_status create_links(struct pipeline *p)
 }
 
 /* Elements of one micro-batch's activations. */
-static size_t message_elems(const struct pipeline *p, const struct gpt_stash *stash)
+static size_t message_elems(const struct pipeline *p, const struct dt_stash *stash)
 {
-    const struct gpt_model *model = &p->setup.experiment->model;
+    const struct dt_model *model = &p->setup.experiment->model;
     return stash->samples * (size_t)model->block_size * (size_t)model->hidden;
 }
 
@@ -138,15 +139,15 @@ static int first_group_of(const struct pipeline *p, const struct pipeline_action
 static dt_status forward_groups(struct pipeline *p, struct pass *pass, const struct activation_segment *segment)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     int end = s->stage->group_count - (last_segment(p)->late ? 1 : 0);
 
     for (int g = segment->first_group; g < segment->end_group; g++) {
-        struct gpt_group *group = &s->stage->groups[g];
+        struct dt_group *group = &s->stage->groups[g];
         pass->moment.next_group = g + 1 < end ? g + 1 : first_group_of(p, pass->next);
         dt_range_push("group", g);
         DT_TRY(s->dp->mode->before_forward(s->dp, group, &pass->moment));
-        DT_TRY(gpt_forward(s->stage, g, stash, p->loss_scale, p->gradient_scale, s->compute));
+        DT_TRY(p->family->forward(s->stage, g, stash, p->scales, s->compute));
         DT_TRY(s->dp->mode->after_forward(s->dp, group, &pass->moment));
         dt_range_pop();
     }
@@ -161,24 +162,18 @@ static bool made_again(const struct pipeline *p, const struct pass *pass)
            pass->chunk < p->setup.chunks - 1;
 }
 
-/* mlp_down reads what mlp_up keeps: they are forgotten together. */
-static bool ends_with_mlp_up(const struct gpt_stage *stage, int g)
-{
-    return stage->layers[stage->groups[g].first_layer + stage->groups[g].layer_count - 1].kind == GPT_MLP_UP;
-}
-
 /* All segments' forward, of which only the stage's input is kept. */
 static dt_status forward_and_forget(struct pipeline *p, struct pass *pass)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     for (int first = 0, g = 0; g < s->stage->group_count; g++) {
         struct activation_segment one = {.first_group = g, .end_group = g + 1};
         struct dt_buffer input;
         DT_TRY(forward_groups(p, pass, &one));
-        if (ends_with_mlp_up(s->stage, g))
+        if (s->stage->groups[g].kept_with_next)
             continue;
-        gpt_stash_forget(s->stage, stash, first, g + 1, s->compute, &input);
+        p->family->stash_forget(s->stage, stash, first, g + 1, s->compute, &input);
         if (first > 0)
             dt_free(s->compute, &input);
         else
@@ -190,7 +185,7 @@ static dt_status forward_and_forget(struct pipeline *p, struct pass *pass)
 
 static dt_status forward_segments(struct pipeline *p, struct pass *pass, bool backward_follows)
 {
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     for (int i = 0; i < activation_segment_count(p->activation); i++) {
         const struct activation_segment *segment = activation_segment(p->activation, i);
         DT_TRY(activation_before_forward(p->activation, pass->chunk, i, stash, backward_follows));
@@ -204,8 +199,8 @@ static dt_status forward_segments(struct pipeline *p, struct pass *pass, bool ba
 /* As many copies of a chunk's output as the framework holds. */
 static dt_status hold_outputs(struct pipeline *p, const struct pass *pass, int copies, struct dt_buffer *out)
 {
-    const struct gpt_stage *stage = p->setup.stage;
-    size_t bytes = stage->table->output_bytes(stage->kernels, pass->samples) * (size_t)copies;
+    const struct dt_stage *stage = p->setup.stage;
+    size_t bytes = p->family->output_bytes(stage->kernels, pass->samples) * (size_t)copies;
     return dt_alloc(p->setup.compute, DT_ACTIVATIONS, bytes, out);
 }
 
@@ -223,7 +218,7 @@ static dt_status gather_outputs(struct pipeline *p, const struct pass *pass)
 /* The forward that was forgotten, once more. */
 static dt_status forward_again(struct pipeline *p, struct pass *pass)
 {
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     stash->x = p->inputs[pass->chunk];
     p->inputs[pass->chunk] = (struct dt_buffer){0};
     if (p->setup.stage->last)
@@ -236,11 +231,11 @@ static dt_status forward_again(struct pipeline *p, struct pass *pass)
 static dt_status forward(struct pipeline *p, struct pass *pass)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     bool backward_follows = pass->next && pass->next->kind == PIPELINE_BACKWARD && pass->next->micro_batch == pass->chunk;
 
     DT_TRY(timeline_enter(s->timeline, TIMELINE_FORWARD));
-    DT_TRY(gpt_stash_begin(s->stage, stash, pass->samples, pass->first_sample, s->compute));
+    DT_TRY(p->family->stash_begin(s->stage, stash, pass->samples, pass->first_sample, s->compute));
     if (p->activation_in.comm)
         DT_TRY(receive(p, &p->activation_in, pass->chunk, &stash->x));
     stash->output_copies = s->experiment->framework.holds_last_chunk && pass->chunk == s->chunks - 1 && s->chunks > 1 ? 2 : 1;
@@ -252,16 +247,16 @@ static dt_status forward(struct pipeline *p, struct pass *pass)
 static dt_status recompute_groups(struct pipeline *p, struct pass *pass, const struct activation_segment *segment)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
 
     pass->moment.recompute = true;
     for (int g = segment->first_group; g < segment->end_group; g++) {
-        struct gpt_group *group = &s->stage->groups[g];
+        struct dt_group *group = &s->stage->groups[g];
         bool last = g == segment->end_group - 1;
         pass->moment.next_group = last ? g : g + 1;
         dt_range_push("recompute group", g);
         DT_TRY(s->dp->mode->before_forward(s->dp, group, &pass->moment));
-        DT_TRY(gpt_recompute(s->stage, g, stash, last, s->compute));
+        DT_TRY(p->family->recompute(s->stage, g, stash, last, s->compute));
         DT_TRY(s->dp->mode->after_forward(s->dp, group, &pass->moment));
         dt_range_pop();
     }
@@ -274,19 +269,18 @@ static dt_status recompute_groups(struct pipeline *p, struct pass *pass, const s
 static dt_status backward_groups(struct pipeline *p, struct pass *pass, const struct activation_segment *segment, int next_segment_group)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     size_t rows = pass->samples * (size_t)s->experiment->model.block_size;
 
     for (int g = segment->end_group - 1; g >= segment->first_group; g--) {
-        struct gpt_group *group = &s->stage->groups[g];
+        struct dt_group *group = &s->stage->groups[g];
         pass->moment.next_group = g > segment->first_group ? g - 1 : next_segment_group;
         dt_range_push("group", g);
         DT_TRY(s->dp->mode->before_backward(s->dp, group, &pass->moment));
         if (segment->late)
-            DT_TRY(gpt_forward_backward(s->stage, g, stash, activation_logit_rows(p->activation, rows), p->loss_scale, p->gradient_scale,
-                                        s->compute));
+            DT_TRY(p->family->forward_backward(s->stage, g, stash, activation_logit_rows(p->activation, rows), p->scales, s->compute));
         else
-            DT_TRY(gpt_backward(s->stage, g, stash, s->compute));
+            DT_TRY(p->family->backward(s->stage, g, stash, DT_BACKWARD_WHOLE, s->compute));
         DT_TRY(s->dp->mode->after_backward(s->dp, group, &pass->moment));
         dt_range_pop();
     }
@@ -296,7 +290,7 @@ static dt_status backward_groups(struct pipeline *p, struct pass *pass, const st
 static dt_status backward(struct pipeline *p, struct pass *pass)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct gpt_stash *stash = &p->stashes[pass->chunk];
+    struct dt_stash *stash = &p->stashes[pass->chunk];
     int last = activation_segment_count(p->activation) - 1;
     int next_slot = pass->next && pass->next->kind == PIPELINE_BACKWARD ? pass->next->micro_batch : -1;
 
@@ -314,7 +308,7 @@ static dt_status backward(struct pipeline *p, struct pass *pass)
                                i > 0 ? first_in_backward(activation_segment(p->activation, i - 1)) : first_group_of(p, pass->next)));
     }
     dt_free(s->compute, &p->outputs[pass->chunk]);
-    gpt_stash_end(stash, s->compute);
+    p->family->stash_end(stash, s->compute);
     return p->gradient_out.comm ? send(p, &p->gradient_out, pass->chunk, &stash->dx) : DT_OK;
 }
 
@@ -382,12 +376,12 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     if (!p)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a pipeline");
     p->setup = *setup;
+    p->family = setup->stage->model->family;
 
     /* The mean over the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason.
      */
     double rows = (double)setup->replica_samples * (setup->experiment->loss == LOSS_SUM ? 1 : setup->experiment->model.block_size);
-    p->loss_scale = (float)(1 / rows);
-    p->gradient_scale = (float)(setup->experiment->loss_scaling / rows);
+    p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(setup->experiment->loss_scaling / rows)};
 
     if ((status = pipeline_order_init(setup->order, setup->stage_index, setup->stages, setup->chunks, &p->order)) < 0)
         goto fail;
@@ -399,7 +393,7 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
         goto fail;
     }
     for (int i = 0; i < setup->chunks; i++)
-        if ((status = gpt_stash_create(setup->stage, &p->stashes[i])) < 0)
+        if ((status = p->family->stash_create(setup->stage, &p->stashes[i])) < 0)
             goto fail;
     struct activation_setup activation = {
         .experiment = setup->experiment,
@@ -432,7 +426,7 @@ void pipeline_destroy(struct pipeline *p)
     free(p->inputs);
     free(p->outputs);
     for (int i = 0; p->stashes && i < p->setup.chunks; i++)
-        gpt_stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
+        p->family->stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
     link_finish(p, &p->activation_in);
     link_finish(p, &p->activation_out);
     link_finish(p, &p->gradient_in);

@@ -15,7 +15,7 @@
 
 struct pipeline_setup {
     const struct experiment *experiment;
-    struct gpt_stage *stage;
+    struct dt_stage *stage;
     struct data_parallel *dp;
     struct dt_device *device;
     struct dt_stream *compute;

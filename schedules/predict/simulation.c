@@ -63,7 +63,7 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
 static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
     const struct gpt_cost_profile *p = &s->costs.profile;
-    double most = 0, whole = (double)gpt_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
+    double most = 0, whole = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
     for (int i = 0; i < result->rank_count; i++)
         most = fmax(most, (double)result->ranks[i].memory.device.peak_total_bytes);
     return p->memory.full_at > 0 && e->paradigm == PARADIGM_FSDP &&

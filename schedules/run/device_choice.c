@@ -1,8 +1,8 @@
 #include "schedules/run/device_choice.h"
 
-#include "gpt/kernels.h"
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
+#include "schedules/config/families.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ static dt_status check_kind(const char *kind, int world_size)
     char reason[512] = "";
     if (!dt_device_available(kind, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind, reason);
-    if (!gpt_kernels_available(kind, reason, sizeof reason))
+    if (!model_kernels_available(kind, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind, reason);
     const char *backend = dt_comm_backend_for(kind, world_size);
     if (dt_comm_available(backend, reason, sizeof reason))

@@ -1,10 +1,10 @@
 #include "schedules/run/report.h"
 
-#include "gpt/kernels.h"
 #include "lib/base/clock.h"
 #include "lib/config/json.h"
 #include "lib/record/provenance.h"
 #include "lib/record/record.h"
+#include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
 #include <cjson/cJSON.h>
@@ -80,7 +80,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     report->threads = info.threads;
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
-    add_version(report, kernels, gpt_kernels_available(info.kind, kernels, sizeof kernels));
+    add_version(report, kernels, model_kernels_available(info.kind, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
     gethostname(mine.host, sizeof mine.host - 1);
@@ -145,7 +145,7 @@ dt_status report_measure(const struct report *report, const struct experiment *e
     *out = result->metrics;
     DT_TRY(dt_metrics_set_steps(out, result->step_s, result->steps_done));
     dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
-    double step_s = out->step_s.median, flops_per_gpu = gpt_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
+    double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
     out->tokens_per_s = tokens / step_s;
     out->samples_per_s = samples / step_s;
     out->tflops_per_gpu = flops_per_gpu / 1e12;

@@ -1,5 +1,4 @@
 #include "schedules/run/trainer.h"
-#include "gpt/kernels_traced.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/parameter_server.h"
 
@@ -11,13 +10,13 @@
 struct trainer {
     const struct experiment *experiment;
     struct trainer_place place;
-    const struct gpt_kernel_table *table;
-    struct gpt_kernels *kernels;
+    const struct dt_model_family *family;
+    struct dt_kernels *kernels;
     struct dt_comm *replicas; /* the ranks with the same stage */
     struct dt_stream *compute, *network;
     struct offload offload; /* with parameter_offload */
     struct timeline *timeline;
-    struct gpt_stage *stage;
+    struct dt_stage *stage;
     struct data_parallel *dp;
     struct pipeline *pipeline;
     struct dt_graph *graph; /* a step, once it is captured */
@@ -80,10 +79,17 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
     int *first_layer = calloc((size_t)t->place.stages + 1, sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", t->place.stages);
-    dt_status status = gpt_partition(&e->model, t->place.stages, first_layer);
-    if (status == DT_OK)
-        status = gpt_stage_create(&e->model, first_layer[t->place.stage], first_layer[t->place.stage + 1], mode->unit(e), e->seed,
-                                  e->loss == LOSS_SUM, t->table, t->kernels, t->compute, &t->stage);
+    dt_status status = t->family->partition(&e->model, t->place.stages, first_layer);
+    if (status == DT_OK) {
+        struct dt_stage_options options = {
+            .first_layer = first_layer[t->place.stage],
+            .end_layer = first_layer[t->place.stage + 1],
+            .unit = mode->unit(e),
+            .seed = e->seed,
+            .sum_loss = e->loss == LOSS_SUM,
+        };
+        status = t->family->stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
+    }
     free(first_layer);
     return status;
 }
@@ -91,12 +97,12 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct trainer **out)
 {
     dt_status status = DT_ERR_HOST_MEMORY;
-    struct dt_device_info info;
     struct trainer *t = calloc(1, sizeof *t);
     *out = NULL;
     if (!t)
         return dt_fail(status, "no host memory for a trainer");
     t->experiment = experiment;
+    t->family = experiment->model.family;
     t->place = trainer_place_of(experiment, dt_comm_rank(world));
     t->loss = NAN;
     if (dt_device_captures(device))
@@ -107,13 +113,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     if (t->place.stages > 1 && t->place.replicas == 1)
         mode = &dp_none;
 
-    dt_device_info(device, &info);
-    t->table = gpt_kernels_for(info.kind);
-    if (!t->table) {
-        status = DT_ERR_UNAVAILABLE;
-        goto fail;
-    }
-    if ((status = t->table->create(device, &experiment->model, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
+    if ((status = t->family->kernels_create(&experiment->model, device, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
         (status = dt_stream_create(device, "compute", &t->compute)) < 0 ||
         (status = dt_stream_create(device, "network", &t->network)) < 0 ||
         (experiment->parameter_offload && (status = offload_init(&t->offload, device)) < 0) ||
@@ -172,14 +172,13 @@ void trainer_destroy(struct trainer *t)
     pipeline_destroy(t->pipeline);
     if (t->dp)
         t->dp->mode->destroy(t->dp);
-    gpt_stage_destroy(t->stage, t->compute);
+    t->family->stage_destroy(t->stage, t->compute);
     timeline_destroy(t->timeline);
     offload_finish(&t->offload);
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
     dt_comm_destroy(t->replicas);
-    if (t->kernels)
-        t->table->destroy(t->kernels);
+    t->family->kernels_destroy(t->kernels);
     free(t);
 }
 
@@ -231,9 +230,9 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     const struct experiment *e = t->experiment;
     uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
     uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
-    DT_TRY(t->table->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
+    DT_TRY(t->family->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
-    DT_TRY(t->table->step_overflows(t->kernels, t->compute, &t->overflows));
+    DT_TRY(t->family->step_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
@@ -242,25 +241,15 @@ dt_status trainer_step(struct trainer *t, int step)
     return run_step(t, step, true);
 }
 
-/* Let every kernel of the step go through `table`. */
-static void use_kernels(struct trainer *t, const struct gpt_kernel_table *table, struct gpt_kernels *kernels)
-{
-    t->table = t->stage->table = table;
-    t->kernels = t->stage->kernels = kernels;
-}
-
 dt_status trainer_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
 {
-    const struct gpt_kernel_table *table = t->table;
-    struct gpt_kernels *kernels = t->kernels, *traced;
     struct dt_device *device = dt_stream_device(t->compute);
     struct dt_span *phases = NULL, *work = NULL;
     int phase_count = 0, work_count = 0;
     *out = NULL;
     *count = 0;
     DT_TRY(trainer_synchronize(t));
-    DT_TRY(gpt_kernels_traced_create(table, kernels, &traced));
-    use_kernels(t, &gpt_kernels_traced, traced);
+    DT_TRY(t->family->trace_kernels(t->kernels, true));
     dt_status status = dt_spans_start(t->compute);
     if (status == DT_OK)
         status = run_step(t, step, false);
@@ -280,8 +269,7 @@ dt_status trainer_traced_step(struct trainer *t, int step, struct dt_span **out,
     }
     free(work);
     dt_spans_forget(device);
-    use_kernels(t, table, kernels);
-    gpt_kernels_traced.destroy(traced);
+    t->family->trace_kernels(t->kernels, false);
     return status;
 }
 

@@ -4,7 +4,9 @@
  * Each product: the time of one of many queued one after the other, operations as 2 m n k. Operands take turns among sets that are together
  * larger than any cache, with values like those of a training: products of zeros are faster. The products of a layer are also summed as a
  * training step does them. */
+#include "gpt/family.h"
 #include "gpt/kernels.h"
+#include "gpt/model.h"
 #include "lib/device/device.h"
 
 #include <stdio.h>
@@ -168,7 +170,7 @@ static double bench_layer(struct bench *b, struct layer *l, int per_step, double
 
 static void bench_model(struct bench *b, const char *name, size_t samples)
 {
-    const struct gpt_preset *preset = gpt_find_preset(name);
+    const struct dt_model_preset *preset = dt_model_find_preset(&gpt_family, name);
     size_t d = (size_t)preset->hidden, rows = samples * BLOCK;
     struct layer layers[] = {
         {.name = "q k v", .rows = rows, .in = d, .out = 3 * d, .bias = true},
@@ -187,7 +189,7 @@ static void bench_model(struct bench *b, const char *name, size_t samples)
 int main(int argc, char **argv)
 {
     struct bench b = {0};
-    struct gpt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = VOCAB, .block_size = BLOCK, .dtype = DT_FP16};
+    struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = VOCAB, .block_size = BLOCK, .dtype = DT_FP16};
     struct dt_device_info info;
     char libraries[128];
     for (enum dt_dtype dtype = 0; argc > 1 && dtype < DT_DTYPE_COUNT; dtype++)

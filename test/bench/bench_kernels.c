@@ -6,7 +6,9 @@
  * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
  * these takes. */
 #include "gpt/cpu/team.h"
+#include "gpt/family.h"
 #include "gpt/kernels.h"
+#include "gpt/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ struct bench {
     struct dt_stream *stream;
     struct gpt_kernels *k;
     const struct gpt_kernel_table *table;
-    struct gpt_model model;
+    struct dt_model model;
     size_t samples, rows, element_bytes;
     int threads;
     bool on_cpu;
@@ -264,17 +266,17 @@ static void bench_parameters(struct bench *b)
 static dt_status arguments(struct bench *b, int argc, char **argv)
 {
     const char *model = argc > 2 ? argv[2] : "GPTSmall", *dtype = argc > 4 ? argv[4] : "bf16";
-    const struct gpt_preset *preset = gpt_find_preset(model);
+    const struct dt_model_preset *preset = dt_model_find_preset(&gpt_family, model);
     if (!preset)
         return dt_fail(DT_ERR_INVALID, "there is no model %s", model);
     b->samples = argc > 3 ? (size_t)atoi(argv[3]) : 8;
     b->threads = argc > 5 ? atoi(argv[5]) : 2;
-    b->model = (struct gpt_model){.layers = preset->layers,
-                                  .heads = preset->heads,
-                                  .hidden = preset->hidden,
-                                  .vocab_size = VOCAB,
-                                  .block_size = BLOCK,
-                                  .dtype = DT_DTYPE_COUNT};
+    b->model = (struct dt_model){.layers = preset->layers,
+                                 .heads = preset->heads,
+                                 .hidden = preset->hidden,
+                                 .vocab_size = VOCAB,
+                                 .block_size = BLOCK,
+                                 .dtype = DT_DTYPE_COUNT};
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
         if (strcmp(dtype, dt_dtype_name((enum dt_dtype)i)) == 0)
             b->model.dtype = (enum dt_dtype)i;

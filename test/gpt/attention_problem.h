@@ -9,7 +9,7 @@
 #include <time.h>
 
 struct problem {
-    struct gpt_model model;
+    struct dt_model model;
     size_t samples;
     struct gpt_dropout dropout;
     double *qkv, *dout; /* as the dtype rounds them */
@@ -120,7 +120,7 @@ static inline void *poisoned(size_t bytes)
 static inline void result_init(const struct problem *p, struct result *r)
 {
     size_t rows = rows_of(p), d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
-    bool fused = p->model.attention == GPT_ATTENTION_FUSED;
+    bool fused = p->model.attention == DT_ATTENTION_FUSED;
     r->out = poisoned(rows * d * bytes);
     r->dqkv = poisoned(rows * 3 * d * bytes);
     r->lse = fused ? poisoned(lse_count(p) * sizeof(float)) : NULL;
@@ -150,7 +150,7 @@ static inline void check_part(const struct problem *p, const char *table, const 
 {
     double error = error_of(dtype, got, want, count);
     CHECK(error <= limit, "%s, %s, table %s: T %d, width %d, heads %d, dropout %g: %s is off by %.2e", dt_dtype_name(p->model.dtype),
-          p->model.attention == GPT_ATTENTION_FUSED ? "fused" : "unfused", table, p->model.block_size, p->model.hidden / p->model.heads,
+          p->model.attention == DT_ATTENTION_FUSED ? "fused" : "unfused", table, p->model.block_size, p->model.hidden / p->model.heads,
           p->model.heads, (double)p->dropout.probability, what, error);
 }
 

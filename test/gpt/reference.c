@@ -170,7 +170,7 @@ static double attention_row(const double *q, const double *keys, size_t stride, 
     return largest + log(sum);
 }
 
-void ref_attention(const struct gpt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
+void ref_attention(const struct dt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
                    const struct gpt_dropout *dropout)
 {
     size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden, w = d / heads;
@@ -192,7 +192,7 @@ void ref_attention(const struct gpt_model *model, const double *qkv, double *out
     free(row);
 }
 
-void ref_attention_gradient(const struct gpt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
+void ref_attention_gradient(const struct dt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
                             const struct gpt_dropout *dropout)
 {
     size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden, w = d / heads;
@@ -225,7 +225,7 @@ void ref_attention_gradient(const struct gpt_model *model, const double *dout, c
     free(row);
 }
 
-void ref_embedding(const struct gpt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
+void ref_embedding(const struct dt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
                    double *out, size_t samples, const struct gpt_dropout *dropout)
 {
     size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
@@ -235,7 +235,7 @@ void ref_embedding(const struct gpt_model *model, const int32_t *tokens, const d
                 (token_table[(size_t)tokens[m] * d + c] + position_table[m % T * d + c]) * ref_dropout(dropout, m / T, m % T, c);
 }
 
-void ref_embedding_gradient(const struct gpt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
+void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
                             double *dposition_table, size_t samples, const struct gpt_dropout *dropout)
 {
     size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
@@ -249,7 +249,7 @@ void ref_embedding_gradient(const struct gpt_model *model, const int32_t *tokens
         }
 }
 
-void ref_dropout_residual(const struct gpt_model *model, const double *residual, const double *branch, double *out, size_t samples,
+void ref_dropout_residual(const struct dt_model *model, const double *residual, const double *branch, double *out, size_t samples,
                           const struct gpt_dropout *dropout)
 {
     size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
@@ -258,7 +258,7 @@ void ref_dropout_residual(const struct gpt_model *model, const double *residual,
             out[m * d + c] = residual[m * d + c] + branch[m * d + c] * ref_dropout(dropout, m / T, m % T, c);
 }
 
-void ref_dropout_gradient(const struct gpt_model *model, const double *dout, double *dbranch, size_t samples,
+void ref_dropout_gradient(const struct dt_model *model, const double *dout, double *dbranch, size_t samples,
                           const struct gpt_dropout *dropout)
 {
     size_t T = (size_t)model->block_size, d = (size_t)model->hidden;

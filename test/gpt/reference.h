@@ -32,19 +32,19 @@ void ref_gelu(const double *x, double *y, size_t count);
 void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count);
 
 /* weights [samples, heads, T, T] before dropout and lse [samples, heads, T] may be NULL. */
-void ref_attention(const struct gpt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
+void ref_attention(const struct dt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
                    const struct gpt_dropout *dropout);
-void ref_attention_gradient(const struct gpt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
+void ref_attention_gradient(const struct dt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
                             const struct gpt_dropout *dropout);
 
-void ref_embedding(const struct gpt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
+void ref_embedding(const struct dt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
                    double *out, size_t samples, const struct gpt_dropout *dropout);
-void ref_embedding_gradient(const struct gpt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
+void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
                             double *dposition_table, size_t samples, const struct gpt_dropout *dropout);
 
-void ref_dropout_residual(const struct gpt_model *model, const double *residual, const double *branch, double *out, size_t samples,
+void ref_dropout_residual(const struct dt_model *model, const double *residual, const double *branch, double *out, size_t samples,
                           const struct gpt_dropout *dropout);
-void ref_dropout_gradient(const struct gpt_model *model, const double *dout, double *dbranch, size_t samples,
+void ref_dropout_gradient(const struct dt_model *model, const double *dout, double *dbranch, size_t samples,
                           const struct gpt_dropout *dropout);
 
 /* Returns what is added to *loss; dlogits is apart from logits here. */

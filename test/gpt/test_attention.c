@@ -92,7 +92,7 @@ static void check_both_modes(enum dt_dtype dtype, int T, int heads, int width, s
     problem_init(&p, dtype, T, heads, width, samples, dropout);
     for (int unfused = 0; unfused < 2; unfused++) {
         struct result r;
-        p.model.attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+        p.model.attention = unfused ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
         result_init(&p, &r);
         run_part(&p, &r, 0, samples);
         check_result(&p, &r, table->name);
@@ -145,7 +145,7 @@ static void division_changes_nothing(void)
         struct problem p;
         struct result whole, parts;
         problem_init(&p, DT_BF16, 40, 2, 24, 3, 0.1f);
-        p.model.attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+        p.model.attention = unfused ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
         result_init(&p, &whole);
         result_init(&p, &parts);
         run_part(&p, &whole, 0, 3);

@@ -7,18 +7,18 @@
 enum { SAMPLES = 2 };
 
 struct fixture {
-    struct gpt_model model;
+    struct dt_model model;
     struct dt_device *device;
     struct dt_stream *stream;
-    const struct gpt_kernel_table *table;
-    struct gpt_kernels *kernels;
-    struct gpt_stage *stage;
-    struct gpt_stash stash;
+    struct dt_kernels *kernels;
+    struct dt_stage *stage;
+    struct dt_stash stash;
+    bool halves; /* all input gradients before the first weight gradient */
     float *params, *grads;
 };
 
 /* The model is deliberately odd: 3 heads of width 5, 7 positions, 11 tokens. */
-static bool fixture_init(struct fixture *f, enum gpt_attention attention, float dropout, bool sum_loss)
+static bool fixture_init(struct fixture *f, enum dt_attention attention, float dropout, bool sum_loss)
 {
     struct dt_device_options options = {.threads = 2, .local_size = 1};
     *f = (struct fixture){.model = {.layers = 2,
@@ -34,19 +34,18 @@ static bool fixture_init(struct fixture *f, enum gpt_attention attention, float 
         snprintf(test_skip_reason, sizeof test_skip_reason, "%.200s", reason);
         return false;
     }
-    f->table = gpt_kernels_for("cpu");
     CHECK_OK(dt_device_create("cpu", &options, &f->device));
     CHECK_OK(dt_stream_create(f->device, "compute", &f->stream));
-    CHECK_OK(f->table->create(f->device, &f->model, &f->kernels));
-    CHECK_OK(gpt_stage_create(&f->model, 0, gpt_layer_count(&f->model), GPT_UNIT_LINEAR, 3, sum_loss, f->table, f->kernels, f->stream,
-                              &f->stage));
+    CHECK_OK(gpt_kernel_set_create(&f->model, f->device, &f->kernels));
+    struct dt_stage_options stage = {.end_layer = gpt_layer_count(&f->model), .unit = DT_UNIT_LINEAR, .seed = 3, .sum_loss = sum_loss};
+    CHECK_OK(gpt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
     CHECK_OK(gpt_stash_create(f->stage, &f->stash));
 
     f->params = calloc(f->stage->param_elems, sizeof(float));
     f->grads = calloc(f->stage->param_elems, sizeof(float));
     size_t offset = 0;
     for (int g = 0; g < f->stage->group_count; g++) {
-        struct gpt_group *group = &f->stage->groups[g];
+        struct dt_group *group = &f->stage->groups[g];
         group->params = f->params + offset;
         group->grads = f->grads + offset;
         CHECK_OK(gpt_init_params(f->stage, group, 0, group->param_elems, group->params, f->stream));
@@ -65,7 +64,7 @@ static void fixture_finish(struct fixture *f)
         return;
     gpt_stash_destroy(f->stage, &f->stash, f->stream);
     gpt_stage_destroy(f->stage, f->stream);
-    f->table->destroy(f->kernels);
+    gpt_kernel_set_destroy(f->kernels);
     dt_stream_destroy(f->stream);
     dt_device_destroy(f->device);
     free(f->params);
@@ -78,17 +77,19 @@ static double loss_of(struct fixture *f)
     CHECK_OK(gpt_stash_begin(f->stage, &f->stash, SAMPLES, 5, f->stream));
     CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
     for (int g = 0; g < f->stage->group_count; g++)
-        CHECK_OK(gpt_forward(f->stage, g, &f->stash, (float)scale, (float)scale, f->stream));
+        CHECK_OK(gpt_forward(f->stage, g, &f->stash, (struct dt_loss_scales){(float)scale, (float)scale}, f->stream));
     /* backward also when only the loss is wanted: it empties the stash */
     for (int g = f->stage->group_count - 1; g >= 0; g--)
-        CHECK_OK(gpt_backward(f->stage, g, &f->stash, f->stream));
+        CHECK_OK(gpt_backward(f->stage, g, &f->stash, f->halves ? DT_BACKWARD_INPUT : DT_BACKWARD_WHOLE, f->stream));
+    for (int g = f->stage->group_count - 1; f->halves && g >= 0; g--)
+        CHECK_OK(gpt_backward(f->stage, g, &f->stash, DT_BACKWARD_WEIGHTS, f->stream));
     gpt_stash_end(&f->stash, f->stream);
     CHECK_OK(dt_copy_to_host(f->stream, &loss, f->stage->loss.data, sizeof loss));
     CHECK_OK(dt_stream_synchronize(f->stream));
     return loss;
 }
 
-static void compare(enum gpt_attention attention, float dropout, bool sum_loss)
+static void compare(enum dt_attention attention, float dropout, bool sum_loss)
 {
     struct fixture f;
     if (!fixture_init(&f, attention, dropout, sum_loss))
@@ -98,8 +99,9 @@ static void compare(enum gpt_attention attention, float dropout, bool sum_loss)
     memcpy(analytic, f.grads, f.stage->param_elems * sizeof(float));
 
     size_t start = 0;
-    for (int i = 0; i < f.stage->layer_count; i++) {
-        const struct gpt_layer *layer = &f.stage->layers[i];
+    const struct gpt_stage *stage = (const struct gpt_stage *)f.stage;
+    for (int i = 0; i < stage->layer_count; i++) {
+        const struct gpt_layer *layer = &stage->layers[i];
         for (int j = 0; j < layer->tensor_count; j++) {
             const struct gpt_tensor *tensor = &layer->tensors[j];
             float *x = f.params + start + tensor->offset_elems, *g = analytic + start + tensor->offset_elems;
@@ -135,29 +137,29 @@ static void compare(enum gpt_attention attention, float dropout, bool sum_loss)
 
 static void fused(void)
 {
-    compare(GPT_ATTENTION_FUSED, 0, false);
+    compare(DT_ATTENTION_FUSED, 0, false);
 }
 
 static void fused_dropout(void)
 {
-    compare(GPT_ATTENTION_FUSED, 0.2f, false);
+    compare(DT_ATTENTION_FUSED, 0.2f, false);
 }
 
 static void unfused_dropout(void)
 {
-    compare(GPT_ATTENTION_UNFUSED, 0.2f, false);
+    compare(DT_ATTENTION_UNFUSED, 0.2f, false);
 }
 
 static void sum_of_logits(void)
 {
-    compare(GPT_ATTENTION_FUSED, 0.1f, true);
+    compare(DT_ATTENTION_FUSED, 0.1f, true);
 }
 
 /* Backward with accumulate adds: twice the same micro-batch gives twice the gradient. */
 static void accumulates(void)
 {
     struct fixture f;
-    if (!fixture_init(&f, GPT_ATTENTION_FUSED, 0.1f, false))
+    if (!fixture_init(&f, DT_ATTENTION_FUSED, 0.1f, false))
         return;
     loss_of(&f);
     float *once = malloc(f.stage->param_elems * sizeof(float));
@@ -175,11 +177,42 @@ static void accumulates(void)
     fixture_finish(&f);
 }
 
+static uint64_t activation_bytes(struct fixture *f)
+{
+    struct dt_memory_usage memory;
+    dt_memory_usage(f->device, &memory);
+    return memory.device.current_bytes[DT_ACTIVATIONS] + memory.device.current_bytes[DT_WORKSPACE];
+}
+
+/* Input gradients of the whole stage first and weight gradients behind them: the same gradients bit for bit, and an empty stash. */
+static void in_halves(void)
+{
+    for (int attention = DT_ATTENTION_FUSED; attention <= DT_ATTENTION_UNFUSED; attention++) {
+        struct fixture f;
+        if (!fixture_init(&f, (enum dt_attention)attention, 0.1f, false))
+            return;
+        uint64_t before = activation_bytes(&f);
+        double loss = loss_of(&f);
+        CHECK(activation_bytes(&f) == before, "%llu bytes left", (unsigned long long)(activation_bytes(&f) - before));
+        size_t bytes = f.stage->param_elems * sizeof(float);
+        float *whole = malloc(bytes);
+        memcpy(whole, f.grads, bytes);
+        memset(f.grads, 0x7f, bytes);
+        f.halves = true;
+        CHECK(loss_of(&f) == loss);
+        CHECK(memcmp(f.grads, whole, bytes) == 0);
+        CHECK(activation_bytes(&f) == before, "%llu bytes left", (unsigned long long)(activation_bytes(&f) - before));
+        free(whole);
+        fixture_finish(&f);
+    }
+}
+
 static const struct test_case cases[] = {
     {"fused attention", fused},
     {"fused attention, dropout", fused_dropout},
     {"unfused attention, dropout", unfused_dropout},
     {"the study's sum of logits", sum_of_logits},
     {"accumulation", accumulates},
+    {"weight gradients later than input gradients", in_halves},
 };
 TEST_MAIN(cases)

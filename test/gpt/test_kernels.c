@@ -208,7 +208,7 @@ static void dropout_body(struct setup *s)
         CHECK_OK(s->table->dropout_residual(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->dropout_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));
-        struct gpt_model model = {.hidden = d, .block_size = T};
+        struct dt_model model = {.hidden = d, .block_size = T};
         dropout.first_sample += 100; /* the step's */
         ref_dropout_residual(&model, residual.values, branch.values, out.values, samples, &dropout);
         ref_dropout_gradient(&model, dout.values, dbranch.values, samples, &dropout);
@@ -228,7 +228,7 @@ static void embedding_body(struct setup *s)
         int hidden, vocab, samples;
     } sizes[] = {{20, 301, 4}, {86, 301, 4}, {264, 6, 4}, {86, 6, 4}, {8, 1500, 300}};
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
-        struct gpt_model model = {.heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7};
+        struct dt_model model = {.heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7};
         size_t samples = (size_t)sizes[i].samples, d = (size_t)model.hidden, T = 7, V = (size_t)model.vocab_size;
         struct gpt_dropout dropout = some_dropout(i == 3 ? 0 : 0.25f);
         setup_kernels(s, 1, model.hidden, model.vocab_size, model.block_size);

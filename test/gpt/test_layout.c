@@ -1,15 +1,16 @@
+#include "gpt/family.h"
 #include "gpt/layout.h"
 #include "test/check.h"
 
 #include <stdlib.h>
 
-static struct gpt_model model_of(const char *preset)
+static struct dt_model model_of(const char *preset)
 {
-    const struct gpt_preset *p = gpt_find_preset(preset);
-    return (struct gpt_model){.layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
+    const struct dt_model_preset *p = dt_model_find_preset(&gpt_family, preset);
+    return (struct dt_model){.layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
 }
 
-static uint64_t params_between(const struct gpt_model *model, int first, int end)
+static uint64_t params_between(const struct dt_model *model, int first, int end)
 {
     uint64_t total = 0;
     for (int i = first; i < end; i++) {
@@ -30,20 +31,20 @@ static void preset_sizes(void)
                  {"GPT2.7B", 2.8, 0.05},     {"GPT6.7B", 6.8, 0.1},       {"GPT13B", 16, 0.6},        {"GPT39B", 34, 1},
                  {"GPT76B", 81, 1},          {"GPT100B", 102, 1},         {"GPT175B", 175, 1.5},      {"GPT1T", 1010, 10}};
     for (size_t i = 0; i < sizeof study / sizeof *study; i++) {
-        struct gpt_model model = model_of(study[i].name);
+        struct dt_model model = model_of(study[i].name);
         double billions = (double)gpt_parameter_count(&model) / 1e9;
         CHECK(fabs(billions - study[i].billions) <= study[i].tolerance, "%s has %.3f billion", study[i].name, billions);
         CHECK(params_between(&model, 0, gpt_layer_count(&model)) == gpt_parameter_count(&model), "%s: layers do not add up", study[i].name);
     }
-    struct gpt_model small = model_of("GPTSmall");
+    struct dt_model small = model_of("GPTSmall");
     CHECK(gpt_parameter_count(&small) == 162052608);
-    CHECK(gpt_find_preset("gptsmall") == NULL && gpt_find_preset("") == NULL);
+    CHECK(dt_model_find_preset(&gpt_family, "gptsmall") == NULL && dt_model_find_preset(&gpt_family, "") == NULL);
 }
 
 /* 6 * parameters in products * tokens, and 12 * L * d * T of attention: the usual count. */
 static void flops(void)
 {
-    struct gpt_model m = model_of("GPTSmall");
+    struct dt_model m = model_of("GPTSmall");
     double products = 12.0 * 12 * 768 * 768 + 50000.0 * 768;
     double expected = (6 * products + 12.0 * 12 * 768 * 256) * 2048;
     CHECK(fabs(gpt_step_flops(&m, 2048) / expected - 1) < 1e-12, "%g, expected %g", gpt_step_flops(&m, 2048), expected);
@@ -51,7 +52,7 @@ static void flops(void)
 
 static void tensor_ids_are_unique(void)
 {
-    struct gpt_model m = model_of("GPTMedium");
+    struct dt_model m = model_of("GPTMedium");
     int count = gpt_layer_count(&m);
     char *seen = calloc((size_t)count * 16, 1);
     for (int i = 0; i < count; i++) {
@@ -72,8 +73,8 @@ static void tensor_ids_are_unique(void)
 /* Every stage has layers, starts at a block's first layer, and closes at the first piece that passes its share. */
 static void partition(void)
 {
-    for (const struct gpt_preset *p = gpt_presets; p->name; p++) {
-        struct gpt_model m = model_of(p->name);
+    for (const struct dt_model_preset *p = gpt_presets; p->name; p++) {
+        struct dt_model m = model_of(p->name);
         for (int stages = 1; stages <= 8; stages++) {
             int first[9];
             CHECK_OK(gpt_partition(&m, stages, first));
@@ -87,19 +88,19 @@ static void partition(void)
             }
         }
     }
-    struct gpt_model tiny = {.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8};
+    struct dt_model tiny = {.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8};
     int first[65];
     CHECK(gpt_partition(&tiny, 64, first) == DT_ERR_INVALID);
 }
 
 static void groups(void)
 {
-    struct gpt_model m = model_of("GPTSmall");
+    struct dt_model m = model_of("GPTSmall");
     int end = gpt_layer_count(&m), first[64];
-    CHECK(gpt_group_layers(&m, 0, end, GPT_UNIT_BLOCK, first) == 14 && first[1] == 1 && first[2] == 4 && first[13] == 37);
-    CHECK(gpt_group_layers(&m, 0, end, GPT_UNIT_LINEAR, first) == 38 && first[37] == 37 && first[38] == 39);
-    CHECK(gpt_group_layers(&m, 4, 10, GPT_UNIT_BLOCK, first) == 2 && first[0] == 4 && first[2] == 10);
-    CHECK(gpt_group_layers(&m, 37, 38, GPT_UNIT_BLOCK, first) == 1 && first[1] == 38);
+    CHECK(gpt_group_layers(&m, 0, end, DT_UNIT_BLOCK, first) == 14 && first[1] == 1 && first[2] == 4 && first[13] == 37);
+    CHECK(gpt_group_layers(&m, 0, end, DT_UNIT_LINEAR, first) == 38 && first[37] == 37 && first[38] == 39);
+    CHECK(gpt_group_layers(&m, 4, 10, DT_UNIT_BLOCK, first) == 2 && first[0] == 4 && first[2] == 10);
+    CHECK(gpt_group_layers(&m, 37, 38, DT_UNIT_BLOCK, first) == 1 && first[1] == 38);
 }
 
 static const struct test_case cases[] = {

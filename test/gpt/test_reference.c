@@ -6,7 +6,7 @@
 
 enum { ROWS = 6, IN = 5, OUT = 7, T = 5, D = 6, SAMPLES = 2, V = 11 };
 
-static const struct gpt_model model = {.layers = 1, .heads = 2, .hidden = D, .vocab_size = V, .block_size = T};
+static const struct dt_model model = {.layers = 1, .heads = 2, .hidden = D, .vocab_size = V, .block_size = T};
 static const struct gpt_dropout dropout = {.seed = 3, .layer = 5, .first_sample = 9, .probability = 0.3f};
 
 static void randomise(double *values, size_t count)

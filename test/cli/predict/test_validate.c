@@ -34,7 +34,7 @@ static void rows_become_experiments(void)
     const struct experiment *pdp = &rows.rows[0].experiment;
     CHECK(pdp->paradigm == PARADIGM_PDP && pdp->world_size == 16 && pdp->gpus_per_node == 8 && pdp->batch_size == 12 &&
           pdp->pipeline.stages == 2 && pdp->pipeline.chunks == 4 && pdp->activation == ACTIVATION_CHECKPOINT && pdp->loss == LOSS_SUM &&
-          pdp->model.attention == GPT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
+          pdp->model.attention == DT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
     CHECK(rows.rows[1].experiment.activation == ACTIVATION_KEEP && !rows.rows[1].experiment.parameter_offload);
     CHECK(rows.rows[2].experiment.parameter_offload, "81e9 parameters and gradients of 2 bytes on 8 GPUs are more than 4948 MB");
     CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "no multiple of 2 stages") &&

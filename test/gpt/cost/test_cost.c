@@ -56,13 +56,13 @@ static void memory(void)
 static void kept(void)
 {
     struct gpt_costs c = make_costs();
-    struct gpt_model m = {.layers = 24,
-                          .heads = 16,
-                          .hidden = 1024,
-                          .vocab_size = 50000,
-                          .block_size = 256,
-                          .dtype = DT_FP16,
-                          .attention = GPT_ATTENTION_UNFUSED};
+    struct dt_model m = {.layers = 24,
+                         .heads = 16,
+                         .hidden = 1024,
+                         .vocab_size = 50000,
+                         .block_size = 256,
+                         .dtype = DT_FP16,
+                         .attention = DT_ATTENTION_UNFUSED};
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3) == 0 && gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3) == 0);
     c.profile.memory.block_elems = 16;
     c.profile.memory.block_mask_bytes = 2;

@@ -31,7 +31,7 @@ static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struc
 static void check_all_tables(struct problem *p, int threads)
 {
     for (int kind = 0; kind < 2; kind++) {
-        p->model.attention = kind ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+        p->model.attention = kind ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
         const struct gpt_tile_ops *ops;
         for (int i = 0; (ops = gpt_tile_ops_for(p->model.dtype, i)); i++) {
             struct gpt_cpu_attention *a;
@@ -82,7 +82,7 @@ static void division_changes_nothing(void)
         for (int kind = 0; kind < 2; kind++) {
             struct problem p;
             problem_init(&p, dtypes[i], 70, 3, 24, 3, 0.1f);
-            p.model.attention = kind ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+            p.model.attention = kind ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
             struct gpt_cpu_attention *one, *three;
             struct result whole, parts;
             CHECK_OK(gpt_cpu_attention_create(&p.model, 1, &one));
@@ -154,7 +154,7 @@ static void nan_stays(void)
 
 static void bad_arguments(void)
 {
-    struct gpt_model model = {.heads = 3, .hidden = 64, .block_size = 8, .dtype = DT_FP32};
+    struct dt_model model = {.heads = 3, .hidden = 64, .block_size = 8, .dtype = DT_FP32};
     struct gpt_cpu_attention *a = NULL;
     CHECK(gpt_cpu_attention_create(&model, 1, &a) == DT_ERR_INVALID && !a);
     model.heads = 2;

@@ -77,7 +77,7 @@ static double bound(void)
 static void for_every_dtype(void (*body)(void))
 {
     for (dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
-        struct gpt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = dtype};
+        struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = dtype};
         CHECK_OK(gpt_kernels_cuda.create(device, &model, &kernels));
         if (kernels)
             body();

@@ -24,8 +24,8 @@ static void defaults(void)
     CHECK(e->paradigm == PARADIGM_NONE && e->batch_size == 8 && e->micro_batches == 1);
     CHECK(e->model.layers == 12 && e->model.heads == 12 && e->model.hidden == 768 && strcmp(e->model.preset, "GPTSmall") == 0);
     CHECK(e->model.vocab_size == 50000 && e->model.block_size == 256 && e->model.dtype == DT_FP16 && e->model.dropout == 0.1f);
-    CHECK(e->model.attention == GPT_ATTENTION_FUSED && gpt_parameter_count(&e->model) == 162052608);
-    CHECK(e->pipeline.stages == 2 && e->pipeline.chunks == 2 && strcmp(e->pipeline.order, "gpipe") == 0 && e->fsdp.unit == GPT_UNIT_BLOCK);
+    CHECK(e->model.attention == DT_ATTENTION_FUSED && dt_model_parameter_count(&e->model) == 162052608);
+    CHECK(e->pipeline.stages == 2 && e->pipeline.chunks == 2 && strcmp(e->pipeline.order, "gpipe") == 0 && e->fsdp.unit == DT_UNIT_BLOCK);
     CHECK(e->ddp.bucket_mib == 25 && e->tensor.size == 1 && e->activation == ACTIVATION_KEEP && e->activation_blocks == 1 &&
           !e->parameter_offload);
     CHECK(e->optimizer.name == OPTIMIZER_SGD && e->optimizer.learning_rate == 0.01 && e->optimizer.beta1 == 0.9);
@@ -41,17 +41,17 @@ static void dependent_defaults(void)
     static const struct {
         const char *text;
         double scaling, rate;
-        enum gpt_unit unit;
+        enum dt_unit unit;
         uint64_t limit;
     } all[] = {
-        {"{" TINY "}", 65536, 0.01, GPT_UNIT_BLOCK, 0},
-        {"{" TINY ",\"loss\":\"sum\"}", 1, 0.01, GPT_UNIT_BLOCK, 0},
-        {"{" TINY ",\"loss\":\"sum\",\"loss_scaling\":8}", 8, 0.01, GPT_UNIT_BLOCK, 0},
-        {"{\"model\":{\"preset\":\"GPT76B\",\"dtype\":\"bf16\"},\"optimizer\":{\"name\":\"adam\"}}", 1, 0.001, GPT_UNIT_LINEAR, 0},
-        {"{\"model\":{\"preset\":\"GPT39B\"},\"optimizer\":{\"learning_rate\":0}}", 65536, 0, GPT_UNIT_BLOCK, 0},
+        {"{" TINY "}", 65536, 0.01, DT_UNIT_BLOCK, 0},
+        {"{" TINY ",\"loss\":\"sum\"}", 1, 0.01, DT_UNIT_BLOCK, 0},
+        {"{" TINY ",\"loss\":\"sum\",\"loss_scaling\":8}", 8, 0.01, DT_UNIT_BLOCK, 0},
+        {"{\"model\":{\"preset\":\"GPT76B\",\"dtype\":\"bf16\"},\"optimizer\":{\"name\":\"adam\"}}", 1, 0.001, DT_UNIT_LINEAR, 0},
+        {"{\"model\":{\"preset\":\"GPT39B\"},\"optimizer\":{\"learning_rate\":0}}", 65536, 0, DT_UNIT_BLOCK, 0},
         {"{\"model\":{\"preset\":\"GPT1T\",\"dtype\":\"fp32\"},\"fsdp\":{\"unit\":\"block\"},\"memory_limit_gib\":0.5}", 1, 0.01,
-         GPT_UNIT_BLOCK, 1u << 29},
-        {"{" TINY ",\"fsdp\":{\"unit\":\"linear\"},\"memory_limit_gib\":1e-12}", 65536, 0.01, GPT_UNIT_LINEAR, 1},
+         DT_UNIT_BLOCK, 1u << 29},
+        {"{" TINY ",\"fsdp\":{\"unit\":\"linear\"},\"memory_limit_gib\":1e-12}", 65536, 0.01, DT_UNIT_LINEAR, 1},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         int count;
@@ -129,13 +129,13 @@ static void describes_large(void)
     struct experiment *e = parse("{\"model\":{\"preset\":\"GPT1T\"},\"world_size\":4096,\"paradigm\":\"pdp\",\"batch_size\":20,"
                                  "\"pipeline\":{\"stages\":128,\"chunks\":2560}}",
                                  &count);
-    CHECK(e && experiment_global_batch(e) == 81920 && gpt_parameter_count(&e->model) > 1000000000000u);
+    CHECK(e && experiment_global_batch(e) == 81920 && dt_model_parameter_count(&e->model) > 1000000000000u);
     free(e);
     e = parse(
         "{\"model\":{\"layers\":4096,\"heads\":4096,\"hidden\":65536,\"vocab_size\":2147483647,\"block_size\":1},\"world_size\":65536,"
         "\"batch_size\":1,\"paradigm\":\"pdp\",\"pipeline\":{\"stages\":4096,\"chunks\":1}}",
         &count);
-    CHECK(e && gpt_parameter_count(&e->model) / 1000000000000u == 492, "%g", e ? (double)gpt_parameter_count(&e->model) : 0.0);
+    CHECK(e && dt_model_parameter_count(&e->model) / 1000000000000u == 492, "%g", e ? (double)dt_model_parameter_count(&e->model) : 0.0);
     free(e);
 }
 

@@ -1,5 +1,6 @@
 /* Parameter offload: where its bytes are, against closed forms on the sim device. That its losses are right is test_training's and
  * test_matrix's. */
+#include "gpt/layout.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/memory_fit.h"
 #include "test/check.h"
@@ -25,7 +26,7 @@ static bool parse(struct experiment *out, const char *paradigm, int ranks, const
 }
 
 /* The groups' bytes in the model's dtype as allocations, in the order of forward. Returns their number. */
-static int group_bytes(const struct gpt_model *model, enum gpt_unit unit, uint64_t *bytes)
+static int group_bytes(const struct dt_model *model, enum dt_unit unit, uint64_t *bytes)
 {
     int layers = gpt_layer_count(model), *first = calloc((size_t)layers + 1, sizeof *first);
     int count = gpt_group_layers(model, 0, layers, unit, first);
@@ -73,13 +74,13 @@ static void replicas(void)
     static const struct {
         const char *paradigm;
         int ranks, shares;
-        enum gpt_unit unit;
+        enum dt_unit unit;
         bool reduced_elsewhere; /* its gradients on the device count as communication */
     } modes[] = {
-        {"none", 1, 1, GPT_UNIT_BLOCK, false},
-        {"ddp", 4, 1, GPT_UNIT_LINEAR, false},
-        {"zero1", 4, 4, GPT_UNIT_LINEAR, false},
-        {"zero2", 4, 4, GPT_UNIT_LINEAR, true},
+        {"none", 1, 1, DT_UNIT_BLOCK, false},
+        {"ddp", 4, 1, DT_UNIT_LINEAR, false},
+        {"zero1", 4, 4, DT_UNIT_LINEAR, false},
+        {"zero2", 4, 4, DT_UNIT_LINEAR, true},
     };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         for (int m = 0; m < 2; m++) {
@@ -89,7 +90,7 @@ static void replicas(void)
             if (!parse(&e, modes[i].paradigm, modes[i].ranks, micro_batches[m]))
                 return;
             int count = group_bytes(&e.model, modes[i].unit, bytes);
-            double all = (double)gpt_parameter_count(&e.model), own = all / modes[i].shares, slack = count * (256 + 8 * 4);
+            double all = (double)dt_model_parameter_count(&e.model), own = all / modes[i].shares, slack = count * (256 + 8 * 4);
             CHECK_OK(memory_fit_predict(&e, modes[i].ranks - 1, &usage));
             const uint64_t *device = usage.device.peak_bytes, *host = usage.host.peak_bytes;
             CHECK(device[DT_PARAMETERS] == largest_pair(bytes, count), "%s: %zu, not %zu", modes[i].paradigm, (size_t)device[DT_PARAMETERS],
@@ -119,8 +120,8 @@ static void shards(void)
         uint64_t bytes[64];
         if (!parse(&e, paradigms[i], 4, i == 0 ? "" : ", \"hsdp\": {\"shard_size\": 2}"))
             return;
-        int count = group_bytes(&e.model, GPT_UNIT_BLOCK, bytes), size = i == 0 ? 4 : 2;
-        double own = (double)gpt_parameter_count(&e.model) / size, slack = count * (256 + 8 * 4);
+        int count = group_bytes(&e.model, DT_UNIT_BLOCK, bytes), size = i == 0 ? 4 : 2;
+        double own = (double)dt_model_parameter_count(&e.model) / size, slack = count * (256 + 8 * 4);
         CHECK_OK(memory_fit_predict(&e, 3, &usage));
         e.parameter_offload = false;
         CHECK_OK(memory_fit_predict(&e, 3, &resident));
@@ -148,7 +149,7 @@ static void stages_and_recomputation(void)
                 uint64_t bytes[64], two = 0;
                 if (!parse(&e, ranks > 1 ? "pdp" : "none", ranks, more[m]))
                     return;
-                int count = group_bytes(&e.model, GPT_UNIT_BLOCK, bytes);
+                int count = group_bytes(&e.model, DT_UNIT_BLOCK, bytes);
                 two = largest(bytes, count) + bytes[1]; /* embedding or head, and a block */
                 CHECK_OK(memory_fit_predict(&e, rank, &usage));
                 CHECK(usage.device.peak_bytes[DT_PARAMETERS] <= two && usage.device.peak_bytes[DT_PARAMETERS] > 0, "%zu of %zu",

@@ -55,7 +55,7 @@ static void replica_bytes(void)
         if (!parse(text, &e))
             return;
         CHECK_OK(memory_fit_predict(&e, i == 0 ? 0 : 5, &usage));
-        uint64_t params = gpt_parameter_count(&e.model);
+        uint64_t params = dt_model_parameter_count(&e.model);
         CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
         /* one device updates a group as soon as its gradients are complete: only the largest group's, the embedding's, are held */
         uint64_t held = i == 0 ? (50000 + 256) * 768 : params;
@@ -95,7 +95,7 @@ static void check_division(const struct division *d, int ranks, int shards, cons
     snprintf(text + written - 1, sizeof text - (size_t)written, "%s%s}", d->more, more);
     if (!parse(text, &e))
         return;
-    double whole = (double)gpt_parameter_count(&e.model), share = whole / shards, state = strcmp(optimizer, "adam") == 0 ? 12 : 0;
+    double whole = (double)dt_model_parameter_count(&e.model), share = whole / shards, state = strcmp(optimizer, "adam") == 0 ? 12 : 0;
     double params = 2 * (d->params ? share : whole), optim = state * (d->optimizer ? share : whole);
     double grads = 2 * (d->grads ? share : whole) + 2 * whole * d->kept_whole + 2 * share * d->kept_share;
     /* Every run of parameters, at most 38 layers, may end in an element of padding for each share and be rounded up as an allocation. */
@@ -165,7 +165,7 @@ static void owner_bytes(void)
             snprintf(text + written - 1, sizeof text - (size_t)written, ",\"parameter_server\":{\"servers\":%d}}", servers);
         if (!parse(text, &e))
             return;
-        uint64_t params = gpt_parameter_count(&e.model);
+        uint64_t params = dt_model_parameter_count(&e.model);
         for (int rank = 0; rank < 8; rank++) {
             struct dt_memory_usage usage;
             CHECK_OK(memory_fit_predict(&e, rank, &usage));
@@ -201,7 +201,7 @@ static void pipeline_bytes(void)
         parameters += usage.device.peak_bytes[DT_PARAMETERS];
         CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0);
     }
-    CHECK(parameters >= 2 * gpt_parameter_count(&e.model) && parameters <= 2 * gpt_parameter_count(&e.model) + 4 * 256, "%zu",
+    CHECK(parameters >= 2 * dt_model_parameter_count(&e.model) && parameters <= 2 * dt_model_parameter_count(&e.model) + 4 * 256, "%zu",
           (size_t)parameters);
 }
 
@@ -213,7 +213,7 @@ static void huge(void)
     if (!parse("{\"device\": \"cpu\", \"paradigm\": \"fsdp\", \"world_size\": 512, \"batch_size\": 1, \"model\": {\"preset\": \"GPT1T\"}}",
                &e))
         return;
-    CHECK(e.fsdp.unit == GPT_UNIT_LINEAR, "finer units from 81B on");
+    CHECK(e.fsdp.unit == DT_UNIT_LINEAR, "finer units from 81B on");
     CHECK_OK(memory_fit_predict(&e, 511, &usage));
     CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
 }

@@ -1,9 +1,9 @@
 /* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
-#include "schedules/run/memory_fit.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/predict/simulation_ranks.h"
+#include "schedules/run/memory_fit.h"
 #include "test/check.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Every way of saving memory with every paradigm, alone and together: the losses are those of one device that saves nothing, and the bytes,
  * by category, those that were predicted. Run alone, or by mpirun on any number of ranks. */
 #include "schedules/config/parse.h"
-#include "schedules/run/memory_fit.h"
 #include "schedules/run/measure.h"
+#include "schedules/run/memory_fit.h"
 #include "test/ranks.h"
 
 #include <stdlib.h>

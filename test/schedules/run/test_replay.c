@@ -1,8 +1,8 @@
 /* Steps that are replayed as a graph, on a device that has graphs: the losses, bit for bit, and the bytes of the same steps queued anew;
  * and those of one cpu device. Run alone, or on any number of ranks. */
 #include "schedules/config/parse.h"
-#include "schedules/run/memory_fit.h"
 #include "schedules/run/measure.h"
+#include "schedules/run/memory_fit.h"
 #include "test/ranks.h"
 
 #include <stdlib.h>

@@ -61,7 +61,7 @@ static void test_metrics(void)
     CHECK(report_measure(&report, e, &m) == DT_OK, "%s", dt_error_message());
     CHECK(m.step_s.median == 2 && m.tokens_per_s == 2 * 4 * 256 / 2.0 && m.samples_per_s == 4, "median %g, %g tokens/s", m.step_s.median,
           m.tokens_per_s);
-    CHECK(fabs(m.tflops_per_gpu / (gpt_step_flops(&e->model, 4 * 256) / 2e12) - 1) < 1e-12, "%g TFLOP/s", m.tflops_per_gpu);
+    CHECK(fabs(m.tflops_per_gpu / (dt_model_step_flops(&e->model, 4 * 256) / 2e12) - 1) < 1e-12, "%g TFLOP/s", m.tflops_per_gpu);
     CHECK(isnan(m.mfu), "a cpu's peak is unknown");
     CHECK(m.aco_ms_per_sample == 0.5 * 1000 / 4, "ACO %g", m.aco_ms_per_sample);
     CHECK(m.host_peak_bytes.total == 700, "host peak %g", m.host_peak_bytes.total);

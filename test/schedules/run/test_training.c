@@ -2,8 +2,8 @@
  * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
 #include "lib/base/random.h"
 #include "schedules/config/parse.h"
-#include "schedules/run/memory_fit.h"
 #include "schedules/run/measure.h"
+#include "schedules/run/memory_fit.h"
 #include "test/ranks.h"
 
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static double count_overflows(const struct experiment *e)
             is_input[token] |= (int)t < T;
             is_target[token] |= t > 0;
         }
-        count += (double)gpt_parameter_count(&e->model);
+        count += (double)dt_model_parameter_count(&e->model);
         for (int row = 0; row < 2 * V; row++)
             count -= is_input[row] ? 0 : width;
         free(is_input);

@@ -1,0 +1,34 @@
+#include "gpt/family.h"
+#include "gpt/kernel_set.h"
+#include "gpt/model.h"
+#include "gpt/stage.h"
+
+const struct dt_model_family gpt_family = {
+    .name = "gpt",
+    .presets = gpt_presets,
+    .parameter_count = gpt_parameter_count,
+    .step_flops = gpt_step_flops,
+    .partition = gpt_partition,
+    .kernels_available = gpt_kernels_available,
+    .cpu_dtype_native = gpt_cpu_dtype_native,
+    .kernels_create = gpt_kernel_set_create,
+    .kernels_destroy = gpt_kernel_set_destroy,
+    .begin_step = gpt_kernel_set_begin_step,
+    .step_overflows = gpt_kernel_set_overflows,
+    .trace_kernels = gpt_kernel_set_trace,
+    .update = gpt_kernel_set_update,
+    .add = gpt_kernel_set_add,
+    .output_bytes = gpt_kernel_set_output_bytes,
+    .stage_create = gpt_stage_create,
+    .stage_destroy = gpt_stage_destroy,
+    .init_params = gpt_init_params,
+    .stash_create = gpt_stash_create,
+    .stash_destroy = gpt_stash_destroy,
+    .stash_begin = gpt_stash_begin,
+    .stash_end = gpt_stash_end,
+    .stash_forget = gpt_stash_forget,
+    .forward = gpt_forward,
+    .backward = gpt_backward,
+    .recompute = gpt_recompute,
+    .forward_backward = gpt_forward_backward,
+};

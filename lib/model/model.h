@@ -1,0 +1,204 @@
+/* A model as schedules see it: its size, what its family can do with it, and one rank's run of its layers.
+ *
+ * This folder contains the interface only. A family of models is a folder of its own beside lib (gpt/), and provides one
+ * `struct dt_model_family`; schedules/config/families.c lists the families. Nothing here knows a layer, a kernel or a schedule.
+ *
+ * Words: a layer is the smallest piece that runs by itself. A stage is a run of consecutive layers on one rank. A group is a run of a stage's
+ * layers whose parameters are gathered, reduced and freed together. A stash contains what the forward of one micro-batch keeps for its
+ * backward. M = samples * block_size rows; d = hidden. Unless said otherwise functions queue work on `stream` and return; their errors are
+ * DT_ERR_OOM, DT_ERR_HOST_MEMORY and what queueing reports. */
+#ifndef LIB_MODEL_MODEL_H
+#define LIB_MODEL_MODEL_H
+
+#include "lib/base/dtype.h"
+#include "lib/base/status.h"
+#include "lib/device/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- the model ---- */
+
+enum dt_attention { DT_ATTENTION_FUSED, DT_ATTENTION_UNFUSED };
+
+/* A decoder's description, as configs give it. */
+struct dt_model {
+    const struct dt_model_family *family;
+    char preset[16];     /* "" when the sizes were given */
+    int layers;          /* L, transformer blocks */
+    int heads;           /* h, divides hidden */
+    int hidden;          /* d */
+    int vocab_size;      /* V */
+    int block_size;      /* T, the sequence length */
+    enum dt_dtype dtype; /* parameters, gradients, activations */
+    float dropout;       /* [0, 1): embedding, attention weights, residual branches */
+    enum dt_attention attention;
+};
+
+struct dt_model_preset {
+    const char *name;
+    int layers, heads, hidden;
+};
+
+/* Sizes of groups. block: the embedding, each transformer block, the head; linear: each linear layer with its norm. */
+enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
+
+/* ---- one rank's part of it ---- */
+
+/* A family's kernels on one device, for one model. Its state is the family's. */
+struct dt_kernels;
+
+struct dt_group {
+    int index;                    /* in the stage */
+    int first_layer, layer_count; /* in the stage */
+    int block;                    /* transformer block of the first layer; -1 outside of blocks */
+    size_t param_elems;
+    bool backward_reads_params; /* false for an embedding: its backward only adds to the gradients */
+    bool kept_with_next;        /* the next group's backward reads what this one keeps: both are forgotten together */
+    void *params;               /* [param_elems]: valid between before_* and after_* of the data-parallel mode */
+    void *grads;                /* [param_elems]: written (or added to) by backward */
+    bool accumulate;            /* backward adds to grads instead of overwriting */
+};
+
+/* The public part of a family's stage; the family's own part follows it in memory. */
+struct dt_stage {
+    const struct dt_model *model;
+    struct dt_kernels *kernels; /* the caller's */
+    struct dt_group *groups;    /* [group_count] */
+    int group_count;
+    uint64_t param_elems;
+    bool first, last;      /* has the embedding; has the head */
+    struct dt_buffer loss; /* one fp64: sum over this step's rows, scaled; only when last */
+};
+
+/* What forward keeps for backward of one micro-batch, and what travels between stages. */
+struct dt_stash {
+    size_t samples;
+    uint32_t first_sample;            /* from the step's first one (begin_step) */
+    struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
+    struct dt_buffer x;      /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
+    struct dt_buffer dx;     /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
+    struct dt_buffer output; /* last stage: what a simulated framework holds of the logits until this stash begins again; nobody reads it */
+    int output_copies;       /* of that; 0 counts as 1 */
+    struct dt_layer_stash *layers; /* [layers of the stage]: the family's */
+};
+
+/* Which part of a backward to run. The weight gradients may come later than the input gradients: the stash then keeps what they need
+ * until they do. Source: Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 2 (B and W). */
+enum dt_backward {
+    DT_BACKWARD_INPUT = 1,   /* gradients of the activations, and of norms, which come with them */
+    DT_BACKWARD_WEIGHTS = 2, /* what is left: gradients of weights, biases and embeddings; frees what the stash kept for it */
+    DT_BACKWARD_WHOLE = DT_BACKWARD_INPUT | DT_BACKWARD_WEIGHTS,
+};
+
+/* Scales of the loss: what the sum over a micro-batch's rows is multiplied by (1 / rows of the whole replica's step), and the same for
+ * gradients, times the loss scaling of fp16. */
+struct dt_loss_scales {
+    float loss, gradient;
+};
+
+/* An update of `count` parameters by SGD or Adam. Gradients are multiplied by gradient_scale first. */
+struct dt_update {
+    void *params;      /* [count] the model's dtype */
+    const void *grads; /* [count] the model's dtype */
+    size_t count;
+    float learning_rate, gradient_scale;
+    bool adam;
+    float *first_moment, *second_moment, *master; /* adam: [count] fp32 */
+    float beta1, beta2, epsilon;                  /* adam */
+    bool on_host; /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
+};
+
+struct dt_stage_options {
+    int first_layer, end_layer; /* of the model */
+    enum dt_unit unit;
+    uint64_t seed;
+    bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
+};
+
+/* ---- what a family provides: every entry is present ---- */
+
+struct dt_model_family {
+    const char *name;
+    const struct dt_model_preset *presets; /* the last one's name is NULL */
+
+    /* Arithmetic: nothing is queued. */
+    uint64_t (*parameter_count)(const struct dt_model *model);
+    /* Multiply-adds counted as 2, forward and backward, without recomputation. */
+    double (*step_flops)(const struct dt_model *model, uint64_t tokens);
+    /* first_layer [stages + 1] gets the layer with which each stage begins. DT_ERR_INVALID: more stages than pieces. */
+    dt_status (*partition)(const struct dt_model *model, int stages, int *first_layer);
+
+    /* Whether kernels for a device of this kind ("cpu", "cuda", "sim") find what they need. `text` gets the libraries that they bring with
+     * them, or what is missing and which build option brings it. */
+    bool (*kernels_available)(const char *device_kind, char *text, size_t text_bytes);
+    /* Whether this machine's processor computes `dtype` natively; if not, `advice` names the alternative. */
+    bool (*cpu_dtype_native)(enum dt_dtype dtype, char *advice, size_t advice_bytes);
+
+    /* Kernels on `device`, which outlives them, as does the model. Errors: also DT_ERR_UNAVAILABLE. */
+    dt_status (*kernels_create)(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
+    void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
+    /* Before the other work of a step: the number of its first sample, and of the step from 1. */
+    dt_status (*begin_step)(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step);
+    /* Copies to *overflows how many parameters this step's updates have left out because their gradient was not finite; valid once the
+     * stream is synchronized. */
+    dt_status (*step_overflows)(struct dt_kernels *kernels, struct dt_stream *stream, uint64_t *overflows);
+    /* From here on each kernel is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
+    dt_status (*trace_kernels)(struct dt_kernels *kernels, bool on);
+    dt_status (*update)(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *update);
+    /* to[i] += from[i], both [count] of the model's dtype; on_host as in dt_update. */
+    dt_status (*add)(struct dt_kernels *kernels, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+    /* Bytes of the model's output that a simulated framework holds beside dtbench's own; 0 for all other kernels. */
+    size_t (*output_bytes)(const struct dt_kernels *kernels, size_t samples);
+
+    /* A stage's kernels stay the caller's. */
+    dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
+                              struct dt_stream *stream, struct dt_stage **out);
+    void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
+    /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike are
+     * initialised where they live. */
+    dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
+                             struct dt_stream *stream);
+
+    dt_status (*stash_create)(const struct dt_stage *stage, struct dt_stash *out);
+    void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */
+    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws tokens where this stage needs them. */
+    dt_status (*stash_begin)(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
+                             struct dt_stream *stream);
+    /* End it, after its backward: frees the tokens. */
+    void (*stash_end)(struct dt_stash *stash, struct dt_stream *stream);
+    /* Free what the forward of groups [first, end) kept for their backward; what the first of them read moves to *input. */
+    void (*stash_forget)(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
+                         struct dt_buffer *input);
+
+    /* Forward of group `g`, from stash->x to stash->x. The last group of a last stage computes the loss and its gradient too. */
+    dt_status (*forward)(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
+    /* Backward of group `g`, from stash->dx to stash->dx; the whole of it, or first one half and later the other. Frees what forward kept
+     * for it as soon as no half needs it any more. */
+    dt_status (*backward)(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);
+    /* Compute what the backward of group `g` needs once more, from stash->x as it was before forward. ends_here: nobody reads the output of
+     * this group, and a product that only makes it is left out; stash->x may then be none. Not for the group with the head. */
+    dt_status (*recompute)(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
+    /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. The logits exist for `piece_rows` of the M
+     * rows at a time. The head's weight gradient is rounded to the model's dtype after every piece. */
+    dt_status (*forward_backward)(struct dt_stage *stage, int g, struct dt_stash *stash, size_t piece_rows, struct dt_loss_scales scales,
+                                  struct dt_stream *stream);
+};
+
+/* ---- in short ---- */
+
+static inline uint64_t dt_model_parameter_count(const struct dt_model *model)
+{
+    return model->family->parameter_count(model);
+}
+
+static inline double dt_model_step_flops(const struct dt_model *model, uint64_t tokens)
+{
+    return model->family->step_flops(model, tokens);
+}
+
+/* The preset of that name, exactly; NULL when the family has none. */
+const struct dt_model_preset *dt_model_find_preset(const struct dt_model_family *family, const char *name);
+
+#endif
