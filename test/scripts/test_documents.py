@@ -1,0 +1,251 @@
+"""The documents against the source: links, paths, functions, commands and options that they name must exist. Prints TAP.
+
+Usage: test_documents.py DTBENCH SOURCE_ROOT [DOCUMENT...]
+Without DOCUMENTs all Markdown files of the source are read; with them only these, whose relative links start from their own folders.
+"""
+import fnmatch
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+README_LINES = 150
+PARTS = ("lib", "gpt", "schedules", "cli", "test", "scripts", "configs", "results", "docs")
+# Options of other programs that the documents show.
+FOREIGN_OPTIONS = {
+    "srun": "--mpi --gpus --gpus-per-node --gpus-per-task --gpu-bind --ntasks-per-node --distribution --exclusive",
+    "sbatch": "--array --nodes --ntasks-per-node --time --requeue --signal --exclusive",
+    "mpirun": "--allow-run-as-root --oversubscribe",
+    "meson": "--buildtype --prefix --list --verbose --no-rebuild --print-errorlogs",
+    "apt-get": "--no-install-recommends",
+}
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"(?<![\w/.$-])((?:%s)/[\w./*{},<>-]*[\w*}>/])" % "|".join(PARTS))
+FUNCTION = re.compile(r"^([a-z]\w*)\(\)$")
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
+COMMAND = re.compile(r"(?:^|[\s/])dtbench\s+([a-z]\w*)")
+
+
+class Document:
+    def __init__(self, path):
+        self.path = path
+        with open(path, encoding="utf-8") as file:
+            self.lines = file.read().splitlines()
+        self.fenced = []  # (number, line) of code blocks
+        self.prose = []  # (number, line) of the rest
+        inside = False
+        for number, line in enumerate(self.lines, 1):
+            if line.lstrip().startswith("```"):
+                inside = not inside
+            else:
+                (self.fenced if inside else self.prose).append((number, line))
+
+    def inline_code(self):
+        for number, line in self.prose:
+            for code in CODE.findall(line):
+                yield number, code
+
+    def anchors(self):
+        """The names that headings have in links, as GitHub makes them."""
+        for _, line in self.prose:
+            heading = re.match(r"#+\s+(.*)", line)
+            if heading:
+                yield re.sub(r"[^\w\- ]", "", heading[1].lower()).replace(" ", "-")
+
+
+def all_documents(root):
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "build")) and f != "out")
+        for name in sorted(files):
+            if name.endswith(".md"):
+                yield Document(os.path.join(folder, name))
+
+
+def broken_links(documents):
+    anchors = {}
+    for document in documents:
+        for number, line in document.prose:
+            for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                path = os.path.normpath(os.path.join(os.path.dirname(document.path), path)) if path else document.path
+                if not os.path.exists(path):
+                    yield document, number, f"the link to {target} leads nowhere"
+                elif anchor and path.endswith(".md"):
+                    if path not in anchors:
+                        anchors[path] = set(Document(path).anchors())
+                    if anchor not in anchors[path]:
+                        yield document, number, f"{os.path.basename(path)} has no heading #{anchor}"
+
+
+def alternatives(pattern):
+    """The paths that a pattern with {a,b} stands for."""
+    match = re.search(r"\{([^{}]*)\}", pattern)
+    if not match:
+        return [pattern]
+    return [p for choice in match[1].split(",") for p in alternatives(pattern[: match.start()] + choice.strip() + pattern[match.end() :])]
+
+
+def missing_paths(documents, root):
+    for document in documents:
+        for number, text in [*document.inline_code(), *document.fenced]:
+            for path in PATH.findall(text):
+                if re.search(r"[A-Z]{2,}|<", path) and not path.endswith((".md", "LICENSE")):
+                    continue  # figure_NN.json, test_<module>.c: the reader fills them in
+                for one in alternatives(path):
+                    if not glob.glob(os.path.join(root, one)):
+                        yield document, number, f"there is no {one}"
+
+
+def source_text(root):
+    texts = []
+    for part in ("lib", "gpt", "schedules", "cli", "test"):
+        for folder, _, files in os.walk(os.path.join(root, part)):
+            for name in files:
+                if name.endswith((".c", ".h", ".cu", ".cuh", ".cpp")):
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        texts.append(file.read())
+    return "\n".join(texts)
+
+
+def missing_functions(documents, root):
+    known = set(re.findall(r"\b([a-z]\w*)\b", source_text(root)))
+    for document in documents:
+        for number, code in document.inline_code():
+            function = FUNCTION.match(code)
+            if function and function[1] not in known:
+                yield document, number, f"there is no function {code}"
+
+
+class Program:
+    def __init__(self, path):
+        self.path = path
+        self.commands = {}
+        for command in re.findall(r"^  ([a-z]+) ", self.help().split("Options")[0], re.MULTILINE):
+            self.commands[command] = set(OPTION.findall(self.help(command)))
+        self.options = set().union(*self.commands.values(), OPTION.findall(self.help()))
+
+    def help(self, *command):
+        return subprocess.run([self.path, "help", *command], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def script_options(root):
+    """What scripts/NAME --help shows is in its text."""
+    options = set()
+    for path in glob.glob(os.path.join(root, "scripts", "*")):
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as file:
+                options |= set(OPTION.findall(file.read()))
+    return options
+
+
+def wrong_options(documents, program, root):
+    elsewhere = script_options(root) | set(" ".join(FOREIGN_OPTIONS.values()).split())
+    for document in documents:
+        for number, text in document.inline_code():
+            for option in OPTION.findall(text):
+                if option not in program.options | elsewhere:
+                    yield document, number, f"nothing has an option {option}"
+        for number, text in [*document.inline_code(), *document.fenced]:
+            text = re.sub(r"\s#\s.*|\s{2,}#.*", "", text)  # a comment behind a command
+            command = COMMAND.search(text)
+            if not command or not re.match(r"\$ |[\w./]*(dtbench|mpirun|srun|scripts/)", text.strip()):
+                continue
+            if command[1] not in program.commands:
+                if command[1] != "generate":  # for the source tree only
+                    yield document, number, f"there is no command dtbench {command[1]}"
+                continue
+            for option in OPTION.findall(text[command.end() :]):
+                if option not in program.commands[command[1]]:
+                    yield document, number, f"dtbench {command[1]} has no option {option}"
+
+
+def ragged_tables(documents):
+    """Rows of a table must have as many cells as its first one."""
+    for document in documents:
+        cells = None
+        for number, line in document.prose:
+            row = re.sub(r"`[^`]*`", "", line.strip()).replace(r"\|", "")
+            if not row.startswith("|"):
+                cells = None
+                continue
+            count = row.count("|")
+            if cells is not None and count != cells:
+                yield document, number, f"the table has {cells - 1} columns and this row {count - 1}"
+            cells = cells or count
+
+
+def unreachable_pages(root):
+    """Every page in docs/ is linked from the README."""
+    readme = Document(os.path.join(root, "README.md"))
+    linked = {target.partition("#")[0] for line in readme.lines for target in LINK.findall(line)}
+    for path in sorted(glob.glob(os.path.join(root, "docs", "*.md"))):
+        name = os.path.relpath(path, root)
+        if name not in linked:
+            yield readme, 1, f"no link leads to {name}"
+
+
+def long_readme(root):
+    readme = Document(os.path.join(root, "README.md"))
+    if len(readme.lines) > README_LINES:
+        yield readme, len(readme.lines), f"more than {README_LINES} lines"
+
+
+MISTAKES = """[a page](nowhere.md)
+[a heading](#nothing)
+`lib/base/nothing.c`
+`no_such_function()`
+`--no-such-option`
+`dtbench nothing`
+`dtbench merge --shard`
+|a|b|
+|---|---|
+|a|
+"""
+
+
+def unseen_mistakes(program, root):
+    """The checks above must find every line of MISTAKES that is one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mistakes.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(MISTAKES)
+        one = [Document(path)]
+        found = {line for check in (broken_links(one), missing_paths(one, root), missing_functions(one, root),
+                                    wrong_options(one, program, root), ragged_tables(one)) for _, line, _ in check}
+        for line in {1, 2, 3, 4, 5, 6, 7, 10} - found:
+            yield one[0], line, "this mistake was not found"
+
+
+def main():
+    program, root = Program(sys.argv[1]), os.path.abspath(sys.argv[2])
+    documents = [Document(os.path.abspath(path)) for path in sys.argv[3:]] or list(all_documents(root))
+    # The changelog is history: what it names need not be here any more.
+    present = [d for d in documents if not fnmatch.fnmatch(os.path.basename(d.path), "CHANGELOG*")]
+    checks = [
+        ("README.md is short", long_readme(root)),
+        ("every page in docs/ is linked from README.md", unreachable_pages(root)),
+        ("relative links resolve", broken_links(documents)),
+        ("paths of the source exist", missing_paths(present, root)),
+        ("functions exist", missing_functions(present, root)),
+        ("commands and options of dtbench exist", wrong_options(present, program, root)),
+        ("rows of tables have their columns", ragged_tables(documents)),
+        ("mistakes are found", unseen_mistakes(program, root)),
+    ]
+    failed = 0
+    print(f"1..{len(checks)}")
+    for number, (name, complaints) in enumerate(checks, 1):
+        complaints = list(complaints)
+        failed += bool(complaints)
+        for document, line, text in complaints:
+            print(f"# {os.path.relpath(document.path, root)}:{line}: {text}")
+        print(f"{'not ok' if complaints else 'ok'} {number} - {name}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
