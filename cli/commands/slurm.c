@@ -2,7 +2,7 @@
 #include "cli/commands/commands.h"
 
 #include "cli/text/exit_code.h"
-#include "lib/slurm/facts.h"
+#include "lib/slurm/library.h"
 
 int cmd_slurm(int argc, char **argv)
 {

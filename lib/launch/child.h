@@ -1,4 +1,4 @@
-/* Starting and ending the processes that a supervisor is the parent of: the ranks, or mpirun. Only lib/launch*.c know it. */
+/* Starting and ending the processes that a supervisor is the parent of: the ranks, or mpirun. Included in this folder only. */
 #ifndef LIB_LAUNCH_CHILD_H
 #define LIB_LAUNCH_CHILD_H
 

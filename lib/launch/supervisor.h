@@ -1,5 +1,5 @@
-/* Inside the supervisor: its state, the ranks' connections, and the failure that ends the run. Only lib/launch/launch.c (the run's course) and
- * lib/launch/peers.c (what arrives) know it. */
+/* Inside the supervisor: its state, the ranks' connections, and the failure that ends the run. Only run.c (the run's course) and peers.c (what
+ * arrives) include it. */
 #ifndef LIB_LAUNCH_SUPERVISOR_H
 #define LIB_LAUNCH_SUPERVISOR_H
 

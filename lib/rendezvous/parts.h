@@ -1,5 +1,5 @@
-/* Inside lib/rendezvous/rendezvous.h: links and frames (rendezvous_link.c), how ranks meet (rendezvous_meet.c, rendezvous_listen.c), what rank 0 does
- * for the others (rendezvous_hub.c), and waiting (rendezvous.c). Nobody else includes it. */
+/* Inside lib/rendezvous: links and frames (link.c), who a rank is (identity.c), how ranks find each other (connect.c, listen.c), what has
+ * arrived (inbox.c), what rank 0 does for the others (hub.c), and waiting (rendezvous.c). Included in this folder only. */
 #ifndef LIB_RENDEZVOUS_PARTS_H
 #define LIB_RENDEZVOUS_PARTS_H
 

@@ -18,66 +18,6 @@ static const double leave_s = 5, answer_s = 1;
 
 /* ---- what arrives ---- */
 
-static struct letter *letter_of(const struct dt_frame *frame, const void *payload)
-{
-    struct letter *letter = malloc(sizeof *letter + frame->bytes);
-    if (!letter)
-        return NULL;
-    *letter = (struct letter){.frame = *frame};
-    if (frame->bytes)
-        memcpy(letter->payload, payload, frame->bytes);
-    return letter;
-}
-
-void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
-{
-    struct letter *letter = letter_of(frame, payload);
-    if (!letter)
-        return; /* the wait times out */
-    pthread_mutex_lock(&r->mutex);
-    letter->next = r->letters;
-    r->letters = letter;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
-}
-
-void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state)
-{
-    pthread_mutex_lock(&r->mutex);
-    if (rank >= 0 && rank < r->size && r->states[rank] == DT_LINK_HERE) {
-        r->states[rank] = state;
-        r->turns[rank] = ++r->last_turn;
-    }
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
-}
-
-void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
-{
-    if ((int)frame->index == r->rank)
-        return;
-    pthread_mutex_lock(&r->mutex);
-    if (!r->failure)
-        r->failure = letter_of(frame, payload);
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
-}
-
-bool dt_rendezvous_own_state(struct dt_rendezvous *r, const struct dt_frame *ask, struct dt_frame *out,
-                             struct dt_rendezvous_progress *progress)
-{
-    *out = (struct dt_frame){.type = DT_FRAME_STATE,
-                             .index = ask->index,
-                             .count = (uint32_t)r->rank,
-                             .group = ask->group,
-                             .sequence = ask->sequence,
-                             .bytes = sizeof *progress};
-    pthread_mutex_lock(&r->mutex);
-    bool known = r->answer && r->answer(r->answer_context, ask->group, progress);
-    pthread_mutex_unlock(&r->mutex);
-    return known;
-}
-
 static void send_to_hub(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
 {
     if (r->rank == 0) {
@@ -196,25 +136,6 @@ int dt_rendezvous_gone(struct dt_rendezvous *r, const struct dt_rendezvous_group
     int index = gone(r, group, left);
     pthread_mutex_unlock(&r->mutex);
     return index;
-}
-
-void dt_rendezvous_name_ranks(const bool *chosen, int count, char *text, size_t text_bytes)
-{
-    enum { NAMED = 16 };
-    int total = 0, named = 0;
-    for (int i = 0; i < count; i++)
-        total += chosen[i];
-    for (int i = 0; i < count && named < NAMED; i++) {
-        size_t used = strlen(text);
-        if (chosen[i] && used < text_bytes) {
-            const char *before = named == 0 ? (total > 1 ? "ranks " : "rank ") : named == total - 1 ? " and " : ", ";
-            snprintf(text + used, text_bytes - used, "%s%d", before, i);
-            named++;
-        }
-    }
-    size_t used = strlen(text);
-    if (total > named && used < text_bytes)
-        snprintf(text + used, text_bytes - used, " and %d more", total - named);
 }
 
 /* A wait in vain, with rank 0's answer to who is missing (NULL: none came). */

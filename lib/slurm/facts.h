@@ -67,10 +67,4 @@ void dt_slurm_facts_finish(struct dt_slurm_facts *facts);
 /* Seconds until the job's time limit; NaN: unknown or without end. */
 double dt_slurm_seconds_left(const struct dt_slurm_facts *facts);
 
-/* ---- what the helper process does ---- */
-
-/* Load libslurm and print "key value" lines about the job in SLURM_JOB_ID to standard output. DTBENCH_LIBSLURM names the library where
- * the loader would not find it, or would find another cluster's. May not return: slurm_init() exits. Errors: DT_ERR_UNAVAILABLE. */
-dt_status dt_slurm_library_answer(void);
-
 #endif

@@ -1,22 +1,11 @@
-/* libslurm, loaded at run time, in the helper process alone (lib/slurm/facts.h). */
+/* What the helper process of lib/slurm/facts.h does. */
 #ifndef LIB_SLURM_LIBRARY_H
 #define LIB_SLURM_LIBRARY_H
 
-#include <stdint.h>
+#include "lib/base/status.h"
 
-/* A release of Slurm and the number of its API, which is the first byte of three in slurm_api_version() and the number behind libslurm.so.
- * Each release of the form year.month makes it one more. */
-struct dt_slurm_release {
-    int year, month, api;
-};
-
-/* The release with this API, or with these year and month; NULL: not one that this program knows. From 26.05 on (45) a job is no longer a
- * number to the functions called here, so that none of the list's later ones may be added without a look at their header. */
-const struct dt_slurm_release *dt_slurm_release_of_api(long api);
-const struct dt_slurm_release *dt_slurm_release_of_date(int year, int month);
-
-/* Print what slurm_load_job and slurm_load_partitions say of a job. Their structures differ from version to version, so nothing is printed
- * unless the library's release is that of the header this was built with. */
-void dt_slurm_job_answer(void *library, const struct dt_slurm_release *release, uint32_t job_id);
+/* Load libslurm and print "key value" lines about the job in SLURM_JOB_ID to standard output. DTBENCH_LIBSLURM names the library where
+ * the loader would not find it, or would find another cluster's. May not return: slurm_init() exits. Errors: DT_ERR_UNAVAILABLE. */
+dt_status dt_slurm_library_answer(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* Built with -Dslurm=disabled: variables are all that is known of a job. */
-#include "lib/slurm/facts.h"
+#include "lib/slurm/library.h"
 
 dt_status dt_slurm_library_answer(void)
 {

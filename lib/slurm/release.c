@@ -1,4 +1,4 @@
-#include "lib/slurm/library.h"
+#include "lib/slurm/release.h"
 
 #include <stddef.h>
 

@@ -2,6 +2,7 @@
  * libslurm itself says is tested on a cluster (test_slurm.py). */
 #include "lib/slurm/facts.h"
 #include "lib/slurm/library.h"
+#include "lib/slurm/release.h"
 #include "test/check.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
-/* How a rank that is not rank 0 finds it, and what all say of themselves. */
+/* How a rank that is not rank 0 finds it and introduces itself. */
 #include "lib/base/clock.h"
 #include "lib/rendezvous/parts.h"
-
-#include "lib/record/provenance.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,42 +15,6 @@
 /* Between two attempts; for a connection that neither comes nor is refused; for what listens there to say something; how much later than
  * rank 0 the others give up, since it knows who is missing; for a name that is not known (yet). */
 static const double pause_s = 0.05, connect_s = 3, silence_s = 5, grace_s = 3, unknown_name_s = 5;
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (const char *c = text ? text : ""; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    return (hash ^ 0xff) * UINT64_C(1099511628211);
-}
-
-uint64_t dt_rendezvous_job(const struct dt_world *world)
-{
-    char user[32];
-    uint64_t hash = UINT64_C(14695981039346656037);
-    snprintf(user, sizeof user, "%ld", (long)getuid());
-    hash = hash_text(hash, user);
-    hash = hash_text(hash, world->launcher);
-    if (strcmp(world->launcher, "srun") == 0)
-        return hash_text(hash_text(hash, getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID"));
-    if (strcmp(world->launcher, "mpirun") == 0)
-        return hash_text(hash, getenv("PMIX_NAMESPACE"));
-    return hash_text(hash, getenv("TORCHELASTIC_RUN_ID"));
-}
-
-void dt_rendezvous_fill_hello(const struct dt_rendezvous_place *place, struct dt_hello *out)
-{
-    *out = (struct dt_hello){.magic = DT_HELLO_MAGIC, .rank = place->rank, .size = place->size, .job = place->job};
-    snprintf(out->build, sizeof out->build, "%.20s %.20s", dt_version(), dt_git_commit());
-}
-
-void dt_rendezvous_place_name(const struct dt_rendezvous_place *place, char *text, size_t text_bytes)
-{
-    const char *host = place->local ? "this machine's" : place->address;
-    if (place->local)
-        snprintf(text, text_bytes, "%s port %d", host, place->port);
-    else
-        snprintf(text, text_bytes, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, place->port);
-}
 
 /* One rank's search for rank 0. */
 struct search {
