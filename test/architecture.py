@@ -64,13 +64,8 @@ CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
     'gpt/cpu/embedding -> gpt/cpu/kernels',
     'gpt/cpu/kernels -> gpt/cpu/rows',
     'lib/config/message -> lib/config/config',
-    'lib/launch/child -> lib/launch/launch',
-    'lib/rendezvous/hub -> lib/rendezvous/rendezvous',
-    'lib/rendezvous/listen -> lib/rendezvous/rendezvous',
     'lib/sim/engine -> lib/sim/engine_message',
     'lib/sim/transport -> lib/sim/transport_shape',
-    'lib/slurm/library -> lib/slurm/job',
-    'lib/slurm/library -> lib/slurm/release',
     'schedules/config/check -> schedules/config/parse',
     'schedules/config/fields -> schedules/config/parse',
 ]

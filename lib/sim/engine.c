@@ -148,30 +148,6 @@ dt_status dt_sim_engine_set_program(struct dt_sim_engine *e, int number, const s
 
 /* ---- one rank by itself ---- */
 
-void engine_tell_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
-                      double end_s)
-{
-    static const char *const names[] = {"host", "work", "record", "wait", "wait", "synchronize", "", "send", "recv", "copy", "work"};
-    if (!e->collector.span)
-        return;
-    const struct dt_sim_program *p = e->ranks[rank].program;
-    bool talks = op->kind == DT_SIM_COLLECTIVE || op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV;
-    struct dt_sim_span span = {
-        .rank = rank,
-        .queue = stream,
-        .queue_name = stream < 0 ? "host" : p->stream_names[stream],
-        .label = op->label                       ? p->labels[op->label]
-                 : op->kind == DT_SIM_COLLECTIVE ? dt_sim_collective_name((enum dt_sim_collective)op->detail)
-                                                 : names[op->kind],
-        .group_name = talks ? e->groups[e->ranks[rank].seats[op->target].group]->name : NULL,
-        .bytes = talks || op->kind == DT_SIM_COPY ? op->amount : 0,
-        .start_s = start_s,
-        .moving_s = moving_s,
-        .end_s = end_s,
-    };
-    e->collector.span(e->collector.context, &span);
-}
-
 static dt_status issue(struct rank *rank, const struct dt_sim_op *op)
 {
     struct stream *s = &rank->streams[op->stream];
@@ -216,7 +192,7 @@ static dt_status advance_host(struct dt_sim_engine *e, int number)
         }
         double called = rank->host_s + op->host_s;
         if (op->host_s > 0)
-            engine_tell_span(e, number, -1, op, rank->host_s, rank->host_s, called);
+            engine_report_span(e, number, -1, op, rank->host_s, rank->host_s, called);
         rank->host_s = fmax(called, until);
         if (op->kind == DT_SIM_RECORD && op->stream == DT_SIM_ON_HOST)
             rank->event_s[op->target] = rank->host_s;
@@ -224,12 +200,6 @@ static dt_status advance_host(struct dt_sim_engine *e, int number)
     }
     rank->host_hold = HOLD_END;
     return DT_OK;
-}
-
-/* A flow of one rank, which nobody comes to meet. */
-static bool is_alone(const struct dt_sim_op *op)
-{
-    return op->kind == DT_SIM_COPY || op->kind == DT_SIM_SHARED_WORK;
 }
 
 static dt_status come_to(struct dt_sim_engine *e, int number, int stream, const struct dt_sim_op *op, double came_s)
@@ -278,7 +248,7 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
         }
         if (op->kind == DT_SIM_WORK) {
             end = fmax(s->clock_s + op->amount, host + op->lead_s);
-            engine_tell_span(e, number, stream, op, end - op->amount, end - op->amount, end);
+            engine_report_span(e, number, stream, op, end - op->amount, end - op->amount, end);
         } else if (op->kind == DT_SIM_RECORD) {
             rank->event_s[op->target] = end;
         } else if (isnan(rank->event_s[op->target])) {
@@ -312,34 +282,6 @@ static dt_status advance_rank(struct dt_sim_engine *e, int number)
             DT_TRY(advance_stream(e, number, s, &progress));
     }
     return DT_OK;
-}
-
-static void wake(struct dt_sim_engine *e, int number)
-{
-    if (!e->ranks[number].queued && e->ranks[number].program) {
-        e->ranks[number].queued = true;
-        e->runnable[e->runnable_count++] = number;
-    }
-}
-
-void engine_release(struct dt_sim_engine *e, int number, int stream, const struct dt_sim_op *op, double now_s)
-{
-    struct rank *rank = &e->ranks[number];
-    struct stream *s = &rank->streams[stream];
-    bool message = op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV;
-    e->operations++;
-    if (!is_alone(op)) {
-        rank->seats[op->target].done++;
-        rank->seats[op->target].done_s = now_s;
-    }
-    wake(e, number);
-    if (message && --s->unfinished)
-        return;
-    if (s->hold == HOLD_PEERS || s->hold == HOLD_FLOW) { /* else others of an open group are yet to come */
-        s->clock_s = now_s;
-        s->hold = HOLD_NONE;
-        s->done++;
-    }
 }
 
 /* ---- all of them ---- */
@@ -384,7 +326,7 @@ dt_status dt_sim_engine_run(struct dt_sim_engine *e)
         return dt_fail(DT_ERR_INVALID, "simulation: programs run once");
     e->ran = true;
     for (int r = e->rank_count; r-- > 0;) /* the list is a stack: rank 0 comes out first */
-        wake(e, r);
+        engine_wake(e, r);
     for (;;) {
         double next;
         DT_TRY(advance_runnable(e));

@@ -42,6 +42,35 @@ static dt_status set_out(struct dt_sim_engine *e, struct activity activity)
     return dt_sim_heap_set(&e->starts, number, activity.start_s + activity.movement.latency_s);
 }
 
+void engine_wake(struct dt_sim_engine *e, int number)
+{
+    if (!e->ranks[number].queued && e->ranks[number].program) {
+        e->ranks[number].queued = true;
+        e->runnable[e->runnable_count++] = number;
+    }
+}
+
+/* A stream is past its operation at now_s. */
+static void release(struct dt_sim_engine *e, int number, int stream, const struct dt_sim_op *op, double now_s)
+{
+    struct rank *rank = &e->ranks[number];
+    struct stream *s = &rank->streams[stream];
+    bool message = op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV;
+    e->operations++;
+    if (!is_alone(op)) {
+        rank->seats[op->target].done++;
+        rank->seats[op->target].done_s = now_s;
+    }
+    engine_wake(e, number);
+    if (message && --s->unfinished)
+        return;
+    if (s->hold == HOLD_PEERS || s->hold == HOLD_FLOW) { /* else others of an open group are yet to come */
+        s->clock_s = now_s;
+        s->hold = HOLD_NONE;
+        s->done++;
+    }
+}
+
 dt_status engine_begin_flow(struct dt_sim_engine *e, uint32_t number, double now_s, bool *out_over)
 {
     const struct dt_sim_flow *flow = &e->activities[number].movement.flow;
@@ -58,8 +87,8 @@ static void end_collective(struct dt_sim_engine *e, struct group *g, double now_
         int stream = (int)g->arrivals[i].stream - 1;
         const struct dt_sim_op *op = &rank->program->ops[rank->program->stream_ops[stream][rank->streams[stream].done]];
         g->arrivals[i].stream = 0;
-        engine_tell_span(e, g->ranks[i], stream, op, g->arrivals[i].at_s, g->start_s, now_s);
-        engine_release(e, g->ranks[i], stream, op, now_s);
+        engine_report_span(e, g->ranks[i], stream, op, g->arrivals[i].at_s, g->start_s, now_s);
+        release(e, g->ranks[i], stream, op, now_s);
     }
 }
 
@@ -67,8 +96,8 @@ void engine_end_activity(struct dt_sim_engine *e, uint32_t number, double now_s)
 {
     struct activity *a = &e->activities[number];
     for (int i = 0; i < 2 && a->kind != ACTIVITY_COLLECTIVE && a->op[i]; i++) {
-        engine_tell_span(e, a->rank[i], a->stream[i], a->op[i], a->came_s[i], a->start_s, now_s);
-        engine_release(e, a->rank[i], a->stream[i], a->op[i], now_s);
+        engine_report_span(e, a->rank[i], a->stream[i], a->op[i], a->came_s[i], a->start_s, now_s);
+        release(e, a->rank[i], a->stream[i], a->op[i], now_s);
     }
     if (a->kind == ACTIVITY_COLLECTIVE)
         end_collective(e, e->groups[a->group], now_s);

@@ -103,7 +103,13 @@ struct dt_sim_engine {
     bool ran;
 };
 
-/* sim_engine_message.c. Each takes the stream's current operation, to which it came at came_s. */
+/* A flow of one rank, without peers. */
+static inline bool is_alone(const struct dt_sim_op *op)
+{
+    return op->kind == DT_SIM_COPY || op->kind == DT_SIM_SHARED_WORK;
+}
+
+/* engine_message.c. Each of the first three takes the stream's current operation, to which it came at came_s. */
 dt_status engine_come_to_collective(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
 dt_status engine_come_to_message(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
 dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
@@ -111,13 +117,12 @@ dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, con
 dt_status engine_begin_flow(struct dt_sim_engine *e, uint32_t activity, double now_s, bool *out_over);
 /* All ranks of the activity leave it. */
 void engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s);
+/* Put a rank into the list of those that may go on. */
+void engine_wake(struct dt_sim_engine *e, int rank);
 
-/* sim_engine.c. A stream is past its operation at now_s. */
-void engine_release(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double now_s);
-void engine_tell_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
-                      double end_s);
-
-/* sim_engine_report.c. The failure of a replay that cannot go on. */
+/* engine_report.c. One operation's span for the collector, and the failure of a replay that cannot go on. */
+void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
+                        double end_s);
 dt_status engine_fail_deadlock(const struct dt_sim_engine *e);
 
 #endif

@@ -1,7 +1,32 @@
-/* Who waits for whom, when nobody can go on. */
+/* What a replay reports: the span of an operation, and who waits for whom when nobody can go on. */
 #include "lib/sim/engine_parts.h"
 
 #include <string.h>
+
+void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
+                        double end_s)
+{
+    static const char *const names[] = {"host", "work", "record", "wait", "wait", "synchronize", "", "send", "recv", "copy", "work"};
+    if (!e->collector.span)
+        return;
+    const struct dt_sim_program *p = e->ranks[rank].program;
+    bool talks = op->kind == DT_SIM_COLLECTIVE || op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV;
+    const char *label = op->kind == DT_SIM_COLLECTIVE ? dt_sim_collective_name((enum dt_sim_collective)op->detail) : names[op->kind];
+    if (op->label)
+        label = p->labels[op->label];
+    struct dt_sim_span span = {
+        .rank = rank,
+        .queue = stream,
+        .queue_name = stream < 0 ? "host" : p->stream_names[stream],
+        .label = label,
+        .group_name = talks ? e->groups[e->ranks[rank].seats[op->target].group]->name : NULL,
+        .bytes = talks || op->kind == DT_SIM_COPY ? op->amount : 0,
+        .start_s = start_s,
+        .moving_s = moving_s,
+        .end_s = end_s,
+    };
+    e->collector.span(e->collector.context, &span);
+}
 
 enum { TEXT_BYTES = 640 };
 

@@ -1,11 +1,13 @@
 /* How a cluster carries messages: its links in a network, and what collectives, messages and copies put on them.
  *
  * Links: NVLink out and in of each GPU (or its PCIe link, where there is none), PCIe to and from the host, a node's copies together, each
- * NIC out and in, the switches between nodes where they block. A collective is one flow over all links of its ranks. With NCCL
- * (lib/sim/nccl.h picks algorithm and protocol): ring   a node's ranks stand together in it, so every byte passes each NIC once; several
- * NICs divide the bytes tree   ranks of a node in a chain, nodes in two binary trees, each with half of the message (Sanders, Speck,
- * Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009): every NIC sends twice the message, with two nodes
- * once With MPI as dtbench's own collectives have it (lib/comm/mpi/collective.c): ranks exchange parts directly, in one or two phases. */
+ * NIC out and in, the switches between nodes where they block. A collective is one flow over all links of its ranks.
+ *
+ * NCCL (lib/sim/nccl.h picks algorithm and protocol):
+ *   ring   the ranks of a node are neighbours in it, so every byte passes each NIC once; several NICs divide the bytes
+ *   tree   ranks of a node in a chain, nodes in two binary trees, each with half of the message (Sanders, Speck, Traeff, "Two-tree
+ *          algorithms for full bandwidth broadcast, reduction and scan", 2009): every NIC sends twice the message, with two nodes once
+ * MPI: dtbench's own collectives (lib/comm/mpi/operation.c): ranks exchange parts directly, in one or two phases. */
 #ifndef LIB_SIM_TRANSPORT_H
 #define LIB_SIM_TRANSPORT_H
 

@@ -57,13 +57,13 @@ struct dt_sim_links {
     uint32_t touched_count;
 };
 
-/* Put weight on a link of the pattern in the making; NO_LINK is passed over. */
+/* transport_links.c. Put weight on a link of the pattern in the making; NO_LINK is passed over. */
 void links_touch(struct dt_sim_links *links, int link, double weight);
 /* The pattern made so far. Errors: DT_ERR_HOST_MEMORY. */
 dt_status links_take_pattern(struct dt_sim_links *links, struct pattern *out);
-
-/* sim_transport_shape.c: what a group looks like, and its pattern. */
 double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes); /* of one flow alone between so many nodes */
+
+/* transport_shape.c. What a group looks like, and its pattern. */
 dt_status links_shape(struct dt_sim_links *links, const int *ranks, int count, struct shape *out);
 dt_status links_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_algorithm algorithm, struct pattern *out);
 

@@ -31,13 +31,6 @@ static dt_status count_parts(const struct dt_sim_links *l, const int *ranks, int
     return DT_OK;
 }
 
-double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes)
-{
-    const struct dt_sim_cluster *c = &l->cluster;
-    double doublings = nodes > 2 ? log2(nodes / 2.0) : 0, halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
-    return c->nic.flow_gbit_per_s * pow(c->nic.more_nodes, doublings) * pow(c->nic.fewer_gpus, halvings);
-}
-
 /* What NCCL believes that a group's channels have, and what they get. A tree over two nodes sends each byte over a NIC once where a ring or
  * a larger tree does so twice: NCCL's search lets its channels be twice as fast (src/graph/search.cc, "increase speedIntra for trees"). */
 static void fill_nccl(const struct dt_sim_links *l, struct shape *s)

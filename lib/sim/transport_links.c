@@ -1,0 +1,205 @@
+/* A cluster's links in a network, and patterns: what one byte of an operation puts on each of them. */
+#include "lib/sim/transport_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static dt_status no_memory(void)
+{
+    return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the cluster's links");
+}
+
+static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network, double gb_per_s, int *out)
+{
+    uint32_t link = 0;
+    DT_TRY(dt_sim_network_add_link(network, 1e9 * gb_per_s, &link));
+    *out = (int)link;
+    l->link_count = link + 1;
+    return DT_OK;
+}
+
+double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    double doublings = nodes > 2 ? log2(nodes / 2.0) : 0, halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
+    return c->nic.flow_gbit_per_s * pow(c->nic.more_nodes, doublings) * pow(c->nic.fewer_gpus, halvings);
+}
+
+/* A card's one direction: what all flows get out of it grows with their number. */
+static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *network, int *out)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, out));
+    return c->nic.gain < 1 ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * links_flow_gbit_per_s(l, l->nodes), c->nic.gain)
+                           : DT_OK;
+}
+
+static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network, int node, int ranks)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    int up = NO_LINK, down = NO_LINK;
+    l->copies_to_device[node] = l->copies_to_host[node] = NO_LINK;
+    if (c->host.copy_gb_per_s > 0) {
+        DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_device[node]));
+        DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_host[node]));
+    }
+    for (int i = node * l->nics_per_node; i < (node + 1) * l->nics_per_node; i++) {
+        DT_TRY(add_nic_link(l, network, &l->nic_out[i]));
+        DT_TRY(add_nic_link(l, network, &l->nic_in[i]));
+    }
+    for (int gpu = 0; gpu < ranks; gpu++) {
+        struct rank_links *r = &l->ranks[node * l->placement.ranks_per_node + gpu];
+        *r = (struct rank_links){.out = NO_LINK, .in = NO_LINK, .to_device = NO_LINK, .to_host = NO_LINK, .node = node, .nic = NO_LINK};
+        if (l->nics_per_node)
+            r->nic = node * l->nics_per_node + gpu * l->nics_per_node / c->gpus_per_node;
+        if (c->pcie.gb_per_s > 0 && gpu % c->pcie.gpus_per_link == 0) {
+            DT_TRY(add_link(l, network, c->pcie.gb_per_s, &down));
+            DT_TRY(add_link(l, network, c->pcie.gb_per_s, &up));
+        }
+        r->to_device = r->in = down;
+        r->to_host = r->out = up;
+        if (c->nvlink.gb_per_s > 0) {
+            DT_TRY(add_link(l, network, c->nvlink.gb_per_s, &r->out));
+            DT_TRY(add_link(l, network, c->nvlink.gb_per_s, &r->in));
+        }
+    }
+    return DT_OK;
+}
+
+/* Ranks on cpus share their node's processors. */
+static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *network)
+{
+    enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
+    if (l->cluster.gpu.architecture != DT_SIM_CPU)
+        return DT_OK;
+    if (!(l->processors = calloc((size_t)l->nodes * LOADS, sizeof *l->processors)))
+        return no_memory();
+    for (int node = 0; node < l->nodes; node++) {
+        int link = NO_LINK;
+        DT_TRY(add_link(l, network, 1, &link));
+        for (int load = 1; load < LOADS; load++)
+            l->processors[node * LOADS + load] = (struct dt_sim_use){.link = (uint32_t)link, .weight = (double)load / LOAD_STEPS};
+    }
+    return DT_OK;
+}
+
+static dt_status add_links(struct dt_sim_links *l, struct dt_sim_network *network)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    double all = l->nodes * c->nic.count * c->nic.label_gbit_per_s;
+    int per_node = l->placement.ranks_per_node;
+    l->fabric = NO_LINK;
+    if (c->fabric.blocking_factor > 1 && l->nodes > 1)
+        DT_TRY(add_link(l, network, all / c->fabric.blocking_factor / 8, &l->fabric));
+    for (int node = 0; node < l->nodes; node++) {
+        int left = l->placement.world_size - node * per_node;
+        DT_TRY(add_node(l, network, node, left < per_node ? left : per_node));
+    }
+    return DT_OK;
+}
+
+dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct dt_sim_placement *placement,
+                              struct dt_sim_network *network, struct dt_sim_links **out)
+{
+    struct dt_sim_links *l = calloc(1, sizeof *l);
+    dt_status status;
+    *out = NULL;
+    if (!l)
+        return no_memory();
+    l->cluster = *cluster;
+    l->placement = *placement;
+    l->nodes = (placement->world_size + placement->ranks_per_node - 1) / placement->ranks_per_node;
+    l->nics_per_node = l->nodes > 1 ? cluster->nic.count : 0;
+    size_t world = (size_t)placement->world_size, nodes = (size_t)l->nodes, nics = nodes * (size_t)l->nics_per_node + 1;
+    l->ranks = calloc(world, sizeof *l->ranks);
+    l->paths = calloc(world, sizeof *l->paths);
+    l->copies = calloc(world, sizeof *l->copies);
+    l->nic_out = calloc(nics, sizeof *l->nic_out);
+    l->nic_in = calloc(nics, sizeof *l->nic_in);
+    l->copies_to_device = calloc(nodes, sizeof *l->copies_to_device);
+    l->copies_to_host = calloc(nodes, sizeof *l->copies_to_host);
+    if (!l->ranks || !l->paths || !l->copies || !l->nic_out || !l->nic_in || !l->copies_to_device || !l->copies_to_host) {
+        status = no_memory();
+        goto fail;
+    }
+    if ((status = add_links(l, network)) < 0)
+        goto fail;
+    if ((status = add_processors(l, network)) < 0)
+        goto fail;
+    l->weight = calloc(l->link_count, sizeof *l->weight);
+    l->touched = calloc(l->link_count, sizeof *l->touched);
+    l->is_nic = calloc(l->link_count, sizeof *l->is_nic);
+    if (!l->weight || !l->touched || !l->is_nic) {
+        status = no_memory();
+        goto fail;
+    }
+    for (int i = 0; i < l->nodes * l->nics_per_node; i++)
+        l->is_nic[l->nic_out[i]] = l->is_nic[l->nic_in[i]] = true;
+    *out = l;
+    return DT_OK;
+fail:
+    dt_sim_links_destroy(l);
+    return status;
+}
+
+void dt_sim_links_destroy(struct dt_sim_links *l)
+{
+    if (!l)
+        return;
+    for (int s = 0; s < l->shape_count; s++)
+        for (int a = 0; l->shapes[s] && a < DT_SIM_ALGORITHMS; a++)
+            free(l->shapes[s]->patterns[a].uses);
+    for (int s = 0; s < l->shape_count; s++)
+        free(l->shapes[s]);
+    for (int r = 0; r < l->placement.world_size; r++) {
+        for (struct path *p = l->paths ? l->paths[r] : NULL, *next; p; p = next) {
+            next = p->next;
+            free(p->pattern.uses);
+            free(p);
+        }
+        for (int d = 0; l->copies && d < 2; d++)
+            free(l->copies[r][d].uses);
+    }
+    free(l->shapes);
+    free(l->paths);
+    free(l->copies);
+    free(l->ranks);
+    free(l->nic_out);
+    free(l->nic_in);
+    free(l->copies_to_device);
+    free(l->copies_to_host);
+    free(l->processors);
+    free(l->weight);
+    free(l->touched);
+    free(l->is_nic);
+    free(l);
+}
+
+/* ---- patterns ---- */
+
+void links_touch(struct dt_sim_links *l, int link, double weight)
+{
+    if (link == NO_LINK || weight <= 0)
+        return;
+    if (l->weight[link] == 0)
+        l->touched[l->touched_count++] = (uint32_t)link;
+    l->weight[link] += weight;
+}
+
+dt_status links_take_pattern(struct dt_sim_links *l, struct pattern *out)
+{
+    double on_nic = 0;
+    *out = (struct pattern){.uses = malloc((l->touched_count + 1) * sizeof *out->uses), .count = l->touched_count};
+    for (uint32_t i = 0; i < l->touched_count; i++) {
+        uint32_t link = l->touched[i];
+        if (out->uses)
+            out->uses[i] = (struct dt_sim_use){.link = link, .weight = l->weight[link]};
+        if (l->is_nic[link])
+            on_nic = fmax(on_nic, l->weight[link]);
+        out->heaviest = fmax(out->heaviest, l->weight[link]);
+        l->weight[link] = 0;
+    }
+    out->heaviest = on_nic > 0 ? on_nic : out->heaviest;
+    l->touched_count = 0;
+    return out->uses ? DT_OK : no_memory();
+}
