@@ -64,8 +64,6 @@ CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
     'gpt/cpu/embedding -> gpt/cpu/kernels',
     'gpt/cpu/kernels -> gpt/cpu/rows',
     'lib/config/message -> lib/config/config',
-    'lib/sim/engine -> lib/sim/engine_message',
-    'lib/sim/transport -> lib/sim/transport_shape',
     'schedules/config/check -> schedules/config/parse',
     'schedules/config/fields -> schedules/config/parse',
 ]
