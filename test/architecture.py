@@ -55,7 +55,7 @@ ALLOWED = {
     'cli/run': ['cli/records', 'cli/text', 'lib/comm', 'lib/config', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
                 'schedules/config', 'schedules/predict', 'schedules/run'],
     'cli/commands': ['cli/predict', 'cli/records', 'cli/run', 'cli/text', 'lib/comm', 'lib/config', 'lib/device',
-                     'lib/launch', 'lib/sim', 'lib/slurm', 'schedules/config', 'schedules/predict', 'schedules/run'],
+                     'lib/launch', 'lib/record', 'lib/sim', 'lib/slurm', 'schedules/config', 'schedules/predict', 'schedules/run'],
     'cli': ['cli/commands', 'cli/text', 'lib/record'],
 }
 

@@ -61,9 +61,8 @@ static bool add_peak_bytes(cJSON *object, const struct dt_peaks *peaks)
 }
 
 /* The highest rank's of one memory, and each rank's. */
-static bool add_peaks(cJSON *metrics, const char *key, const struct dt_peaks *highest, const struct dt_record *record)
+static bool add_peaks(cJSON *metrics, const char *key, const struct dt_peaks *highest, const struct dt_record *record, bool on_host)
 {
-    bool on_host = highest == &record->metrics.host_peak_bytes;
     cJSON *peaks = cJSON_AddObjectToObject(metrics, key);
     if (!peaks || !add_peak_bytes(peaks, highest))
         return false;
@@ -89,7 +88,8 @@ static bool add_metric(cJSON *metrics, const struct dt_metric *metric, const str
     case DT_METRIC_NUMBER: return add_number(metrics, metric->key, dt_metric_value(metric, &record->metrics));
     case DT_METRIC_TEXT: return add_text(metrics, metric->key, *(const char *const *)member);
     case DT_METRIC_STEPS: return add_steps(metrics, metric->key, record);
-    case DT_METRIC_PEAKS: return add_peaks(metrics, metric->key, member, record);
+    case DT_METRIC_DEVICE_PEAKS: return add_peaks(metrics, metric->key, member, record, false);
+    case DT_METRIC_HOST_PEAKS: return add_peaks(metrics, metric->key, member, record, true);
     }
     return false;
 }

@@ -15,35 +15,35 @@ static const struct dt_metric table[] = {
     {"samples_per_s", AT(samples_per_s), .unit = DT_UNIT_SAMPLES_PER_S,
      .help = "Of all ranks together, at the median step time."},
     {"step_s", AT(step_s), DT_METRIC_STEPS, DT_UNIT_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN,
-     .help = "The slowest rank's time of each timed step."},
+     .help = "Each timed step's time, as long as its slowest rank: median, p95, coefficient of variation (cv), and the list of all."},
     {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_UNIT_TFLOP_PER_S,
-     .help = "1e12 floating-point operations a second and rank; flops_formula counts them."},
+     .help = "10^12 floating-point operations a second of one rank, counted by flops_formula."},
     {"mfu", AT(mfu), .unit = DT_UNIT_FRACTION,
-     .help = "tflops_per_gpu over the device's peak; null where the peak is unknown."},
+     .help = "Model FLOPs utilization: tflops_per_gpu over the device's peak; null where the peak is unknown."},
     {"flops_formula", AT(flops_formula), DT_METRIC_TEXT,
      .help = "How the floating-point operations of a step are counted."},
     {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
-     .help = "Time of a step in which the device computes forward."},
+     .help = "Time of a step in which the device computes the forward pass."},
     {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
-     .help = "Time of a step in which it computes backward, with what checkpointing computes again."},
+     .help = "Time of a step in which it computes the backward pass, with what checkpointing computes again."},
     {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
      .help = "Time of a step in which it updates parameters."},
     {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
-     .help = "Time of a step in which computing waits for communication."},
+     .help = "Time of a step in which computing waits for communication or for copies from or to host memory; a pipeline's bubble counts."},
     {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE,
-     .help = "Amortised communication overhead: what communication adds to a step, in ms, per sample of a rank."},
+     .help = "Amortised communication overhead: exposed_comm_s in ms, per sample of a rank."},
     {"overflow_steps", AT(step.overflow_steps), DT_METRIC_NUMBER, DT_UNIT_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
-     .help = "Steps, warm-up included, in which some gradients were not finite and their parameters were left out of the update."},
+     .help = "Steps, warm-up included, in which some gradients were not finite and their parameters were not updated."},
     {"overflow_elements", AT(step.overflow_elements), DT_METRIC_NUMBER, DT_UNIT_PARAMETERS, DT_RANKS_SUM, DT_STEPS_SUM, .later = true,
-     .help = "Parameters that were left out so, over all steps; each once, however many ranks hold it."},
+     .help = "Parameters that were not updated for that reason, over all steps; each once a step, however many ranks hold it."},
     {"startup_s", AT(startup_s), .unit = DT_UNIT_SECONDS,
-     .help = "Rank 0's time until the first step, without the start of its process."},
+     .help = "Rank 0's time from the start of its run to the first step, the initialisation of parameters included."},
     {"wall_s", AT(wall_s), .unit = DT_UNIT_SECONDS, .later = true,
-     .help = "All of the experiment's time: starting and ending its ranks, and the reference of --verify where it was run for it."},
-    {"peak_bytes", AT(peak_bytes), DT_METRIC_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX,
-     .help = "Highest device memory in use, of any rank and of each. process_rss: of the whole process, libraries included."},
-    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX, .later = true,
-     .help = "The same of host memory, where what is offloaded lives."},
+     .help = "All of the experiment's time, with the start and the end of its ranks, and the reference of --verify where it was run for it."},
+    {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX,
+     .help = "Peak device memory of the highest rank, by category (each at its own time), and per rank. process_rss: the rank's whole process."},
+    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_HOST_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX, .later = true,
+     .help = "The same of host memory, which holds what is offloaded; 0 where nothing is."},
 };
 /* clang-format on */
 static const struct dt_metric *const end = table + sizeof table / sizeof table[0];
@@ -119,7 +119,8 @@ void dt_metrics_init(struct dt_metrics *metrics)
         case DT_METRIC_NUMBER: *(double *)member(m, metrics) = NAN; break;
         case DT_METRIC_TEXT: *(const char **)member(m, metrics) = NULL; break;
         case DT_METRIC_STEPS: metrics->step_s.median = metrics->step_s.p95 = metrics->step_s.cv = NAN; break;
-        case DT_METRIC_PEAKS: forget_peaks(member(m, metrics)); break;
+        case DT_METRIC_DEVICE_PEAKS:
+        case DT_METRIC_HOST_PEAKS: forget_peaks(member(m, metrics)); break;
         }
     }
 }
@@ -256,7 +257,8 @@ void dt_metrics_read(struct dt_metrics *metrics, const cJSON *object)
             metrics->step_s.p95 = number_at(value, "p95");
             metrics->step_s.cv = number_at(value, "cv");
             break;
-        case DT_METRIC_PEAKS: read_peaks(member(m, metrics), value); break;
+        case DT_METRIC_DEVICE_PEAKS:
+        case DT_METRIC_HOST_PEAKS: read_peaks(member(m, metrics), value); break;
         }
     }
 }

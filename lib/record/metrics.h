@@ -46,9 +46,10 @@ struct dt_metrics {
 /* The shape of a metric in JSON, and of its member. */
 enum dt_metric_kind {
     DT_METRIC_NUMBER,
-    DT_METRIC_TEXT,  /* const char * */
-    DT_METRIC_STEPS, /* step_s: "median", "p95", "cv", and the list "all" of the timed steps */
-    DT_METRIC_PEAKS, /* struct dt_peaks: "total", each category, and the list "per_rank" */
+    DT_METRIC_TEXT,         /* const char * */
+    DT_METRIC_STEPS,        /* step_s: "median", "p95", "cv", and the list "all" of the timed steps */
+    DT_METRIC_DEVICE_PEAKS, /* struct dt_peaks: "total", each category, and the list "per_rank", which has each process's size too */
+    DT_METRIC_HOST_PEAKS,   /* the same without sizes of processes */
 };
 
 enum dt_metric_unit {
@@ -128,5 +129,8 @@ void dt_metrics_set_peaks(struct dt_metrics *metrics, const struct dt_rank_memor
 bool dt_metrics_write(const struct dt_metrics *metrics, struct cJSON *object);
 /* A record's "metrics", or what dt_metrics_write has written. What is not there is unknown, and texts are left out. */
 void dt_metrics_read(struct dt_metrics *metrics, const struct cJSON *object);
+
+/* The JSON Schema of a record's "metrics". Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_metrics_schema(struct cJSON **out);
 
 #endif
