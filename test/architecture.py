@@ -40,11 +40,12 @@ ALLOWED = {
     'gpt/cost': ['gpt', 'lib/config', 'lib/device'],
     'gpt/cpu': ['gpt', 'lib/device/cpu'],
     'gpt/cuda': ['gpt', 'gpt/cpu', 'lib/device/cuda'],  # gpt/cpu: the optimizer of offloaded parameters runs on the host
-    'schedules/config': ['gpt', 'lib/config', 'lib/model'],  # gpt: families.c alone
+    'schedules/mesh': ['lib/comm'],
+    'schedules/config': ['gpt', 'lib/config', 'lib/model', 'schedules/mesh'],  # gpt: families.c alone
     'schedules/plan': [],
     'schedules/step': ['lib/device'],
     'schedules/data_parallel': ['lib/comm', 'lib/model', 'schedules/config', 'schedules/step'],
-    'schedules/pipeline': ['lib/device', 'lib/model', 'schedules/config', 'schedules/data_parallel', 'schedules/step'],
+    'schedules/pipeline': ['lib/device', 'lib/model', 'schedules/config', 'schedules/data_parallel', 'schedules/mesh', 'schedules/step'],
     'schedules/run': ['lib/comm', 'lib/config', 'lib/device', 'lib/model', 'lib/record', 'schedules/config', 'schedules/data_parallel',
                       'schedules/pipeline', 'schedules/step'],
     'schedules/predict': ['gpt/cost', 'lib/comm', 'lib/config', 'lib/device', 'lib/model', 'lib/sim', 'schedules/config',

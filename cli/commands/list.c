@@ -35,23 +35,13 @@ static dt_status print_models(void)
 
 static dt_status print_paradigms(void)
 {
-    static const char *const lines[] = {
-        [PARADIGM_NONE] = "one device trains alone",
-        [PARADIGM_DDP] = "every rank has the whole model; gradients are averaged in buckets while backward goes on",
-        [PARADIGM_PDP] = "pipelines of stages, each rank with a part of the layers; DDP across the pipelines",
-        [PARADIGM_FSDP] = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
-        [PARADIGM_ZERO1] = "ddp with the optimizer state divided over the ranks",
-        [PARADIGM_ZERO2] = "ddp with gradients and optimizer state divided over the ranks",
-        [PARADIGM_HSDP] = "fsdp inside groups of ranks, a node's say; gradient shards are averaged across the groups",
-        [PARADIGM_DATA_PARALLEL] = "a root sends parameters to all ranks every step, sums their gradients and updates alone",
-        [PARADIGM_PARAMETER_SERVER] = "k ranks own the parameters: they sum the workers' gradients, update and send the result",
-    };
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "paradigm");
     table_column(t, TABLE_LEFT, "what it does");
-    for (int p = 0; p < (int)(sizeof lines / sizeof lines[0]); p++) {
-        table_cell(t, "%s", paradigm_name((enum paradigm_kind)p));
-        table_cell(t, "%s", lines[p]);
+    for (int i = 0; i < PARADIGM_COUNT; i++) {
+        const struct paradigm *paradigm = paradigm_of((enum paradigm_kind)i);
+        table_cell(t, "%s", paradigm->name);
+        table_cell(t, "%s", paradigm->help);
     }
     dt_status status = table_print(t, stdout);
     table_destroy(t);

@@ -5,7 +5,6 @@
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 #include "schedules/run/memory_fit.h"
-#include "schedules/run/trainer.h"
 
 #include <string.h>
 
@@ -79,7 +78,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
         .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
     };
     out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
-    for (int kind = 0, rank; (rank = trainer_kind_of_rank(e, kind)) >= 0; kind++) {
+    for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));
         if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {

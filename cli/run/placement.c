@@ -81,38 +81,40 @@ static dt_status check_gpus(const struct experiment *e, int number, int count, c
     return DT_OK;
 }
 
-/* How many neighbours in the world are to be on one node, and the key that says so; 1: any rank may be anywhere. */
-static int group_size(const struct experiment *e, const struct placement_rank *ranks, const char **key)
+/* The mesh that the experiment would have here: without a size of their own, hsdp's shard groups are the nodes, if these are equal. */
+static struct mesh_shape mesh_here(const struct experiment *e, const struct placement_rank *ranks)
 {
-    if (e->paradigm == PARADIGM_PDP) {
-        *key = "pipeline.stages";
-        return e->pipeline.stages;
-    }
-    if (e->paradigm != PARADIGM_HSDP)
-        return 1;
-    struct experiment placed = *e; /* without a size of their own, shard groups are the nodes, if these are equal */
-    *key = "hsdp.shard_size";
+    struct experiment placed = *e;
     placed.ranks_per_node = ranks_on_node_of(ranks, e->world_size, 0);
-    return experiment_shard_size(&placed);
+    return experiment_mesh(&placed);
 }
 
-dt_status placement_check(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
+/* Groups that communicate all the time are each on one node. */
+static dt_status check_groups(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
 {
-    const char *key = "";
-    if (e->gpus_per_node > 0)
-        DT_TRY(check_nodes(e, number, count, ranks));
-    DT_TRY(check_gpus(e, number, count, ranks));
-    int size = e->straddle_nodes ? 1 : group_size(e, ranks, &key);
-    for (int rank = 1; rank < e->world_size; rank++) {
-        if (rank % size == 0 || same_node(&ranks[rank], &ranks[rank - 1]))
+    const struct paradigm *paradigm = paradigm_of(e->paradigm);
+    enum mesh_axis axis = paradigm->node_group.axis;
+    struct mesh_shape mesh = mesh_here(e, ranks);
+    for (int rank = 0; paradigm->node_group.key && rank < e->world_size; rank++) {
+        int at = mesh_coordinate(&mesh, axis, rank), previous = mesh_moved(&mesh, axis, rank, at > 0 ? at - 1 : 0);
+        if (same_node(&ranks[rank], &ranks[previous]))
             continue;
         return dt_fail(
             DT_ERR_INVALID,
             "experiment %d of %d: %s: %d ranks that belong together would straddle nodes: ranks %d and %d are on %s and %s; put a "
             "multiple of %d on each node (srun --ntasks-per-node), or allow it with \"straddle_nodes\": true",
-            number, count, key, size, rank - 1, rank, ranks[rank - 1].node, ranks[rank].node, size);
+            number, count, paradigm->node_group.key, mesh.size[axis], previous, rank, ranks[previous].node, ranks[rank].node,
+            mesh.size[axis]);
     }
     return DT_OK;
+}
+
+dt_status placement_check(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
+{
+    if (e->gpus_per_node > 0)
+        DT_TRY(check_nodes(e, number, count, ranks));
+    DT_TRY(check_gpus(e, number, count, ranks));
+    return e->straddle_nodes ? DT_OK : check_groups(e, number, count, ranks);
 }
 
 dt_status placement_check_alone(const struct experiment *e, int number, int count, int gpus)

@@ -55,7 +55,8 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const struct dt_model *m = &e->model;
-    double samples = e->batch_size * (e->paradigm == PARADIGM_PDP ? (double)e->pipeline.stages : 1.0), tokens = samples * m->block_size;
+    struct mesh_shape mesh = experiment_mesh(e);
+    double samples = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA), tokens = samples * m->block_size;
     double logits = tokens * m->vocab_size, wide = tokens * 4 * m->hidden * m->layers,
            weights = tokens * m->heads * m->block_size * m->layers;
     double largest = fmax(logits, fmax(wide, weights));
@@ -68,41 +69,16 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
         which, largest);
 }
 
-static dt_status check_pipeline(const struct experiment *e, const char *where)
-{
-    int stages = e->pipeline.stages;
-    if (e->world_size % stages != 0)
-        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d", where, stages, e->world_size);
-    int64_t samples = (int64_t)stages * e->batch_size;
-    if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
-        return dt_fail(DT_ERR_INVALID,
-                       "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
-                       " samples (stages * batch_size); at most one each",
-                       where, e->pipeline.chunks, e->micro_batches, samples);
-    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
-    dt_status status = e->model.family->partition(&e->model, stages, first_layer);
-    free(first_layer);
-    if (status == DT_ERR_INVALID)
-        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
-    return status;
-}
-
 static dt_status check_division(const struct experiment *e, const char *where)
 {
-    if (e->paradigm == PARADIGM_NONE && e->world_size > 1)
-        return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"none\" is one device; use 1, or another paradigm", where,
-                       e->world_size);
+    const struct paradigm *paradigm = paradigm_of(e->paradigm);
+    if (!paradigm->axes && e->world_size > 1)
+        return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"%s\" is one device; use 1, or another paradigm", where,
+                       e->world_size, paradigm->name);
     if (e->micro_batches > e->batch_size)
         return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
-    if (e->paradigm == PARADIGM_PDP)
-        DT_TRY(check_pipeline(e, where));
-    if (e->paradigm == PARADIGM_HSDP && e->hsdp.shard_size > 0 && e->world_size % e->hsdp.shard_size != 0)
-        return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d does not divide world_size %d", where, e->hsdp.shard_size, e->world_size);
-    if (e->paradigm == PARADIGM_PARAMETER_SERVER && e->parameter_server.servers > e->world_size)
-        return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %d", where, e->parameter_server.servers,
-                       e->world_size);
+    if (paradigm->check)
+        DT_TRY(paradigm->check(e, where));
     /* Random tokens and masks are keyed by a 32-bit sample number. */
     uint64_t steps = (uint64_t)e->steps.warmup + (uint64_t)e->steps.timed;
     if ((double)steps * (double)experiment_global_batch(e) >= 0x1p32)

@@ -5,21 +5,12 @@
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 
 #include "lib/model/model.h"
+#include "schedules/config/paradigm.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-enum paradigm_kind {
-    PARADIGM_NONE,
-    PARADIGM_DDP,
-    PARADIGM_PDP,
-    PARADIGM_FSDP,
-    PARADIGM_ZERO1,
-    PARADIGM_ZERO2,
-    PARADIGM_HSDP,
-    PARADIGM_DATA_PARALLEL,
-    PARADIGM_PARAMETER_SERVER
-};
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD };
@@ -100,18 +91,16 @@ struct experiment {
     char hash[17]; /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 
-const char *paradigm_name(enum paradigm_kind kind);
-
 /* Is it a prediction, on device "sim"? */
-bool experiment_is_simulated(const struct experiment *experiment);
+static inline bool experiment_is_simulated(const struct experiment *e)
+{
+    return strcmp(e->device, "sim") == 0;
+}
 
 /* Samples of one step over all ranks: world_size * batch_size. */
 static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
     return (uint64_t)e->world_size * (uint64_t)e->batch_size;
 }
-
-/* Ranks that share one copy of the parameters with hsdp: hsdp.shard_size, or a node's, or all of them where nodes are not equal. */
-int experiment_shard_size(const struct experiment *experiment);
 
 #endif

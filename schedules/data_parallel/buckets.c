@@ -18,8 +18,8 @@ static size_t room_elems(const struct buckets *b, size_t elems)
     const struct dp_setup *s = &b->base.setup;
     if (!b->scheme->divided)
         return elems;
-    struct shard shard = shard_of(elems, b->ranks.within);
-    return dt_ledger_rounded(dp_bytes(s, shard_padded_elems(&shard, b->ranks.within))) / dp_bytes(s, 1);
+    struct shard shard = shard_of(elems, s->shards);
+    return dt_ledger_rounded(dp_bytes(s, shard_padded_elems(&shard, s->shards))) / dp_bytes(s, 1);
 }
 
 /* Walk the groups as backward will, and close a bucket once it has reached its size. *flat_elems gets the length of all of them. */
@@ -49,7 +49,7 @@ static dt_status make_replica(struct buckets *b)
 {
     const struct dp_setup *s = &b->base.setup;
     struct replica_options options = {.keep_gradients = b->scheme->keep_gradients && !s->offload,
-                                      .summed_ranks = b->scheme->summed ? dt_comm_size(s->comm) : 1};
+                                      .summed_ranks = b->scheme->summed ? dt_comm_size(s->replicas) : 1};
     size_t *offset_elems = calloc((size_t)s->stage->group_count, sizeof *offset_elems);
     dt_status status = offset_elems ? make_buckets(b, offset_elems, &options.flat_elems)
                                     : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", s->stage->group_count);
@@ -90,7 +90,7 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     *out = NULL;
     if (!b)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme, .ranks = {.within = setup->comm}};
+    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme};
     b->buckets = calloc((size_t)group_count, sizeof *b->buckets);
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
     b->separate = calloc((size_t)group_count, sizeof *b->separate);

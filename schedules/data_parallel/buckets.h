@@ -50,7 +50,6 @@ struct buckets {
     struct bucket *buckets;     /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
     int *bucket_of;             /* [group_count] */
-    struct shard_ranks ranks;   /* zero1 and zero2 */
     struct dt_buffer *separate; /* [group_count] framework.separate_first_gradients: nobody reads them */
     int published_step;         /* data_parallel: the last one whose parameters have been sent */
 };

@@ -14,7 +14,7 @@ enum { ROOT = 0 };
 
 static bool is_root(const struct buckets *b)
 {
-    return dt_comm_rank(b->base.setup.comm) == ROOT;
+    return dt_comm_rank(b->base.setup.replicas) == ROOT;
 }
 
 static dt_status root_divide(struct buckets *b)
@@ -35,13 +35,13 @@ static dt_status root_reduce(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
-    return dt_reduce(s->comm, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_SUM, ROOT, s->network);
+    return dt_reduce(s->replicas, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_SUM, ROOT, s->network);
 }
 
 static dt_status root_send(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
-    return dt_broadcast(s->comm, bucket->params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
+    return dt_broadcast(s->replicas, bucket->params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
 }
 
 /* The step's parameters of this group are there, or on their way. */

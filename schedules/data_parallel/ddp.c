@@ -26,7 +26,7 @@ static dt_status ddp_reduce(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
-    return dt_all_reduce(s->comm, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_AVG, s->network);
+    return dt_all_reduce(s->replicas, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_AVG, s->network);
 }
 
 static const struct bucket_scheme ddp_scheme = {
@@ -40,7 +40,7 @@ static const struct bucket_scheme ddp_scheme = {
 static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel **out)
 {
     DT_TRY(buckets_create(setup, &dp_ddp, &ddp_scheme, out));
-    (*out)->repeats_updates = dt_comm_rank(setup->comm) > 0;
+    (*out)->repeats_updates = dt_comm_rank(setup->replicas) > 0;
     return DT_OK;
 }
 

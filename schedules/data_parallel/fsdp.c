@@ -1,17 +1,21 @@
 /* Fully sharded data parallel (ZeRO-3): every rank keeps an even share of each group's parameters, gradients and optimizer state.
  *
+ * Hybrid sharded data parallel (hsdp) is the same on two axes of the mesh: parameters are gathered within a shard group, a node say, whose
+ * network is fast. Gradients are reduce-scattered within it and then averaged across the groups, with 1 / shards of the bytes: all that
+ * travels between nodes.
+ *
  * A group is gathered one group ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
  * the network stream beside the kernels.
- * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N shards: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
  *         for a short time only and count as communication. Micro-batches that are not reduced leave whole gradients until the last one.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.3 (P_os+g+p);
- *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3.
+ *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3, of hsdp 3.2.2; Zhang et al., "MiCS", VLDB 2022, section 3.2.
  *
  * With parameter offload the shards are in host memory. A rank's own is copied straight to its place in the whole group, and gathered from
  * there; of the reduced gradients it leaves from its place in the whole ones. */
-#include "schedules/data_parallel/fsdp.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/residency.h"
+#include "schedules/data_parallel/shard.h"
 
 #include <stdlib.h>
 
@@ -27,7 +31,6 @@ struct fsdp_group {
 
 struct fsdp {
     struct data_parallel base;
-    struct shard_ranks ranks;
     struct fsdp_group *groups;  /* [group_count] */
     struct residency residency; /* of whole groups, [size * share_elems] */
 };
@@ -37,12 +40,7 @@ static struct fsdp *fsdp_of(struct data_parallel *dp)
     return (struct fsdp *)dp;
 }
 
-struct shard_ranks fsdp_ranks(const struct data_parallel *dp)
-{
-    return ((const struct fsdp *)dp)->ranks;
-}
-
-enum dt_unit fsdp_unit(const struct experiment *experiment)
+static enum dt_unit fsdp_unit(const struct experiment *experiment)
 {
     return experiment->framework.gathers_layers ? DT_UNIT_LINEAR : experiment->fsdp.unit;
 }
@@ -53,7 +51,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     const struct dp_setup *s = &fsdp->base.setup;
     const struct dt_group *group = &s->stage->groups[g];
     struct fsdp_group *f = &fsdp->groups[g];
-    struct shard shard = f->grads.shard = shard_of(group->param_elems, fsdp->ranks.within);
+    struct shard shard = f->grads.shard = shard_of(group->param_elems, s->shards);
     size_t padding = shard.share_elems - shard.own_elems;
 
     DT_TRY(dt_event_create(s->device, &f->copied));
@@ -77,7 +75,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     return dt_stream_wait(s->network, f->computed);
 }
 
-void fsdp_destroy(struct data_parallel *dp)
+static void fsdp_destroy(struct data_parallel *dp)
 {
     if (!dp)
         return;
@@ -102,7 +100,6 @@ void fsdp_destroy(struct data_parallel *dp)
 static dt_status fsdp_gather(struct data_parallel *dp, int g, struct resident *to)
 {
     const struct dp_setup *s = &dp->setup;
-    struct dt_comm *within = fsdp_of(dp)->ranks.within;
     struct fsdp_group *f = &fsdp_of(dp)->groups[g];
     const struct shard *shard = &f->grads.shard;
     struct dt_stream *first = s->offload ? s->offload->to_device : s->network;
@@ -110,7 +107,7 @@ static dt_status fsdp_gather(struct data_parallel *dp, int g, struct resident *t
 
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
-    DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, shard_padded_elems(shard, within)), &to->params));
+    DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, shard_padded_elems(shard, s->shards)), &to->params));
     if (s->offload) {
         void *place = (char *)to->params.data + dp_bytes(s, shard->first_elem);
         DT_TRY(dt_copy_from_host(first, place, share, f->params.bytes));
@@ -118,12 +115,11 @@ static dt_status fsdp_gather(struct data_parallel *dp, int g, struct resident *t
         DT_TRY(dt_stream_wait(s->network, f->copied));
         share = place;
     }
-    DT_TRY(dt_all_gather(within, share, to->params.data, shard->share_elems, s->experiment->model.dtype, s->network));
+    DT_TRY(dt_all_gather(s->shards, share, to->params.data, shard->share_elems, s->experiment->model.dtype, s->network));
     return dt_event_record(to->there, s->network);
 }
 
-dt_status fsdp_create_over(const struct dp_setup *setup, const struct dp_mode *mode, const struct shard_ranks *ranks,
-                           struct data_parallel **out)
+static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel **out)
 {
     dt_status status = DT_OK;
     int group_count = setup->stage->group_count;
@@ -131,7 +127,8 @@ dt_status fsdp_create_over(const struct dp_setup *setup, const struct dp_mode *m
     *out = NULL;
     if (!fsdp)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    *fsdp = (struct fsdp){.base = {.mode = mode, .setup = *setup}, .ranks = *ranks};
+    fsdp->base =
+        (struct data_parallel){.mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0};
     fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
     if (!fsdp->groups)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
@@ -147,28 +144,23 @@ dt_status fsdp_create_over(const struct dp_setup *setup, const struct dp_mode *m
     return DT_OK;
 }
 
-static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    return fsdp_create_over(setup, &dp_fsdp, &(struct shard_ranks){.within = setup->comm}, out);
-}
-
-dt_status fsdp_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status fsdp_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     return residency_before_forward(&fsdp_of(dp)->residency, dp, group, moment);
 }
 
-dt_status fsdp_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status fsdp_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     residency_after(&fsdp_of(dp)->residency, dp, group, moment);
     return DT_OK;
 }
 
-dt_status fsdp_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status fsdp_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
     DT_TRY(residency_before_backward(&fsdp->residency, dp, group, moment));
-    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, &fsdp->ranks, moment, &group->accumulate));
+    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, moment, &group->accumulate));
     group->grads = f->grads.whole.data;
     return DT_OK;
 }
@@ -196,7 +188,7 @@ static dt_status fsdp_flatten(struct data_parallel *dp, struct fsdp_group *f)
     return DT_OK;
 }
 
-dt_status fsdp_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status fsdp_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &dp->setup;
     struct fsdp *fsdp = fsdp_of(dp);
@@ -208,7 +200,7 @@ dt_status fsdp_after_backward(struct data_parallel *dp, struct dt_group *group, 
         return DT_OK;
     DT_TRY(dt_event_record(f->computed, s->compute));
     DT_TRY(dt_stream_wait(s->network, f->computed));
-    DT_TRY(shard_gradients_reduce(&f->grads, s, &fsdp->ranks, f->grads.whole.data));
+    DT_TRY(shard_gradients_reduce(&f->grads, s, f->grads.whole.data));
     if (!s->offload)
         dt_free(s->network, &f->grads.whole);
     DT_TRY(dt_event_record(f->reduced, s->network));
@@ -224,7 +216,7 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
     return dt_stream_wait(s->network, f->computed);
 }
 
-dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+static dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment)
 {
     const struct dp_setup *s = &dp->setup;
     DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));

@@ -1,7 +1,7 @@
 /* Data-parallel modes: what happens to a parameter group before and after its forward and backward, and at the end of the step.
  *
  * Each mode is one file with a table of hooks. Those in which every rank holds all parameters (ddp, zero1, zero2, data_parallel,
- * parameter_server) share buckets.c; fsdp and hsdp share fsdp.c. A mode owns the stage's parameters, gradients and optimizer state, and
+ * parameter_server) share buckets.c. A mode owns the stage's parameters, gradients and optimizer state, and
  * sets group->params, group->grads and group->accumulate before the group's turn. Hooks queue work and return. */
 #ifndef SCHEDULES_DATA_PARALLEL_MODE_H
 #define SCHEDULES_DATA_PARALLEL_MODE_H
@@ -18,7 +18,9 @@ struct dp_setup {
     const struct experiment *experiment;
     struct dt_stage *stage;
     struct dt_device *device;
-    struct dt_comm *comm;          /* the ranks that hold the same layers */
+    /* The ranks that hold the same layers, by axis of the mesh; NULL where the paradigm has no such axis. */
+    struct dt_comm *shards;        /* each has another share of what the mode divides */
+    struct dt_comm *replicas;      /* each has a copy */
     struct dt_stream *compute;     /* kernels */
     struct dt_stream *network;     /* this mode's collectives */
     struct timeline *timeline;     /* of compute: waits for the network, and for copies, go through timeline_wait */
@@ -34,7 +36,7 @@ static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
 struct data_parallel {
     const struct dp_mode *mode;
     struct dp_setup setup;
-    bool repeats_updates; /* another rank of setup.comm makes the same updates and counts their overflows; otherwise no one else does */
+    bool repeats_updates; /* another rank makes the same updates and counts their overflows; otherwise no one else does */
     /* the mode's own state follows */
 };
 
@@ -66,6 +68,6 @@ struct dp_mode {
     dt_status (*end_step)(struct data_parallel *dp, const struct dp_moment *moment);
 };
 
-extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_hsdp, dp_data_parallel, dp_parameter_server;
+extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_data_parallel, dp_parameter_server;
 
 #endif

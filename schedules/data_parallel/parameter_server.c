@@ -9,7 +9,6 @@
  * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;
  *         Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 2, synchronous. Groups go, the
  *         largest first, to the server with the fewest bytes: Graham's LPT rule, and tf.train's GreedyLoadBalancingStrategy. */
-#include "schedules/data_parallel/parameter_server.h"
 #include "schedules/data_parallel/buckets.h"
 
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static int largest_left(const struct buckets *b)
 static dt_status server_divide(struct buckets *b)
 {
     const struct dp_setup *s = &b->base.setup;
-    int servers = s->experiment->parameter_server.servers, rank = dt_comm_rank(s->comm);
+    int servers = s->experiment->parameter_server.servers, rank = dt_comm_rank(s->replicas);
     size_t *load_elems = calloc((size_t)servers, sizeof *load_elems);
     if (!load_elems)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parameter servers", servers);
@@ -45,7 +44,7 @@ static dt_status server_divide(struct buckets *b)
             if (load_elems[k] < load_elems[idlest])
                 idlest = k;
         load_elems[idlest] += bucket->elems;
-        bucket->server = parameter_server_rank(idlest, servers, dt_comm_size(s->comm));
+        bucket->server = experiment_server_rank(s->experiment, idlest);
         bucket->own_first_elem = bucket->first_elem;
         bucket->own_elems = bucket->server == rank ? bucket->elems : 0;
     }
@@ -55,17 +54,17 @@ static dt_status server_divide(struct buckets *b)
 
 static dt_status server_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    return buckets_begin_flat(b, bucket, moment, bucket->server == dt_comm_rank(b->base.setup.comm));
+    return buckets_begin_flat(b, bucket, moment, bucket->server == dt_comm_rank(b->base.setup.replicas));
 }
 
 /* The workers' gradients, in the order of their ranks, added to this server's. */
 static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, void *arrived)
 {
     const struct dp_setup *s = &b->base.setup;
-    for (int worker = 0; worker < dt_comm_size(s->comm); worker++) {
+    for (int worker = 0; worker < dt_comm_size(s->replicas); worker++) {
         if (worker == bucket->server)
             continue;
-        DT_TRY(dt_recv(s->comm, arrived, bucket->elems, s->experiment->model.dtype, worker, s->network));
+        DT_TRY(dt_recv(s->replicas, arrived, bucket->elems, s->experiment->model.dtype, worker, s->network));
         DT_TRY(s->stage->model->family->add(s->stage->kernels, s->network, false, bucket->grads, arrived, bucket->elems));
     }
     return DT_OK;
@@ -76,9 +75,9 @@ static dt_status server_reduce(struct buckets *b, struct bucket *bucket)
     const struct dp_setup *s = &b->base.setup;
     struct dt_buffer arrived;
     bucket->own_grads = bucket->grads;
-    if (bucket->server != dt_comm_rank(s->comm))
-        return dt_send(s->comm, bucket->grads, bucket->elems, s->experiment->model.dtype, bucket->server, s->network);
-    if (dt_comm_size(s->comm) == 1)
+    if (bucket->server != dt_comm_rank(s->replicas))
+        return dt_send(s->replicas, bucket->grads, bucket->elems, s->experiment->model.dtype, bucket->server, s->network);
+    if (dt_comm_size(s->replicas) == 1)
         return DT_OK;
     DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, dp_bytes(s, bucket->elems), &arrived));
     dt_status status = receive_and_add(b, bucket, arrived.data);
@@ -90,13 +89,13 @@ static dt_status server_publish(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     enum dt_dtype dtype = s->experiment->model.dtype;
-    if (bucket->server != dt_comm_rank(s->comm))
-        return dt_recv(s->comm, bucket->params, bucket->elems, dtype, bucket->server, s->network);
-    DT_TRY(dt_group_start(s->comm));
-    for (int worker = 0; worker < dt_comm_size(s->comm); worker++)
+    if (bucket->server != dt_comm_rank(s->replicas))
+        return dt_recv(s->replicas, bucket->params, bucket->elems, dtype, bucket->server, s->network);
+    DT_TRY(dt_group_start(s->replicas));
+    for (int worker = 0; worker < dt_comm_size(s->replicas); worker++)
         if (worker != bucket->server)
-            DT_TRY(dt_send(s->comm, bucket->params, bucket->elems, dtype, worker, s->network));
-    return dt_group_end(s->comm);
+            DT_TRY(dt_send(s->replicas, bucket->params, bucket->elems, dtype, worker, s->network));
+    return dt_group_end(s->replicas);
 }
 
 static const struct bucket_scheme server_scheme = {

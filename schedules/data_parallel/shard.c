@@ -1,8 +1,8 @@
 #include "schedules/data_parallel/shard.h"
 
-struct shard shard_of(size_t run_elems, const struct dt_comm *within)
+struct shard shard_of(size_t run_elems, const struct dt_comm *shards)
 {
-    size_t size = (size_t)dt_comm_size(within), rank = (size_t)dt_comm_rank(within);
+    size_t size = (size_t)dt_comm_size(shards), rank = (size_t)dt_comm_rank(shards);
     struct shard shard = {.run_elems = run_elems, .share_elems = (run_elems + size - 1) / size};
     shard.first_elem = rank * shard.share_elems;
     size_t left = shard.first_elem < run_elems ? run_elems - shard.first_elem : 0;
@@ -10,15 +10,14 @@ struct shard shard_of(size_t run_elems, const struct dt_comm *within)
     return shard;
 }
 
-size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *within)
+size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *shards)
 {
-    return shard->share_elems * (size_t)dt_comm_size(within);
+    return shard->share_elems * (size_t)dt_comm_size(shards);
 }
 
-dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks,
-                                const struct dp_moment *moment, bool *accumulate)
+dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct dp_moment *moment, bool *accumulate)
 {
-    size_t run = g->shard.run_elems, padded = shard_padded_elems(&g->shard, ranks->within);
+    size_t run = g->shard.run_elems, padded = shard_padded_elems(&g->shard, setup->shards);
     *accumulate = g->whole.data != NULL;
     g->has_sum &= !moment->first_micro_batch;
     if (g->whole.data)
@@ -29,18 +28,18 @@ dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup
     return dt_zero(setup->compute, (char *)g->whole.data + dp_bytes(setup, run), dp_bytes(setup, padded - run));
 }
 
-dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks, void *whole)
+dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, void *whole)
 {
     enum dt_dtype dtype = setup->experiment->model.dtype;
     const struct dt_stage *stage = setup->stage;
     size_t count = g->shard.share_elems;
-    void *in_place = (char *)whole + dp_bytes(setup, (size_t)dt_comm_rank(ranks->within) * count);
+    void *in_place = (char *)whole + dp_bytes(setup, (size_t)dt_comm_rank(setup->shards) * count);
     bool add = g->share.data && g->has_sum;
     void *to = g->share.data && !add ? g->share.data : in_place;
 
-    DT_TRY(dt_reduce_scatter(ranks->within, whole, to, count, dtype, DT_AVG, setup->network));
-    if (ranks->across)
-        DT_TRY(dt_all_reduce(ranks->across, to, count, dtype, DT_AVG, setup->network));
+    DT_TRY(dt_reduce_scatter(setup->shards, whole, to, count, dtype, DT_AVG, setup->network));
+    if (setup->replicas && dt_comm_size(setup->replicas) > 1)
+        DT_TRY(dt_all_reduce(setup->replicas, to, count, dtype, DT_AVG, setup->network));
     g->has_sum = true;
     return add ? stage->model->family->add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
 }

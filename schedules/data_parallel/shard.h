@@ -1,7 +1,7 @@
 /* Gradients that are divided over ranks: of a run of parameters (a bucket, or a group) each rank keeps its share of the reduced sum.
  *
  * All shares of a run are equally long, so that reduce-scatter and all-gather fit: the last ones end in padding, at most size - 1 elements
- * a run. With copies of the shards (HSDP) a share is averaged over its copies too.
+ * a run. Where shards have copies (HSDP) a share is averaged over its copies too.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.2 (P_os+g);
  *         between micro-batches that are not reduced, whole gradients are kept, as FSDP's no_sync does: Zhao et al., "PyTorch FSDP",
  *         VLDB 2023, section 3.3.4. */
@@ -10,21 +10,15 @@
 
 #include "schedules/data_parallel/mode.h"
 
-/* The ranks that share. */
-struct shard_ranks {
-    struct dt_comm *within; /* each has another share */
-    struct dt_comm *across; /* each has a copy of the same share; NULL where there are no copies */
-};
-
 struct shard {
     size_t run_elems;             /* parameters of the run */
     size_t share_elems;           /* ceil(run_elems / size) */
     size_t first_elem, own_elems; /* what of the run this rank's share is, without padding */
 };
 
-struct shard shard_of(size_t run_elems, const struct dt_comm *within);
+struct shard shard_of(size_t run_elems, const struct dt_comm *shards);
 /* Elements of the run with its padding. */
-size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *within);
+size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *shards);
 
 struct shard_gradients {
     struct shard shard;
@@ -35,13 +29,12 @@ struct shard_gradients {
 
 /* Have memory for the whole run's gradients before its backward. They count as gradients where they stay until another micro-batch, else as
  * communication. *accumulate: an earlier micro-batch has left some to add to. Errors: DT_ERR_OOM. */
-dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks,
-                                const struct dp_moment *moment, bool *accumulate);
+dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct dp_moment *moment, bool *accumulate);
 
 /* Reduce whole [padded]; to what earlier micro-batches of the step have left in the share it is added. Without a share buffer the averages
  * stay in their place within `whole`. Queues on network, which must have waited for `whole`;
- * collective over ranks. Errors: as dt_reduce_scatter. */
-dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, const struct shard_ranks *ranks, void *whole);
+ * collective over shards and replicas. Errors: as dt_reduce_scatter. */
+dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, void *whole);
 
 void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup);
 

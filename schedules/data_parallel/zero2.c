@@ -15,7 +15,7 @@ static dt_status zero2_divide(struct buckets *b)
 
 static dt_status zero2_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
 {
-    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, &b->ranks, moment, &bucket->accumulate));
+    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, moment, &bucket->accumulate));
     bucket->grads = bucket->shard.whole.data;
     return DT_OK;
 }
@@ -23,7 +23,7 @@ static dt_status zero2_begin(struct buckets *b, struct bucket *bucket, const str
 static dt_status zero2_reduce(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
-    DT_TRY(shard_gradients_reduce(&bucket->shard, s, &b->ranks, bucket->grads));
+    DT_TRY(shard_gradients_reduce(&bucket->shard, s, bucket->grads));
     if (s->offload)
         bucket->own_grads = (const char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
     else

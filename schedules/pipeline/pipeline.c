@@ -7,7 +7,7 @@
 
 /* One direction of traffic with one neighbour. */
 struct link {
-    struct dt_comm *comm; /* two ranks: the lower stage is 0; NULL where there is no neighbour */
+    struct dt_comm *comm; /* of neighbours: two ranks, the lower stage is 0; NULL where there is no neighbour */
     struct dt_stream *stream;
     struct dt_event *ready;    /* compute: what is to be sent is there */
     struct dt_event **arrived; /* [chunks] stream: received */
@@ -17,9 +17,10 @@ struct pipeline {
     struct pipeline_setup setup;
     struct pipeline_order order;
     struct activation *activation;
-    struct dt_stash *stashes;                  /* [chunks] of the round that runs */
-    struct dt_buffer *outputs;                 /* [chunks] framework.keeps_last_chunk: of the chunk that is made again; nobody reads it */
-    struct dt_buffer *inputs;                  /* [chunks] what chunks that are made again read, from forward to backward */
+    struct dt_stash *stashes;  /* [chunks] of the round that runs */
+    struct dt_buffer *outputs; /* [chunks] framework.keeps_last_chunk: of the chunk that is made again; nobody reads it */
+    struct dt_buffer *inputs;  /* [chunks] what chunks that are made again read, from forward to backward */
+    struct mesh_neighbours activation_neighbours, gradient_neighbours;
     struct link activation_in, activation_out; /* from the previous stage, to the next */
     struct link gradient_in, gradient_out;     /* from the next stage, to the previous */
     const struct dt_model_family *family;      /* of the model */
@@ -28,17 +29,13 @@ struct pipeline {
 
 /* ---- neighbours ---- */
 
-static dt_status link_create(struct pipeline *p, struct link *link, bool upper_end_is_next, const char *name)
+/* comm: the neighbour's; NULL where there is none. */
+static dt_status link_create(struct pipeline *p, struct link *link, struct dt_comm *comm, const char *name)
 {
     struct pipeline_setup *s = &p->setup;
-    int lower = upper_end_is_next ? s->stage_index : s->stage_index - 1; /* this rank's pair is (lower, lower + 1) */
-    int first_rank = s->replica * s->stages;
-    bool exists = lower >= 0 && lower + 1 < s->stages;
-    int ranks[2] = {first_rank + lower, first_rank + lower + 1};
-
-    DT_TRY(dt_comm_subset(s->world, exists ? ranks : NULL, exists ? 2 : 0, name, &link->comm));
-    if (!exists)
+    if (!comm)
         return DT_OK;
+    link->comm = comm;
     DT_TRY(dt_stream_create(s->device, name, &link->stream));
     DT_TRY(dt_event_create(s->device, &link->ready));
     link->arrived = calloc((size_t)s->chunks, sizeof(struct dt_event *));
@@ -56,21 +53,17 @@ static void link_finish(struct pipeline *p, struct link *link)
     free(link->arrived);
     dt_event_destroy(link->ready);
     dt_stream_destroy(link->stream);
-    dt_comm_destroy(link->comm);
 }
 
-/* Pairs share a rank, so a communicator for every pair takes two rounds: pairs that begin at an even stage, then those at an odd one. */
 static dt_status create_links(struct pipeline *p)
 {
-    bool even = p->setup.stage_index % 2 == 0;
-    for (int round = 0; round < 2; round++) {
-        bool with_next = even == (round == 0);
-        struct link *activation = with_next ? &p->activation_out : &p->activation_in;
-        struct link *gradient = with_next ? &p->gradient_in : &p->gradient_out;
-        DT_TRY(link_create(p, activation, with_next, "activations"));
-        DT_TRY(link_create(p, gradient, with_next, "gradients"));
-    }
-    return DT_OK;
+    static const char *const activations = "activations", *const gradients = "gradients";
+    DT_TRY(mesh_neighbours_init(&p->activation_neighbours, p->setup.mesh, MESH_PIPELINE, activations));
+    DT_TRY(mesh_neighbours_init(&p->gradient_neighbours, p->setup.mesh, MESH_PIPELINE, gradients));
+    DT_TRY(link_create(p, &p->activation_in, p->activation_neighbours.previous, activations));
+    DT_TRY(link_create(p, &p->activation_out, p->activation_neighbours.next, activations));
+    DT_TRY(link_create(p, &p->gradient_in, p->gradient_neighbours.next, gradients));
+    return link_create(p, &p->gradient_out, p->gradient_neighbours.previous, gradients);
 }
 
 /* Elements of one micro-batch's activations. */
@@ -431,6 +424,8 @@ void pipeline_destroy(struct pipeline *p)
     link_finish(p, &p->activation_out);
     link_finish(p, &p->gradient_in);
     link_finish(p, &p->gradient_out);
+    mesh_neighbours_finish(&p->activation_neighbours);
+    mesh_neighbours_finish(&p->gradient_neighbours);
     activation_destroy(p->activation);
     pipeline_order_finish(&p->order);
     free(p->stashes);

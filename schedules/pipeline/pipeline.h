@@ -10,6 +10,7 @@
 #define SCHEDULES_PIPELINE_PIPELINE_H
 
 #include "schedules/data_parallel/mode.h"
+#include "schedules/mesh/mesh.h"
 #include "schedules/pipeline/activation.h"
 #include "schedules/pipeline/order.h"
 
@@ -20,8 +21,8 @@ struct pipeline_setup {
     struct dt_device *device;
     struct dt_stream *compute;
     struct timeline *timeline;
-    struct dt_comm *world; /* all ranks: the neighbours' communicators are split from it */
-    int replica, stage_index, stages;
+    const struct mesh *mesh; /* this rank's stage, and its neighbours */
+    int stage_index, stages;
     size_t replica_samples; /* of one step: divided into rounds * chunks, the first ones a sample larger where it does not come out even */
     int rounds;             /* how often in a step the order runs, one after the other: gradient accumulation */
     int chunks;             /* micro-batches of the order */
@@ -31,7 +32,7 @@ struct pipeline_setup {
 
 struct pipeline;
 
-/* Collective over setup->world. The parts of setup outlive the pipeline. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+/* Collective over the mesh's world. The parts of setup outlive the pipeline. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out);
 void pipeline_destroy(struct pipeline *pipeline); /* streams must be synchronized; takes NULL */
 

@@ -71,7 +71,7 @@ static dt_status run_step(struct run *r, int index)
     dt_step_metrics_init(&mine.metrics);
     mine.metrics.overflow_elements = (double)trainer_overflows(r->trainer);
     mine.metrics.overflow_steps = mine.metrics.overflow_elements > 0;
-    mine.has_loss = trainer_place_of(r->experiment, dt_comm_rank(r->world)).stage == trainer_place_of(r->experiment, 0).stages - 1;
+    mine.has_loss = trainer_has_loss(r->trainer);
     mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
     DT_TRY(trainer_phases(r->trainer, &mine.metrics));
     DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));

@@ -1,6 +1,6 @@
 #include "schedules/run/trainer.h"
+#include "schedules/data_parallel/modes.h"
 #include "schedules/data_parallel/offload.h"
-#include "schedules/data_parallel/parameter_server.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 struct trainer {
     const struct experiment *experiment;
-    struct trainer_place place;
+    struct mesh mesh;
+    size_t samples; /* of a step: of all ranks that work at the same ones */
     const struct dt_model_family *family;
     struct dt_kernels *kernels;
-    struct dt_comm *replicas; /* the ranks with the same stage */
     struct dt_stream *compute, *network;
     struct offload offload; /* with parameter_offload */
     struct timeline *timeline;
@@ -29,61 +29,18 @@ struct trainer {
 /* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
 enum { STEPS_BEFORE_GRAPH = 2 };
 
-/* What a paradigm is made of. */
-static const struct {
-    bool pipelined;
-    const struct dp_mode *mode;
-} paradigms[] = {
-    [PARADIGM_NONE] = {false, &dp_none},
-    [PARADIGM_DDP] = {false, &dp_ddp},
-    [PARADIGM_PDP] = {true, &dp_ddp},
-    [PARADIGM_FSDP] = {false, &dp_fsdp},
-    [PARADIGM_ZERO1] = {false, &dp_zero1},
-    [PARADIGM_ZERO2] = {false, &dp_zero2},
-    [PARADIGM_HSDP] = {false, &dp_hsdp},
-    [PARADIGM_DATA_PARALLEL] = {false, &dp_data_parallel},
-    [PARADIGM_PARAMETER_SERVER] = {false, &dp_parameter_server},
-};
-
-struct trainer_place trainer_place_of(const struct experiment *experiment, int rank)
-{
-    int stages = paradigms[experiment->paradigm].pipelined ? experiment->pipeline.stages : 1;
-    return (struct trainer_place){
-        .stages = stages, .stage = rank % stages, .replicas = experiment->world_size / stages, .replica = rank / stages};
-}
-
-int trainer_kind_of_rank(const struct experiment *experiment, int index)
-{
-    if (experiment->paradigm == PARADIGM_PARAMETER_SERVER) {
-        int servers = experiment->parameter_server.servers;
-        return index < servers ? parameter_server_rank(index, servers, experiment->world_size) : -1;
-    }
-    return index < trainer_place_of(experiment, 0).stages ? index : -1;
-}
-
-static dt_status create_replica_comm(struct trainer *t, struct dt_comm *world)
-{
-    int *ranks = calloc((size_t)t->place.replicas, sizeof *ranks);
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", t->place.replicas);
-    for (int i = 0; i < t->place.replicas; i++)
-        ranks[i] = i * t->place.stages + t->place.stage;
-    dt_status status = dt_comm_subset(world, ranks, t->place.replicas, "replicas", &t->replicas);
-    free(ranks);
-    return status;
-}
-
 static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 {
     const struct experiment *e = t->experiment;
-    int *first_layer = calloc((size_t)t->place.stages + 1, sizeof *first_layer);
+    int stages = t->mesh.shape.size[MESH_PIPELINE], index = t->mesh.at[MESH_PIPELINE];
+    int *first_layer = calloc((size_t)stages + 1, sizeof *first_layer);
     if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", t->place.stages);
-    dt_status status = t->family->partition(&e->model, t->place.stages, first_layer);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
+    dt_status status = t->family->partition(&e->model, stages, first_layer);
     if (status == DT_OK) {
         struct dt_stage_options options = {
-            .first_layer = first_layer[t->place.stage],
-            .end_layer = first_layer[t->place.stage + 1],
+            .first_layer = first_layer[index],
+            .end_layer = first_layer[index + 1],
             .unit = mode->unit(e),
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
@@ -103,17 +60,20 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         return dt_fail(status, "no host memory for a trainer");
     t->experiment = experiment;
     t->family = experiment->model.family;
-    t->place = trainer_place_of(experiment, dt_comm_rank(world));
     t->loss = NAN;
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
 
-    /* A pipeline without a second copy has nothing to average. */
-    const struct dp_mode *mode = paradigms[experiment->paradigm].mode;
-    if (t->place.stages > 1 && t->place.replicas == 1)
-        mode = &dp_none;
+    /* A pipeline alone has nothing to average. */
+    const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
+    struct mesh_shape shape = experiment_mesh(experiment);
+    int stages = shape.size[MESH_PIPELINE];
+    bool alone = stages > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
+    const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
+    t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
 
-    if ((status = t->family->kernels_create(&experiment->model, device, &t->kernels)) < 0 || (status = create_replica_comm(t, world)) < 0 ||
+    if ((status = t->family->kernels_create(&experiment->model, device, &t->kernels)) < 0 ||
+        (status = mesh_init(&t->mesh, &shape, alone ? 0 : paradigm->axes & MESH_ON_DATA, world)) < 0 ||
         (status = dt_stream_create(device, "compute", &t->compute)) < 0 ||
         (status = dt_stream_create(device, "network", &t->network)) < 0 ||
         (experiment->parameter_offload && (status = offload_init(&t->offload, device)) < 0) ||
@@ -124,7 +84,8 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         .experiment = experiment,
         .stage = t->stage,
         .device = device,
-        .comm = t->replicas,
+        .shards = t->mesh.comm[MESH_SHARD],
+        .replicas = t->mesh.comm[MESH_REPLICA],
         .compute = t->compute,
         .network = t->network,
         .timeline = t->timeline,
@@ -139,15 +100,14 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         .device = device,
         .compute = t->compute,
         .timeline = t->timeline,
-        .world = world,
-        .replica = t->place.replica,
-        .stage_index = t->place.stage,
-        .stages = t->place.stages,
-        .replica_samples = (size_t)experiment->batch_size * (size_t)t->place.stages,
+        .mesh = &t->mesh,
+        .stage_index = t->mesh.at[MESH_PIPELINE],
+        .stages = stages,
+        .replica_samples = t->samples,
         .rounds = experiment->micro_batches,
-        .chunks = t->place.stages > 1 ? experiment->pipeline.chunks : 1,
+        .chunks = stages > 1 ? experiment->pipeline.chunks : 1,
         .reduce_each_round = experiment->gradient_reduction == REDUCTION_EACH,
-        .order = t->place.stages > 1 ? experiment->pipeline.order : "gpipe", /* one chunk: forward, then backward */
+        .order = stages > 1 ? experiment->pipeline.order : "gpipe", /* one chunk: forward, then backward */
     };
     if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)
         goto fail;
@@ -177,7 +137,7 @@ void trainer_destroy(struct trainer *t)
     offload_finish(&t->offload);
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
-    dt_comm_destroy(t->replicas);
+    mesh_finish(&t->mesh);
     t->family->kernels_destroy(t->kernels);
     free(t);
 }
@@ -228,8 +188,8 @@ static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 static dt_status run_step(struct trainer *t, int step, bool by_graph)
 {
     const struct experiment *e = t->experiment;
-    uint64_t replica_samples = (uint64_t)e->batch_size * (uint64_t)t->place.stages;
-    uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + (uint64_t)t->place.replica * replica_samples;
+    uint64_t index = (uint64_t)mesh_index(&t->mesh.shape, MESH_ON_DATA, dt_comm_rank(t->mesh.world));
+    uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + index * t->samples;
     DT_TRY(t->family->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
     DT_TRY(t->family->step_overflows(t->kernels, t->compute, &t->overflows));
@@ -281,6 +241,11 @@ dt_status trainer_synchronize(struct trainer *t)
         return network;
     dt_status offload = offload_synchronize(&t->offload);
     return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
+}
+
+bool trainer_has_loss(const struct trainer *t)
+{
+    return t->stage->last;
 }
 
 double trainer_loss(const struct trainer *t)

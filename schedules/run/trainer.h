@@ -5,18 +5,6 @@
 #include "lib/record/metrics.h"
 #include "schedules/pipeline/pipeline.h"
 
-/* Where a rank stands: ranks of one pipeline are neighbours in the world, replicas follow each other. */
-struct trainer_place {
-    int stages, stage; /* stages is 1 unless the paradigm has a pipeline */
-    int replicas, replica;
-};
-
-struct trainer_place trainer_place_of(const struct experiment *experiment, int rank);
-
-/* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
- * What is left out is like one of these or needs less. */
-int trainer_kind_of_rank(const struct experiment *experiment, int index);
-
 struct trainer;
 
 /* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is
@@ -39,6 +27,7 @@ dt_status trainer_synchronize(struct trainer *trainer);
 /* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
  * sim), the parameters that its updates have left out for a gradient that was not finite, each on one rank alone, and where the compute
  * stream's time went: *out's members that are times. */
+bool trainer_has_loss(const struct trainer *trainer); /* it is of the last stage */
 double trainer_loss(const struct trainer *trainer);
 uint64_t trainer_overflows(const struct trainer *trainer);
 dt_status trainer_phases(const struct trainer *trainer, struct dt_step_metrics *out);

@@ -1,0 +1,62 @@
+/* Paradigms: how the work is divided over the ranks. Each is a row of one table, from which follow the config's choices, `dtbench list`, the
+ * mesh, the data-parallel mode and what is checked. A new one is a row here and its name in the enum. */
+#ifndef SCHEDULES_CONFIG_PARADIGM_H
+#define SCHEDULES_CONFIG_PARADIGM_H
+
+#include "lib/base/status.h"
+#include "schedules/mesh/shape.h"
+
+#include <stdbool.h>
+
+struct experiment;
+
+enum paradigm_kind {
+    PARADIGM_NONE,
+    PARADIGM_DDP,
+    PARADIGM_PDP,
+    PARADIGM_FSDP,
+    PARADIGM_ZERO1,
+    PARADIGM_ZERO2,
+    PARADIGM_HSDP,
+    PARADIGM_DATA_PARALLEL,
+    PARADIGM_PARAMETER_SERVER,
+    PARADIGM_COUNT
+};
+
+/* What happens to a group of parameters around its forward, backward and update (schedules/data_parallel/mode.h has the hooks of each). */
+enum dp_kind { DP_NONE, DP_DDP, DP_ZERO1, DP_ZERO2, DP_FSDP, DP_DATA_PARALLEL, DP_PARAMETER_SERVER, DP_COUNT };
+
+struct paradigm {
+    const char *name;  /* in configs and records */
+    const char *brief; /* a few words, in the schema and the reference of the config's keys; "": the name says it */
+    const char *help;  /* a line, in `dtbench list` */
+    unsigned axes;     /* of the mesh: on the others there is one rank */
+    enum dp_kind mode;
+    const char *const *keys; /* of the config, that this paradigm reads and not every other does; NULL at the end */
+    /* Groups on this axis communicate all the time: each belongs on one node. `key` names their size in the config; NULL: no such axis. */
+    struct {
+        enum mesh_axis axis;
+        const char *key;
+    } node_group;
+    /* What the fields alone cannot tell, or NULL. `where` begins the text. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+    dt_status (*check)(const struct experiment *experiment, const char *where);
+    /* As experiment_rank_of_kind; NULL: one rank of each pipeline stage. */
+    int (*rank_of_kind)(const struct experiment *experiment, int index);
+};
+
+/* The row of a paradigm; NULL past the last. */
+const struct paradigm *paradigm_of(enum paradigm_kind kind);
+const char *paradigm_name(enum paradigm_kind kind); /* NULL past the last */
+bool paradigm_has_key(const struct paradigm *paradigm, const char *path);
+
+/* The mesh of an experiment that has been checked. */
+struct mesh_shape experiment_mesh(const struct experiment *experiment);
+
+/* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
+ * What is left out is like one of these or needs less. */
+int experiment_rank_of_kind(const struct experiment *experiment, int index);
+
+/* The rank of parameter server `index`: spread evenly over the ranks, the first one on rank 0, so that few servers lie on different nodes. */
+int experiment_server_rank(const struct experiment *experiment, int index);
+
+#endif

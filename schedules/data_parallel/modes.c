@@ -1,0 +1,15 @@
+#include "schedules/data_parallel/modes.h"
+
+const struct dp_mode *dp_mode_of(enum dp_kind kind)
+{
+    static const struct dp_mode *const modes[DP_COUNT] = {
+        [DP_NONE] = &dp_none,
+        [DP_DDP] = &dp_ddp,
+        [DP_ZERO1] = &dp_zero1,
+        [DP_ZERO2] = &dp_zero2,
+        [DP_FSDP] = &dp_fsdp,
+        [DP_DATA_PARALLEL] = &dp_data_parallel,
+        [DP_PARAMETER_SERVER] = &dp_parameter_server,
+    };
+    return modes[kind];
+}

@@ -1,0 +1,68 @@
+#include "schedules/mesh/mesh.h"
+
+#include <stdlib.h>
+
+/* In traces and dumps. */
+static const char *const comm_names[MESH_AXES] = {
+    [MESH_TENSOR] = "tensor ranks", [MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas", [MESH_PIPELINE] = "stages"};
+
+static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
+{
+    int size = mesh->shape.size[axis], rank = dt_comm_rank(mesh->world);
+    int *ranks = calloc((size_t)size, sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    for (int i = 0; i < size; i++)
+        ranks[i] = mesh_moved(&mesh->shape, axis, rank, i);
+    dt_status status = dt_comm_subset(mesh->world, ranks, size, comm_names[axis], &mesh->comm[axis]);
+    free(ranks);
+    return status;
+}
+
+dt_status mesh_init(struct mesh *mesh, const struct mesh_shape *shape, unsigned axes, struct dt_comm *world)
+{
+    *mesh = (struct mesh){.shape = *shape, .world = world};
+    for (int axis = 0; axis < MESH_AXES; axis++) {
+        mesh->at[axis] = mesh_coordinate(shape, (enum mesh_axis)axis, dt_comm_rank(world));
+        if (axes & 1u << axis)
+            DT_TRY(create_axis_comm(mesh, (enum mesh_axis)axis));
+    }
+    return DT_OK;
+}
+
+void mesh_finish(struct mesh *mesh)
+{
+    for (int axis = MESH_AXES - 1; axis >= 0; axis--)
+        dt_comm_destroy(mesh->comm[axis]);
+    *mesh = (struct mesh){0};
+}
+
+/* The pair of this rank's coordinate and the next; of those and none, where `lower` is past an end. */
+static dt_status create_pair(const struct mesh *mesh, enum mesh_axis axis, int lower, const char *name, struct dt_comm **out)
+{
+    int rank = dt_comm_rank(mesh->world);
+    if (lower < 0 || lower + 1 >= mesh->shape.size[axis])
+        return dt_comm_subset(mesh->world, NULL, 0, name, out);
+    int ranks[2] = {mesh_moved(&mesh->shape, axis, rank, lower), mesh_moved(&mesh->shape, axis, rank, lower + 1)};
+    return dt_comm_subset(mesh->world, ranks, 2, name, out);
+}
+
+/* Pairs share a rank, so it takes two rounds to make one of every two neighbours: the pairs that begin at an even coordinate, then those at
+ * an odd one. */
+dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, const char *name)
+{
+    int here = mesh->at[axis];
+    *neighbours = (struct mesh_neighbours){0};
+    for (int round = 0; round < 2; round++) {
+        bool with_next = here % 2 == round;
+        DT_TRY(create_pair(mesh, axis, with_next ? here : here - 1, name, with_next ? &neighbours->next : &neighbours->previous));
+    }
+    return DT_OK;
+}
+
+void mesh_neighbours_finish(struct mesh_neighbours *neighbours)
+{
+    dt_comm_destroy(neighbours->next);
+    dt_comm_destroy(neighbours->previous);
+    *neighbours = (struct mesh_neighbours){0};
+}

@@ -1,0 +1,50 @@
+#include "schedules/mesh/shape.h"
+
+/* How far apart in the world neighbours on the axis are: the ranks of all axes before it in the order. */
+static int stride_of(const struct mesh_shape *shape, enum mesh_axis axis)
+{
+    int stride = 1;
+    for (int i = 0; shape->order[i] != axis; i++)
+        stride *= shape->size[shape->order[i]];
+    return stride;
+}
+
+int mesh_count(const struct mesh_shape *shape, unsigned axes)
+{
+    int count = 1;
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        if (axes & 1u << axis)
+            count *= shape->size[axis];
+    return count;
+}
+
+int mesh_index(const struct mesh_shape *shape, unsigned axes, int rank)
+{
+    int index = 0, step = 1;
+    for (int i = 0; i < MESH_AXES; i++) {
+        enum mesh_axis axis = shape->order[i];
+        if (!(axes & 1u << axis))
+            continue;
+        index += mesh_coordinate(shape, axis, rank) * step;
+        step *= shape->size[axis];
+    }
+    return index;
+}
+
+int mesh_coordinate(const struct mesh_shape *shape, enum mesh_axis axis, int rank)
+{
+    return rank / stride_of(shape, axis) % shape->size[axis];
+}
+
+int mesh_moved(const struct mesh_shape *shape, enum mesh_axis axis, int rank, int coordinate)
+{
+    return rank + (coordinate - mesh_coordinate(shape, axis, rank)) * stride_of(shape, axis);
+}
+
+int mesh_rank(const struct mesh_shape *shape, const int coordinates[MESH_AXES])
+{
+    int rank = 0;
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        rank += coordinates[axis] * stride_of(shape, (enum mesh_axis)axis);
+    return rank;
+}

@@ -1,0 +1,39 @@
+/* The mesh of ranks as arithmetic: every rank has a coordinate on each of four axes, and this is the only place that turns one into the
+ * other. Nothing here communicates, so that checks, predictions and the command can ask where a rank is (mesh.h adds the communicators).
+ *
+ * Axes  tensor    ranks that share each layer
+ *       shard     ranks that divide what they hold of the same layers: parameters, gradients or optimizer state
+ *       replica   ranks that hold equal copies
+ *       pipeline  ranks that hold different layers
+ * Shard and replica together are the data axes: each of their ranks has samples of its own. */
+#ifndef SCHEDULES_MESH_SHAPE_H
+#define SCHEDULES_MESH_SHAPE_H
+
+enum mesh_axis { MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };
+
+/* Sets of axes. */
+enum {
+    MESH_ON_TENSOR = 1 << MESH_TENSOR,
+    MESH_ON_SHARD = 1 << MESH_SHARD,
+    MESH_ON_REPLICA = 1 << MESH_REPLICA,
+    MESH_ON_PIPELINE = 1 << MESH_PIPELINE,
+    MESH_ON_DATA = MESH_ON_SHARD | MESH_ON_REPLICA,
+};
+
+/* A world of `size[...]` ranks multiplied. */
+struct mesh_shape {
+    int size[MESH_AXES];
+    enum mesh_axis order[MESH_AXES]; /* each axis once: on the first, ranks are neighbours in the world; on the last, farthest apart */
+};
+
+/* Ranks in a group on these axes: those that differ in no other coordinate. */
+int mesh_count(const struct mesh_shape *shape, unsigned axes);
+/* A rank's place in its group, from 0: on one axis its coordinate; on several, those of axes earlier in the order count faster. */
+int mesh_index(const struct mesh_shape *shape, unsigned axes, int rank);
+int mesh_coordinate(const struct mesh_shape *shape, enum mesh_axis axis, int rank);
+/* The rank at `coordinate` on the axis, with the other coordinates of `rank`. */
+int mesh_moved(const struct mesh_shape *shape, enum mesh_axis axis, int rank, int coordinate);
+/* The rank with these coordinates. */
+int mesh_rank(const struct mesh_shape *shape, const int coordinates[MESH_AXES]);
+
+#endif
