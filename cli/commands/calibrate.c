@@ -1,4 +1,4 @@
-/* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts runs on it. */
+/* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts its runs. */
 #include "cli/commands/commands.h"
 
 #include "cli/run/signals.h"
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_WORLDS = 8, MOST_RANKS = 64 };
+enum { MOST_WORLDS = 8, MOST_RANKS = 64, MOST_THREADS = 4096 };
 
 struct command_options {
     const char *ranks, *threads, *dtypes, *directory;
@@ -35,11 +35,11 @@ struct plan {
 static dt_status parse_options(struct command_options *o, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"output-dir", 'o', OPTION_TEXT, &o->directory, "DIR", "where cluster.json and profile.json are written; default: ."},
+        {"output-dir", 'o', OPTION_TEXT, &o->directory, "DIR", "write cluster.json and profile.json here; default: ."},
         {"ranks", 'r', OPTION_TEXT, &o->ranks, "LIST", "numbers of ranks to measure with; default: 1,2,4"},
-        {"threads", 't', OPTION_TEXT, &o->threads, "N", "of each rank; default: processors / ranks, as experiments do"},
-        {"dtype", 'T', OPTION_TEXT, &o->dtypes, "LIST", "of fp32, bf16, fp16; default: those that this processor computes itself"},
-        {"quick", 0, OPTION_FLAG, &o->quick, NULL, "few and small measurements, which predict nothing: to try the command"},
+        {"threads", 't', OPTION_TEXT, &o->threads, "N", "threads of each rank; default: processors / ranks, as in experiments"},
+        {"dtype", 'T', OPTION_TEXT, &o->dtypes, "LIST", "of fp32, bf16, fp16; default: those that this processor computes natively"},
+        {"quick", 0, OPTION_FLAG, &o->quick, NULL, "few and small measurements, to try the command: they are no base for predictions"},
         {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
@@ -48,32 +48,36 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         .rows = rows,
         .help = &o->help,
         .usage = "Usage: dtbench calibrate [OPTION]...\n\n"
-                 "Measures this machine's processors: every kernel of a training step by shape, copies, and the collectives by size, with "
-                 "so many\n"
-                 "ranks as experiments will have, one rank at a time and all of them at once. Then\n\n"
+                 "Measures this machine's processors: the kernels of a training step by shape, copies, and collectives by\n"
+                 "size, for each number of ranks in --ranks; kernels on one rank alone, and on all ranks at once. Then\n\n"
                  "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n\n"
-                 "predicts what CONFIG takes here. A minute on an idle machine; what else runs meanwhile is measured too.\n"};
+                 "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times\n"
+                 "include the effect of whatever else is running.\n"};
     return options_parse(&spec, argc, argv);
 }
 
-/* Whole numbers with commas between them. */
+/* A whole number from 1 to `most` at the start of `text`; *end is where it ends. */
+static bool read_number(const char *text, long most, long *out, char **end)
+{
+    *out = strtol(text, end, 10);
+    return *end > text && *out >= 1 && *out <= most;
+}
+
 static dt_status parse_ranks(const char *text, struct plan *plan)
 {
-    const char *at = text;
-    for (;;) {
-        char *end;
-        long ranks = strtol(at, &end, 10);
-        if (end == at || ranks < 1 || ranks > MOST_RANKS || (*end && *end != ','))
-            return dt_fail(DT_ERR_INVALID, "--ranks %s: numbers from 1 to %d with commas between them are wanted", text, MOST_RANKS);
+    char *end;
+    for (const char *at = text;; at = end + 1) {
+        long ranks;
+        if (!read_number(at, MOST_RANKS, &ranks, &end) || (*end && *end != ','))
+            return dt_fail(DT_ERR_INVALID, "--ranks %s: expected comma-separated integers from 1 to %d", text, MOST_RANKS);
         for (int i = 0; i < plan->world_count; i++)
             if (plan->worlds[i] == ranks)
-                return dt_fail(DT_ERR_INVALID, "--ranks %s: %ld is there twice", text, ranks);
+                return dt_fail(DT_ERR_INVALID, "--ranks %s: %ld is given twice", text, ranks);
         if (plan->world_count == MOST_WORLDS)
-            return dt_fail(DT_ERR_INVALID, "--ranks %s: at most %d numbers", text, MOST_WORLDS);
+            return dt_fail(DT_ERR_INVALID, "--ranks %s: expected at most %d numbers", text, MOST_WORLDS);
         plan->worlds[plan->world_count++] = (int)ranks;
         if (!*end)
             return DT_OK;
-        at = end + 1;
     }
 }
 
@@ -86,7 +90,7 @@ static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
                (strlen(dt_dtype_name((enum dt_dtype)dtype)) != length || strncmp(dt_dtype_name((enum dt_dtype)dtype), at, length) != 0))
             dtype++;
         if (dtype == DT_DTYPE_COUNT)
-            return dt_fail(DT_ERR_INVALID, "--dtype %s: fp32, bf16 or fp16, with commas between them", text);
+            return dt_fail(DT_ERR_INVALID, "--dtype %s: expected a comma-separated list of fp32, bf16, fp16", text);
         dtypes[dtype] = true;
         at += length;
         if (!*at)
@@ -96,14 +100,13 @@ static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
 
 static dt_status make_plan(const struct command_options *o, struct plan *plan)
 {
-    char advice[128];
+    char advice[128], *end;
     plan->request.quick = o->quick;
     DT_TRY(parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
     if (o->threads) {
-        char *end;
-        long threads = strtol(o->threads, &end, 10);
-        if (*end || threads < 1 || threads > 4096)
-            return dt_fail(DT_ERR_INVALID, "--threads %s: a number from 1 to 4096 is wanted", o->threads);
+        long threads;
+        if (!read_number(o->threads, MOST_THREADS, &threads, &end) || *end)
+            return dt_fail(DT_ERR_INVALID, "--threads %s: expected an integer from 1 to %d", o->threads, MOST_THREADS);
         plan->request.threads = (int)threads;
     }
     if (o->dtypes)
@@ -128,7 +131,7 @@ static void on_progress(void *context, int rank, const char *text)
     if (rank != 0 || sscanf(text, "%d %d", &done, &total) != 2)
         return;
     if (run->live)
-        fprintf(stderr, "\r\033[Kmeasuring %d rank%s: %d of %d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
+        fprintf(stderr, "\r\033[Kmeasuring %d rank%s: %d/%d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
                 100 * (run->before + done) / run->total);
 }
 
@@ -155,7 +158,7 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
     };
     dt_status status = dt_launch_run(&launch, &outcome);
     if (status == DT_OK)
-        status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 told nothing");
+        status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result");
     dt_launch_outcome_finish(&outcome);
     return status;
 }
@@ -181,13 +184,13 @@ static dt_status measure(const struct plan *plan, bool quiet, struct calibration
 
 /* ---- writing ---- */
 
-/* Found out before the minute, not after it. */
+/* Before the measurements, not after them. */
 static dt_status prepare_directory(const char *directory)
 {
     if (mkdir(directory, 0777) < 0 && errno != EEXIST)
-        return dt_fail(DT_ERR_IO, "--output-dir %s: cannot be made: %s", directory, strerror(errno));
+        return dt_fail(DT_ERR_IO, "--output-dir %s: cannot create the folder: %s", directory, strerror(errno));
     if (access(directory, W_OK | X_OK) < 0)
-        return dt_fail(DT_ERR_IO, "--output-dir %s: %s", directory, strerror(errno));
+        return dt_fail(DT_ERR_IO, "--output-dir %s: cannot write into the folder: %s", directory, strerror(errno));
     return DT_OK;
 }
 
@@ -197,31 +200,41 @@ static dt_status write_file(const char *directory, const char *name, const char 
     int length = snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = length < (int)sizeof path ? fopen(path, "we") : NULL;
     if (!file)
-        return dt_fail(DT_ERR_IO, "%s/%s: cannot be written: %s", directory, name, strerror(errno));
+        return dt_fail(DT_ERR_IO, "cannot write %s/%s: %s", directory, name, strerror(errno));
     bool written = fprintf(file, "%s\n", text) > 0;
     if (fclose(file) != 0 || !written)
-        return dt_fail(DT_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     return DT_OK;
 }
 
-static dt_status write_files(const struct calibration *calibration, bool quick, const char *directory)
+/* "measured by dtbench calibrate on Intel Xeon ..., 2 processors, 2026-11-22" */
+static void describe_source(bool quick, char *text, size_t text_bytes)
 {
-    char source[256], processor[96], day[32];
-    char *cluster = NULL, *profile = NULL;
+    char processor[96], day[32];
     time_t now = time(NULL);
     struct tm date;
     localtime_r(&now, &date);
     strftime(day, sizeof day, "%Y-%m-%d", &date);
     dt_machine_processor_name(processor, sizeof processor);
-    snprintf(source, sizeof source, "measured by dtbench calibrate%s on %s, %d processors, %s",
-             quick ? " --quick, which predicts nothing," : "", processor, dt_machine_processors(), day);
+    snprintf(text, text_bytes, "measured by dtbench calibrate%s on %s, %d processors, %s",
+             quick ? " --quick, no base for predictions," : "", processor, dt_machine_processors(), day);
+}
+
+static dt_status write_files(const struct calibration *calibration, bool quick, const char *directory)
+{
+    char source[256], *cluster = NULL, *profile = NULL;
+    describe_source(quick, source, sizeof source);
     dt_status status = calibration_cluster_text(calibration, source, &cluster);
-    if (status == DT_OK)
-        status = calibration_profile_text(calibration, source, &profile);
-    if (status == DT_OK)
-        status = write_file(directory, "cluster.json", cluster);
-    if (status == DT_OK)
-        status = write_file(directory, "profile.json", profile);
+    if (status < 0)
+        goto done;
+    status = calibration_profile_text(calibration, source, &profile);
+    if (status < 0)
+        goto done;
+    status = write_file(directory, "cluster.json", cluster);
+    if (status < 0)
+        goto done;
+    status = write_file(directory, "profile.json", profile);
+done:
     free(cluster);
     free(profile);
     return status;
@@ -239,30 +252,33 @@ static enum exit_code code_of(dt_status status)
     }
 }
 
+/* *calibration is too large for the stack. */
+static dt_status calibrate(const struct command_options *o, const struct plan *plan, struct calibration *calibration)
+{
+    const char *directory = o->directory ? o->directory : ".";
+    char reason[256];
+    if (!dt_device_available("cpu", reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"cpu\" is not available: %s", reason);
+    DT_TRY(prepare_directory(directory));
+    DT_TRY(measure(plan, o->quiet, calibration));
+    DT_TRY(write_files(calibration, o->quick, directory));
+    if (!o->quiet)
+        printf("%d kernels and %d collectives measured; written: %s/cluster.json, %s/profile.json\n", calibration->kernels.count,
+               calibration->collectives.count, directory, directory);
+    return DT_OK;
+}
+
 int cmd_calibrate(int argc, char **argv)
 {
     struct command_options o = {.directory = NULL};
     struct plan plan = {0};
-    char reason[256];
     if (parse_options(&o, argc, argv) < 0 || (!o.help && make_plan(&o, &plan) < 0))
         return report_failure("calibrate", EXIT_CODE_USAGE);
     if (o.help)
         return EXIT_CODE_OK;
-    if (!dt_device_available("cpu", reason, sizeof reason)) {
-        dt_fail(DT_ERR_UNAVAILABLE, "device \"cpu\" is not available: %s", reason);
-        return report_failure("calibrate", EXIT_CODE_CONFIG);
-    }
-    const char *directory = o.directory ? o.directory : ".";
     signals_install();
     struct calibration *calibration = calloc(1, sizeof *calibration);
-    dt_status status = calibration ? prepare_directory(directory) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
-    if (status == DT_OK)
-        status = measure(&plan, o.quiet, calibration);
-    if (status == DT_OK)
-        status = write_files(calibration, o.quick, directory);
-    if (status == DT_OK && !o.quiet)
-        printf("%d kernels and %d collectives measured: %s/cluster.json, %s/profile.json\n", calibration->kernels.count,
-               calibration->collectives.count, directory, directory);
+    dt_status status = calibration ? calibrate(&o, &plan, calibration) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
     free(calibration);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("calibrate", code_of(status));
 }

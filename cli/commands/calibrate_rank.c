@@ -14,7 +14,7 @@ struct rank {
     int number;
 };
 
-static dt_status tell_progress(void *context, int done, int total)
+static dt_status send_progress(void *context, int done, int total)
 {
     const struct rank *rank = context;
     char text[48] = "";
@@ -36,29 +36,23 @@ static dt_status send_result(const struct rank *rank, const struct calibration *
     return status;
 }
 
-static dt_status measure(struct rank *rank, const struct dt_world *place, struct calibration *calibration)
+/* What this rank measures with. */
+struct means {
+    struct dt_device *device;
+    struct dt_comm *world;
+};
+
+static dt_status measure(struct rank *rank, const struct dt_world *place, struct means *means, struct calibration *calibration)
 {
     struct calibration_request request;
-    struct dt_device *device = NULL;
-    struct dt_comm *world = NULL;
-    const struct calibration_hooks hooks = {rank, tell_progress};
+    const struct calibration_hooks hooks = {rank, send_progress};
     const struct dt_comm_options limits = {.step_timeout_s = 60, .init_timeout_s = 60};
     DT_TRY(calibration_request_read(dt_launch_rank_input(rank->link), &request));
     const struct dt_device_options options = {.threads = request.threads, .local_rank = place->local_rank, .local_size = place->local_size};
-    dt_status status = dt_device_create("cpu", &options, &device);
-    if (status == DT_OK)
-        status = dt_comm_create(device, place, &limits, &world);
-    if (status == DT_OK)
-        status = calibration_run(&request, device, world, &hooks, calibration);
-    if (status == DT_OK)
-        status = send_result(rank, calibration);
-    if (status < 0) {
-        dt_launch_rank_failed(rank->link, status, dt_error_message());
-        return status; /* the process ends, and with it what peers might still be waiting for */
-    }
-    dt_comm_destroy(world);
-    dt_device_destroy(device);
-    return DT_OK;
+    DT_TRY(dt_device_create("cpu", &options, &means->device));
+    DT_TRY(dt_comm_create(means->device, place, &limits, &means->world));
+    DT_TRY(calibration_run(&request, means->device, means->world, &hooks, calibration));
+    return send_result(rank, calibration);
 }
 
 int cmd_calibrate_rank(int argc, char **argv)
@@ -66,7 +60,7 @@ int cmd_calibrate_rank(int argc, char **argv)
     struct dt_world place;
     struct rank rank = {0};
     if (argc != 2) {
-        fprintf(stderr, "dtbench calibrate-rank: for dtbench itself; use 'dtbench calibrate'\n");
+        fprintf(stderr, "dtbench calibrate-rank: only dtbench itself starts this; use 'dtbench calibrate'\n");
         return EXIT_CODE_USAGE;
     }
     signals_install();
@@ -74,11 +68,18 @@ int cmd_calibrate_rank(int argc, char **argv)
     if (!calibration || dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[1], place.rank, &rank.link) < 0)
         return report_failure("calibrate-rank", EXIT_CODE_OTHER);
     rank.number = place.rank;
-    dt_status status = measure(&rank, &place, calibration);
+    struct means means = {0};
+    dt_status status = measure(&rank, &place, &means, calibration);
+    if (status < 0) {
+        dt_launch_rank_failed(rank.link, status, dt_error_message());
+        dt_launch_rank_finish(rank.link);
+        fflush(NULL);
+        _exit(EXIT_CODE_FAILED); /* and with the process ends what other ranks may still be waiting for */
+    }
+    dt_comm_destroy(means.world);
+    dt_device_destroy(means.device);
     dt_launch_rank_finish(rank.link);
     fflush(NULL);
-    if (status < 0)
-        _exit(EXIT_CODE_FAILED);
     free(calibration);
     dt_comm_library_finish();
     return EXIT_CODE_OK;

@@ -1,5 +1,6 @@
 /* The commands, each in the file of its name: it reads its options, has the work done by cli/run, cli/records or cli/predict, prints, and
- * returns the exit code. cli/main.c has their table. No command calls another one, and nothing outside cli/commands includes this but that. */
+ * returns the exit code. cli/main.c has the table of them, and is the only file outside of this folder that includes this header. No
+ * command calls another one. */
 #ifndef CLI_COMMANDS_COMMANDS_H
 #define CLI_COMMANDS_COMMANDS_H
 

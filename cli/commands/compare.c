@@ -1,6 +1,7 @@
-/* `dtbench compare`: has a newer version become slower, larger or wrong? */
+/* `dtbench compare`: is a newer version slower, larger or wrong? */
 #include "cli/commands/commands.h"
 
+#include "cli/commands/record_arguments.h"
 #include "cli/records/compare.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
@@ -20,14 +21,16 @@ struct command_options {
 static dt_status parse_options(struct command_options *o, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"threshold", 't', OPTION_TEXT, &o->threshold, "N%", "what loss of throughput, or growth of memory, is one; without it " THRESHOLD},
-        {"format", 'f', OPTION_TEXT, &o->format, "FORMAT", "table, json, junit or markdown"},
+        {"threshold", 't', OPTION_TEXT, &o->threshold, "N%",
+         "a loss of throughput or a growth of memory by more than this is a\nregression; default: " THRESHOLD},
+        {"format", 'f', OPTION_TEXT, &o->format, "FORMAT", "table, json, junit or markdown; default: table"},
         {"gate", 'g', OPTION_TEXT, &o->gate, "LIST",
-         "which of throughput,status,losses,memory,missing count as a regression;\nwithout it all, with 'none' none"},
+         "which of throughput,status,losses,memory,missing can be a regression,\nor 'none'; default: all of them"},
         {"allow-different", 'a', OPTION_FLAG, &o->allow_different, NULL,
-         "compare also what other devices, drivers, library versions,\nthreads or numbers of machines have measured"},
+         "compare although devices, drivers, library versions, threads or\nnumbers of machines differ"},
         {"pool", 'p', OPTION_FLAG, &o->pool, NULL,
-         "count the steps of all ok records of an experiment, not only the\nnewest's: for repeated runs of BASE and NEW in turn"},
+         "use the steps of all records with status ok of an experiment, not\nonly of the newest: for BASE and NEW run alternately several "
+         "times"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
@@ -36,26 +39,27 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         .argument = "records",
         .arguments = &o->records,
         .help = &o->help,
-        .usage =
-            "Usage: dtbench compare [OPTION]... BASE NEW\n\n"
-            "Pairs the records of the same experiment in BASE and NEW and tells of each whether it has become faster or slower, whether "
-            "it\n"
-            "needs more memory, and whether its losses are still the same. BASE and NEW are files of records, folders of them, or quoted\n"
-            "patterns; of several records of an experiment the newest ok one counts. The ratio of throughput is the median over all pairs\n"
-            "of a base and a new step (Hodges-Lehmann), its 90 % interval that of the Mann-Whitney statistic. The verdicts:\n\n"
-            "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
-            "  faster   the same in the other direction\n"
-            "  same     the whole interval is within the threshold\n"
-            "  unclear  the interval spans the threshold: no regression; more timed steps tell more\n"
-            "  failed   was ok, and is not; fixed: the other way round\n"
-            "  missing  only in BASE; new: only in NEW\n\n"
-            "On the same device and libraries losses must be equal bit by bit. The exit code is 8 for a regression, else 0.\n"};
+        .usage = "Usage: dtbench compare [OPTION]... BASE NEW\n\n"
+                 "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput,\n"
+                 "peak memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in\n"
+                 "it), a quoted pattern, or '-' for standard input. Of several records of an experiment the newest with\n"
+                 "status ok counts. The ratio of throughput is the median over all pairs of a base and a new step\n"
+                 "(Hodges-Lehmann), with the 90 % interval of the Mann-Whitney statistic. The verdicts:\n\n"
+                 "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
+                 "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
+                 "  same     the whole interval is within the threshold\n"
+                 "  unclear  the interval includes the threshold: no regression; more timed steps make it narrower\n"
+                 "  failed   was ok, and is not\n"
+                 "  fixed    was not ok, and is\n"
+                 "  missing  only in BASE\n"
+                 "  new      only in NEW\n\n"
+                 "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.\n"};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help)
         return DT_OK;
     if (o->records.count != 2)
-        return dt_fail(DT_ERR_INVALID, "needs two files of records, BASE and NEW, and there %s %d%s", o->records.count == 1 ? "is" : "are",
-                       o->records.count, o->records.count > 2 ? "; put a pattern in quotes" : "");
+        return dt_fail(DT_ERR_INVALID, "expected two arguments, BASE and NEW, not %d%s", o->records.count,
+                       o->records.count > 2 ? "; put a pattern in quotes" : "");
     return DT_OK;
 }
 
@@ -65,7 +69,7 @@ static dt_status parse_threshold(const char *text, double *out)
     char *end;
     double percent = strtod(text, &end);
     if (end == text || strcmp(end, "%") != 0 || !(percent >= 0 && percent < 100))
-        return dt_fail(DT_ERR_INVALID, "--threshold %s: a percentage from 0%% to below 100%% is wanted, such as 5%%", text);
+        return dt_fail(DT_ERR_INVALID, "--threshold %s: expected a percentage from 0%% to below 100%%, such as 5%%", text);
     *out = percent / 100;
     return DT_OK;
 }
@@ -84,8 +88,10 @@ static dt_status parse_gates(const char *text, unsigned *out)
                 found = gate;
         }
         if (!found)
-            return dt_fail(DT_ERR_INVALID, "--gate %s: '%.*s' is none of throughput, status, losses, memory, missing, none", text,
-                           (int)length, part);
+            return dt_fail(DT_ERR_INVALID,
+                           "--gate %s: '%.*s' is not known: expected none, or a comma-separated list of throughput, status, "
+                           "losses, memory, missing",
+                           text, (int)length, part);
         *out |= found;
         part += length;
         if (!*part)
@@ -108,40 +114,51 @@ static dt_status parse_format(const char *text, print_function **out)
             return DT_OK;
         }
     }
-    return dt_fail(DT_ERR_INVALID, "--format %s: table, json, junit or markdown is wanted", text);
+    return dt_fail(DT_ERR_INVALID, "--format %s: expected table, json, junit or markdown", text);
+}
+
+static dt_status read_options(const struct command_options *o, struct compare_options *how, print_function **print)
+{
+    *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .pool = o->pool};
+    DT_TRY(parse_threshold(o->threshold ? o->threshold : THRESHOLD, &how->threshold));
+    if (o->gate)
+        DT_TRY(parse_gates(o->gate, &how->gates));
+    return parse_format(o->format ? o->format : "table", print);
+}
+
+static int compare_and_print(const struct record_set *base, const struct record_set *new, const struct compare_options *how,
+                             print_function *print)
+{
+    struct compare compare = {0};
+    int code = EXIT_CODE_OK;
+    dt_status status = compare_records(base, new, how, &compare);
+    if (status < 0)
+        code = report_failure("compare", status == DT_ERR_INVALID ? EXIT_CODE_INCOMPARABLE : EXIT_CODE_OTHER);
+    else if (print(&compare, how, stdout) < 0)
+        code = report_failure("compare", EXIT_CODE_OTHER);
+    else if (compare.regressions > 0)
+        code = EXIT_CODE_REGRESSION;
+    compare_finish(&compare);
+    return code;
 }
 
 int cmd_compare(int argc, char **argv)
 {
     struct command_options o = {0};
-    struct compare_options how = {0};
+    struct compare_options how;
     struct record_set base = {0}, new = {0};
-    struct compare compare = {0};
     print_function *print = NULL;
     if (parse_options(&o, argc, argv) < 0)
         return report_failure("compare", EXIT_CODE_USAGE);
     if (o.help)
         return EXIT_CODE_OK;
-    how.gates = GATE_ALL;
-    how.allow_different = o.allow_different;
-    how.pool = o.pool;
-    if (parse_threshold(o.threshold ? o.threshold : THRESHOLD, &how.threshold) < 0 || (o.gate && parse_gates(o.gate, &how.gates) < 0) ||
-        parse_format(o.format ? o.format : "table", &print) < 0)
+    if (read_options(&o, &how, &print) < 0)
         return report_failure("compare", EXIT_CODE_USAGE);
-
-    int code = EXIT_CODE_OK;
-    dt_status status = record_set_read(&base, "compare", &o.records.items[0], 1);
-    if (status == DT_OK)
-        status = record_set_read(&new, "compare", &o.records.items[1], 1);
-    if (status < 0)
-        code = report_failure("compare", status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
-    else if ((status = compare_records(&base, &new, &how, &compare)) < 0)
-        code = report_failure("compare", status == DT_ERR_INVALID ? EXIT_CODE_INCOMPARABLE : EXIT_CODE_OTHER);
-    else if (print(&compare, &how, stdout) < 0)
-        code = report_failure("compare", EXIT_CODE_OTHER);
-    else if (compare.regressions > 0)
-        code = EXIT_CODE_REGRESSION;
-    compare_finish(&compare);
+    int code = record_arguments_read("compare", &o.records.items[0], 1, &base);
+    if (code == EXIT_CODE_OK)
+        code = record_arguments_read("compare", &o.records.items[1], 1, &new);
+    if (code == EXIT_CODE_OK)
+        code = compare_and_print(&base, &new, &how, print);
     record_set_finish(&base);
     record_set_finish(&new);
     return code;

@@ -1,6 +1,7 @@
 /* `dtbench merge`: the records of many writers in one file. */
 #include "cli/commands/commands.h"
 
+#include "cli/commands/record_arguments.h"
 #include "cli/records/record_set.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
@@ -23,8 +24,8 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
 {
     const struct option_row rows[] = {
         {"output", 'o', OPTION_TEXT, &o->output, "FILE",
-         "write the records here, all of them or none; without it, and with '-',\nto standard output"},
-        {"force", 'f', OPTION_FLAG, &o->force, NULL, "replace FILE where it exists, be it one of those that are read"},
+         "write the records to this file, all of them or none; default: '-',\nstandard output"},
+        {"force", 'f', OPTION_FLAG, &o->force, NULL, "replace FILE if it exists, even if it is one of RECORDS"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
@@ -33,21 +34,17 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         .argument = "records",
         .arguments = &o->records,
         .help = &o->help,
-        .usage =
-            "Usage: dtbench merge [OPTION]... RECORDS...\n\n"
-            "Merges records that several jobs wrote, each into a file of its own. Of several records of one experiment (config_hash) the\n"
-            "newest ok one is kept, the newest of all where none is ok. They are written in the order of their sweep, those of no sweep "
-            "and\n"
-            "sweeps among each other in the order in which they are read. RECORDS are files, folders (all *.jsonl in them, by name), "
-            "quoted\n"
-            "patterns, and '-' for standard input; half-written lines are left out with a warning.\n"};
+        .usage = "Usage: dtbench merge [OPTION]... RECORDS...\n\n"
+                 "Merges the records that several jobs wrote, each into a file of its own: one record for each experiment,\n"
+                 "in the order of their sweep. Several sweeps, and records of no sweep, keep the order in which they are\n"
+                 "read. Incomplete lines are left out with a warning.\n\n" RECORD_ARGUMENTS_HELP};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help)
         return DT_OK;
-    return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "needs files of records");
+    return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
 }
 
-/* Where a record stands: its sweep where that was first seen, and its place in it. */
+/* A record's position: its sweep, numbered where that first occurs, and its place in the sweep. */
 struct place {
     int group, index, record;
 };
@@ -73,7 +70,7 @@ static dt_status sort_by_sweep(const struct record_set *set, int *chosen, int co
         places[i] = (struct place){i, record->sweep.index, chosen[i]};
         if (*record->sweep.id == 0)
             continue;
-        int first = 0; /* the last one seen tells, as sweeps stand together: only a new sweep looks at all */
+        int first = 0; /* records of a sweep mostly follow each other: only a new sweep is searched for */
         if (i > 0 && strcmp(set->records[chosen[i - 1]].sweep.id, record->sweep.id) == 0) {
             places[i].group = places[i - 1].group;
             continue;
@@ -103,53 +100,55 @@ static dt_status write_records(const struct record_set *set, const int *chosen, 
     return DT_OK;
 }
 
-/* Give the finished file its name. Without `force` nothing that has it, even since a moment ago, is replaced. */
+/* Rename the finished file. Without `force` no other file of that name is replaced, not even one that was made since the check. */
 static dt_status name_file(const char *temporary, const char *path, bool force)
 {
     int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, force ? 0 : RENAME_NOREPLACE);
-    if (failed && !force && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot; it was not there at the beginning */
+    if (failed && !force && (errno == EINVAL || errno == ENOSYS)) /* a file system without it; the file did not exist at the beginning */
         failed = rename(temporary, path);
     return failed ? dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno)) : DT_OK;
 }
 
-/* All of it under a name of its own, and then the file's: a reader sees the old file or the new one. */
-static dt_status write_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force)
+/* A pipe or a device: nothing is replaced. */
+static dt_status write_stream(const struct record_set *set, const int *chosen, int count, const char *path)
 {
-    struct stat facts;
-    bool exists = stat(path, &facts) == 0;
-    if (exists && !S_ISREG(facts.st_mode)) { /* a pipe, a device: nothing is replaced */
-        FILE *stream = fopen(path, "we");
-        if (!stream)
-            return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-        dt_status status = write_records(set, chosen, count, stream, path);
-        fclose(stream);
-        return status;
+    FILE *stream = fopen(path, "we");
+    if (!stream)
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    dt_status status = write_records(set, chosen, count, stream, path);
+    fclose(stream);
+    return status;
+}
+
+/* The records in the open file `fd`, safely on disk. Closes it. */
+static dt_status write_temporary(const struct record_set *set, const int *chosen, int count, const char *path, int fd, mode_t mode)
+{
+    FILE *file = fdopen(fd, "w");
+    if (!file) {
+        close(fd);
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     }
-    if (exists && !force)
-        return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);
-    if (exists && set->newer > 0) /* it may be theirs */
-        return dt_fail(DT_ERR_IO, "%s is not replaced: %d record%s of a newer dtbench would be lost", path, set->newer,
-                       set->newer > 1 ? "s" : "");
+    dt_status status = write_records(set, chosen, count, file, path);
+    if (status == DT_OK && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
+        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (fclose(file) != 0 && status == DT_OK)
+        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    return status;
+}
+
+/* Written under a temporary name first, and then renamed: a reader sees the old file or the new one. */
+static dt_status replace_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force, mode_t mode)
+{
     char *temporary = malloc(strlen(path) + sizeof ".XXXXXX");
     if (!temporary)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");
     strcat(strcpy(temporary, path), ".XXXXXX");
     int fd = mkstemp(temporary);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!file) {
-        dt_status status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
-        if (fd >= 0)
-            close(fd);
+    if (fd < 0) {
         free(temporary);
-        return status;
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
     }
-    mode_t mask = umask(0);
-    umask(mask);
-    dt_status status = write_records(set, chosen, count, file, path);
-    if (status == DT_OK && (fchmod(fd, exists ? facts.st_mode & 07777 : 0666 & ~mask) < 0 || fsync(fd) < 0))
-        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    if (fclose(file) != 0 && status == DT_OK)
-        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    dt_status status = write_temporary(set, chosen, count, path, fd, mode);
     if (status == DT_OK)
         status = name_file(temporary, path, force);
     if (status < 0)
@@ -158,26 +157,47 @@ static dt_status write_file(const struct record_set *set, const int *chosen, int
     return status;
 }
 
-static dt_status merge(const struct record_set *set, const struct command_options *o)
+static dt_status write_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force)
 {
-    int count, *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
-    if (!chosen)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
-    dt_status status = record_set_newest(set, chosen, &count);
-    if (status == DT_OK)
-        status = sort_by_sweep(set, chosen, count);
-    bool standard = !o->output || strcmp(o->output, "-") == 0;
-    if (status == DT_OK)
-        status =
-            standard ? write_records(set, chosen, count, stdout, "standard output") : write_file(set, chosen, count, o->output, o->force);
-    int ok = 0;
-    for (int i = 0; status == DT_OK && i < count; i++)
+    struct stat facts;
+    bool exists = stat(path, &facts) == 0;
+    if (exists && !S_ISREG(facts.st_mode))
+        return write_stream(set, chosen, count, path);
+    if (exists && !force)
+        return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);
+    if (exists && set->newer > 0) /* they may be in this file */
+        return dt_fail(DT_ERR_IO, "%s is not replaced: %d record%s of a newer dtbench would be lost", path, set->newer,
+                       set->newer > 1 ? "s" : "");
+    mode_t mask = umask(0);
+    umask(mask);
+    return replace_file(set, chosen, count, path, force, exists ? facts.st_mode & 07777 : 0666 & ~mask);
+}
+
+/* One record of each experiment, in the order of their sweeps. */
+static dt_status write_merged(const struct record_set *set, int *chosen, const struct command_options *o)
+{
+    int count, ok = 0;
+    DT_TRY(record_set_newest(set, chosen, &count));
+    DT_TRY(sort_by_sweep(set, chosen, count));
+    if (!o->output || strcmp(o->output, "-") == 0)
+        DT_TRY(write_records(set, chosen, count, stdout, "standard output"));
+    else
+        DT_TRY(write_file(set, chosen, count, o->output, o->force));
+    for (int i = 0; i < count; i++)
         ok += record_is_ok(&set->records[chosen[i]]);
-    if (status == DT_OK)
-        fprintf(stderr, "dtbench merge: %d record%s of %d file%s: %d experiment%s, %d ok\n", set->count, set->count == 1 ? "" : "s",
-                set->file_count, set->file_count == 1 ? "" : "s", count, count == 1 ? "" : "s", ok);
+    fprintf(stderr, "dtbench merge: %d record%s from %d file%s: %d experiment%s, %d ok\n", set->count, set->count == 1 ? "" : "s",
+            set->file_count, set->file_count == 1 ? "" : "s", count, count == 1 ? "" : "s", ok);
+    return DT_OK;
+}
+
+static int merge(const struct record_set *set, const struct command_options *o)
+{
+    int *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
+    dt_status status = chosen ? write_merged(set, chosen, o) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
     free(chosen);
-    return status;
+    if (status == DT_OK)
+        return EXIT_CODE_OK;
+    return report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_OTHER);
 }
 
 int cmd_merge(int argc, char **argv)
@@ -188,12 +208,9 @@ int cmd_merge(int argc, char **argv)
         return report_failure("merge", EXIT_CODE_USAGE);
     if (o.help)
         return EXIT_CODE_OK;
-    int code = EXIT_CODE_OK;
-    dt_status status = record_set_read(&set, "merge", o.records.items, o.records.count);
-    if (status < 0)
-        code = report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
-    else if ((status = merge(&set, &o)) < 0)
-        code = report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_OTHER);
+    int code = record_arguments_read("merge", o.records.items, o.records.count, &set);
+    if (code == EXIT_CODE_OK)
+        code = merge(&set, &o);
     record_set_finish(&set);
     return code;
 }

@@ -1,5 +1,5 @@
-/* `dtbench rank [TRACE] SOCKET`: what the supervisor starts, once per rank. The experiment comes over the socket, and everything goes back
- * there; TRACE is a file for the trace of one more step. */
+/* `dtbench rank [TRACE] SOCKET`: what the supervisor starts, once per rank. It reads the experiment from the socket, and sends progress,
+ * result and failures over it. TRACE is a file for the trace of one additional step. */
 #include "cli/commands/commands.h"
 
 #include "cli/run/execute.h"
@@ -15,24 +15,24 @@
 struct rank {
     struct dt_launch_rank *link;
     int number, steps;
-    dt_status heard; /* whether the supervisor still takes messages */
+    dt_status sent; /* of the last message to the supervisor */
 };
 
-static void tell_ready(void *context, double startup_s)
+static void send_ready(void *context, double startup_s)
 {
     struct rank *rank = context;
-    rank->heard = dt_launch_rank_progress(rank->link, "ready");
+    rank->sent = dt_launch_rank_progress(rank->link, "ready");
 }
 
-/* Every rank says that it is alive; what there is to tell is the same on all of them and told by rank 0. */
-static void tell_step(void *context, int step, double seconds, double loss)
+/* Every rank shows that it is alive; the values are the same on all of them, and rank 0 sends them. */
+static void send_step(void *context, int step, double seconds, double loss)
 {
     struct rank *rank = context;
     char text[96] = "";
     if (rank->number == 0)
         snprintf(text, sizeof text, "%d %.17g %.17g", rank->steps, seconds, loss);
     rank->steps++;
-    rank->heard = dt_launch_rank_progress(rank->link, text);
+    rank->sent = dt_launch_rank_progress(rank->link, text);
 }
 
 static bool stop_requested(void *context)
@@ -58,14 +58,24 @@ static dt_status send_result(struct rank *rank, const struct report *report)
     return status;
 }
 
-/* Run the experiment and tell how it ended, before anything is torn down that might wait for a rank that is gone. False: the ranks did not all
- * come to this end together, and cannot take leave of each other. */
+static dt_status train(struct rank *rank, const struct experiment *experiment, const struct dt_world *place, const char *trace,
+                       struct execution *execution, struct report *report)
+{
+    const struct measure_hooks hooks = {rank, send_ready, send_step, stop_requested, trace};
+    DT_TRY(execution_open(experiment, place, report, execution));
+    dt_launch_rank_on_dump(rank->link, dump_world, execution->world);
+    dt_status status = measure_run(experiment, execution->device, execution->world, &hooks, &report->result);
+    dt_launch_rank_on_dump(rank->link, NULL, NULL);
+    return status;
+}
+
+/* Run the experiment and report how it ended, before anything is destroyed that might wait for a rank that is gone. False: not all ranks
+ * have reached this end, so that they cannot close their communicators together. */
 static bool work(struct rank *rank, const struct dt_world *place, const char *trace)
 {
     struct experiment *experiments;
     struct execution execution = {0};
     struct report report;
-    struct measure_hooks hooks = {rank, tell_ready, tell_step, stop_requested, trace};
     const char *input = dt_launch_rank_input(rank->link);
     int count;
     dt_status status = experiments_parse(input, strlen(input), "experiment", NULL, 0, &experiments, &count);
@@ -74,12 +84,7 @@ static bool work(struct rank *rank, const struct dt_world *place, const char *tr
         return true;
     }
     report_init(&report);
-    status = execution_open(experiments, place, &report, &execution);
-    if (status == DT_OK) {
-        dt_launch_rank_on_dump(rank->link, dump_world, execution.world);
-        status = measure_run(experiments, execution.device, execution.world, &hooks, &report.result);
-        dt_launch_rank_on_dump(rank->link, NULL, NULL);
-    }
+    status = train(rank, experiments, place, trace, &execution, &report);
     report_end(&report, status, dt_error_message());
     dt_status sent = send_result(rank, &report);
     if (status == DT_OK && sent < 0) {
@@ -101,7 +106,7 @@ int cmd_rank(int argc, char **argv)
     struct dt_world place;
     struct rank rank = {0};
     if (argc != 2 && argc != 3) {
-        fprintf(stderr, "dtbench rank: for dtbench itself; use 'dtbench run'\n");
+        fprintf(stderr, "dtbench rank: only dtbench itself starts this; use 'dtbench run'\n");
         return EXIT_CODE_USAGE;
     }
     signals_install();
@@ -114,5 +119,5 @@ int cmd_rank(int argc, char **argv)
     if (!together)
         _exit(EXIT_CODE_FAILED); /* MPI would wait for ranks that may be gone */
     dt_comm_library_finish();
-    return EXIT_CODE_OK; /* the message told the rest; mpirun would take another code for a crash */
+    return EXIT_CODE_OK; /* the message has said the rest; mpirun would take another code for a crash */
 }

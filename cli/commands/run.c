@@ -1,5 +1,4 @@
-/* `dtbench run`: the command line, and everything that is said before the first
- * step. */
+/* `dtbench run`: its command line, what is checked before the first step, and what is printed at the end. */
 #include "cli/commands/commands.h"
 
 #include "cli/run/placement.h"
@@ -20,12 +19,10 @@
 
 #define DEFAULT_RECORDS "dtbench.jsonl"
 
-/* When the ranks have lost each other, rank 0 has this long to write its record
- * before the others' ends make the launcher end it. */
+/* After the ranks have lost each other, rank 0 has this long to write its record before the other ranks' ends make the launcher end it. */
 enum { RANK_0_WRITES_S = 5 };
 
-/* What Slurm's controller may take to tell about the job; a busy one takes a
- * second or two. */
+/* How long Slurm's controller may take to answer; a busy one takes a second or two. */
 enum { SLURM_ANSWERS_S = 5 };
 
 struct run_options {
@@ -40,56 +37,47 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
     const struct option_row rows[] = {
         CONFIG_OPTION_ROWS(&o->config),
         {"output", 'o', OPTION_TEXT, &o->output, "RECORDS",
-         "append the records to this file ('-': standard output). Without it "
-         "they go to\n"
-         "standard output when that is a pipe or a file, and to " DEFAULT_RECORDS "\n"
-         "on a terminal and under mpirun, srun or torchrun"},
+         "append the records to this file ('-': standard output); default: standard\n"
+         "output when that is a pipe or a file, and " DEFAULT_RECORDS " on a terminal\n"
+         "and under mpirun, srun or torchrun"},
         {"resume", 'r', OPTION_FLAG, &o->resume, NULL,
-         "skip experiments of which RECORDS has an ok record with the same "
+         "skip experiments of which RECORDS has a record with status ok and the same\n"
          "config hash"},
-        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL,
-         "with --resume: skip those that ran out of memory, too; that is a "
-         "result"},
+        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL, "with --resume: also skip those that ran out of memory, which is a result"},
         {"skip-failed", 0, OPTION_FLAG, &o->skip.skip_failed, NULL,
-         "with --resume: skip those that failed, too, for what takes the run "
-         "down with it"},
+         "with --resume: also skip those that failed, such as those that end the\n"
+         "whole run with them"},
         {"shard", 0, OPTION_TEXT, &o->shard, "K/N",
-         "run the K-th of N parts of the sweep, K from 1: the same part each "
-         "time, alike in\n"
-         "number and work, and each experiment in one of them"},
+         "run part K of N of the sweep, K from 1. The division is always the same;\n"
+         "the parts have about as many experiments and as much work each"},
         {"time-limit", 0, OPTION_TEXT, &o->time_limit, "SECONDS",
-         "start no experiment that, going by those that are done, would not end "
-         "by then.\n"
-         "In a Slurm job with a time limit that is known: what is left of it, "
-         "less two\n"
-         "minutes or a tenth"},
+         "start no experiment that is not expected to end by then, as estimated from\n"
+         "those that are done; default: in a Slurm job with a time limit, what is left\n"
+         "of it, less two minutes or a tenth"},
         {"verify", 'v', OPTION_FLAG, &o->verify, NULL,
-         "run each experiment's work on one device too, and compare the losses "
-         "step by step"},
+         "also run each experiment's work on one device, and compare the losses of\n"
+         "all steps"},
         {"trace", 0, OPTION_TEXT, &o->trace, "FILE",
-         "write one step of every rank for ui.perfetto.dev: one more, behind the "
-         "timed ones;\n"
-         "on device sim in virtual time, and two where the profile's host runs "
-         "ahead; of\n"
-         "several experiments each its own, with its number before the ending of "
-         "FILE"},
-        {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and end"},
+         "write a trace of one step of all ranks for ui.perfetto.dev: of an additional\n"
+         "step after the timed ones; on device sim in virtual time, and of two steps\n"
+         "where the profile's host runs ahead. Several experiments write a file each,\n"
+         "with the experiment's number before the extension"},
+        {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and exit"},
         {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
         {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
         {0},
     };
-    const struct option_spec spec = {.rows = rows,
-                                     .argument = "config file",
-                                     .argument_target = &o->config.file,
-                                     .help = &o->help,
-                                     .usage = "Usage: dtbench run [OPTION]... FILE\n"
-                                              "       dtbench --config FILE [OPTION]...\n\n"
-                                              "Runs the experiments of a config, one after another, each in "
-                                              "processes of its own; under mpirun, srun or torchrun on the\n"
-                                              "ranks that are there. Prints a table of results; each "
-                                              "experiment leaves a record, one line of JSON. Progress and\n"
-                                              "diagnostics go to standard error. When the records go to "
-                                              "standard output, so does the table.\n"};
+    const struct option_spec spec = {
+        .rows = rows,
+        .argument = "config file",
+        .argument_target = &o->config.file,
+        .help = &o->help,
+        .usage = "Usage: dtbench run [OPTION]... FILE\n"
+                 "       dtbench --config FILE [OPTION]...\n\n"
+                 "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun\n"
+                 "or torchrun on the ranks that these have started. Prints a table of results. Each experiment appends a\n"
+                 "record, one line of JSON. Progress and diagnostics go to standard error, and so does the table when the\n"
+                 "records go to standard output.\n"};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help) {
         printf("\nExit codes\n");
@@ -101,24 +89,21 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv)
     return config_arguments_check(&o->config);
 }
 
-/* NCCL reads most of its settings once in a process, and the ranks that a
- * launcher started run all experiments. */
+/* NCCL reads most of its settings once in a process, and the ranks that a launcher started run all experiments. */
 static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
 {
     if (*first < 0)
         *first = i;
     if (strcmp(s->experiments[i].nccl, s->experiments[*first].nccl) == 0)
         return DT_OK;
-    return dt_fail(DT_ERR_INVALID,
-                   "nccl: experiments %d and %d of %d have different settings, but NCCL "
-                   "reads them once, and the ranks that %s started stay for "
-                   "all experiments: start the ranks once for each, with --set or --shard, "
-                   "or on one machine run dtbench without %s",
-                   *first + 1, i + 1, s->count, s->world.launcher, s->world.launcher);
+    return dt_fail(
+        DT_ERR_INVALID,
+        "nccl: experiments %d and %d of %d have different settings, but NCCL reads them once, and the ranks that %s started run all "
+        "experiments: start the ranks once for each, with --set or --shard, or on one machine run dtbench without %s",
+        *first + 1, i + 1, s->count, s->world.launcher, s->world.launcher);
 }
 
-/* Whatever would make an experiment fail for certain is said before any of them
- * runs. */
+/* Whatever is certain to make an experiment fail is reported before any of them runs. */
 static dt_status check_experiments(const struct sweep *s)
 {
     int first_on_nccl = -1;
@@ -126,15 +111,14 @@ static dt_status check_experiments(const struct sweep *s)
         const struct experiment *e = &s->experiments[i];
         const char *kind;
         if (s->verify && experiment_is_simulated(e))
-            return dt_fail(DT_ERR_INVALID, "--verify needs losses, and device \"sim\" computes none");
+            return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
         if (experiment_is_simulated(e)) {
             DT_TRY(simulated_system_check(e));
             continue;
         }
         if (s->inside && e->world_size != s->world.size)
             return dt_fail(DT_ERR_WORLD,
-                           "%s started %d rank%s, and experiment %d of %d has "
-                           "world_size %d: start %d, or --set world_size=%d",
+                           "%s started %d rank%s, but experiment %d of %d has world_size %d: start %d ranks, or --set world_size=%d",
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
                            s->world.size);
         DT_TRY(device_choose(e, &kind));
@@ -148,17 +132,17 @@ static dt_status check_experiments(const struct sweep *s)
     return DT_OK;
 }
 
-/* Where the records go: the file asked for, else the pipe or file that standard
- * output is, else a file here. A launcher may give its ranks any kind of
- * standard output, so with one it is the file. */
+/* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. A launcher may give its ranks
+ * any kind of standard output, so with one it is the file. */
 static const char *records_path(const struct sweep *s, const struct run_options *o)
 {
-    return o->output ? o->output : s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
+    if (o->output)
+        return o->output;
+    return s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
 }
 
-/* Something is wrong before the first step. All ranks of a launcher find the
- * same, and one says it: the others end well, because a launcher that sees a
- * failure ends all at once, and rank 0 might not come to its word. */
+/* Something is wrong before the first step. All ranks of a launcher find the same, and rank 0 prints it. The others end with success,
+ * because a launcher that sees a failure ends all ranks at once, perhaps before rank 0 has printed. */
 static int refuse(const struct sweep *s, enum exit_code code)
 {
     return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
@@ -183,45 +167,39 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
     if (quiet)
         return;
     if (own == 0)
-        fprintf(stderr, "dtbench: this shard of %d experiments is empty\n", s->count);
+        fprintf(stderr, "dtbench: this shard of the %d experiments is empty\n", s->count);
     else if (finished == 0 && left == 0)
-        fprintf(stderr, "dtbench: nothing is left to run, by the records in %s\n", path);
+        fprintf(stderr, "dtbench: nothing is left to run, according to the records in %s\n", path);
     if (left > 0)
-        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume goes on from here");
+        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume runs them");
     if (finished > 0 && !records_on_stdout)
         fprintf(stderr, "dtbench: records in %s\n", path);
 }
 
-/* A batch script that forgets srun has all ranks on its first node. */
+/* Without srun a batch script runs on its first node only. */
 static void note_unused_nodes(const struct sweep *s, bool quiet)
 {
     const char *nodes = s->slurm.values[DT_SLURM_NODES];
     if (s->inside || quiet || !nodes || atoi(nodes) < 2 || s->experiments[0].world_size < 2)
         return;
     fprintf(stderr,
-            "dtbench: note: this job has %s nodes, and all ranks are started on "
-            "this one; to use all: srun --mpi=pmix dtbench ...\n",
+            "dtbench: note: this job has %s nodes, but all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...\n",
             nodes);
 }
 
-/* "auto" takes the cpu where a GPU is there but something else is missing: not
- * what most would expect. */
+/* "auto" takes the cpu where there is a GPU but something else is missing: not what most users expect. */
 static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
     char why[512];
     for (int i = 0; i < s->count && !quiet; i++) {
         if (!device_choice_skips_gpu(&s->experiments[i], why, sizeof why))
             continue;
-        fprintf(stderr,
-                "dtbench: note: there is a GPU, and device \"auto\" takes the cpu: "
-                "%s\n",
-                why);
+        fprintf(stderr, "dtbench: note: there is a GPU, but device \"auto\" takes the cpu: %s\n", why);
         return;
     }
 }
 
-/* An earlier run that was killed has left what it knew of its last experiment.
- */
+/* An earlier run that was killed has left a draft of its last record. */
 static dt_status open_records(struct sweep *s, const char *path)
 {
     int kept;
@@ -229,14 +207,13 @@ static dt_status open_records(struct sweep *s, const char *path)
     DT_TRY(dt_record_open(path, &s->records));
     DT_TRY(drafts_adopt(path, s->records, &kept));
     if (kept > 0)
-        progress_note(&s->progress, "an earlier run was killed: kept what it knew, %d record%s", kept, kept > 1 ? "s" : "");
+        progress_note(&s->progress, "an earlier run was killed: %d unfinished record%s added", kept, kept > 1 ? "s" : "");
     return DT_OK;
 }
 
 static const char *const slurm_helper[] = {"/proc/self/exe", "slurm", NULL};
 
-/* The job, once more: its limit may have been moved. Records tell of it as it
- * is now; what is not answered stays as it was. */
+/* Ask for the job again: its time limit may have been changed. Without an answer, what is known stays. */
 static double ask_job(void *context)
 {
     struct sweep *s = context;
@@ -253,8 +230,8 @@ static double ask_job(void *context)
     return left_s;
 }
 
-/* What rank 0 does for all: look at the records and at the job. A controller
- * that does not answer must not hold up the run for long. */
+/* What rank 0 does for all: read the records, and ask Slurm for the job. A controller that does not answer must not delay the run for
+ * long. */
 static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
 {
     if (s->world.rank != 0)
@@ -274,40 +251,46 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     return EXIT_CODE_OK;
 }
 
-/* The ranks of a launcher find each other. Not doing so is an experiment's
- * failure; being in the wrong places is refused beforehand. */
-static enum exit_code meet(struct sweep *s, enum exit_code code)
+/* The ranks of a launcher find each other, and all get rank 0's code. If they do not, the first experiment has failed; a wrong placement
+ * is a wrong config. */
+static enum exit_code rendezvous(struct sweep *s, enum exit_code own)
 {
+    enum exit_code code = own;
+    char error[1024];
+    snprintf(error, sizeof error, "%s", dt_error_message());
     dt_status status = rendezvous_check(s, &code);
-    if (status == DT_OK)
-        return code;
-    if (status == DT_ERR_INVALID || status == DT_ERR_WORLD || status == DT_ERR_UNAVAILABLE)
-        return EXIT_CODE_CONFIG;
-    s->lost = true;
-    sweep_fail(s, status, dt_error_message());
-    return EXIT_CODE_OK;
+    if (status == DT_ERR_INVALID || status == DT_ERR_WORLD || status == DT_ERR_UNAVAILABLE) {
+        code = EXIT_CODE_CONFIG;
+    } else if (status < 0) {
+        s->lost = true;
+        sweep_fail(s, status, dt_error_message());
+        code = EXIT_CODE_OK;
+    }
+    if (own != EXIT_CODE_OK) /* the text is that of the first failure */
+        dt_fail(DT_ERR_INVALID, "%s", error);
+    return code;
 }
 
 static dt_status select_shard(struct sweep *s, const char *text)
 {
     struct sweep_shard shard;
+    DT_TRY(sweep_shard_parse(text, &shard));
     bool *elsewhere = calloc((size_t)s->count, sizeof *elsewhere);
-    dt_status status = elsewhere ? sweep_shard_parse(text, &shard) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
-    if (status == DT_OK)
-        status = sweep_shard_select(shard, s->experiments, s->count, elsewhere);
+    if (!elsewhere)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
+    dt_status status = sweep_shard_select(shard, s->experiments, s->count, elsewhere);
     for (int i = 0; status == DT_OK && i < s->count; i++)
         s->outcomes[i].elsewhere = elsewhere[i];
     free(elsewhere);
     return status;
 }
 
-/* The sweep is set up and owned by the caller. */
+/* The caller has initialised the sweep, and owns it. */
 static int run_sweep(struct sweep *s, const struct run_options *o)
 {
     const char *path = records_path(s, o);
     if (o->resume && strcmp(path, "-") == 0) {
-        dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a "
-                                "file: --output RECORDS");
+        dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a file: --output RECORDS");
         return refuse(s, EXIT_CODE_USAGE);
     }
     if (o->shard && select_shard(s, o->shard) < 0)
@@ -319,15 +302,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     enum exit_code code = prepare(s, o, path);
     if (o->dry_run && code == EXIT_CODE_OK)
         return s->world.rank > 0 || dry_run_print(s, stdout) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
-    char error[1024];
-    snprintf(error, sizeof error, "%s", dt_error_message());
-    if (s->inside && s->world.size > 1 && !o->dry_run) {
-        enum exit_code own = code;
-        code = meet(s, code);
-        if (own != EXIT_CODE_OK) /* the meeting tells the others; the text is that
-                                    of what came before */
-            dt_fail(DT_ERR_INVALID, "%s", error);
-    }
+    if (s->inside && s->world.size > 1 && !o->dry_run)
+        code = rendezvous(s, code);
     if (code != EXIT_CODE_OK)
         return refuse(s, code);
     sweep_run(s);
@@ -352,12 +328,19 @@ int cmd_run(int argc, char **argv)
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
     s.trace = o.trace;
-    bool identified = sweep_identity_init(&s.identity, experiments, s.count) == DT_OK;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_find(experiments, s.count, &s.columns);
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
-    int code = s.outcomes && identified ? run_sweep(&s, &o) : EXIT_CODE_OTHER;
+    int code;
+    if (!s.outcomes) {
+        dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s.count);
+        code = refuse(&s, EXIT_CODE_OTHER);
+    } else if (sweep_identity_init(&s.identity, experiments, s.count) < 0) {
+        code = refuse(&s, EXIT_CODE_OTHER);
+    } else {
+        code = run_sweep(&s, &o);
+    }
 
     dt_record_close(s.records);
     verify_finish(&s.references);

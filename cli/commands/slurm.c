@@ -7,7 +7,7 @@
 int cmd_slurm(int argc, char **argv)
 {
     if (argc != 1) {
-        fprintf(stderr, "dtbench slurm: for dtbench itself; takes no argument\n");
+        fprintf(stderr, "dtbench slurm: only dtbench itself starts this; takes no argument\n");
         return EXIT_CODE_USAGE;
     }
     return dt_slurm_library_answer() == DT_OK ? EXIT_CODE_OK : report_failure("slurm", EXIT_CODE_OTHER);

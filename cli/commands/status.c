@@ -1,6 +1,7 @@
 /* `dtbench status`: how far a sweep is, from its records. */
 #include "cli/commands/commands.h"
 
+#include "cli/commands/record_arguments.h"
 #include "cli/records/sweep_status.h"
 #include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
@@ -23,8 +24,8 @@ struct command_options {
 static dt_status parse_options(struct command_options *o, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"config", 'c', OPTION_TEXT, &o->config.config, "FILE", "the sweep's config: names what is missing, and forecasts each experiment"},
-        {"set", 's', OPTION_LIST, &o->config.sets, "PATH=VALUE", "as it was run with; any number of times"},
+        {"config", 'c', OPTION_TEXT, &o->config.config, "FILE", "the sweep's config: what is missing gets its name, and a forecast"},
+        {"set", 's', OPTION_LIST, &o->config.sets, "PATH=VALUE", "change the config as for the run; any number of times"},
         {"device", 'd', OPTION_TEXT, &o->config.device, "DEVICE", "the same as --set device=DEVICE"},
         {"all", 'a', OPTION_FLAG, &o->all, NULL, "list the experiments that are done, too"},
         {"json", 'j', OPTION_FLAG, &o->json, NULL, "print JSON, with all experiments"},
@@ -36,22 +37,21 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv)
         .argument = "records",
         .arguments = &o->records,
         .help = &o->help,
-        .usage =
-            "Usage: dtbench status [OPTION]... RECORDS...\n\n"
-            "Tells of each sweep in RECORDS (files, folders, quoted patterns) what is done, what failed and why, what is missing, and how\n"
-            "long the rest will take, one experiment after another. Records name their sweep and their place in it, so that files of all\n"
-            "jobs together are enough. Of several records of an experiment the newest ok one counts, else the newest.\n"};
+        .usage = "Usage: dtbench status [OPTION]... RECORDS...\n\n"
+                 "Prints for each sweep in RECORDS what is done, what failed and why, what is missing, and how long the\n"
+                 "rest will take, one experiment after another. A record names its sweep and its place in it, so the files\n"
+                 "of all jobs together are enough.\n\n" RECORD_ARGUMENTS_HELP};
     DT_TRY(options_parse(&spec, argc, argv));
     if (o->help)
         return DT_OK;
     if (o->records.count == 0)
-        return dt_fail(DT_ERR_INVALID, "needs files of records");
+        return dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
     if (!o->config.config && (o->config.sets.count > 0 || o->config.device))
-        return dt_fail(DT_ERR_INVALID, "'%s' changes a config, and there is none: --config FILE", o->config.device ? "--device" : "--set");
+        return dt_fail(DT_ERR_INVALID, "'%s' needs a config: --config FILE", o->config.device ? "--device" : "--set");
     return o->config.config ? config_arguments_check(&o->config) : DT_OK;
 }
 
-/* "4, 7 to 9": the places of what is missing and has no name, from 1. */
+/* "4, 7 to 9": the places, from 1, of what is missing and has no name. */
 static void print_unnamed(const struct sweep_status *sweep, FILE *to)
 {
     const char *separator = "";
@@ -66,7 +66,7 @@ static void print_unnamed(const struct sweep_status *sweep, FILE *to)
         separator = ", ";
         i = last;
     }
-    fprintf(to, " of %d; --config FILE tells which these are\n", sweep->count);
+    fprintf(to, " of %d; --config FILE shows which these are\n", sweep->count);
 }
 
 static void duration_cell(struct table *table, double seconds)
@@ -121,22 +121,21 @@ static void print_summary(const struct sweep_status *sweep, FILE *to)
     char text[FORMAT_BYTES];
     int left = sweep->counts[STATE_MISSING] + sweep->counts[STATE_INTERRUPTED], failed = sweep->counts[STATE_FAILED];
     if (*sweep->id)
-        fprintf(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "a sweep", sweep->id, sweep->count,
+        fprintf(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
                 sweep->count == 1 ? "" : "s");
     else
-        fprintf(to, "%s, of no known sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
-                sweep->count == 1 ? "" : "s");
+        fprintf(to, "%s, of no sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count, sweep->count == 1 ? "" : "s");
     for (int s = 0; s < STATE_COUNT; s++)
         if (sweep->counts[s] > 0 || s == STATE_DONE)
             fprintf(to, "%s%d %s", s == STATE_DONE ? ": " : ", ", sweep->counts[s], sweep_state_name((enum sweep_state)s));
     fputc('\n', to);
     if (left > 0 && isfinite(sweep->left_s))
-        fprintf(to, "time left: about %s, one experiment after another, told from those that are done\n",
+        fprintf(to, "time left: about %s, one experiment after another, estimated from those that are done\n",
                 format_duration(sweep->left_s, text));
     else if (left > 0)
-        fprintf(to, "time left: not known, for nothing is done yet\n");
+        fprintf(to, "time left: unknown, because no experiment is done yet\n");
     if (failed > 0 && isfinite(sweep->failed_s))
-        fprintf(to, "to run again what failed: at most about %s\n", format_duration(sweep->failed_s, text));
+        fprintf(to, "to run again what failed: about %s at most\n", format_duration(sweep->failed_s, text));
 }
 
 static dt_status print_text(const struct sweep_statuses *statuses, bool all, FILE *to)
@@ -149,31 +148,35 @@ static dt_status print_text(const struct sweep_statuses *statuses, bool all, FIL
     if (statuses->count == 0)
         fprintf(to, "no records\n");
     if (statuses->others > 0)
-        fprintf(to, "\n%d record%s of other experiments than this config's\n", statuses->others, statuses->others == 1 ? "" : "s");
+        fprintf(to, "\n%d record%s of experiments that are not in this config\n", statuses->others, statuses->others == 1 ? "" : "s");
     return DT_OK;
+}
+
+static int print_statuses(const struct record_set *set, const struct experiment *experiments, int count, const struct command_options *o)
+{
+    struct sweep_statuses statuses = {0};
+    dt_status status = sweep_statuses_find(set, experiments, count, &statuses);
+    if (status == DT_OK)
+        status = o->json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o->all, stdout);
+    sweep_statuses_finish(&statuses);
+    return status == DT_OK ? EXIT_CODE_OK : report_failure("status", EXIT_CODE_OTHER);
 }
 
 int cmd_status(int argc, char **argv)
 {
     struct command_options o = {0};
     struct record_set set = {0};
-    struct sweep_statuses statuses = {0};
     struct experiment *experiments = NULL;
-    int count = 0, code = EXIT_CODE_OK;
+    int count = 0;
     if (parse_options(&o, argc, argv) < 0)
         return report_failure("status", EXIT_CODE_USAGE);
     if (o.help)
         return EXIT_CODE_OK;
     if (o.config.config && config_arguments_read(&o.config, &experiments, &count) < 0)
         return report_failure("status", EXIT_CODE_CONFIG);
-    dt_status status = record_set_read(&set, "status", o.records.items, o.records.count);
-    if (status < 0)
-        code = report_failure("status", status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
-    else if (sweep_statuses_find(&set, experiments, count, &statuses) < 0)
-        code = report_failure("status", EXIT_CODE_OTHER);
-    else if ((o.json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o.all, stdout)) < 0)
-        code = report_failure("status", EXIT_CODE_OTHER);
-    sweep_statuses_finish(&statuses);
+    int code = record_arguments_read("status", o.records.items, o.records.count, &set);
+    if (code == EXIT_CODE_OK)
+        code = print_statuses(&set, experiments, count, &o);
     record_set_finish(&set);
     free(experiments);
     return code;

@@ -22,7 +22,7 @@ static dt_status format(const struct draft *draft, char **line)
     struct report last = *draft->report; /* owns nothing */
     int steps = draft->experiment->steps.warmup + draft->experiment->steps.timed;
     char error[128];
-    snprintf(error, sizeof error, "ended without a word after step %d of %d: dtbench was killed, or its node was lost",
+    snprintf(error, sizeof error, "ended without a result after step %d of %d: dtbench was killed, or its node was lost",
              last.result.losses_done, steps);
     report_end(&last, DT_ERR_COMM, error);
     return report_record(&last, draft->experiment, line);

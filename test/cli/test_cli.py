@@ -59,7 +59,7 @@ def test_wrong_command_lines():
             (["run", path, "--time-limit", "1h"], "not a number of seconds"),
             (["list", "models"], "takes no argument"),
             (["check", path, "-x"], "unknown option '-x'"),
-            (["rank"], "for dtbench itself"),
+            (["rank"], "only dtbench itself starts this"),
     ):
         result = run(*arguments, code=USAGE)
         check(text in result.stderr, f"{arguments}: '{text}' is not in", result.stderr)

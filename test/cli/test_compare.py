@@ -234,9 +234,9 @@ def test_formats():
 
 def test_wrong_command_lines():
     base = write("base.jsonl", real_records())
-    for arguments, said in (((), "BASE and NEW"), ((base,), "there is 1"), ((base, base, base), "there are 3"), ((base, base, "--threshold=5"), "5%"),
+    for arguments, said in (((), "BASE and NEW"), ((base,), "BASE and NEW, not 1"), ((base, base, base), "not 3; put a pattern in quotes"), ((base, base, "--threshold=5"), "5%"),
                             ((base, base, "--threshold=-1%"), "percentage"), ((base, base, "--threshold=100%"), "percentage"),
-                            ((base, base, "--format=xml"), "markdown"), ((base, base, "--gate=speed"), "'speed' is none of"),
+                            ((base, base, "--format=xml"), "markdown"), ((base, base, "--gate=speed"), "'speed' is not known"),
                             ((base, base, "--tolerance=1"), "unknown option")):
         result = run("compare", *arguments, code=USAGE)
         check(said in result.stderr and "Try 'dtbench compare --help'" in result.stderr, arguments, result.stderr)
@@ -436,11 +436,11 @@ def test_status_tells_what_is_left():
     text = run("status", "real.jsonl", "--all").stdout
     check("3 experiments: 3 done" in text and text.count(" done ") == 3 and "time left" not in text, text)
     text = run("status", "real.jsonl", "--config=tiny.json", "--set=sweep.batch_size=[1]").stdout
-    check("1 experiment: 1 done" in text and "2 records of other experiments" in text, text)
+    check("1 experiment: 1 done" in text and "2 records of experiments that are not in this config" in text, text)
     old = [{k: v for k, v in r.items() if k != "sweep"} for r in (one, four)]
-    check("of no known sweep: 2 experiments: 2 done" in run("status", write("old.jsonl", old)).stdout, "records of before there were sweeps in them")
+    check("of no sweep: 2 experiments: 2 done" in run("status", write("old.jsonl", old)).stdout, "records of before there were sweeps in them")
     nothing = run("status", write("empty.jsonl", []), "--config=tiny.json").stdout
-    check("0 done, 3 missing" in nothing and "nothing is done yet" in nothing, nothing)
+    check("0 done, 3 missing" in nothing and "no experiment is done yet" in nothing, nothing)
 
 
 def main():

@@ -56,10 +56,10 @@ def test_a_killed_run_leaves_what_it_measured():
     run_of.process.communicate()
     told = json.loads(run("status", output, "--json", code=OK).stdout)["sweeps"][0]["items"]
     check([i["state"] for i in told] == ["failed", "missing"] and not read_records(output), told)
-    check(re.fullmatch(r"ended without a word after step [1-9]\d* of 1000001: .*killed.*", told[0]["error"]), told[0])
+    check(re.fullmatch(r"ended without a result after step [1-9]\d* of 1000001: .*killed.*", told[0]["error"]), told[0])
     few = ["--set", "steps.timed=2", "-o", output]
     result = run("run", sweep, *few, code=OK)
-    check("kept what it knew, 1 record" in result.stderr and not drafts_of(output), result.stderr)
+    check("1 unfinished record added" in result.stderr and not drafts_of(output), result.stderr)
     records = read_records(output)
     check([r["status"] for r in records] == ["failed", "ok", "ok"] and records[0]["losses"], [r["error"] for r in records])
     check(records[0]["sweep"]["count"] == 2, records[0]["sweep"])
