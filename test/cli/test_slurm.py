@@ -326,7 +326,7 @@ def test_the_death_of_rank_0s_node():
     records = read_records("headless.jsonl")
     check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("ok", 3), ("failed", 6000), ("interrupted", 6000)],
           [(r["status"], r["error"]) for r in records])
-    check("ended without a word after step" in records[1]["error"] and records[1]["losses"], records[1]["error"])
+    check("ended without a result after step" in records[1]["error"] and records[1]["losses"], records[1]["error"])
 
 
 # ---- sweeps ----
