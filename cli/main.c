@@ -1,5 +1,6 @@
 /* `dtbench`: the table of commands, the help, and the choice of what to run. */
 #include "cli/commands/commands.h"
+#include "cli/generate/generate.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "lib/base/edit_distance.h"
@@ -7,36 +8,42 @@
 
 #include <string.h>
 
-struct command {
-    const char *name, *help;
-    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
-    bool hidden;                       /* not in the help: for dtbench itself */
+static int run_help(int argc, char **argv);
+static int run_generate(int argc, char **argv);
+
+struct help_options {
+    const char *command;
 };
 
-static int cmd_help(int argc, char **argv);
+static const struct command command_help = {
+    .name = "help",
+    .summary = "help on dtbench or on a command",
+    .usage = "[COMMAND]",
+    .description = "Prints the help of COMMAND, or of dtbench.",
+    .argument = {"command", OPTION_TEXT, offsetof(struct help_options, command)},
+    .run = run_help,
+};
 
-static const struct command commands[] = {
-    {"run", "run the experiments of a config and record them", cmd_run, false},
-    {"check", "check a config: its experiments, their size, and the memory they will need", cmd_check, false},
-    {"compare", "compare two sets of records: faster, slower, larger, wrong", cmd_compare, false},
-    {"merge", "merge the records of many jobs, one for each experiment", cmd_merge, false},
-    {"status", "tell how far a sweep is, from its records", cmd_status, false},
-    {"validate", "hold the simulated cluster's predictions against measured runs", cmd_validate, false},
-    {"calibrate", "measure this machine for device sim", cmd_calibrate, false},
-    {"list", "list models, paradigms, devices and communicators", cmd_list, false},
-    {"help", "help on dtbench or on a command", cmd_help, false},
-    {"rank", "one rank of an experiment; started by dtbench itself", cmd_rank, true},
-    {"calibrate-rank", "one rank of a calibration; started by dtbench itself", cmd_calibrate_rank, true},
-    {"generate", "files that are made from dtbench's tables, for scripts/generate", cmd_generate, true},
-    {"slurm", "what libslurm knows of this job; asked by dtbench itself", cmd_slurm, true},
-    {0},
+static const struct command command_generate = {
+    .name = "generate",
+    .summary = "files that are made from dtbench's tables, for scripts/generate",
+    .usage = "WHAT",
+    .description = "Prints a file of the source tree, or a part of one, that is made from dtbench's tables. scripts/generate calls it.",
+    .argument = {"name of a file", OPTION_TEXT, offsetof(struct help_options, command)},
+    .run = run_generate,
+    .hidden = true,
+};
+
+static const struct command *const commands[] = {
+    &command_run,  &command_check, &command_compare, &command_merge,          &command_status, &command_validate, &command_calibrate,
+    &command_list, &command_help,  &command_rank,    &command_calibrate_rank, &command_slurm,  &command_generate, NULL,
 };
 
 static const struct command *find_command(const char *name)
 {
-    for (const struct command *c = commands; c->name; c++)
-        if (strcmp(c->name, name) == 0)
-            return c;
+    for (int i = 0; commands[i]; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
     return NULL;
 }
 
@@ -48,9 +55,9 @@ static int unknown_command(const char *word)
         fprintf(stderr, "; to run a config: dtbench run %s\n", word);
         return EXIT_CODE_USAGE;
     }
-    for (const struct command *c = commands; c->name; c++) {
-        if (!c->hidden && dt_looks_like(word, c->name)) {
-            fprintf(stderr, "; did you mean '%s'?", c->name);
+    for (int i = 0; commands[i]; i++) {
+        if (!commands[i]->hidden && dt_looks_like(word, commands[i]->name)) {
+            fprintf(stderr, "; did you mean '%s'?", commands[i]->name);
             break;
         }
     }
@@ -63,9 +70,9 @@ static void print_help(void)
     printf("Usage: dtbench COMMAND [OPTION]...\n"
            "       dtbench --config FILE [OPTION]...    the same as dtbench run FILE\n\n"
            "Trains a GPT with data-parallel paradigms and measures which one to use.\n\nCommands\n");
-    for (const struct command *c = commands; c->name; c++)
-        if (!c->hidden)
-            printf("  %-9s  %s\n", c->name, c->help);
+    for (int i = 0; commands[i]; i++)
+        if (!commands[i]->hidden)
+            printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
     printf("\nOptions\n"
            "  --help     this text; after a command, its own\n"
            "  --version  print the version\n\n"
@@ -78,23 +85,35 @@ static void print_help(void)
     exit_codes_print(stdout);
 }
 
-static int cmd_help(int argc, char **argv)
+static int run_help(int argc, char **argv)
 {
-    const char *name = NULL;
-    bool help = false;
-    const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
-    const struct option_spec spec = {.rows = rows, .argument = "command", .argument_target = &name};
-    if (options_parse(&spec, argc, argv) < 0)
+    struct help_options o = {0};
+    bool help;
+    if (options_parse(&command_help, argc, argv, &o, &help) < 0)
         return report_failure("help", EXIT_CODE_USAGE);
-    if (!name || strcmp(name, "help") == 0) {
+    if (help)
+        return EXIT_CODE_OK;
+    if (!o.command) {
         print_help();
         return EXIT_CODE_OK;
     }
-    const struct command *command = find_command(name);
+    const struct command *command = find_command(o.command);
     if (!command || command->hidden)
-        return unknown_command(name);
-    char option[] = "--help", *arguments[] = {argv[0], option, NULL};
-    return command->run(2, arguments);
+        return unknown_command(o.command);
+    options_print_help(command, stdout);
+    return EXIT_CODE_OK;
+}
+
+static int run_generate(int argc, char **argv)
+{
+    struct help_options o = {0};
+    bool help;
+    if (options_parse(&command_generate, argc, argv, &o, &help) < 0)
+        return report_failure("generate", EXIT_CODE_USAGE);
+    if (help)
+        return EXIT_CODE_OK;
+    dt_status status = generate(o.command ? o.command : "", commands, stdout);
+    return status == DT_OK ? EXIT_CODE_OK : report_failure("generate", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_OTHER);
 }
 
 /* Results that nobody can read are no success: a full disk shows when the buffer is flushed. */
@@ -123,7 +142,7 @@ int main(int argc, char **argv)
         return finish(EXIT_CODE_OK);
     }
     if (word[0] == '-') /* dtbench --config FILE ... */
-        return finish(cmd_run(argc, argv));
+        return finish(command_run.run(argc, argv));
     const struct command *command = find_command(word);
     return command ? finish(command->run(argc - 1, argv + 1)) : unknown_command(word);
 }

@@ -22,7 +22,7 @@ enum { MOST_WORLDS = 8, MOST_RANKS = 64, MOST_THREADS = 4096 };
 
 struct command_options {
     const char *ranks, *threads, *dtypes, *directory;
-    bool quick, quiet, help;
+    bool quick, quiet;
 };
 
 struct plan {
@@ -32,29 +32,23 @@ struct plan {
 
 /* ---- options ---- */
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv)
+static const char *dtype_choice(int index)
 {
-    const struct option_row rows[] = {
-        {"output-dir", 'o', OPTION_TEXT, &o->directory, "DIR", "write cluster.json and profile.json here; default: ."},
-        {"ranks", 'r', OPTION_TEXT, &o->ranks, "LIST", "numbers of ranks to measure with; default: 1,2,4"},
-        {"threads", 't', OPTION_TEXT, &o->threads, "N", "threads of each rank; default: processors / ranks, as in experiments"},
-        {"dtype", 'T', OPTION_TEXT, &o->dtypes, "LIST", "of fp32, bf16, fp16; default: those that this processor computes natively"},
-        {"quick", 0, OPTION_FLAG, &o->quick, NULL, "few and small measurements, to try the command: they are no base for predictions"},
-        {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress"},
-        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .help = &o->help,
-        .usage = "Usage: dtbench calibrate [OPTION]...\n\n"
-                 "Measures this machine's processors: the kernels of a training step by shape, copies, and collectives by\n"
-                 "size, for each number of ranks in --ranks; kernels on one rank alone, and on all ranks at once. Then\n\n"
-                 "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n\n"
-                 "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times\n"
-                 "include the effect of whatever else is running.\n"};
-    return options_parse(&spec, argc, argv);
+    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
 }
+
+#define AT(member) offsetof(struct command_options, member)
+
+static const struct option_row options[] = {
+    {"output-dir", 'o', OPTION_TEXT, AT(directory), "DIR", "write cluster.json and profile.json here; default: .", NULL},
+    {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", "numbers of ranks to measure with; default: 1,2,4", NULL},
+    {"threads", 't', OPTION_TEXT, AT(threads), "N", "threads of each rank; default: processors / ranks, as in experiments", NULL},
+    {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST",
+     "data types to measure, comma-separated; default: those that this processor computes natively. They are", dtype_choice},
+    {"quick", 0, OPTION_FLAG, AT(quick), NULL, "few and small measurements, to try the command: they are no base for predictions", NULL},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
+    {0},
+};
 
 /* A whole number from 1 to `most` at the start of `text`; *end is where it ends. */
 static bool read_number(const char *text, long most, long *out, char **end)
@@ -268,13 +262,14 @@ static dt_status calibrate(const struct command_options *o, const struct plan *p
     return DT_OK;
 }
 
-int cmd_calibrate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct command_options o = {.directory = NULL};
     struct plan plan = {0};
-    if (parse_options(&o, argc, argv) < 0 || (!o.help && make_plan(&o, &plan) < 0))
+    bool help;
+    if (options_parse(&command_calibrate, argc, argv, &o, &help) < 0 || (!help && make_plan(&o, &plan) < 0))
         return report_failure("calibrate", EXIT_CODE_USAGE);
-    if (o.help)
+    if (help)
         return EXIT_CODE_OK;
     signals_install();
     struct calibration *calibration = calloc(1, sizeof *calibration);
@@ -282,3 +277,18 @@ int cmd_calibrate(int argc, char **argv)
     free(calibration);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("calibrate", code_of(status));
 }
+
+const struct command command_calibrate = {
+    .name = "calibrate",
+    .summary = "measure this machine for device sim",
+    .usage = "[OPTION]...",
+    .description = "Measures this machine's processors: the kernels of a training step by shape, copies, and collectives by size, "
+                   "for each number of ranks in --ranks; kernels on one rank alone, and on all ranks at once. Then\n"
+                   "\n"
+                   "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
+                   "\n"
+                   "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times include "
+                   "the effect of whatever else is running.",
+    .options = options,
+    .run = run,
+};

@@ -55,7 +55,7 @@ static dt_status measure(struct rank *rank, const struct dt_world *place, struct
     return send_result(rank, calibration);
 }
 
-int cmd_calibrate_rank(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct dt_world place;
     struct rank rank = {0};
@@ -84,3 +84,10 @@ int cmd_calibrate_rank(int argc, char **argv)
     dt_comm_library_finish();
     return EXIT_CODE_OK;
 }
+
+const struct command command_calibrate_rank = {
+    .name = "calibrate-rank",
+    .summary = "one rank of a calibration; started by dtbench itself",
+    .run = run,
+    .hidden = true,
+};

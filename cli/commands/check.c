@@ -12,30 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status parse_options(int argc, char **argv, struct config_arguments *config, bool *json, bool *help)
+struct check_options {
+    struct config_arguments config;
+    bool json;
+};
+
+#define AT(member) offsetof(struct check_options, member)
+
+static const struct option_row options[] = {
+    CONFIG_OPTION_ROWS(struct check_options, config),
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes", NULL},
+    {0},
+};
+
+static dt_status parse_options(struct check_options *o, int argc, char **argv, bool *help)
 {
-    const struct option_row rows[] = {
-        CONFIG_OPTION_ROWS(config),
-        {"json", 'j', OPTION_FLAG, json, NULL, "print JSON: the resolved experiments with everything below in bytes"},
-        {"help", 'h', OPTION_FLAG, help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .argument = "config file",
-        .argument_target = &config->file,
-        .help = help,
-        .usage =
-            "Usage: dtbench check [OPTION]... FILE\n\n"
-            "Reads a config as 'dtbench run' does and prints its experiments, completed with defaults: the model's parameters, the tokens\n"
-            "and floating-point operations of a step over all ranks, and the memory that the rank with the most will need at its peak,\n"
-            "by category. Categories have their peaks at different times, so 'total' is less than their sum. 'host' is host memory, where "
-            "an\n"
-            "experiment offloads to it. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line "
-            "and\n"
-            "exit code 3.\n"};
-    DT_TRY(options_parse(&spec, argc, argv));
-    return *help ? DT_OK : config_arguments_check(config);
+    DT_TRY(options_parse(&command_check, argc, argv, o, help));
+    return *help ? DT_OK : config_arguments_check(&o->config);
 }
 
 static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes, bool host)
@@ -152,25 +145,40 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     return status;
 }
 
-int cmd_check(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    struct config_arguments config = {0};
+    struct check_options o = {0};
     struct experiment *experiments;
-    bool json = false, help = false;
+    bool help;
     int count;
-    if (parse_options(argc, argv, &config, &json, &help) < 0)
+    if (parse_options(&o, argc, argv, &help) < 0)
         return report_failure("check", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (config_arguments_read(&config, &experiments, &count) < 0)
+    if (config_arguments_read(&o.config, &experiments, &count) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
     struct check *checks = calloc((size_t)count, sizeof *checks);
     dt_status status = checks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
     for (int i = 0; status == DT_OK && i < count; i++)
         status = check_experiment(&experiments[i], &checks[i]);
     if (status == DT_OK)
-        status = json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);
+        status = o.json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);
     free(checks);
     free(experiments);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
 }
+
+const struct command command_check = {
+    .name = "check",
+    .summary = "check a config: its experiments, their size, and the memory they will need",
+    .usage = "[OPTION]... FILE",
+    .description =
+        "Reads a config as dtbench run does and prints its experiments, completed with defaults: the parameters of the model, the tokens "
+        "and floating-point operations of a step over all ranks, and the peak memory of the rank that needs the most, by category. "
+        "Categories have their peaks at different times, so that the total is less than their sum. Where something is offloaded, 'host' "
+        "is the peak of host memory. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line and "
+        "exit code 3.",
+    .options = options,
+    .argument = {"config file", OPTION_TEXT, AT(config.file)},
+    .run = run,
+};

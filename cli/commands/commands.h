@@ -1,24 +1,15 @@
 /* The commands, each in the file of its name: it reads its options, has the work done by cli/run, cli/records or cli/predict, prints, and
- * returns the exit code. cli/main.c has the table of them, and is the only file outside of this folder that includes this header. No
- * command calls another one. */
+ * returns the exit code (cli/text/exit_code.h). A file ends with its command's row. cli/main.c has the table of them, and is the only file
+ * outside of this folder that includes this header. No command calls another one. */
 #ifndef CLI_COMMANDS_COMMANDS_H
 #define CLI_COMMANDS_COMMANDS_H
 
-/* argv[0] is the command's name; each returns the exit code (cli/text/exit_code.h). */
-int cmd_run(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_compare(int argc, char **argv);
-int cmd_merge(int argc, char **argv);
-int cmd_status(int argc, char **argv);
-int cmd_validate(int argc, char **argv);
-int cmd_calibrate(int argc, char **argv);
-int cmd_list(int argc, char **argv);
+#include "cli/text/options.h"
 
-int cmd_generate(int argc, char **argv); /* hidden: for scripts/generate */
+extern const struct command command_run, command_check, command_compare, command_merge, command_status, command_validate, command_calibrate,
+    command_list;
 
-/* Hidden, and started by dtbench itself: */
-int cmd_rank(int argc, char **argv);           /* one rank of an experiment */
-int cmd_calibrate_rank(int argc, char **argv); /* one rank of a calibration */
-int cmd_slurm(int argc, char **argv);          /* what libslurm knows of this job */
+/* Hidden, and started by dtbench itself. */
+extern const struct command command_rank, command_calibrate_rank, command_slurm;
 
 #endif

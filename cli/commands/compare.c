@@ -15,47 +15,56 @@
 struct command_options {
     struct option_list records;
     const char *threshold, *format, *gate;
-    bool allow_different, pool, help;
+    bool allow_different, pool;
 };
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv)
+typedef dt_status print_function(const struct compare *, const struct compare_options *, FILE *);
+
+static const struct {
+    const char *name;
+    print_function *print;
+} formats[] = {
+    {"table", compare_print_table},
+    {"json", compare_print_json},
+    {"junit", compare_print_junit},
+    {"markdown", compare_print_markdown},
+};
+
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+static const char *format_choice(int index)
 {
-    const struct option_row rows[] = {
-        {"threshold", 't', OPTION_TEXT, &o->threshold, "N%",
-         "a loss of throughput or a growth of memory by more than this is a\nregression; default: " THRESHOLD},
-        {"format", 'f', OPTION_TEXT, &o->format, "FORMAT", "table, json, junit or markdown; default: table"},
-        {"gate", 'g', OPTION_TEXT, &o->gate, "LIST",
-         "which of throughput,status,losses,memory,missing can be a regression,\nor 'none'; default: all of them"},
-        {"allow-different", 'a', OPTION_FLAG, &o->allow_different, NULL,
-         "compare although devices, drivers, library versions, threads or\nnumbers of machines differ"},
-        {"pool", 'p', OPTION_FLAG, &o->pool, NULL,
-         "use the steps of all records with status ok of an experiment, not\nonly of the newest: for BASE and NEW run alternately several "
-         "times"},
-        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .argument = "records",
-        .arguments = &o->records,
-        .help = &o->help,
-        .usage = "Usage: dtbench compare [OPTION]... BASE NEW\n\n"
-                 "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput,\n"
-                 "peak memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in\n"
-                 "it), a quoted pattern, or '-' for standard input. Of several records of an experiment the newest with\n"
-                 "status ok counts. The ratio of throughput is the median over all pairs of a base and a new step\n"
-                 "(Hodges-Lehmann), with the 90 % interval of the Mann-Whitney statistic. The verdicts:\n\n"
-                 "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
-                 "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
-                 "  same     the whole interval is within the threshold\n"
-                 "  unclear  the interval includes the threshold: no regression; more timed steps make it narrower\n"
-                 "  failed   was ok, and is not\n"
-                 "  fixed    was not ok, and is\n"
-                 "  missing  only in BASE\n"
-                 "  new      only in NEW\n\n"
-                 "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.\n"};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help)
+    return index < FORMATS ? formats[index].name : NULL;
+}
+
+/* The gates, and after them the word for none of them. */
+static const char *gate_choice(int index)
+{
+    const char *name = compare_gate_name((enum compare_gate)(1 << index));
+    return name || 1 << index != GATE_ALL + 1 ? name : "none";
+}
+
+#define AT(member) offsetof(struct command_options, member)
+
+static const struct option_row options[] = {
+    {"threshold", 't', OPTION_TEXT, AT(threshold), "N%",
+     "a loss of throughput or a growth of memory by more than this is a regression; default: " THRESHOLD, NULL},
+    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", "how the result is printed; default: table. The formats are", format_choice},
+    {"gate", 'g', OPTION_TEXT, AT(gate), "LIST", "what counts as a regression, comma-separated; default: all of them. The words are",
+     gate_choice},
+    {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL,
+     "compare although devices, drivers, library versions, threads or numbers of machines differ", NULL},
+    {"pool", 'p', OPTION_FLAG, AT(pool), NULL,
+     "use the steps of all records with status ok of an experiment, not only of the newest: for BASE and NEW run "
+     "alternately several times",
+     NULL},
+    {0},
+};
+
+static dt_status parse_options(struct command_options *o, int argc, char **argv, bool *help)
+{
+    DT_TRY(options_parse(&command_compare, argc, argv, o, help));
+    if (*help)
         return DT_OK;
     if (o->records.count != 2)
         return dt_fail(DT_ERR_INVALID, "expected two arguments, BASE and NEW, not %d%s", o->records.count,
@@ -99,16 +108,9 @@ static dt_status parse_gates(const char *text, unsigned *out)
     }
 }
 
-typedef dt_status print_function(const struct compare *, const struct compare_options *, FILE *);
-
 static dt_status parse_format(const char *text, print_function **out)
 {
-    static const struct {
-        const char *name;
-        print_function *print;
-    } formats[] = {
-        {"table", compare_print_table}, {"json", compare_print_json}, {"junit", compare_print_junit}, {"markdown", compare_print_markdown}};
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+    for (size_t i = 0; i < FORMATS; i++) {
         if (strcmp(text, formats[i].name) == 0) {
             *out = formats[i].print;
             return DT_OK;
@@ -142,15 +144,16 @@ static int compare_and_print(const struct record_set *base, const struct record_
     return code;
 }
 
-int cmd_compare(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct compare_options how;
     struct record_set base = {0}, new = {0};
     print_function *print = NULL;
-    if (parse_options(&o, argc, argv) < 0)
+    bool help;
+    if (parse_options(&o, argc, argv, &help) < 0)
         return report_failure("compare", EXIT_CODE_USAGE);
-    if (o.help)
+    if (help)
         return EXIT_CODE_OK;
     if (read_options(&o, &how, &print) < 0)
         return report_failure("compare", EXIT_CODE_USAGE);
@@ -163,3 +166,28 @@ int cmd_compare(int argc, char **argv)
     record_set_finish(&new);
     return code;
 }
+
+const struct command command_compare = {
+    .name = "compare",
+    .summary = "compare two sets of records: faster, slower, larger, wrong",
+    .usage = "[OPTION]... BASE NEW",
+    .description = "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
+                   "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
+                   "pattern, or '-' for standard input. Of several records of an experiment the newest with status ok counts. The "
+                   "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
+                   "interval of the Mann-Whitney statistic. The verdicts:\n"
+                   "\n"
+                   "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
+                   "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
+                   "  same     the whole interval is within the threshold\n"
+                   "  unclear  the interval includes the threshold: no regression; more timed steps make it narrower\n"
+                   "  failed   was ok, and is not\n"
+                   "  fixed    was not ok, and is\n"
+                   "  missing  only in BASE\n"
+                   "  new      only in NEW\n"
+                   "\n"
+                   "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
+    .options = options,
+    .argument = {"records", OPTION_LIST, AT(records)},
+    .run = run,
+};

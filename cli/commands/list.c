@@ -136,17 +136,10 @@ static dt_status print_communicators(void)
     return status;
 }
 
-int cmd_list(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    bool help = false;
-    const struct option_row rows[] = {{"help", 'h', OPTION_FLAG, &help, NULL, "print this"}, {0}};
-    const struct option_spec spec = {
-        .rows = rows,
-        .help = &help,
-        .usage = "Usage: dtbench list\n\nPrints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the "
-                 "paradigms,\n"
-                 "and the devices and communicators with what is missing where one is not available.\n"};
-    if (options_parse(&spec, argc, argv) < 0)
+    bool help;
+    if (options_parse(&command_list, argc, argv, NULL, &help) < 0)
         return report_failure("list", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
@@ -162,3 +155,13 @@ int cmd_list(int argc, char **argv)
         status = print_communicators();
     return status == DT_OK ? EXIT_CODE_OK : report_failure("list", EXIT_CODE_OTHER);
 }
+
+const struct command command_list = {
+    .name = "list",
+    .summary = "list models, paradigms, devices and communicators",
+    .usage = "[OPTION]",
+    .description =
+        "Prints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the paradigms, and the devices and "
+        "communicators with what is missing where one is not available.",
+    .run = run,
+};

@@ -17,29 +17,22 @@
 struct command_options {
     struct option_list records;
     const char *output;
-    bool force, help;
+    bool force;
 };
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv)
+#define AT(member) offsetof(struct command_options, member)
+
+static const struct option_row options[] = {
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the records to this file, all of them or none; default: '-', standard output",
+     NULL},
+    {"force", 'f', OPTION_FLAG, AT(force), NULL, "replace FILE if it exists, even if it is one of RECORDS", NULL},
+    {0},
+};
+
+static dt_status parse_options(struct command_options *o, int argc, char **argv, bool *help)
 {
-    const struct option_row rows[] = {
-        {"output", 'o', OPTION_TEXT, &o->output, "FILE",
-         "write the records to this file, all of them or none; default: '-',\nstandard output"},
-        {"force", 'f', OPTION_FLAG, &o->force, NULL, "replace FILE if it exists, even if it is one of RECORDS"},
-        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .argument = "records",
-        .arguments = &o->records,
-        .help = &o->help,
-        .usage = "Usage: dtbench merge [OPTION]... RECORDS...\n\n"
-                 "Merges the records that several jobs wrote, each into a file of its own: one record for each experiment,\n"
-                 "in the order of their sweep. Several sweeps, and records of no sweep, keep the order in which they are\n"
-                 "read. Incomplete lines are left out with a warning.\n\n" RECORD_ARGUMENTS_HELP};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help)
+    DT_TRY(options_parse(&command_merge, argc, argv, o, help));
+    if (*help)
         return DT_OK;
     return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
 }
@@ -200,13 +193,14 @@ static int merge(const struct record_set *set, const struct command_options *o)
     return report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_OTHER);
 }
 
-int cmd_merge(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct record_set set = {0};
-    if (parse_options(&o, argc, argv) < 0)
+    bool help;
+    if (parse_options(&o, argc, argv, &help) < 0)
         return report_failure("merge", EXIT_CODE_USAGE);
-    if (o.help)
+    if (help)
         return EXIT_CODE_OK;
     int code = record_arguments_read("merge", o.records.items, o.records.count, &set);
     if (code == EXIT_CODE_OK)
@@ -214,3 +208,16 @@ int cmd_merge(int argc, char **argv)
     record_set_finish(&set);
     return code;
 }
+
+const struct command command_merge = {
+    .name = "merge",
+    .summary = "merge the records of many jobs, one for each experiment",
+    .usage = "[OPTION]... RECORDS...",
+    .description = "Merges the records that several jobs wrote, each into a file of its own: one record for each experiment, in the "
+                   "order of their sweep. Several sweeps, and records of no sweep, keep the order in which they are read. "
+                   "Incomplete lines are left out with a warning.\n"
+                   "\n" RECORD_ARGUMENTS_HELP,
+    .options = options,
+    .argument = {"records", OPTION_LIST, AT(records)},
+    .run = run,
+};

@@ -101,7 +101,7 @@ static bool work(struct rank *rank, const struct dt_world *place, const char *tr
     return together;
 }
 
-int cmd_rank(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct dt_world place;
     struct rank rank = {0};
@@ -121,3 +121,10 @@ int cmd_rank(int argc, char **argv)
     dt_comm_library_finish();
     return EXIT_CODE_OK; /* the message has said the rest; mpirun would take another code for a crash */
 }
+
+const struct command command_rank = {
+    .name = "rank",
+    .summary = "one rank of an experiment; started by dtbench itself",
+    .run = run,
+    .hidden = true,
+};

@@ -29,61 +29,49 @@ struct run_options {
     struct config_arguments config;
     const char *output, *shard, *time_limit, *trace;
     struct resume_options skip;
-    bool dry_run, quiet, resume, verify, help;
+    bool dry_run, quiet, resume, verify;
 };
 
-static dt_status parse_options(struct run_options *o, int argc, char **argv)
+#define AT(member) offsetof(struct run_options, member)
+
+static const struct option_row options[] = {
+    CONFIG_OPTION_ROWS(struct run_options, config),
+    {"output", 'o', OPTION_TEXT, AT(output), "RECORDS",
+     "append the records to this file ('-': standard output); default: standard output when that is a pipe or a file, "
+     "and " DEFAULT_RECORDS " on a terminal and under mpirun, srun or torchrun",
+     NULL},
+    {"resume", 'r', OPTION_FLAG, AT(resume), NULL, "skip experiments of which RECORDS has a record with status ok and the same config hash",
+     NULL},
+    {"skip-oom", 0, OPTION_FLAG, AT(skip.skip_oom), NULL, "with --resume: also skip those that ran out of memory, which is a result", NULL},
+    {"skip-failed", 0, OPTION_FLAG, AT(skip.skip_failed), NULL,
+     "with --resume: also skip those that failed, such as those that end the whole run with them", NULL},
+    {"shard", 0, OPTION_TEXT, AT(shard), "K/N",
+     "run part K of N of the sweep, K from 1. The division is always the same; the parts have about as many "
+     "experiments and as much work each",
+     NULL},
+    {"time-limit", 0, OPTION_TEXT, AT(time_limit), "SECONDS",
+     "start no experiment that is not expected to end by then, as estimated from those that are done; default: in a "
+     "Slurm job with a time limit, what is left of it, less two minutes or a tenth",
+     NULL},
+    {"verify", 'v', OPTION_FLAG, AT(verify), NULL,
+     "also run each experiment's work on one device, and compare the losses of all steps. They may differ by 1e-5 of their value in "
+     "fp32, 1e-4 in fp16 and 1e-3 in bf16; an experiment with a larger difference has failed",
+     NULL},
+    {"trace", 0, OPTION_TEXT, AT(trace), "FILE",
+     "write a trace of one step of all ranks for ui.perfetto.dev: of an additional step after the timed ones; on "
+     "device sim in virtual time, and of two steps where the profile's host runs ahead. Several experiments write a "
+     "file each, with the experiment's number before the extension",
+     NULL},
+    {"dry-run", 'n', OPTION_FLAG, AT(dry_run), NULL, "print the experiments that would run, and exit", NULL},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress; only results and errors", NULL},
+    {0},
+};
+
+static dt_status parse_options(struct run_options *o, int argc, char **argv, bool *help)
 {
-    const struct option_row rows[] = {
-        CONFIG_OPTION_ROWS(&o->config),
-        {"output", 'o', OPTION_TEXT, &o->output, "RECORDS",
-         "append the records to this file ('-': standard output); default: standard\n"
-         "output when that is a pipe or a file, and " DEFAULT_RECORDS " on a terminal\n"
-         "and under mpirun, srun or torchrun"},
-        {"resume", 'r', OPTION_FLAG, &o->resume, NULL,
-         "skip experiments of which RECORDS has a record with status ok and the same\n"
-         "config hash"},
-        {"skip-oom", 0, OPTION_FLAG, &o->skip.skip_oom, NULL, "with --resume: also skip those that ran out of memory, which is a result"},
-        {"skip-failed", 0, OPTION_FLAG, &o->skip.skip_failed, NULL,
-         "with --resume: also skip those that failed, such as those that end the\n"
-         "whole run with them"},
-        {"shard", 0, OPTION_TEXT, &o->shard, "K/N",
-         "run part K of N of the sweep, K from 1. The division is always the same;\n"
-         "the parts have about as many experiments and as much work each"},
-        {"time-limit", 0, OPTION_TEXT, &o->time_limit, "SECONDS",
-         "start no experiment that is not expected to end by then, as estimated from\n"
-         "those that are done; default: in a Slurm job with a time limit, what is left\n"
-         "of it, less two minutes or a tenth"},
-        {"verify", 'v', OPTION_FLAG, &o->verify, NULL,
-         "also run each experiment's work on one device, and compare the losses of\n"
-         "all steps"},
-        {"trace", 0, OPTION_TEXT, &o->trace, "FILE",
-         "write a trace of one step of all ranks for ui.perfetto.dev: of an additional\n"
-         "step after the timed ones; on device sim in virtual time, and of two steps\n"
-         "where the profile's host runs ahead. Several experiments write a file each,\n"
-         "with the experiment's number before the extension"},
-        {"dry-run", 'n', OPTION_FLAG, &o->dry_run, NULL, "print the experiments that would run, and exit"},
-        {"quiet", 'q', OPTION_FLAG, &o->quiet, NULL, "no progress; only results and errors"},
-        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .argument = "config file",
-        .argument_target = &o->config.file,
-        .help = &o->help,
-        .usage = "Usage: dtbench run [OPTION]... FILE\n"
-                 "       dtbench --config FILE [OPTION]...\n\n"
-                 "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun\n"
-                 "or torchrun on the ranks that these have started. Prints a table of results. Each experiment appends a\n"
-                 "record, one line of JSON. Progress and diagnostics go to standard error, and so does the table when the\n"
-                 "records go to standard output.\n"};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help) {
-        printf("\nExit codes\n");
-        exit_codes_print(stdout);
+    DT_TRY(options_parse(&command_run, argc, argv, o, help));
+    if (*help)
         return DT_OK;
-    }
     if ((o->skip.skip_oom || o->skip.skip_failed) && !o->resume)
         return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
     return config_arguments_check(&o->config);
@@ -311,14 +299,15 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     return sweep_exit_code(s);
 }
 
-int cmd_run(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct run_options o = {0};
     struct experiment *experiments;
     struct sweep s = {0};
-    if (parse_options(&o, argc, argv) < 0)
+    bool help;
+    if (parse_options(&o, argc, argv, &help) < 0)
         return report_failure("run", EXIT_CODE_USAGE);
-    if (o.help)
+    if (help)
         return EXIT_CODE_OK;
     if (dt_world_from_environment(&s.world) < 0)
         return report_failure("run", EXIT_CODE_CONFIG);
@@ -358,3 +347,19 @@ int cmd_run(int argc, char **argv)
     dt_comm_library_finish();
     return code;
 }
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "run the experiments of a config and record them",
+    .usage = "[OPTION]... FILE",
+    .description = "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun or "
+                   "torchrun on the ranks that these have started. Prints a table of results. Each experiment appends a record, one "
+                   "line of JSON. Progress and diagnostics go to standard error, and so does the table when the records go to "
+                   "standard output.\n"
+                   "\n"
+                   "dtbench --config FILE is the same as dtbench run FILE.",
+    .options = options,
+    .argument = {"config file", OPTION_TEXT, AT(config.file)},
+    .run = run,
+    .exit_codes = true,
+};

@@ -4,7 +4,7 @@
 #include "cli/text/exit_code.h"
 #include "lib/slurm/library.h"
 
-int cmd_slurm(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc != 1) {
         fprintf(stderr, "dtbench slurm: only dtbench itself starts this; takes no argument\n");
@@ -12,3 +12,10 @@ int cmd_slurm(int argc, char **argv)
     }
     return dt_slurm_library_answer() == DT_OK ? EXIT_CODE_OK : report_failure("slurm", EXIT_CODE_OTHER);
 }
+
+const struct command command_slurm = {
+    .name = "slurm",
+    .summary = "what libslurm knows of this job; called by dtbench itself",
+    .run = run,
+    .hidden = true,
+};

@@ -18,31 +18,24 @@ enum { GREEN = 32, RED = 31, YELLOW = 33 };
 struct command_options {
     struct option_list records;
     struct config_arguments config;
-    bool all, json, help;
+    bool all, json;
 };
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv)
+#define AT(member) offsetof(struct command_options, member)
+
+static const struct option_row options[] = {
+    {"config", 'c', OPTION_TEXT, AT(config.config), "FILE", "the sweep's config: what is missing gets its name, and a forecast", NULL},
+    {"set", 's', OPTION_LIST, AT(config.sets), "PATH=VALUE", "change the config as for the run; any number of times", NULL},
+    {"device", 'd', OPTION_TEXT, AT(config.device), "DEVICE", "the same as --set device=DEVICE", config_device_choice},
+    {"all", 'a', OPTION_FLAG, AT(all), NULL, "list the experiments that are done, too", NULL},
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON, with all experiments", NULL},
+    {0},
+};
+
+static dt_status parse_options(struct command_options *o, int argc, char **argv, bool *help)
 {
-    const struct option_row rows[] = {
-        {"config", 'c', OPTION_TEXT, &o->config.config, "FILE", "the sweep's config: what is missing gets its name, and a forecast"},
-        {"set", 's', OPTION_LIST, &o->config.sets, "PATH=VALUE", "change the config as for the run; any number of times"},
-        {"device", 'd', OPTION_TEXT, &o->config.device, "DEVICE", "the same as --set device=DEVICE"},
-        {"all", 'a', OPTION_FLAG, &o->all, NULL, "list the experiments that are done, too"},
-        {"json", 'j', OPTION_FLAG, &o->json, NULL, "print JSON, with all experiments"},
-        {"help", 'h', OPTION_FLAG, &o->help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .argument = "records",
-        .arguments = &o->records,
-        .help = &o->help,
-        .usage = "Usage: dtbench status [OPTION]... RECORDS...\n\n"
-                 "Prints for each sweep in RECORDS what is done, what failed and why, what is missing, and how long the\n"
-                 "rest will take, one experiment after another. A record names its sweep and its place in it, so the files\n"
-                 "of all jobs together are enough.\n\n" RECORD_ARGUMENTS_HELP};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (o->help)
+    DT_TRY(options_parse(&command_status, argc, argv, o, help));
+    if (*help)
         return DT_OK;
     if (o->records.count == 0)
         return dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
@@ -162,15 +155,16 @@ static int print_statuses(const struct record_set *set, const struct experiment 
     return status == DT_OK ? EXIT_CODE_OK : report_failure("status", EXIT_CODE_OTHER);
 }
 
-int cmd_status(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct record_set set = {0};
     struct experiment *experiments = NULL;
     int count = 0;
-    if (parse_options(&o, argc, argv) < 0)
+    bool help;
+    if (parse_options(&o, argc, argv, &help) < 0)
         return report_failure("status", EXIT_CODE_USAGE);
-    if (o.help)
+    if (help)
         return EXIT_CODE_OK;
     if (o.config.config && config_arguments_read(&o.config, &experiments, &count) < 0)
         return report_failure("status", EXIT_CODE_CONFIG);
@@ -181,3 +175,16 @@ int cmd_status(int argc, char **argv)
     free(experiments);
     return code;
 }
+
+const struct command command_status = {
+    .name = "status",
+    .summary = "say how far a sweep is, from its records",
+    .usage = "[OPTION]... RECORDS...",
+    .description = "Prints for each sweep in RECORDS what is done, what failed and why, what is missing, and how long the rest will "
+                   "take, one experiment after another. A record names its sweep and its place in it, so the files of all jobs "
+                   "together are enough.\n"
+                   "\n" RECORD_ARGUMENTS_HELP,
+    .options = options,
+    .argument = {"records", OPTION_LIST, AT(records)},
+    .run = run,
+};

@@ -14,32 +14,24 @@
 struct arguments {
     const char *data, *cluster, *profile;
     struct option_list sets;
-    bool json, help;
+    bool json;
 };
 
-static dt_status parse_options(int argc, char **argv, struct arguments *a)
+#define AT(member) offsetof(struct arguments, member)
+
+static const struct option_row options[] = {
+    {"data", 'D', OPTION_TEXT, AT(data), "FILE", "measured runs, comma-separated values; '-' is standard input", NULL},
+    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", "the cluster of the runs; default: " DEFAULT_CLUSTER, NULL},
+    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", "the software of the runs; default: " DEFAULT_PROFILE, NULL},
+    {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", "change every run's config: --set model.attention=fused; any number of times", NULL},
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the same, and the prediction of each row", NULL},
+    {0},
+};
+
+static dt_status parse_options(struct arguments *a, int argc, char **argv, bool *help)
 {
-    const struct option_row rows[] = {
-        {"data", 'D', OPTION_TEXT, &a->data, "FILE", "measured runs, comma-separated values; '-' is standard input"},
-        {"cluster", 'C', OPTION_TEXT, &a->cluster, "FILE", "the cluster of the runs; default: " DEFAULT_CLUSTER},
-        {"profile", 'P', OPTION_TEXT, &a->profile, "FILE", "the software of the runs; default: " DEFAULT_PROFILE},
-        {"set", 's', OPTION_LIST, &a->sets, "PATH=VALUE", "change every run's config: --set pipeline.order=1f1b; any number of times"},
-        {"json", 'j', OPTION_FLAG, &a->json, NULL, "print JSON: the same, and the prediction of each row"},
-        {"help", 'h', OPTION_FLAG, &a->help, NULL, "print this"},
-        {0},
-    };
-    const struct option_spec spec = {
-        .rows = rows,
-        .help = &a->help,
-        .usage = "Usage: dtbench validate --data FILE.csv [OPTION]...\n\n"
-                 "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by\n"
-                 "paradigm, model, GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and\n"
-                 "batch per GPU it counts how often the predicted fastest paradigm is the measured one. FILE has the columns\n"
-                 "of results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and where they matter\n"
-                 "gpus_per_node, stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes).\n"
-                 "Needs no device, MPI or GPU.\n"};
-    DT_TRY(options_parse(&spec, argc, argv));
-    if (a->help)
+    DT_TRY(options_parse(&command_validate, argc, argv, a, help));
+    if (*help)
         return DT_OK;
     return a->data ? DT_OK : dt_fail(DT_ERR_INVALID, "expected --data FILE");
 }
@@ -61,14 +53,15 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
     return a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout);
 }
 
-int cmd_validate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct arguments a = {0};
     struct validate_rows rows = {0};
     struct validate_summary summary = {0};
-    if (parse_options(argc, argv, &a) < 0)
+    bool help;
+    if (parse_options(&a, argc, argv, &help) < 0)
         return report_failure("validate", EXIT_CODE_USAGE);
-    if (a.help)
+    if (help)
         return EXIT_CODE_OK;
     signals_install();
     dt_status status = validate(&a, &rows, &summary);
@@ -79,3 +72,17 @@ int cmd_validate(int argc, char **argv)
     bool config = status == DT_ERR_INVALID || status == DT_ERR_IO || status == DT_ERR_UNAVAILABLE;
     return report_failure("validate", config ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
 }
+
+const struct command command_validate = {
+    .name = "validate",
+    .summary = "compare the simulated cluster's predictions with measured runs",
+    .usage = "--data FILE.csv [OPTION]...",
+    .description = "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by "
+                   "paradigm, model, GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch "
+                   "per GPU it counts how often the predicted fastest paradigm is the measured one. FILE has the columns of "
+                   "results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and where they matter gpus_per_node, "
+                   "stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Needs no device, MPI or "
+                   "GPU.",
+    .options = options,
+    .run = run,
+};

@@ -4,6 +4,12 @@
 
 #include <string.h>
 
+const char *config_device_choice(int index)
+{
+    const struct dt_table *table = experiment_table();
+    return table->fields[dt_config_find(table, "device")].choice(index);
+}
+
 dt_status config_arguments_check(struct config_arguments *a)
 {
     if (a->config && a->file)

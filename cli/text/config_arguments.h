@@ -11,11 +11,20 @@ struct config_arguments {
     struct option_list sets;
 };
 
-/* Rows of the option table that fill `arguments`. */
-#define CONFIG_OPTION_ROWS(arguments)                                                                                                      \
-    {"config", 'c', OPTION_TEXT, &(arguments)->config, "FILE", "the same as FILE; '-' is standard input"},                                 \
-        {"set", 's', OPTION_LIST, &(arguments)->sets, "PATH=VALUE", "change the config: --set model.dtype=bf16; any number of times"},     \
-        {"device", 'd', OPTION_TEXT, &(arguments)->device, "DEVICE", "the same as --set device=DEVICE"}
+/* Rows of the option table that fill `member` of the command's struct `type`. */
+#define CONFIG_OPTION_ROWS(type, member)                                                                                                   \
+    {"config", 'c', OPTION_TEXT, offsetof(type, member.config), "FILE", "the same as FILE; '-' is standard input", NULL},                  \
+        {"set", 's', OPTION_LIST, offsetof(type, member.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},                                       \
+    {                                                                                                                                      \
+        "device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", "the same as --set device=DEVICE", config_device_choice       \
+    }
+
+#define CONFIG_SET_HELP                                                                                                                    \
+    "change the config before it is read: --set model.dtype=bf16 or --set sweep.batch_size=[1,2,4]. The value is JSON, or a string where " \
+    "it is not JSON. Any number of times. Setting a path removes it from the sweep"
+
+/* The devices that a config may name. */
+const char *config_device_choice(int index);
 
 /* After options_parse: is there one config, and has each --set a value? Errors: DT_ERR_INVALID. */
 dt_status config_arguments_check(struct config_arguments *arguments);

@@ -1,25 +1,32 @@
 #include "cli/text/exit_code.h"
 
+#include <signal.h>
+
+const struct exit_code_row *exit_code_table(void)
+{
+    static const struct exit_code_row rows[] = {
+        {EXIT_CODE_OK, "all experiments ended well"},
+        {EXIT_CODE_OTHER, "dtbench itself failed: it ran out of memory, for example"},
+        {EXIT_CODE_USAGE, "the command line is wrong"},
+        {EXIT_CODE_CONFIG, "the config is invalid, or needs what this machine does not have: nothing was run"},
+        {EXIT_CODE_FAILED, "an experiment failed: crash, timeout, lost rank"},
+        {EXIT_CODE_OOM, "an experiment ran out of memory; all others ended well"},
+        {EXIT_CODE_VERIFY, "an experiment's losses are not those of one device (--verify)"},
+        {EXIT_CODE_OUTPUT, "the output cannot be written"},
+        {EXIT_CODE_REGRESSION, "dtbench compare found a regression"},
+        {EXIT_CODE_INCOMPARABLE, "dtbench compare: records of different machines or libraries, or without a common experiment"},
+        {EXIT_CODE_LATER, "the time limit or SIGUSR1 left experiments for a later run: --resume runs them"},
+        {EXIT_CODE_SIGNAL + SIGINT, "interrupted by SIGINT; finished experiments are kept"},
+        {EXIT_CODE_SIGNAL + SIGTERM, "interrupted by SIGTERM; finished experiments are kept"},
+        {0},
+    };
+    return rows;
+}
+
 void exit_codes_print(FILE *to)
 {
-    static const struct {
-        const char *code, *meaning;
-    } codes[] = {
-        {"0", "all experiments ended well"},
-        {"1", "dtbench itself ran out of memory, or the like"},
-        {"2", "the command line is wrong"},
-        {"3", "the config is invalid, or asks for what is not here: nothing was run"},
-        {"4", "an experiment failed: crash, timeout, lost rank"},
-        {"5", "an experiment ran out of memory; all others ended well"},
-        {"6", "an experiment's losses are not those of one device (--verify)"},
-        {"7", "the output cannot be written"},
-        {"8", "dtbench compare: a regression"},
-        {"9", "dtbench compare: measured on different machines or libraries, or nothing in common"},
-        {"75", "the time does not suffice for all experiments; --resume goes on (SIGUSR1 too)"},
-        {"130, 143", "interrupted by SIGINT, by SIGTERM; finished work is kept"},
-    };
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
-        fprintf(to, "  %-8s  %s\n", codes[i].code, codes[i].meaning);
+    for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++)
+        fprintf(to, "  %-3d  %s\n", row->code, row->meaning);
 }
 
 int report_failure(const char *command, enum exit_code code)

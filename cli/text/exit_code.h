@@ -22,6 +22,14 @@ enum exit_code {
     EXIT_CODE_SIGNAL = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
 };
 
+struct exit_code_row {
+    int code;
+    const char *meaning;
+};
+
+/* In the order of their numbers; the last row has a NULL meaning. The help, the manual page and the docs are made from it. */
+const struct exit_code_row *exit_code_table(void);
+
 void exit_codes_print(FILE *to);
 
 /* Print "dtbench COMMAND: the last failure's text" to stderr and return `code`; after a usage error also where the help is. */

@@ -1,13 +1,23 @@
 #include "cli/text/options.h"
 
+#include "cli/text/exit_code.h"
+#include "cli/text/paragraph.h"
 #include "lib/base/edit_distance.h"
 
 #include <string.h>
 
+/* Every command's last option. */
+static const struct option_row help_row = {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "print this"};
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 /* The row of `name` [length]; NULL when there is none. */
 static const struct option_row *find_row(const struct option_row *rows, const char *name, size_t length)
 {
-    for (; rows->name; rows++)
+    for (; rows && rows->name; rows++)
         if (strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
             return rows;
     return NULL;
@@ -15,10 +25,16 @@ static const struct option_row *find_row(const struct option_row *rows, const ch
 
 static const struct option_row *find_letter(const struct option_row *rows, char letter)
 {
-    for (; rows->name; rows++)
+    for (; rows && rows->name; rows++)
         if (rows->letter == letter)
             return rows;
     return NULL;
+}
+
+static bool resembles(const char *name, const struct option_row *row)
+{
+    bool begins = strlen(name) >= 2 && strncmp(name, row->name, strlen(name)) == 0;
+    return begins || dt_looks_like(name, row->name);
 }
 
 static dt_status unknown_option(const struct option_row *rows, const char *word)
@@ -26,31 +42,30 @@ static dt_status unknown_option(const struct option_row *rows, const char *word)
     char name[64];
     const struct option_row *nearest = NULL;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
-    for (const struct option_row *row = rows; row->name; row++) {
-        bool begins = strlen(name) >= 2 && strncmp(name, row->name, strlen(name)) == 0;
-        if (!begins && !dt_looks_like(name, row->name))
-            continue;
-        if (!nearest || dt_edit_distance(name, row->name) < dt_edit_distance(name, nearest->name))
+    for (const struct option_row *row = rows; row && row->name; row++)
+        if (resembles(name, row) && (!nearest || dt_edit_distance(name, row->name) < dt_edit_distance(name, nearest->name)))
             nearest = row;
-    }
+    if (!nearest && resembles(name, &help_row))
+        nearest = &help_row;
     int length = (int)strcspn(word, "=");
     if (nearest)
         return dt_fail(DT_ERR_INVALID, "unknown option '%.*s'; did you mean '--%s'?", length, word, nearest->name);
     return dt_fail(DT_ERR_INVALID, "unknown option '%.*s'", length, word);
 }
 
-/* Give `row` its value. `as_typed` is how the option stood on the command line. */
-static dt_status take(const struct option_row *row, const char *as_typed, const char *value)
+/* Store the value of `row`. `as_typed` is the option as the command line has it. */
+static dt_status take(const struct option_row *row, const char *as_typed, const char *value, void *target)
 {
+    void *at = (char *)target + row->offset;
     switch (row->kind) {
-    case OPTION_FLAG: *(bool *)row->target = true; return DT_OK;
+    case OPTION_FLAG: *(bool *)at = true; return DT_OK;
     case OPTION_TEXT:
-        if (*(const char **)row->target)
+        if (*(const char **)at)
             return dt_fail(DT_ERR_INVALID, "'%s' is given twice", as_typed);
-        *(const char **)row->target = value;
+        *(const char **)at = value;
         return DT_OK;
     case OPTION_LIST: {
-        struct option_list *list = row->target;
+        struct option_list *list = at;
         if (list->count == OPTION_LIST_MAX)
             return dt_fail(DT_ERR_INVALID, "'%s' is given more than %d times", as_typed, OPTION_LIST_MAX);
         list->items[list->count++] = value;
@@ -61,7 +76,7 @@ static dt_status take(const struct option_row *row, const char *as_typed, const 
 }
 
 /* argv[*index] is an option: take it, and the next word where that is its value. */
-static dt_status parse_option(const struct option_row *rows, int argc, char **argv, int *index)
+static dt_status parse_option(const struct option_row *rows, int argc, char **argv, int *index, void *target)
 {
     const char *word = argv[*index], *value = NULL;
     const struct option_row *row;
@@ -80,59 +95,91 @@ static dt_status parse_option(const struct option_row *rows, int argc, char **ar
         return unknown_option(rows, word);
     snprintf(as_typed, sizeof as_typed, "--%s", row->name);
     if (row->kind == OPTION_FLAG)
-        return value ? dt_fail(DT_ERR_INVALID, "'%s' takes no value", as_typed) : take(row, as_typed, NULL);
+        return value ? dt_fail(DT_ERR_INVALID, "'%s' takes no value", as_typed) : take(row, as_typed, NULL, target);
     if (!value && *index + 1 < argc && strncmp(argv[*index + 1], "--", 2) != 0)
         value = argv[++*index];
     if (!value || !*value)
         return dt_fail(DT_ERR_INVALID, "'%s' needs a value: %s %s", as_typed, as_typed, row->argument);
-    return take(row, as_typed, value);
+    return take(row, as_typed, value, target);
 }
 
-static void print_options(const struct option_row *rows, FILE *to)
+static int count_choices(const struct option_row *row)
 {
-    enum { INDENT = 24 };
-    for (; rows->name; rows++) {
-        char left[64];
-        int used = rows->letter ? snprintf(left, sizeof left, "-%c, ", rows->letter) : snprintf(left, sizeof left, "    ");
-        snprintf(left + used, sizeof left - (size_t)used, "--%s%s%s", rows->name, rows->argument ? " " : "",
-                 rows->argument ? rows->argument : "");
-        fprintf(to, "  %-*s", INDENT, left);
-        if (strlen(left) >= INDENT)
-            fprintf(to, "\n  %*s", INDENT, "");
-        for (const char *line = rows->help; *line;) {
-            size_t length = strcspn(line, "\n");
-            fprintf(to, "  %.*s\n", (int)length, line);
-            line += length + (line[length] == '\n');
-            if (*line)
-                fprintf(to, "  %*s", INDENT, "");
-        }
-    }
+    int count = 0;
+    while (row->choice && row->choice(count))
+        count++;
+    return count;
 }
 
-dt_status options_parse(const struct option_spec *spec, int argc, char **argv)
+void options_describe(const struct option_row *row, char *out, size_t out_bytes)
+{
+    int count = count_choices(row);
+    size_t used = (size_t)snprintf(out, out_bytes, "%s", row->help);
+    for (int i = 0; i < count && used < out_bytes; i++)
+        used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", i == 0 ? ": " : i < count - 1 ? ", " : " or ", row->choice(i));
+}
+
+static void print_option(const struct option_row *row, FILE *to)
+{
+    enum { INDENT = 28 };
+    char left[64], help[1024];
+    int used = row->letter ? snprintf(left, sizeof left, "  -%c, ", row->letter) : snprintf(left, sizeof left, "      ");
+    used += snprintf(left + used, sizeof left - (size_t)used, "--%s%s%s", row->name, row->argument ? " " : "",
+                     row->argument ? row->argument : "");
+    options_describe(row, help, sizeof help);
+    fprintf(to, used + 2 > INDENT ? "%s\n%*s" : "%s%*s", left, used + 2 > INDENT ? INDENT : INDENT - used, "");
+    paragraph_print(help, INDENT, to);
+}
+
+void options_print_help(const struct command *command, FILE *to)
+{
+    fprintf(to, "Usage: dtbench %s %s\n\n", command->name, command->usage);
+    paragraph_print(command->description, 0, to);
+    fprintf(to, "\nOptions\n");
+    for (const struct option_row *row = command->options; row && row->name; row++)
+        print_option(row, to);
+    print_option(&help_row, to);
+    if (!command->exit_codes)
+        return;
+    fprintf(to, "\nExit codes\n");
+    exit_codes_print(to);
+}
+
+static dt_status take_argument(const struct command *command, const char *word, void *target)
+{
+    void *at = (char *)target + command->argument.offset;
+    struct option_list *list = at;
+    const char **text = at;
+    if (!command->argument.name)
+        return dt_fail(DT_ERR_INVALID, "takes no argument, and there is '%s'", word);
+    if (command->argument.kind == OPTION_LIST) {
+        if (list->count == OPTION_LIST_MAX)
+            return dt_fail(DT_ERR_INVALID, "takes at most %d arguments; a folder stands for all in it", OPTION_LIST_MAX);
+        list->items[list->count++] = word;
+        return DT_OK;
+    }
+    if (*text)
+        return dt_fail(DT_ERR_INVALID, "takes one %s, and there are two: '%s' and '%s'", command->argument.name, *text, word);
+    *text = word;
+    return DT_OK;
+}
+
+dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help)
 {
     bool options = true;
+    *help = false;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
-        if (options && strcmp(word, "--") == 0) {
+        if (options && strcmp(word, "--") == 0)
             options = false;
-        } else if (options && word[0] == '-' && word[1]) {
-            DT_TRY(parse_option(spec->rows, argc, argv, &i));
-        } else if (!spec->argument) {
-            return dt_fail(DT_ERR_INVALID, "takes no argument, and there is '%s'", word);
-        } else if (spec->arguments) {
-            if (spec->arguments->count == OPTION_LIST_MAX)
-                return dt_fail(DT_ERR_INVALID, "takes at most %d arguments; a folder stands for all in it", OPTION_LIST_MAX);
-            spec->arguments->items[spec->arguments->count++] = word;
-        } else if (*spec->argument_target) {
-            return dt_fail(DT_ERR_INVALID, "takes one %s, and there are two: '%s' and '%s'", spec->argument, *spec->argument_target, word);
-        } else {
-            *spec->argument_target = word;
-        }
+        else if (options && is_help(word))
+            *help = true;
+        else if (options && word[0] == '-' && word[1])
+            DT_TRY(parse_option(command->options, argc, argv, &i, target));
+        else
+            DT_TRY(take_argument(command, word, target));
     }
-    if (spec->help && *spec->help) {
-        printf("%s\nOptions\n", spec->usage);
-        print_options(spec->rows, stdout);
-    }
+    if (*help)
+        options_print_help(command, stdout);
     return DT_OK;
 }

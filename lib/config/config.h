@@ -60,6 +60,7 @@ struct dt_field {
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
+    const char *group;       /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
     const char *description; /* for the schema and the reference page */
 };
 
@@ -75,6 +76,10 @@ struct dt_list {
     size_t stride;                /* bytes of the struct that it fills */
     int max;                      /* at most so many */
 };
+
+/* What a field takes, in words: "an integer from 1 to 64", "a number above 0 and up to 100", "one of fp32, fp16, bf16". */
+enum { DT_FIELD_TEXT_BYTES = 400 };
+void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYTES]);
 
 /* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a
  * default contradicts its own row. */

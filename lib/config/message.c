@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { QUOTE_BYTES = 64, LIST_BYTES = 400 };
+enum { QUOTE_BYTES = 64, LIST_BYTES = DT_FIELD_TEXT_BYTES };
 
 const char *dt_config_type_name(const struct cJSON *value)
 {
@@ -40,7 +40,7 @@ static void list_choices(const struct dt_field *field, char list[LIST_BYTES])
 }
 
 /* "an integer from 1 to 64", "a number above 0, up to 1", "one of a, b" */
-static void describe_wanted(const struct dt_field *field, char text[LIST_BYTES])
+void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYTES])
 {
     char min[32], max[32], names[LIST_BYTES];
     dt_format_double(field->min, min, sizeof min);
@@ -72,7 +72,7 @@ static void describe_wanted(const struct dt_field *field, char text[LIST_BYTES])
 dt_status dt_config_fail_missing(const struct dt_field *field, const char *where)
 {
     char wanted[LIST_BYTES];
-    describe_wanted(field, wanted);
+    dt_field_describe(field, wanted);
     return dt_fail(DT_ERR_INVALID, "%s: %s: missing; %s is expected (%s)", where, field->path, wanted, field->description);
 }
 
@@ -80,7 +80,7 @@ dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *
 {
     char quote[QUOTE_BYTES], wanted[LIST_BYTES];
     dt_json_quote(value, quote, sizeof quote);
-    describe_wanted(field, wanted);
+    dt_field_describe(field, wanted);
     if (cJSON_IsBool(value) || cJSON_IsNull(value))
         return dt_fail(DT_ERR_INVALID, "%s: %s is wanted, not %s", label, wanted, quote);
     return dt_fail(DT_ERR_INVALID, "%s: %s is %s; %s is wanted", label, quote, dt_config_type_name(value), wanted);
@@ -90,7 +90,7 @@ dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON 
 {
     char quote[QUOTE_BYTES], wanted[LIST_BYTES], only[32];
     dt_json_quote(value, quote, sizeof quote);
-    describe_wanted(field, wanted);
+    dt_field_describe(field, wanted);
     if (field->version_limit && (!cJSON_IsNumber(value) || value->valuedouble > field->max)) {
         dt_format_double(field->max, only, sizeof only);
         return dt_fail(DT_ERR_INVALID, "%s: %s is not supported by this version; use %s", label, quote,

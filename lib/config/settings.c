@@ -18,18 +18,6 @@ static int characters(const char *text)
     return count;
 }
 
-int dt_config_settings_above(const struct dt_table *table, const char *path, const char **out_name)
-{
-    for (int i = 0; i < table->count; i++) {
-        size_t bytes = strlen(table->fields[i].path);
-        if (table->fields[i].kind == DT_FIELD_SETTINGS && strncmp(path, table->fields[i].path, bytes) == 0 && path[bytes] == '.') {
-            *out_name = path + bytes + 1;
-            return i;
-        }
-    }
-    return -1;
-}
-
 static bool is_name(const struct dt_field *field, const char *name)
 {
     size_t prefix = strlen(field->prefix), bytes = strlen(name);

@@ -86,7 +86,7 @@ static const struct dt_refused_choice refused_orders[] = {
 
 /* Keys of one object stand together. */
 static const struct dt_field fields[] = {
-    {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .initial = "\"experiment\"",
+    {"name", DT_FIELD_STRING, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"",
      .description = "What the experiment is called in tables and records; no part of the hash."},
     {"device", DT_FIELD_STRING, AT(device), .choice = device_choice, .initial = "\"auto\"",
      .description = "What computes: auto takes the first of cuda and cpu that is there."},
@@ -95,20 +95,21 @@ static const struct dt_field fields[] = {
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
      .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp (ZeRO-3), zero1, zero2, hsdp "
                     "(fsdp within groups, replicas across), data_parallel (a root sends and gathers), parameter_server."},
-    {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .min = 0, .max = 4096, .initial = "0",
+    {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .group = "Placement", .min = 0, .max = 4096, .initial = "0",
      .description = "Ranks that must be on each node; 0: wherever the launcher puts them."},
     {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false",
      .description =
          "cuda: several ranks may be on one GPU, where they take turns and talk over sockets: for correctness, worthless for speed."},
     {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false",
      .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes."},
-    {"batch_size", DT_FIELD_INT, AT(batch_size), .min = 1, .max = 65536, .initial = "8", .description = "Samples per rank and step."},
+    {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8",
+     .description = "Samples per rank and step."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description = "Parts into which a step's batch is divided, gradients accumulating; at most batch_size."},
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 
-    {"model.preset", DT_FIELD_STRING, AT(model.preset), .choice = preset_choice,
+    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice,
      .description = "A model of the study's table; instead of layers, heads and hidden."},
     {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .description = "Transformer blocks."},
     {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .description = "Attention heads; divides hidden."},
@@ -124,7 +125,7 @@ static const struct dt_field fields[] = {
     {"model.attention", DT_FIELD_ENUM, AT(model.attention), .choice = attention_choice, .initial = "\"fused\"",
      .description = "fused does not store the T x T weights; unfused, the study's, does."},
 
-    {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .min = 1, .max = 4096, .initial = "2",
+    {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
      .description = "pdp: ranks in one pipeline; divides world_size."},
     {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
      .description = "pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size."},
@@ -140,7 +141,7 @@ static const struct dt_field fields[] = {
      .description = "parameter_server: ranks among which the parameters are divided, workers too; at most world_size."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 1, .version_limit = true, .initial = "1",
      .description = "Ranks that share a layer; only 1 in this version."},
-    {"activation", DT_FIELD_ENUM, AT(activation), .choice = activation_choice, .initial = "\"keep\"",
+    {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_choice, .initial = "\"keep\"",
      .description =
          "What happens to activations until backward: keep; checkpoint keeps only the input of each segment of blocks and makes the "
          "rest again; offload moves these inputs to host memory."},
@@ -150,7 +151,7 @@ static const struct dt_field fields[] = {
      .description = "Parameters, gradients and optimizer state live in host memory: parameters come to the device one group ahead of use, "
                     "the host updates."},
 
-    {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .choice = optimizer_choice, .initial = "\"sgd\"",
+    {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .group = "Loss and optimizer", .choice = optimizer_choice, .initial = "\"sgd\"",
      .description = "sgd without momentum, or adam with fp32 moments and master weights."},
     {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000,
      .description = "0.01 for sgd and 0.001 for adam when not given."},
@@ -163,7 +164,7 @@ static const struct dt_field fields[] = {
      .description = "cross_entropy of the next token, or the study's plain sum of the logits."},
     {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
      .description = "The loss gradient's factor, divided out again by the optimizer; 65536 for fp16 cross_entropy, else 1 when not given."},
-    {"graph", DT_FIELD_BOOL, AT(graph), .max = 1, .initial = "true",
+    {"graph", DT_FIELD_BOOL, AT(graph), .group = "The run", .max = 1, .initial = "true",
      .description = "cuda: the third step is captured as a CUDA graph, which later steps replay."},
     {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1",
      .description = "Weights, tokens and dropout masks follow from it."},
@@ -176,13 +177,14 @@ static const struct dt_field fields[] = {
      .description = "Seconds that one step, or one wait for a peer, may take; 0: no limit."},
     {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_",
      .description = "cuda: NCCL's own settings by their names, as NCCL_ALGO, which the ranks find in their environment."},
-    {"memory_limit_gib", DT_FIELD_NUMBER, AT(memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
+    {"memory_limit_gib", DT_FIELD_NUMBER, AT(memory_limit_gib), .group = "Limits", .min = 0, .max = 1048576, .initial = "0",
      .description = "Memory of each rank's device, in GiB, where less than the device has, or where it has none of its own; 0: no limit."},
     {"host_memory_limit_gib", DT_FIELD_NUMBER, AT(host_memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
      .description = "Host memory that each rank may use for what is offloaded to it, in GiB; 0: no limit but the machine's."},
     {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0",
      .description = "cpu: threads of a rank; 0: the machine's processors divided by its ranks."},
-    {"cluster", DT_FIELD_STRING, AT(cluster), .min = 1, .max = 127, .description = "sim: file that describes the cluster."},
+    {"cluster", DT_FIELD_STRING, AT(cluster), .group = "Simulation", .min = 1, .max = 127,
+     .description = "sim: file that describes the cluster."},
     {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127, .description = "sim: file that describes the costs of operations."},
 };
 

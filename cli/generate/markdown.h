@@ -1,0 +1,12 @@
+/* Tables of the pages in docs/. */
+#ifndef CLI_GENERATE_MARKDOWN_H
+#define CLI_GENERATE_MARKDOWN_H
+
+#include "cli/generate/tables.h"
+
+/* A heading and a table for each group of keys. */
+void markdown_keys(const struct generate_tables *tables, FILE *to);
+void markdown_metrics(const struct generate_tables *tables, FILE *to);
+void markdown_exit_codes(const struct generate_tables *tables, FILE *to);
+
+#endif
