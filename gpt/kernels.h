@@ -241,7 +241,7 @@ struct gpt_add {
     COSTED(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, BACKWARD, ROWS, "rows x d")                                          \
     COSTED(loss, gpt_loss, LOSS, FORWARD, ROWS, "rows x V")                                                                               \
     COSTED(sgd, gpt_sgd, SGD, UPDATE, FLAT, "the parameters")                                                                             \
-    COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters") /* its fp32 state is counted by gpt/cost/kernels.c */                    \
+    COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters") /* its fp32 state is counted by gpt/cost/backend.c */                    \
     COSTED(add, gpt_add, ADD, UPDATE, FLAT, "the elements")                                                                               \
     /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does */  \
     /* the work, in `stream`'s order like any other. On a stream of its own it runs beside the device's kernels and the copies. */        \
@@ -328,8 +328,8 @@ size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind
 size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples); /* output_bytes likewise */
 bool gpt_kernels_need_nothing(char *text, size_t text_bytes);                 /* `available` of those without libraries of their own */
 
-extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/kernels.c, or none.c whose create says what is missing */
+extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;
-extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/kernels.c, or none.c */
+extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/backend.c, or none.c */
 
 #endif

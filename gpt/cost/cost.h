@@ -1,4 +1,4 @@
-/* What kernels cost on a described device: the formulas behind gpt/cost/kernels.c. Seconds, bytes and element counts; nothing is queued. */
+/* What kernels cost on a described device: the formulas behind gpt/cost/backend.c. Seconds, bytes and element counts; nothing is queued. */
 #ifndef GPT_COST_COST_H
 #define GPT_COST_COST_H
 

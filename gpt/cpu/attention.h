@@ -1,4 +1,4 @@
-/* Causal self-attention on the CPU, fused and unfused: what kernels_cpu.c calls from a stream's thread.
+/* Causal self-attention on the CPU, fused and unfused: what its entries call from a stream's thread.
  *
  * Work is divided by (sample, head): each pair is computed by one thread, in the same order of operations whatever the number of threads,
  * so results do not depend on it. Fused keeps nothing of size T * T: a tile of 64 query rows meets the keys in chunks, with a running

@@ -1,5 +1,6 @@
-/* What a table of attention_cpu_simd*.c computes with: the element and its word. Each table is compiled on its own for one instruction set,
- * with GPT_TILE_NAME, and with GPT_TILE_BF16 for bf16 elements (that needs AVX-512 BF16; fp32 elements run anywhere). */
+/* The element, and the word that it is part of, in one table of tile operations: attention_pack.c, attention_softmax.c and one of
+ * attention_product*.c. They are compiled once for each instruction set, with GPT_TILE_NAME, and with GPT_TILE_BF16 for bf16 elements
+ * (which need AVX-512 BF16; fp32 elements run on any processor). */
 #ifndef GPT_CPU_ATTENTION_ELEMENT_H
 #define GPT_CPU_ATTENTION_ELEMENT_H
 
@@ -71,7 +72,7 @@ V_INLINE vuint words_of(const vfloat value[DEPTH])
 
 #endif
 
-/* What attention_cpu_simd.c puts into the table from the other files. */
+/* What attention_pack.c puts into the table from the other files. */
 void TILE(gpt_tile_product)(const struct gpt_tile_product *p);
 void TILE(gpt_tile_softmax_forward)(const struct gpt_tile_softmax_forward *s);
 void TILE(gpt_tile_softmax_backward)(const struct gpt_tile_softmax_backward *s);

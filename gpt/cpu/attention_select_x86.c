@@ -1,5 +1,5 @@
 /* Which tables of tile operations this processor can run. */
-#include "gpt/cpu/attention_amx.h"
+#include "gpt/cpu/attention_product_amx.h"
 #include "gpt/cpu/attention_tile.h"
 #include "lib/base/cpu_isa.h"
 

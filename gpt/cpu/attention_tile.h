@@ -1,4 +1,4 @@
-/* Inside attention_cpu*.c: the operations on tiles, of which there is one table per instruction set.
+/* Inside attention*.c: the operations on tiles, of which there is one table per instruction set.
  *
  * Elements. A table computes in fp32, or in bf16 with fp32 sums. Matrix operands are made of 32-bit words: one fp32 element, or two bf16
  * elements that are neighbours along the inner dimension of the product (what AVX-512 BF16 and AMX multiply at once). `depth` below is the
@@ -118,7 +118,7 @@ const struct gpt_tile_ops *gpt_tile_ops_for(enum dt_dtype dtype, int index);
 dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int threads, const struct gpt_tile_ops *ops,
                                         struct gpt_cpu_attention **out);
 
-/* What a thread works in. Sizes in elements of the table; see attention_cpu.c. */
+/* What a thread works in. Sizes in elements of the table; see attention.c. */
 struct gpt_attention_scratch {
     void *rows;                     /* [Tp, wp] one of q, k, v, as loaded */
     void *keys, *values;            /* B operands k^T, v (forward) or v^T (backward) */

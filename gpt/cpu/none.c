@@ -1,4 +1,4 @@
-/* Stands in for kernels_cpu.c in a build without oneDNN. */
+/* Stands in for backend.c and its entries in a build without oneDNN. */
 #include "gpt/kernels.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef GPT_CPU_PRODUCT_H
 #define GPT_CPU_PRODUCT_H
 
-#include "gpt/cpu/kernels_simd.h"
+#include "gpt/cpu/loops.h"
 
 /* c [m, n] = op(a) [m, k] * op(b) [k, n] + bias [n] (or NULL); accumulate: c adds to what is there. A transposed operand is stored the
  * other way round, [k, m] or [n, k]; all are dense and row-major. */

@@ -1,6 +1,6 @@
 /* Vectors of fp32 for the instruction set that the including file is compiled for.
  *
- * The kernels_cpu_simd*.c files are compiled once for each level of lib/base/cpu_isa.h; a vector is as wide as that level's registers. Vectors
+ * loops.c and attention_*.c are compiled once for each level of lib/base/cpu_isa.h; a vector is as wide as that level's registers. Vectors
  * are the compilers' own (GCC, Clang), so that +, -, *, / and comparisons work on them; a comparison gives -1 or 0 in each lane. Only what
  * that notation cannot say is written per instruction set here.
  *

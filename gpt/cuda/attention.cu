@@ -1,5 +1,5 @@
 /* Attention on the GPU: checks, sizes, and which kernels compute it. */
-#include "gpt/cuda/attention.cuh"
+#include "gpt/cuda/attention_tile.cuh"
 
 namespace {
 

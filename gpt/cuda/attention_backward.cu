@@ -12,7 +12,7 @@
  * them twice (8 past a width of 128). qkv, dout, out read and dqkv written once: 16 * T * width bytes. Dropout's bits are drawn twice.
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS 2022, appendix B.4 for dropout. */
-#include "gpt/cuda/attention.cuh"
+#include "gpt/cuda/attention_tile.cuh"
 
 namespace gpt_cuda {
 

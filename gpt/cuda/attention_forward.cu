@@ -10,7 +10,7 @@
  * Unfused, a second walk over the keys computes the scores again, now that the rows' sums are known, and writes the weights.
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
-#include "gpt/cuda/attention.cuh"
+#include "gpt/cuda/attention_tile.cuh"
 
 namespace gpt_cuda {
 
@@ -43,7 +43,8 @@ template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][K
 
 /* Scores become exp(score - maximum); sums and the output so far follow the maximum. */
 template <int WIDTH, int BLOCKS, int KEYS>
-__device__ inline void soften(float (&s)[BLOCKS][KEYS / 8][4], running<BLOCKS> &rows, float (&out)[BLOCKS][WIDTH / 8][4], float scale_log2)
+__device__ inline void online_softmax(float (&s)[BLOCKS][KEYS / 8][4], running<BLOCKS> &rows, float (&out)[BLOCKS][WIDTH / 8][4],
+                                      float scale_log2)
 {
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++)
@@ -176,7 +177,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         if (meets) {
             if (first_key + KEYS - 1 > warp_first)
                 mask<BLOCKS, KEYS>(s, lane_row, first_key + lane_key);
-            soften<WIDTH, BLOCKS, KEYS>(s, rows, out, scale_log2);
+            online_softmax<WIDTH, BLOCKS, KEYS>(s, rows, out, scale_log2);
             if (dropped.threshold > 0)
                 drop<BLOCKS, KEYS>(s, dropped, lane_row, first_key);
             multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(out, s, value_tile);

@@ -1,11 +1,11 @@
 /* Attention in fp32, forward and backward, on the FMA units: for checking numbers, of any width. Fused and unfused as on the tensor cores.
  *
  * Tiles of 32 queries by 32 keys, 256 threads. Eight lanes share a row: lane l of the eight computes the scores of keys l, l + 8, ..., and
- * owns the output's columns l, l + 8, .... Backward is two kernels as in attention_cuda_backward.cu: one owns queries, the other keys.
+ * owns the output's columns l, l + 8, .... Backward is two kernels as in attention_backward.cu: one owns queries, the other keys.
  *
  * Floor: 2 * T^2 * width FLOPs forward and 7 / 2 of that backward for one head, on the FMA units; but each FMA here reads shared memory,
  * which is slower. */
-#include "gpt/cuda/attention.cuh"
+#include "gpt/cuda/attention_tile.cuh"
 
 namespace gpt_cuda {
 

@@ -1,4 +1,4 @@
-/* Stands in for kernels_cuda.c in a build without CUDA. */
+/* Stands in for the other files of this folder in a build without CUDA. */
 #include "gpt/kernels.h"
 
 #include <stdio.h>

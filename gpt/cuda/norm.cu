@@ -228,7 +228,7 @@ template <typename E, int N> __global__ void __launch_bounds__(LOOP_THREADS) nor
     }
 }
 
-/* dgain and dbias beside it (kernels_cuda_columns.cuh). */
+/* dgain and dbias beside it (columns.cuh). */
 template <typename E, int N> struct norm_columns {
     static constexpr int SUMS = 2;
     norm_gradient a;

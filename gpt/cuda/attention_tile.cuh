@@ -6,8 +6,8 @@
  *
  * Blocks have 4 warps; each warp owns 16 * BLOCKS rows of the tile that stays, and what it computes never leaves its registers before the
  * end. Layouts of operands and accumulators: gpt/cuda/mma.cuh; r = lane / 4 and c = lane % 4 here as well. */
-#ifndef GPT_CUDA_ATTENTION_CUH
-#define GPT_CUDA_ATTENTION_CUH
+#ifndef GPT_CUDA_ATTENTION_TILE_CUH
+#define GPT_CUDA_ATTENTION_TILE_CUH
 
 #include "gpt/cuda/kernels.cuh"
 #include "gpt/cuda/mma.cuh"

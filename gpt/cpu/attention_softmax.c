@@ -1,4 +1,4 @@
-/* Softmax, dropout and their gradients on a tile of scores. Compiled once per instruction set, see attention_cpu_element.h.
+/* Softmax, dropout and their gradients on a tile of scores. Compiled once per instruction set, see attention_element.h.
  *
  * A row is worked through in vectors of V_LANES keys. All vectors but the last have only keys that the row sees; the last one is masked. */
 #include "gpt/cpu/attention_element.h"

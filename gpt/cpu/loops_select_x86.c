@@ -1,5 +1,5 @@
 /* Which loops run on this x86-64 processor. */
-#include "gpt/cpu/kernels_simd_tables.h"
+#include "gpt/cpu/loops_tables.h"
 
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
 {

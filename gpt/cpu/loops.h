@@ -1,9 +1,9 @@
 /* The cpu kernels' inner loops: one thread's part of the work, for one instruction set and one dtype.
  *
- * kernels_simd.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
+ * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
  * starts threads. */
-#ifndef GPT_CPU_KERNELS_SIMD_H
-#define GPT_CPU_KERNELS_SIMD_H
+#ifndef GPT_CPU_LOOPS_H
+#define GPT_CPU_LOOPS_H
 
 #include "gpt/kernels.h"
 #include "lib/base/cpu_isa.h"

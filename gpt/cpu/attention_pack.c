@@ -1,4 +1,4 @@
-/* Loading, packing and storing the operands of attention's tiles. Compiled once per instruction set, see attention_cpu_element.h. */
+/* Loading, packing and storing the operands of attention's tiles. Compiled once per instruction set, see attention_element.h. */
 #include "gpt/cpu/attention_element.h"
 
 /* The lanes of a and b in turns: the first half of that sequence, and the second. */

@@ -1,5 +1,5 @@
 /* A processor that is no x86-64 has the baseline only. */
-#include "gpt/cpu/kernels_simd_tables.h"
+#include "gpt/cpu/loops_tables.h"
 
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
 {

@@ -1,5 +1,5 @@
 /* Compiled once per instruction set and dtype (gpt/meson.build): GPT_SIMD_DTYPE is the dtype, GPT_SIMD_TABLE the name of the table. */
-#include "gpt/cpu/kernels_simd_tables.h"
+#include "gpt/cpu/loops_tables.h"
 
 #include "gpt/cpu/simd_math.h"
 

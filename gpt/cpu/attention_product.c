@@ -1,4 +1,4 @@
-/* Products of attention's tiles with vector multiply-adds. Compiled once per instruction set, see attention_cpu_element.h. */
+/* Products of attention's tiles with vector multiply-adds. Compiled once per instruction set, see attention_element.h. */
 #include "gpt/cpu/attention_element.h"
 
 /* A block is as many rows of two vectors as fill the registers: enough sums at once to hide the latency of a multiply-add. */

@@ -1,8 +1,8 @@
-/* Products of attention's tiles on AMX, instead of attention_cpu_simd_product.c's.
+/* Products of attention's tiles on AMX, instead of attention_product.c's.
  *
  * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": a block of 2 x 2 sums needs two loads for
  * each two multiplications, so that loading keeps up. */
-#include "gpt/cpu/attention_amx.h"
+#include "gpt/cpu/attention_product_amx.h"
 #include "gpt/cpu/attention_element.h"
 
 #include <cpuid.h>

@@ -1,8 +1,8 @@
-/* The tables that kernels_simd.c is compiled into; all but the baseline's exist on x86-64 alone. */
-#ifndef GPT_CPU_KERNELS_SIMD_TABLES_H
-#define GPT_CPU_KERNELS_SIMD_TABLES_H
+/* The tables that loops.c is compiled into; all but the baseline's exist on x86-64 alone. */
+#ifndef GPT_CPU_LOOPS_TABLES_H
+#define GPT_CPU_LOOPS_TABLES_H
 
-#include "gpt/cpu/kernels_simd.h"
+#include "gpt/cpu/loops.h"
 
 extern const struct gpt_simd gpt_simd_base_fp32, gpt_simd_base_fp16, gpt_simd_base_bf16;
 extern const struct gpt_simd gpt_simd_avx2_fp32, gpt_simd_avx2_fp16, gpt_simd_avx2_bf16;

@@ -1,6 +1,6 @@
 /* The tile operations on AMX: usable where the processor has AMX bf16 and the system lets this process use it. */
-#ifndef GPT_CPU_ATTENTION_AMX_H
-#define GPT_CPU_ATTENTION_AMX_H
+#ifndef GPT_CPU_ATTENTION_PRODUCT_AMX_H
+#define GPT_CPU_ATTENTION_PRODUCT_AMX_H
 
 #include <stdbool.h>
 

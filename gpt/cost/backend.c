@@ -1,7 +1,7 @@
 /* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device
  * has costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded. */
-#include "gpt/kernels.h"
 #include "gpt/cost/cost.h"
+#include "gpt/kernels.h"
 #include "lib/device/sim.h"
 
 #include <stdlib.h>
