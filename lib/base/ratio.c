@@ -190,10 +190,13 @@ dt_status dt_ratio_compare(const double *base_s, int base_count, const double *n
     if (!are_known(base_s, base_count) || !are_known(new_s, new_count))
         return DT_OK;
     dt_status status = sample_init(&base, base_s, base_count);
-    if (status == DT_OK)
-        status = sample_init(&new, new_s, new_count);
-    if (status == DT_OK)
-        status = estimate(&base, &new, out);
+    if (status < 0)
+        goto done;
+    status = sample_init(&new, new_s, new_count);
+    if (status < 0)
+        goto done;
+    status = estimate(&base, &new, out);
+done:
     sample_finish(&base);
     sample_finish(&new);
     return status;

@@ -89,7 +89,8 @@ static dt_status record(const struct sim_comm *comm, const struct dt_comm_operat
     snprintf(label, sizeof label, "%s %s", dt_comm_kind_name(o->kind), comm->base.name);
     if (o->kind == DT_COMM_ALL_GATHER)
         DT_TRY(dt_sim_program_host(program, device->gather_host_s_per_byte * bytes));
-    DT_TRY(dt_sim_program_host(program, message ? device->message_host_s : of_parts ? device->gather_host_s : device->collective_host_s));
+    double host_s = of_parts ? device->gather_host_s : device->collective_host_s;
+    DT_TRY(dt_sim_program_host(program, message ? device->message_host_s : host_s));
     if (o->kind == DT_COMM_SEND)
         return dt_sim_program_send(program, stream, comm->slot, o->peer, bytes, label);
     if (o->kind == DT_COMM_RECV)

@@ -37,17 +37,20 @@ dt_status dt_spans_start(struct dt_stream *stream)
     if (!spans)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for spans");
     dt_status status = dt_event_create_timed(stream->device, &spans->base);
-    if (status == DT_OK)
-        status = dt_event_record(spans->base, stream);
-    if (status == DT_OK) /* other streams' work shall not be before it */
-        status = dt_stream_synchronize(stream);
-    if (status < 0) {
-        dt_event_destroy(spans->base);
-        free(spans);
-        return status;
-    }
+    if (status < 0)
+        goto fail;
+    status = dt_event_record(spans->base, stream);
+    if (status < 0)
+        goto fail;
+    status = dt_stream_synchronize(stream); /* other streams' work shall not be before it */
+    if (status < 0)
+        goto fail;
     stream->device->spans = spans;
     return DT_OK;
+fail:
+    dt_event_destroy(spans->base);
+    free(spans);
+    return status;
 }
 
 /* The stream's place, its own or a new one; NULL when all are taken. */
@@ -138,28 +141,30 @@ void dt_spans_forget(struct dt_device *device)
     free(spans);
 }
 
+static dt_status read_times(const struct dt_spans *spans, struct dt_span *out)
+{
+    for (int i = 0; i < spans->count; i++) {
+        out[i] = spans->marked[i].span;
+        DT_TRY(dt_event_elapsed_ns(spans->base, spans->marked[i].start, &out[i].start_ns));
+        DT_TRY(dt_event_elapsed_ns(spans->base, spans->marked[i].end, &out[i].end_ns));
+    }
+    return DT_OK;
+}
+
 dt_status dt_spans_collect(struct dt_device *device, struct dt_span **out, int *count)
 {
     struct dt_spans *spans = device->spans;
-    dt_status status = DT_OK;
     *out = NULL;
     *count = 0;
     if (!spans)
         return dt_fail(DT_ERR_INVALID, "spans: none are recorded");
     struct dt_span *all = calloc((size_t)spans->count + 1, sizeof *all);
-    if (!all)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", spans->count);
-    for (int i = 0; status == DT_OK && i < spans->count; i++) {
-        all[i] = spans->marked[i].span;
-        status = dt_event_elapsed_ns(spans->base, spans->marked[i].start, &all[i].start_ns);
-        if (status == DT_OK)
-            status = dt_event_elapsed_ns(spans->base, spans->marked[i].end, &all[i].end_ns);
-    }
-    if (status == DT_OK) {
+    dt_status status = all ? read_times(spans, all) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", spans->count);
+    if (status < 0) {
+        free(all);
+    } else {
         *out = all;
         *count = spans->count;
-    } else {
-        free(all);
     }
     dt_spans_forget(device);
     return status;

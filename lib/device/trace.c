@@ -17,13 +17,17 @@ dt_status dt_trace_open(const char *path, struct dt_trace **out)
 {
     struct dt_trace *trace = calloc(1, sizeof *trace);
     *out = NULL;
-    if (!trace || !(trace->path = strdup(path))) {
+    char *name = strdup(path);
+    if (!trace || !name) {
         free(trace);
+        free(name);
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory for a trace", path);
     }
-    if (!(trace->file = fopen(path, "w"))) {
-        free(trace->path);
+    trace->path = name;
+    trace->file = fopen(path, "w");
+    if (!trace->file) {
         free(trace);
+        free(name);
         return dt_fail(DT_ERR_IO, "cannot write the trace %s: %s", path, strerror(errno));
     }
     fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", trace->file);

@@ -128,7 +128,10 @@ static dt_status start(const struct dt_launch *launch, char **arguments, char **
     close(report[1]);
     /* The pipe ends when exec succeeds (close-on-exec); else it tells why not. */
     ssize_t got = 0;
-    while (pid > 0 && (got = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {
+    if (pid > 0) {
+        do
+            got = read(report[0], &error, sizeof error);
+        while (got < 0 && errno == EINTR);
     }
     close(report[0]);
     if (pid < 0) {
@@ -160,10 +163,13 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
         return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks need mpirun, which is not on the PATH: install Debian's openmpi-bin",
                        launch->world_size);
     dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
-    if (status == DT_OK)
-        status = dt_launch_environment_make(rank, launch->world_size, port, &environment);
-    if (status == DT_OK)
-        status = start(launch, arguments, environment.variables, out);
+    if (status < 0)
+        goto done;
+    status = dt_launch_environment_make(rank, launch->world_size, port, &environment);
+    if (status < 0)
+        goto done;
+    status = start(launch, arguments, environment.variables, out);
+done:
     free(arguments);
     dt_launch_environment_finish(&environment);
     return status;

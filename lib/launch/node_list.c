@@ -94,9 +94,10 @@ static const char *end_of_name(const char *c)
 {
     bool inside = false;
     for (; *c && (inside || *c != ','); c++) {
-        if (*c == '[' ? inside : *c == ']' ? !inside : false)
+        if ((*c == '[' && inside) || (*c == ']' && !inside))
             return NULL;
-        inside = *c == '[' ? true : *c == ']' ? false : inside;
+        if (*c == '[' || *c == ']')
+            inside = *c == '[';
     }
     return inside ? NULL : c;
 }
@@ -118,12 +119,14 @@ dt_status dt_node_list_expand(const char *list, char **out_lines, int *out_count
 {
     struct names names = {.list = list, .most = DT_NODE_LIST_MAX + 1};
     dt_status status = expand(&names);
-    if (status == DT_OK && !names.lines && !(names.lines = strdup("")))
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of nodes");
     if (status < 0) {
         free(names.lines);
         return status;
     }
+    if (!names.lines)
+        names.lines = strdup("");
+    if (!names.lines)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of nodes");
     *out_lines = names.lines;
     *out_count = names.count;
     return DT_OK;
@@ -133,10 +136,14 @@ dt_status dt_node_list_first(const char *list, char out[DT_NODE_NAME_BYTES])
 {
     struct names names = {.list = list, .most = 1};
     dt_status status = expand(&names);
-    if (status == DT_OK && names.count == 0)
+    if (status < 0)
+        goto done;
+    if (names.count == 0) {
         status = refuse(&names, "names no node");
-    if (status == DT_OK)
-        snprintf(out, DT_NODE_NAME_BYTES, "%.*s", (int)strcspn(names.lines, "\n"), names.lines);
+        goto done;
+    }
+    snprintf(out, DT_NODE_NAME_BYTES, "%.*s", (int)strcspn(names.lines, "\n"), names.lines);
+done:
     free(names.lines);
     return status;
 }

@@ -86,7 +86,8 @@ static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_me
     case DT_WIRE_RESULT:
         if (p->rank == 0) {
             free(s->outcome->result);
-            if (!(s->outcome->result = strdup(message->text)))
+            s->outcome->result = strdup(message->text);
+            if (!s->outcome->result)
                 dt_supervisor_fail(s, DT_ERR_HOST_MEMORY, -1, 0, "no memory for the result");
         }
         break;
@@ -117,7 +118,9 @@ static void read_peer(struct supervisor *s, struct peer *p)
     struct dt_wire_message message;
     bool end = false;
     int have = dt_wire_receive(&p->reader, p->fd, &end);
-    while (have >= 0 && (have = dt_wire_next(&p->reader, &message)) > 0)
+    if (have >= 0)
+        have = dt_wire_next(&p->reader, &message);
+    for (; have > 0; have = dt_wire_next(&p->reader, &message))
         handle(s, p, &message);
     if (have < 0)
         dt_supervisor_fail(s, (dt_status)have, p->rank, 0, dt_error_message());
@@ -128,8 +131,10 @@ static void read_peer(struct supervisor *s, struct peer *p)
 /* Only processes of the same user may connect; the kernel tells whose they are and their pid. */
 static void accept_peers(struct supervisor *s)
 {
-    int fd;
-    while ((fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    for (;;) {
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
         struct ucred who;
         socklen_t length = sizeof who;
         struct timeval patience = {.tv_sec = 2};

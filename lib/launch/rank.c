@@ -71,8 +71,8 @@ static void *listen_to_supervisor(void *context)
     struct dt_launch_rank *rank = context;
     for (;;) {
         struct dt_wire_message message;
-        int have;
-        while ((have = dt_wire_next(&rank->reader, &message)) > 0) {
+        int have = dt_wire_next(&rank->reader, &message);
+        for (; have > 0; have = dt_wire_next(&rank->reader, &message)) {
             if (message.type == DT_WIRE_STOP)
                 atomic_store(&rank->stop, true);
             else if (message.type == DT_WIRE_DUMP)
@@ -98,6 +98,14 @@ static int start_listener(struct dt_launch_rank *rank)
     return error;
 }
 
+static dt_status introduce(struct dt_launch_rank *rank, const char *socket_name, int number)
+{
+    DT_TRY(dt_wire_connect(socket_name, &rank->fd));
+    DT_TRY(dt_wire_send(rank->fd, DT_WIRE_HELLO, number, NULL, 0, -1));
+    DT_TRY(receive_input(rank));
+    return take_stderr(rank);
+}
+
 dt_status dt_launch_rank_connect(const char *socket_name, int number, struct dt_launch_rank **out)
 {
     dt_status status;
@@ -107,11 +115,8 @@ dt_status dt_launch_rank_connect(const char *socket_name, int number, struct dt_
     rank->fd = rank->reader.passed_fd = -1;
     pthread_mutex_init(&rank->sending, NULL);
     pthread_mutex_init(&rank->dumping, NULL);
-    if ((status = dt_wire_connect(socket_name, &rank->fd)) < 0)
-        goto fail;
-    if ((status = dt_wire_send(rank->fd, DT_WIRE_HELLO, number, NULL, 0, -1)) < 0)
-        goto fail;
-    if ((status = receive_input(rank)) < 0 || (status = take_stderr(rank)) < 0)
+    status = introduce(rank, socket_name, number);
+    if (status < 0)
         goto fail;
     int error = start_listener(rank);
     if (error) {

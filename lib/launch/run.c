@@ -279,18 +279,19 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
         return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
     struct supervisor s = {.launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_clock_ns()};
     dt_status status = prepare(&s, socket_name, sizeof socket_name);
-    if (status == DT_OK) {
-        dt_status started = start_children(&s, socket_name);
-        if (started == DT_OK)
-            supervise(&s);
-        else
-            dt_supervisor_fail(&s, started, -1, 0, dt_error_message());
-        end_processes(&s);
-        explain_vanished(&s);
-        if (s.status == DT_OK && !out->result)
-            dt_supervisor_fail(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
-        status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
-    }
+    if (status < 0)
+        goto done;
+    dt_status started = start_children(&s, socket_name);
+    if (started < 0)
+        dt_supervisor_fail(&s, started, -1, 0, dt_error_message());
+    else
+        supervise(&s);
+    end_processes(&s);
+    explain_vanished(&s);
+    if (s.status == DT_OK && !out->result)
+        dt_supervisor_fail(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
+    status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
+done:
     finish(&s);
     return status;
 }

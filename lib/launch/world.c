@@ -39,7 +39,9 @@ static dt_status read_number(const char *name, int *out)
         return dt_fail(DT_ERR_WORLD, "%s is not set, but other variables of its launcher are: pass all of them, or none", name);
     long number = 0;
     for (const char *c = value; *c; c++) {
-        if (*c < '0' || *c > '9' || (number = number * 10 + (*c - '0')) > INT_MAX)
+        if (*c >= '0' && *c <= '9')
+            number = number * 10 + (*c - '0');
+        if (*c < '0' || *c > '9' || number > INT_MAX)
             return dt_fail(DT_ERR_WORLD, "%s is \"%s\", not a number: the launcher's variables cannot be trusted", name, value);
     }
     *out = (int)number;

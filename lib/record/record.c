@@ -87,12 +87,14 @@ dt_status dt_record_open(const char *path, struct dt_record_file **out)
         goto fail;
     }
     f->regular = S_ISREG(facts.st_mode);
-    if ((status = lock(f, LOCK_EX)) < 0)
+    status = lock(f, LOCK_EX);
+    if (status < 0)
         goto fail;
     status = f->regular ? probe_regular(f) : probe_stream(f);
     if (status < 0)
         goto fail;
-    if ((status = lock(f, LOCK_UN)) < 0)
+    status = lock(f, LOCK_UN);
+    if (status < 0)
         goto fail;
     *out = f;
     return DT_OK;
@@ -150,6 +152,18 @@ static dt_status append_locked(const struct dt_record_file *f, const char *text,
     return DT_OK;
 }
 
+/* The first failure is the one that is returned. A failure to unlock after it does no harm: close unlocks in any case. */
+static dt_status append(struct dt_record_file *file, const char *text, size_t bytes)
+{
+    DT_TRY(lock(file, LOCK_EX));
+    dt_status status = append_locked(file, text, bytes);
+    if (status < 0) {
+        flock(file->fd, LOCK_UN);
+        return status;
+    }
+    return lock(file, LOCK_UN);
+}
+
 dt_status dt_record_append(struct dt_record_file *file, const char *line)
 {
     size_t bytes = strlen(line);
@@ -162,48 +176,58 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line)
     memcpy(text + 1, line, bytes);
     text[bytes + 1] = '\n';
     text[bytes + 2] = 0;
-    dt_status status = lock(file, LOCK_EX);
-    if (status == DT_OK) {
-        status = append_locked(file, text, bytes + 2);
-        if (status == DT_OK)
-            status = lock(file, LOCK_UN);
-        else
-            (void)lock(file, LOCK_UN); /* the first failure is the one to tell; close unlocks in any case */
-    }
+    dt_status status = append(file, text, bytes + 2);
     free(text);
+    return status;
+}
+
+/* A line that is not one object is skipped: a torn tail, or something else. */
+static dt_status add_line(cJSON *records, const char *line, size_t bytes, const char *path, int *skipped)
+{
+    cJSON *record;
+    if (strspn(line, " \t\r\n") == bytes)
+        return DT_OK;
+    dt_status status = dt_json_parse(line, bytes, path, &record);
+    if (status == DT_ERR_HOST_MEMORY)
+        return status;
+    if (status == DT_OK && cJSON_IsObject(record)) {
+        cJSON_AddItemToArray(records, record);
+        return DT_OK;
+    }
+    cJSON_Delete(record);
+    ++*skipped;
+    return DT_OK;
+}
+
+static dt_status read_lines(FILE *file, const char *path, cJSON *records, int *skipped)
+{
+    char *line = NULL;
+    size_t size = 0;
+    dt_status status = DT_OK;
+    while (status == DT_OK) {
+        errno = 0;
+        ssize_t bytes = getline(&line, &size, file);
+        if (bytes < 0)
+            break;
+        status = add_line(records, line, (size_t)bytes, path, skipped);
+    }
+    free(line);
+    if (status == DT_OK && ferror(file))
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     return status;
 }
 
 dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped)
 {
-    cJSON *records = cJSON_CreateArray();
-    char *line = NULL;
-    size_t size = 0;
-    ssize_t bytes;
-    dt_status status = DT_OK;
     *skipped = 0;
-    if (!records)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while reading %s", path);
     errno = 0;
     FILE *file = fopen(path, "re");
     if (!file && errno != ENOENT)
-        status = dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
-    while (file && status == DT_OK && (errno = 0, bytes = getline(&line, &size, file)) >= 0) {
-        cJSON *record;
-        if (strspn(line, " \t\r\n") == (size_t)bytes)
-            continue;
-        status = dt_json_parse(line, (size_t)bytes, path, &record);
-        if (status == DT_OK && cJSON_IsObject(record)) {
-            cJSON_AddItemToArray(records, record);
-        } else if (status != DT_ERR_HOST_MEMORY) {
-            cJSON_Delete(record);
-            status = DT_OK;
-            ++*skipped;
-        }
-    }
-    if (status == DT_OK && file && ferror(file))
-        status = dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
-    free(line);
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    cJSON *records = cJSON_CreateArray();
+    dt_status status = records ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while reading %s", path);
+    if (records && file)
+        status = read_lines(file, path, records, skipped);
     if (file)
         fclose(file);
     if (status < 0)

@@ -34,7 +34,9 @@ static bool over(const struct search *s)
 static int milliseconds_to(int64_t end_ns)
 {
     int64_t left_ns = end_ns - dt_clock_ns();
-    return left_ns <= 0 ? 0 : left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
+    if (left_ns <= 0)
+        return 0;
+    return left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
 }
 
 static bool wait_for(int fd, short events, double seconds)

@@ -52,7 +52,9 @@ void dt_rendezvous_name_ranks(const bool *chosen, int count, char *text, size_t 
     for (int i = 0; i < count && named < NAMED; i++) {
         size_t used = strlen(text);
         if (chosen[i] && used < text_bytes) {
-            const char *before = named == 0 ? (total > 1 ? "ranks " : "rank ") : named == total - 1 ? " and " : ", ";
+            const char *before = named == total - 1 ? " and " : ", ";
+            if (named == 0)
+                before = total > 1 ? "ranks " : "rank ";
             snprintf(text + used, text_bytes - used, "%s%d", before, i);
             named++;
         }

@@ -90,10 +90,11 @@ static void stop_listening(struct meeting *m)
 static dt_status start_listening(struct meeting *m)
 {
     int64_t end_ns = dt_deadline_ns(port_s);
-    int error;
-    while ((error = try_to_listen(m)) == EADDRINUSE && !dt_deadline_passed(end_ns)) {
+    int error = try_to_listen(m);
+    while (error == EADDRINUSE && !dt_deadline_passed(end_ns)) {
         stop_listening(m);
         dt_sleep_ms(50);
+        error = try_to_listen(m);
     }
     if (error == EADDRINUSE)
         return dt_fail(DT_ERR_WORLD,
@@ -175,8 +176,10 @@ static dt_status read_newcomer(struct meeting *m, struct newcomer *n)
 
 static void open_door(struct meeting *m, int listen_fd)
 {
-    int fd;
-    while ((fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    for (;;) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
         struct newcomer *n = NULL;
         for (int i = 0; i < m->door && !n; i++)
             n = m->newcomers[i].fd < 0 ? &m->newcomers[i] : NULL;

@@ -179,10 +179,16 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
     int64_t end_ns = dt_deadline_ns(timeout_s);
     dt_status status = DT_OK;
     bool late = false;
-    struct letter *letter;
+    struct letter *letter = NULL;
     send_to_hub(r, &frame, mine);
     pthread_mutex_lock(&r->mutex);
-    while (!(letter = take(r, group->id, frame.sequence, types)) && (status = check_wait(r, group, what)) == DT_OK) {
+    for (;;) {
+        letter = take(r, group->id, frame.sequence, types);
+        if (letter)
+            break;
+        status = check_wait(r, group, what);
+        if (status < 0)
+            break;
         wait_a_moment(r);
         if (!dt_deadline_passed(end_ns))
             continue;
@@ -311,10 +317,10 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
 {
     struct dt_rendezvous *r = calloc(1, sizeof *r);
     int links = place->rank == 0 ? place->size : 1;
-    dt_status status = DT_OK;
+    dt_status status = DT_ERR_HOST_MEMORY;
     *out = NULL;
     if (!r)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the meeting of %d ranks", place->size);
+        return dt_fail(status, "no host memory for the rendezvous of %d ranks", place->size);
     init(r);
     r->rank = place->rank;
     r->size = place->size;
@@ -322,20 +328,23 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
     r->states = calloc((size_t)place->size, sizeof *r->states);
     r->turns = calloc((size_t)place->size, sizeof *r->turns);
     r->links = calloc((size_t)links, sizeof *r->links);
-    if (!r->states || !r->turns || !r->links)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the meeting of %d ranks", place->size);
     for (int i = 0; r->links && i < links; i++)
         r->links[i].fd = -1;
-    if (status == DT_OK)
-        status = place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place);
-    if (status == DT_OK)
-        status = start_thread(r);
-    if (status < 0) {
-        dt_rendezvous_destroy(r, false);
-        return status;
+    if (!r->states || !r->turns || !r->links) {
+        dt_fail(status, "no host memory for the rendezvous of %d ranks", place->size);
+        goto fail;
     }
+    status = place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place);
+    if (status < 0)
+        goto fail;
+    status = start_thread(r);
+    if (status < 0)
+        goto fail;
     *out = r;
     return DT_OK;
+fail:
+    dt_rendezvous_destroy(r, false);
+    return status;
 }
 
 /* Rank 0 goes last: until the others have said goodbye, or are gone. The others go once rank 0 has heard theirs and closed. */

@@ -269,17 +269,22 @@ static dt_status read_measured(const struct cJSON *list, const char *where, stru
     return dt_sim_measured_read(list, label, out);
 }
 
+static dt_status read_cluster(struct cJSON *object, const struct cJSON *measured, const char *where, struct dt_sim_cluster *out)
+{
+    DT_TRY(parse_object(object, where, out));
+    DT_TRY(read_measured(measured, where, &out->collectives.measured));
+    if (measured && out->collectives.library != DT_SIM_MPI)
+        return dt_fail(DT_ERR_INVALID, "%s: collectives.measured: expected only with library \"mpi\"", where);
+    return DT_OK;
+}
+
 dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out)
 {
     struct cJSON *object;
     DT_TRY(dt_json_parse(text, length, where, &object));
     struct cJSON *collectives = cJSON_GetObjectItemCaseSensitive(object, "collectives");
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list, which no row describes */
-    dt_status status = parse_object(object, where, out);
-    if (status == DT_OK)
-        status = read_measured(measured, where, &out->collectives.measured);
-    if (status == DT_OK && measured && out->collectives.library != DT_SIM_MPI)
-        status = dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
+    dt_status status = read_cluster(object, measured, where, out);
     cJSON_Delete(measured);
     dt_json_destroy(object);
     return status;

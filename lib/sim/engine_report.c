@@ -176,10 +176,14 @@ static int waits_for(const struct dt_sim_engine *e, int number)
  * the collective that most ranks wait in, or a message. */
 static int find_culprit(const struct dt_sim_engine *e, int number)
 {
-    int most = -1, best, next;
-    for (int steps = 0; steps < e->rank_count && (next = waits_for(e, number)) >= 0 && !is_done(&e->ranks[next]); steps++)
+    int most = -1;
+    for (int steps = 0; steps < e->rank_count; steps++) {
+        int next = waits_for(e, number);
+        if (next < 0 || is_done(&e->ranks[next]))
+            break;
         number = next;
-    best = number;
+    }
+    int best = number;
     for (int at = number, steps = 0; steps == 0 || (at != number && steps < e->rank_count); steps++) {
         const struct dt_sim_op *op = held_in(&e->ranks[at]);
         int width = op && op->kind == DT_SIM_COLLECTIVE ? e->groups[e->ranks[at].seats[op->target].group]->arrived : 0;
@@ -187,7 +191,8 @@ static int find_culprit(const struct dt_sim_engine *e, int number)
             most = width;
             best = at;
         }
-        if ((at = waits_for(e, at)) < 0)
+        at = waits_for(e, at);
+        if (at < 0)
             break;
     }
     return best;

@@ -26,13 +26,17 @@ dt_status dt_sim_program_create(bool coalesce, struct dt_sim_program **out)
     p->coalesce = coalesce;
     p->label_room = 16;
     p->labels = calloc(p->label_room, sizeof *p->labels);
-    if (!p->labels || !(p->labels[0] = strdup(""))) {
-        dt_sim_program_destroy(p);
-        return no_memory();
-    }
+    if (!p->labels)
+        goto fail;
+    p->labels[0] = strdup("");
+    if (!p->labels[0])
+        goto fail;
     p->label_count = 1;
     *out = p;
     return DT_OK;
+fail:
+    dt_sim_program_destroy(p);
+    return no_memory();
 }
 
 void dt_sim_program_destroy(struct dt_sim_program *p)
@@ -62,7 +66,8 @@ dt_status dt_sim_program_add_stream(struct dt_sim_program *p, const char *name, 
     if (!grown)
         return no_memory();
     p->stream_names = grown;
-    if (!(p->stream_names[p->stream_count] = strdup(name)))
+    p->stream_names[p->stream_count] = strdup(name);
+    if (!p->stream_names[p->stream_count])
         return no_memory();
     *out_stream = p->stream_count++;
     return DT_OK;
@@ -98,7 +103,8 @@ static dt_status intern(struct dt_sim_program *p, const char *label, uint32_t *o
         p->labels = grown;
         p->label_room *= 2;
     }
-    if (!(p->labels[p->label_count] = strdup(label)))
+    p->labels[p->label_count] = strdup(label);
+    if (!p->labels[p->label_count])
         return no_memory();
     *out = p->label_count++;
     return DT_OK;

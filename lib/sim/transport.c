@@ -64,7 +64,8 @@ static dt_status shape_of(struct dt_sim_links *l, const struct dt_sim_group *gro
             l->shapes[l->shape_count++] = NULL;
     }
     if (!l->shapes[group->id]) {
-        if (!(l->shapes[group->id] = calloc(1, sizeof **l->shapes)))
+        l->shapes[group->id] = calloc(1, sizeof **l->shapes);
+        if (!l->shapes[group->id])
             return no_memory();
         DT_TRY(links_shape(l, group->ranks, group->count, l->shapes[group->id]));
     }
@@ -79,7 +80,9 @@ static void plan_mpi(const struct dt_sim_links *l, const struct shape *s, enum d
     const struct dt_sim_cluster *c = &l->cluster;
     double slow = c->collectives.sum_gb_per_s > 0 ? c->collectives.gb_per_s / c->collectives.sum_gb_per_s : 1;
     double sums = kind == DT_SIM_ALL_GATHER || kind == DT_SIM_BROADCAST ? 0 : 1;
-    double copies = kind == DT_SIM_ALL_GATHER || kind == DT_SIM_ALL_REDUCE || kind == DT_SIM_REDUCE ? 1 : kind == DT_SIM_BROADCAST ? 2 : 0;
+    static const double copies_of[] = {
+        [DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 0, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2, [DT_SIM_REDUCE] = 1};
+    double copies = copies_of[kind];
     double once = bytes * (s->count - 1) / s->count, rate = 1e9 * c->collectives.gb_per_s;
     if (s->nodes > 1) /* all ranks of a node through its NICs, most of their parts going to other nodes */
         rate = fmin(rate, 1e9 / 8 * c->nic.flow_gbit_per_s * s->fewest_nics * (s->count - 1) /
@@ -160,7 +163,7 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
         return DT_OK;
     DT_TRY(path_of(l, from, to, &path));
     if (!mpi) { /* a step of a ring: messages go by Simple */
-        enum dt_sim_hardware by = away ? DT_SIM_BY_NET : c->nvlink.gb_per_s > 0 ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI;
+        enum dt_sim_hardware inside = c->nvlink.gb_per_s > 0 ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI, by = away ? DT_SIM_BY_NET : inside;
         us = t->base_us[DT_SIM_RING][DT_SIM_SIMPLE] + t->step_us[by][DT_SIM_RING][DT_SIM_SIMPLE];
     }
     if (away)

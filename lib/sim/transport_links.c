@@ -72,7 +72,8 @@ static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *n
     enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
     if (l->cluster.gpu.architecture != DT_SIM_CPU)
         return DT_OK;
-    if (!(l->processors = calloc((size_t)l->nodes * LOADS, sizeof *l->processors)))
+    l->processors = calloc((size_t)l->nodes * LOADS, sizeof *l->processors);
+    if (!l->processors)
         return no_memory();
     for (int node = 0; node < l->nodes; node++) {
         int link = NO_LINK;
@@ -122,9 +123,11 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
         status = no_memory();
         goto fail;
     }
-    if ((status = add_links(l, network)) < 0)
+    status = add_links(l, network);
+    if (status < 0)
         goto fail;
-    if ((status = add_processors(l, network)) < 0)
+    status = add_processors(l, network);
+    if (status < 0)
         goto fail;
     l->weight = calloc(l->link_count, sizeof *l->weight);
     l->touched = calloc(l->link_count, sizeof *l->touched);

@@ -139,20 +139,25 @@ static char *ask(const char *const helper[], double deadline_s)
     return NULL;
 }
 
+static dt_status keep(struct dt_slurm_facts *out, int key, const char *value)
+{
+    out->values[key] = strdup(value);
+    return out->values[key] ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
+}
+
 /* Lines of "key value"; the last may be cut short by a death, and then does not count. */
 static dt_status take_answer(char *text, struct dt_slurm_facts *out)
 {
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+    char *line = text;
+    for (char *end = strchr(line, '\n'); end; line = end + 1, end = strchr(line, '\n')) {
         *end = 0;
         char *value = strchr(line, ' ');
         if (!value || !value[1])
             continue;
         *value++ = 0;
         for (int key = 0; key < DT_SLURM_KEYS; key++) {
-            if (out->values[key] || strcmp(line, facts_table[key].key) != 0)
-                continue;
-            if (!(out->values[key] = strdup(value)))
-                return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
+            if (!out->values[key] && strcmp(line, facts_table[key].key) == 0)
+                DT_TRY(keep(out, key, value));
         }
     }
     return DT_OK;
@@ -162,8 +167,8 @@ static dt_status take_variables(struct dt_slurm_facts *out)
 {
     for (int key = 0; key < DT_SLURM_KEYS; key++) {
         const char *value = facts_table[key].variable ? getenv(facts_table[key].variable) : NULL;
-        if (!out->values[key] && value && *value && !(out->values[key] = strdup(value)))
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
+        if (!out->values[key] && value && *value)
+            DT_TRY(keep(out, key, value));
     }
     const char *list = out->values[DT_SLURM_NODE_LIST];
     char *names;

@@ -31,8 +31,8 @@ static void answer_node_names(void *library)
     char *(*shift)(void *) = (char *(*)(void *))dlsym(library, "slurm_hostlist_shift");
     const char *list = getenv("SLURM_JOB_NODELIST");
     void *names = create && shift && list ? create(list) : NULL;
-    const char *name, *separator = "node_names ";
-    while (names && (name = shift(names))) { /* the name is malloc's, and the process's end frees it */
+    const char *separator = "node_names ";
+    for (const char *name = names ? shift(names) : NULL; name; name = shift(names)) { /* malloc's, and the process's end frees it */
         printf("%s%s", separator, name);
         separator = " ";
     }

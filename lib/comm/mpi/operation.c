@@ -6,21 +6,24 @@
 
 /* ---- sends and receives, one or a group of them: all are posted together ---- */
 
+static dt_status move(struct mpi_waiting *waiting, struct mpi_requests *requests, const struct mpi_transfer *transfers, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct mpi_transfer *t = &transfers[i];
+        DT_TRY(dt_mpi_post(waiting, requests, t->send, t->peer, t->tag, t->buffer, t->bytes));
+    }
+    return dt_mpi_wait(waiting, requests);
+}
+
 dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer *transfers, int count)
 {
     struct mpi_waiting waiting = {.comm = comm, .sequence = transfers[0].sequence, .timeout_s = comm->base.options.step_timeout_s};
     struct mpi_requests requests = {0};
-    dt_status status = DT_OK;
     for (int i = 0; i < count; i++) {
         waiting.bytes += transfers[i].bytes;
         dt_comm_mark(&comm->base, transfers[i].sequence, DT_COMM_WAITING);
     }
-    for (int i = 0; i < count && status == DT_OK; i++) {
-        const struct mpi_transfer *t = &transfers[i];
-        status = dt_mpi_post(&waiting, &requests, t->send, t->peer, t->tag, t->buffer, t->bytes);
-    }
-    if (status == DT_OK)
-        status = dt_mpi_wait(&waiting, &requests);
+    dt_status status = move(&waiting, &requests, transfers, count);
     dt_mpi_requests_finish(&requests, status < 0);
     for (int i = 0; i < count; i++)
         dt_comm_mark(&comm->base, transfers[i].sequence, status < 0 ? DT_COMM_FAILED : DT_COMM_DONE);
@@ -261,7 +264,9 @@ static dt_status run_reduce(struct collective *c, const struct dt_comm_operation
         if (c->comm->base.rank == c->root) {
             c->own = c->out;
         } else {
-            if (!sums && !(sums = malloc(c->part_elems * width))) /* the first block is the longest */
+            if (!sums)
+                sums = malloc(c->part_elems * width); /* the first block is the longest */
+            if (!sums)
                 return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for partial sums");
             c->own = sums;
         }
@@ -307,7 +312,9 @@ dt_status dt_mpi_run_collective(struct mpi_comm *comm, const struct dt_comm_oper
         .tags = {dt_mpi_tag(comm, number, MPI_PHASE_SCATTER), dt_mpi_tag(comm, number, MPI_PHASE_GATHER)},
         .arrivals = atomic_exchange(&comm->scratch, NULL),
     };
-    if (!c.arrivals && !(c.arrivals = malloc(comm->scratch_bytes)))
+    if (!c.arrivals)
+        c.arrivals = malloc(comm->scratch_bytes);
+    if (!c.arrivals)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what %d ranks send", comm->base.size);
     dt_status status = kinds[o->kind].run(&c, o);
     finish(&c, status);

@@ -21,7 +21,10 @@ static void nap(int64_t waited_ns)
 {
     if (waited_ns < 10000)
         return;
-    int64_t length_ns = waited_ns / 4 < 20000 ? 20000 : waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000;
+    const int64_t shortest_ns = 20000, longest_ns = 1000000;
+    int64_t length_ns = waited_ns / 4 > shortest_ns ? waited_ns / 4 : shortest_ns;
+    if (length_ns > longest_ns)
+        length_ns = longest_ns;
     prctl(PR_SET_TIMERSLACK, 1000);
     dt_sleep_ns(length_ns);
 }

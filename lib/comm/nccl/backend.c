@@ -120,6 +120,16 @@ static void nccl_destroy(struct dt_comm *base)
 
 /* ---- making ---- */
 
+static dt_status create_events(struct nccl_comm *comm)
+{
+    static const char what[] = "an event of a communicator";
+    for (int i = 0; i < DT_COMM_RING; i++) {
+        DT_TRY(dt_cuda_status(cudaEventCreateWithFlags(&comm->begun[i], cudaEventDisableTiming), what));
+        DT_TRY(dt_cuda_status(cudaEventCreateWithFlags(&comm->ended[i], cudaEventDisableTiming), what));
+    }
+    return DT_OK;
+}
+
 /* A member of the family that has no handle yet: rank `rank` of the world's ranks [size]. From here on nccl_destroy ends it. */
 static dt_status add_member(struct nccl_family *f, const int *ranks, int size, int rank, uint64_t group, const char *name,
                             struct nccl_comm **out)
@@ -136,12 +146,7 @@ static dt_status add_member(struct nccl_family *f, const int *ranks, int size, i
     comm->ranks = copy;
     comm->group = (struct dt_rendezvous_group){.id = group, .ranks = copy, .size = size, .rank = rank};
     dt_comm_init(&comm->base, &nccl_backend, f->device, rank, size, name, &f->options);
-    dt_status status = DT_OK;
-    for (int i = 0; i < DT_COMM_RING && status == DT_OK; i++) {
-        status = dt_cuda_status(cudaEventCreateWithFlags(&comm->begun[i], cudaEventDisableTiming), "an event of a communicator");
-        if (status == DT_OK)
-            status = dt_cuda_status(cudaEventCreateWithFlags(&comm->ended[i], cudaEventDisableTiming), "an event of a communicator");
-    }
+    dt_status status = create_events(comm);
     if (status < 0) {
         free_comm(comm);
         return status;
@@ -238,14 +243,14 @@ static dt_status join(struct nccl_comm *world)
     if (world->base.rank == 0)
         mine.result = nccl->get_unique_id(&mine.id);
     dt_status status = gather(world, "NCCL's invitation", &mine, sizeof mine, all, timeout_s);
-    if (status == DT_OK && all[0].result != ncclSuccess)
-        status = dt_fail(DT_ERR_COMM, "NCCL does not start on rank 0: %s (NCCL_DEBUG=WARN tells more)",
-                         nccl->error_string((ncclResult_t)all[0].result));
-    if (status == DT_OK)
-        status = dt_nccl_settle(world, nccl->comm_init(&world->handle, world->base.size, all[0].id, world->base.rank, &config), "creation",
-                                timeout_s);
+    struct invitation from_rank_0 = all[0];
     free(all);
-    return status;
+    DT_TRY(status);
+    if (from_rank_0.result != ncclSuccess)
+        return dt_fail(DT_ERR_COMM, "NCCL does not start on rank 0: %s (NCCL_DEBUG=WARN shows more)",
+                       nccl->error_string((ncclResult_t)from_rank_0.result));
+    ncclResult_t result = nccl->comm_init(&world->handle, world->base.size, from_rank_0.id, world->base.rank, &config);
+    return dt_nccl_settle(world, result, "creation", timeout_s);
 }
 
 static dt_status meet(struct nccl_family *f, const struct dt_world *world)
@@ -273,6 +278,23 @@ static dt_status make_world(struct nccl_family *f, int size, struct nccl_comm **
     return status;
 }
 
+/* Until the ranks have found each other. */
+static dt_status begin_family(struct nccl_family *f, const struct dt_world *world, int *version, struct nccl_comm **out)
+{
+    DT_TRY(load(&f->nccl, version, f->library, sizeof f->library));
+    DT_TRY(meet(f, world));
+    return make_world(f, world->size, out);
+}
+
+/* Until NCCL has its communicator. */
+static dt_status begin_world(struct nccl_comm *world, int version)
+{
+    DT_TRY(greet(world, version));
+    if (world->family->options.share_devices)
+        DT_TRY(pretend_hosts(world->family));
+    return join(world);
+}
+
 dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                               struct dt_comm **out)
 {
@@ -288,21 +310,13 @@ dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *w
     pthread_mutex_init(&f->mutex, NULL);
     f->watch = (struct dt_cuda_watch){.poll = dt_nccl_poll, .context = f};
     dt_cuda_watch(device, &f->watch);
-    dt_status status = load(&f->nccl, &version, f->library, sizeof f->library);
-    if (status == DT_OK)
-        status = meet(f, world);
-    if (status == DT_OK)
-        status = make_world(f, world->size, &comm);
+    dt_status status = begin_family(f, world, &version, &comm);
     if (status < 0) {
         end_family(f);
         return status;
     }
     dt_rendezvous_on_ask(f->rendezvous, dt_nccl_answer, f);
-    status = greet(comm, version);
-    if (status == DT_OK && f->options.share_devices)
-        status = pretend_hosts(f);
-    if (status == DT_OK)
-        status = join(comm);
+    status = begin_world(comm, version);
     if (status < 0) {
         nccl_destroy(&comm->base);
         return status;

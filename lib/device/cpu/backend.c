@@ -35,7 +35,10 @@ static dt_status cpu_create(const struct dt_device_options *options, struct dt_d
     if (!device)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu device: no host memory");
     int share = dt_machine_processors() / options->local_size;
-    device->threads = options->threads ? options->threads : share > 0 ? share : 1;
+    if (options->threads)
+        device->threads = options->threads;
+    else
+        device->threads = share > 0 ? share : 1;
     device->poison = getenv("DTBENCH_POISON") != NULL;
     device->base.ledger.limit_bytes = device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();
     device->pool.name = "device";

@@ -31,22 +31,27 @@ static dt_status move_by_device(struct dt_stream *stream, void *to, const void *
     return dt_cuda_status(cudaMemcpyAsync(to, from, bytes, kind, dt_cuda_stream(stream)), "copy");
 }
 
+static dt_status move_pieces(struct dt_stream *stream, char *to, const char *from, size_t bytes, bool to_host, void *staging)
+{
+    for (size_t at = 0; at < bytes; at += STAGING_BYTES) {
+        size_t piece = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
+        if (to_host) {
+            DT_TRY(move_by_device(stream, staging, from + at, piece, cudaMemcpyDeviceToHost));
+            DT_TRY(move_on_host(stream, to + at, staging, piece));
+        } else {
+            DT_TRY(move_on_host(stream, staging, from + at, piece));
+            DT_TRY(move_by_device(stream, to + at, staging, piece, cudaMemcpyHostToDevice));
+        }
+    }
+    return DT_OK;
+}
+
 static dt_status move_staged(struct dt_stream *stream, char *to, const char *from, size_t bytes, bool to_host)
 {
     struct cuda_device *device = (struct cuda_device *)stream->device;
     struct cuda_block *staging;
-    dt_status status = DT_OK;
     DT_TRY(dt_cuda_take(&device->host_pool, (struct cuda_stream *)stream, bytes < STAGING_BYTES ? bytes : STAGING_BYTES, &staging));
-    for (size_t at = 0; at < bytes && status == DT_OK; at += STAGING_BYTES) {
-        size_t piece = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
-        if (to_host) {
-            if ((status = move_by_device(stream, staging->data, from + at, piece, cudaMemcpyDeviceToHost)) == DT_OK)
-                status = move_on_host(stream, to + at, staging->data, piece);
-        } else {
-            if ((status = move_on_host(stream, staging->data, from + at, piece)) == DT_OK)
-                status = move_by_device(stream, to + at, staging->data, piece, cudaMemcpyHostToDevice);
-        }
-    }
+    dt_status status = move_pieces(stream, to, from, bytes, to_host, staging->data);
     dt_cuda_give(&device->host_pool, (struct cuda_stream *)stream, staging);
     return status;
 }

@@ -59,10 +59,13 @@ static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, s
         return dt_fail(DT_ERR_HOST_MEMORY, "graph: no host memory");
     graph->base.device = &device->base;
     dt_status status = dt_cuda_status(cudaGraphInstantiate(&graph->exec, captured, 0), "graph");
-    if (status == DT_OK)
-        status = dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph");
-    if (status == DT_OK)
-        return DT_OK;
+    if (status < 0)
+        goto fail;
+    status = dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph");
+    if (status < 0)
+        goto fail;
+    return DT_OK;
+fail:
     if (graph->exec)
         cudaGraphExecDestroy(graph->exec);
     free(graph);
@@ -85,7 +88,8 @@ dt_status dt_cuda_graph_end(struct dt_stream *origin, struct dt_graph **out)
     dt_status joined = dt_cuda_join((struct cuda_stream *)origin), status = stop(origin, &captured);
     if (joined < 0 || status < 0 || !out)
         return give_up(origin, captured, out && status == DT_OK ? joined : status);
-    if ((status = instantiate(device, captured, &graph)) < 0)
+    status = instantiate(device, captured, &graph);
+    if (status < 0)
         return give_up(origin, captured, status);
     cudaGraphDestroy(captured);
     graph->tasks = device->captured_tasks;

@@ -59,7 +59,8 @@ static struct cuda_task *take_task(struct cuda_tasks *tasks, size_t bytes)
         free(task);
     }
     size_t capacity = bytes < 128 ? 128 : (bytes + 15) / 16 * 16;
-    if ((task = aligned_alloc(_Alignof(struct cuda_task), (sizeof *task + capacity + 63) / 64 * 64)))
+    task = aligned_alloc(_Alignof(struct cuda_task), (sizeof *task + capacity + 63) / 64 * 64);
+    if (task)
         *task = (struct cuda_task){.capacity = capacity};
     return task;
 }

@@ -117,8 +117,11 @@ dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_
     struct cuda_device *device = (struct cuda_device *)stream->base.device;
     struct cuda_places waits;
     dt_status status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
-    if (status == DT_ERR_OOM && (status = make_room(device)) == DT_OK)
-        status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
+    if (status == DT_ERR_OOM) {
+        status = make_room(device);
+        if (status == DT_OK)
+            status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
+    }
     if (status == DT_ERR_OOM)
         return out_of_memory(device, pool == &device->host_pool, bytes);
     DT_TRY(status);
@@ -192,6 +195,17 @@ static dt_status zero_now(void *data, size_t bytes)
     return dt_cuda_status(cudaStreamSynchronize(NULL), "zero"); /* the default stream, where nothing else is ever queued */
 }
 
+static dt_status grow_or_make_room(struct cuda_device *device, size_t bytes, void **out)
+{
+    dt_status status = grow_device(device, bytes, out);
+    if (status == DT_ERR_OOM) {
+        status = make_room(device);
+        if (status == DT_OK)
+            status = grow_device(device, bytes, out);
+    }
+    return status == DT_ERR_OOM ? out_of_memory(device, false, bytes) : status;
+}
+
 dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
 {
     struct cuda_device *device = (struct cuda_device *)base;
@@ -203,22 +217,21 @@ dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
     struct cuda_own *own = calloc(1, sizeof *own);
     if (!own)
         return dt_fail(DT_ERR_HOST_MEMORY, "memory of the kernels' own: no host memory");
-    dt_status status = grow_device(device, bytes, &own->data);
-    if (status == DT_ERR_OOM && (status = make_room(device)) == DT_OK)
-        status = grow_device(device, bytes, &own->data);
-    if (status == DT_ERR_OOM)
-        status = out_of_memory(device, false, bytes);
-    if (status == DT_OK && (status = zero_now(own->data, bytes)) < 0)
-        cudaFree(own->data);
-    if (status < 0) {
-        free(own);
-        return status;
-    }
+    dt_status status = grow_or_make_room(device, bytes, &own->data);
+    if (status < 0)
+        goto fail;
+    status = zero_now(own->data, bytes);
+    if (status < 0)
+        goto fail;
     own->bytes = bytes;
     own->next = device->own;
     device->own = own;
     *out = own->data;
     return DT_OK;
+fail:
+    cudaFree(own->data);
+    free(own);
+    return status;
 }
 
 void dt_cuda_own_free(struct dt_device *base, void *memory)

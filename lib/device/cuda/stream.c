@@ -131,16 +131,18 @@ dt_status dt_cuda_stream_create(struct dt_device *base, const char *name, struct
     stream->base.device = base;
     stream->index = index;
     dt_status status = create_handle(stream, name);
-    if (status == DT_OK)
-        status = dt_cuda_join(stream); /* it may get memory that the others have left behind themselves */
-    if (status < 0) {
-        free_stream(stream);
-        return status;
-    }
+    if (status < 0)
+        goto fail;
+    status = dt_cuda_join(stream); /* it may get memory that the others have freed */
+    if (status < 0)
+        goto fail;
     device->streams[index] = stream;
     dt_cuda_order_open(&device->order, index);
     *out = &stream->base;
     return DT_OK;
+fail:
+    free_stream(stream);
+    return status;
 }
 
 /* Its index may be given to another stream, whose places go on from here. */
@@ -207,14 +209,19 @@ dt_status dt_cuda_fork(struct cuda_stream *stream)
 
 /* ---- events ---- */
 
+static dt_status create_event_handles(struct cuda_event *event, bool timed)
+{
+    unsigned flags = timed ? cudaEventDefault : cudaEventDisableTiming;
+    DT_TRY(dt_cuda_status(cudaEventCreateWithFlags(&event->handle, flags), "event"));
+    return timed ? dt_cuda_status(cudaEventCreateWithFlags(&event->order, cudaEventDisableTiming), "event") : DT_OK;
+}
+
 dt_status dt_cuda_event_create(struct dt_device *device, bool timed, struct dt_event **out)
 {
     struct cuda_event *event = calloc(1, sizeof *event);
     if (!event)
         return dt_fail(DT_ERR_HOST_MEMORY, "event: no host memory");
-    dt_status status = dt_cuda_status(cudaEventCreateWithFlags(&event->handle, timed ? cudaEventDefault : cudaEventDisableTiming), "event");
-    if (status == DT_OK && timed)
-        status = dt_cuda_status(cudaEventCreateWithFlags(&event->order, cudaEventDisableTiming), "event");
+    dt_status status = create_event_handles(event, timed);
     if (status < 0) {
         dt_cuda_event_destroy(&event->base);
         return status;
