@@ -274,7 +274,7 @@ static dt_status read_cluster(struct cJSON *object, const struct cJSON *measured
     DT_TRY(parse_object(object, where, out));
     DT_TRY(read_measured(measured, where, &out->collectives.measured));
     if (measured && out->collectives.library != DT_SIM_MPI)
-        return dt_fail(DT_ERR_INVALID, "%s: collectives.measured: expected only with library \"mpi\"", where);
+        return dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
     return DT_OK;
 }
 
