@@ -23,21 +23,30 @@ struct gpt_probe {
 
 dt_status gpt_probe_create(struct dt_device *device, size_t region_bytes, struct gpt_probe **out)
 {
-    struct gpt_probe *p = *out = calloc(1, sizeof *p);
+    dt_status status = DT_ERR_UNAVAILABLE;
     struct dt_device_info info;
+    *out = NULL;
+    struct gpt_probe *p = calloc(1, sizeof *p);
     if (!p)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a probe");
     dt_device_info(device, &info);
     p->device = device;
     p->table = gpt_kernels_for(info.kind);
-    dt_status status = p->table ? dt_stream_create(device, "compute", &p->stream) : DT_ERR_UNAVAILABLE;
+    if (!p->table)
+        goto fail;
+    status = dt_stream_create(device, "compute", &p->stream);
+    if (status < 0)
+        goto fail;
     struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
-    for (int i = 0; i < 3 && status == DT_OK; i++)
+    for (int i = 0; i < 3; i++) {
         status = dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &regions[i]->buffer);
-    if (status < 0) {
-        gpt_probe_destroy(p);
-        *out = NULL;
+        if (status < 0)
+            goto fail;
     }
+    *out = p;
+    return DT_OK;
+fail:
+    gpt_probe_destroy(p);
     return status;
 }
 
@@ -58,17 +67,15 @@ void gpt_probe_destroy(struct gpt_probe *p)
 static double most_bytes(const struct gpt_measured *what)
 {
     double a = what->shape[0], b = what->shape[1], c = what->shape[2], slack = 1 << 16;
-    switch (what->kernel) {
-    case GPT_KERNEL_LINEAR:
-    case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
-    case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT: return 4 * (a * b + a * c + b * c + b) + slack;
-    case GPT_KERNEL_ATTENTION:
-    case GPT_KERNEL_ATTENTION_GRADIENT: return 4 * (5 * a * b * c + a * b * b) + slack;
-    case GPT_KERNEL_EMBEDDING:
-    case GPT_KERNEL_EMBEDDING_GRADIENT: return 4 * (a + c) * b + 8 * a + slack;
-    case GPT_KERNEL_ADAM: return 16 * a + slack;
-    default: return 4 * a * b + 8 * a / (b > 1 ? 1 : 8) + slack; /* mean and rstd, or tokens */
+    switch (gpt_kernel_info(what->kernel)->shape) {
+    case GPT_SHAPE_PRODUCT: return 4 * (a * b + a * c + b * c + b) + slack;
+    case GPT_SHAPE_HEADS: return 4 * (5 * a * b * c + a * b * b) + slack;
+    case GPT_SHAPE_LOOKUP:
+    case GPT_SHAPE_LOOKUP_GRADIENT: return 4 * (a + c) * b + 8 * a + slack;
+    case GPT_SHAPE_ROWS: return 4 * a * b + 8 * a + slack; /* mean and rstd, or tokens */
+    case GPT_SHAPE_FLAT: break;
     }
+    return (what->kernel == GPT_KERNEL_ADAM ? 16 : 5) * a + slack; /* Adam's state */
 }
 
 /* ---- memory ---- */
@@ -93,75 +100,102 @@ static void *elements(struct gpt_probe *p, struct region *r, double count)
     return take(r, count * (double)dt_dtype_bytes(p->model.dtype));
 }
 
-/* ---- one call of each kernel ---- */
+/* ---- one call of each kernel: probe_<entry> ---- */
 
-static dt_status run_product(struct gpt_probe *p)
+static struct gpt_dropout dropout_of(const struct gpt_probe *p)
+{
+    return (struct gpt_dropout){.seed = 1, .layer = 1, .probability = p->what.variant == GPT_VARIANT_DROPOUT ? 0.1f : 0};
+}
+
+static dt_status probe_linear(struct gpt_probe *p)
 {
     double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
-    size_t m = (size_t)rows, n = (size_t)out, k = (size_t)in;
-    if (p->what.kernel == GPT_KERNEL_LINEAR) {
-        struct gpt_linear a = {elements(p, &p->inputs, rows * in),
-                               elements(p, &p->weights, out * in),
-                               elements(p, &p->weights, out),
-                               elements(p, &p->outputs, rows * out),
-                               m,
-                               k,
-                               n};
-        return p->table->linear(p->kernels, p->stream, &a);
-    }
-    if (p->what.kernel == GPT_KERNEL_LINEAR_INPUT_GRADIENT) {
-        struct gpt_linear_input_gradient a = {
-            elements(p, &p->inputs, rows * out), elements(p, &p->weights, out * in), elements(p, &p->outputs, rows * in), m, k, n};
-        return p->table->linear_input_gradient(p->kernels, p->stream, &a);
-    }
+    struct gpt_linear a = {.x = elements(p, &p->inputs, rows * in),
+                           .w = elements(p, &p->weights, out * in),
+                           .b = elements(p, &p->weights, out),
+                           .y = elements(p, &p->outputs, rows * out),
+                           .rows = (size_t)rows,
+                           .in = (size_t)in,
+                           .out = (size_t)out};
+    return p->table->linear(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_linear_input_gradient(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
+    struct gpt_linear_input_gradient a = {.dy = elements(p, &p->inputs, rows * out),
+                                          .w = elements(p, &p->weights, out * in),
+                                          .dx = elements(p, &p->outputs, rows * in),
+                                          .rows = (size_t)rows,
+                                          .in = (size_t)in,
+                                          .out = (size_t)out};
+    return p->table->linear_input_gradient(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_linear_weight_gradient(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
     struct gpt_linear_weight_gradient a = {.dy = elements(p, &p->inputs, rows * out),
                                            .x = elements(p, &p->weights, rows * in), /* from forward, long ago */
                                            .dw = elements(p, &p->outputs, out * in),
                                            .db = elements(p, &p->outputs, out),
-                                           .rows = m,
-                                           .in = k,
-                                           .out = n,
+                                           .rows = (size_t)rows,
+                                           .in = (size_t)in,
+                                           .out = (size_t)out,
                                            .accumulate = p->what.variant == GPT_VARIANT_ACCUMULATE};
     return p->table->linear_weight_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status run_attention(struct gpt_probe *p, const struct gpt_dropout *dropout)
+static dt_status probe_attention(struct gpt_probe *p)
 {
     double heads = p->what.shape[0], T = p->what.shape[1], stream = heads * T * p->what.shape[2];
-    size_t samples = (size_t)heads / (size_t)p->model.heads;
     bool unfused = p->what.variant == GPT_VARIANT_UNFUSED;
-    void *qkv = elements(p, &p->inputs, 3 * stream), *weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL;
-    float *lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float));
-    if (p->what.kernel == GPT_KERNEL_ATTENTION) {
-        struct gpt_attention_forward a = {qkv, elements(p, &p->outputs, stream), lse, weights, samples, *dropout};
-        return p->table->attention(p->kernels, p->stream, &a);
-    }
-    struct gpt_attention_backward a = {.dout = elements(p, &p->inputs, stream),
+    struct gpt_attention_forward a = {.qkv = elements(p, &p->inputs, 3 * stream),
+                                      .out = elements(p, &p->outputs, stream),
+                                      .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
+                                      .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
+                                      .samples = (size_t)heads / (size_t)p->model.heads,
+                                      .dropout = dropout_of(p)};
+    return p->table->attention(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_attention_gradient(struct gpt_probe *p)
+{
+    double heads = p->what.shape[0], T = p->what.shape[1], stream = heads * T * p->what.shape[2];
+    bool unfused = p->what.variant == GPT_VARIANT_UNFUSED;
+    struct gpt_attention_backward a = {.qkv = elements(p, &p->inputs, 3 * stream),
+                                       .dout = elements(p, &p->inputs, stream),
                                        .out = elements(p, &p->inputs, stream),
-                                       .qkv = qkv,
-                                       .lse = lse,
-                                       .weights = weights,
+                                       .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
+                                       .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
                                        .dqkv = elements(p, &p->outputs, 3 * stream),
-                                       .samples = samples,
-                                       .dropout = *dropout};
+                                       .samples = (size_t)heads / (size_t)p->model.heads,
+                                       .dropout = dropout_of(p)};
     return p->table->attention_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status run_norm(struct gpt_probe *p)
+static dt_status probe_layer_norm(struct gpt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
-    void *gain = elements(p, &p->weights, d), *bias = elements(p, &p->weights, d);
-    float *mean = take(&p->outputs, rows * sizeof(float)), *rstd = take(&p->outputs, rows * sizeof(float));
-    if (p->what.kernel == GPT_KERNEL_LAYER_NORM) {
-        struct gpt_layer_norm a = {
-            elements(p, &p->inputs, rows * d), gain, bias, elements(p, &p->outputs, rows * d), mean, rstd, (size_t)rows, (size_t)d};
-        return p->table->layer_norm(p->kernels, p->stream, &a);
-    }
+    struct gpt_layer_norm a = {.x = elements(p, &p->inputs, rows * d),
+                               .gain = elements(p, &p->weights, d),
+                               .bias = elements(p, &p->weights, d),
+                               .y = elements(p, &p->outputs, rows * d),
+                               .mean = take(&p->outputs, rows * sizeof(float)),
+                               .rstd = take(&p->outputs, rows * sizeof(float)),
+                               .rows = (size_t)rows,
+                               .d = (size_t)d};
+    return p->table->layer_norm(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_layer_norm_gradient(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], d = p->what.shape[1];
     struct gpt_layer_norm_gradient a = {.dy = elements(p, &p->inputs, rows * d),
                                         .x = elements(p, &p->weights, rows * d),
-                                        .gain = gain,
-                                        .mean = mean,
-                                        .rstd = rstd,
+                                        .gain = elements(p, &p->weights, d),
+                                        .mean = take(&p->outputs, rows * sizeof(float)),
+                                        .rstd = take(&p->outputs, rows * sizeof(float)),
                                         .dx = elements(p, &p->outputs, rows * d),
                                         .dgain = elements(p, &p->outputs, d),
                                         .dbias = elements(p, &p->outputs, d),
@@ -170,33 +204,47 @@ static dt_status run_norm(struct gpt_probe *p)
     return p->table->layer_norm_gradient(p->kernels, p->stream, &a);
 }
 
-/* The tokens are the first that the inputs hold: gpt_probe_set has put them there. */
-static dt_status run_embedding(struct gpt_probe *p, const struct gpt_dropout *dropout)
+/* The first `rows` tokens of the inputs, as gpt_probe_set has placed them; the targets are behind them. */
+static int32_t *tokens_of(struct gpt_probe *p, double rows, int32_t **out_targets)
 {
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    double V = p->model.vocab_size, T = p->model.block_size;
-    size_t samples = (size_t)rows / (size_t)p->model.block_size;
     p->inputs.used = 0;
     int32_t *tokens = take(&p->inputs, rows * sizeof(int32_t));
-    take(&p->inputs, rows * sizeof(int32_t)); /* targets */
-    if (p->what.kernel == GPT_KERNEL_EMBEDDING) {
-        struct gpt_embedding a = {
-            tokens,  elements(p, &p->weights, V * d), elements(p, &p->weights, T * d), elements(p, &p->outputs, rows * d), samples,
-            *dropout};
-        return p->table->embedding(p->kernels, p->stream, &a);
-    }
-    struct gpt_embedding_gradient a = {
-        tokens,  elements(p, &p->inputs, rows * d), elements(p, &p->outputs, V * d), elements(p, &p->outputs, T * d), samples, false,
-        *dropout};
+    *out_targets = take(&p->inputs, rows * sizeof(int32_t));
+    return tokens;
+}
+
+static dt_status probe_embedding(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], d = p->what.shape[1];
+    int32_t *targets;
+    struct gpt_embedding a = {.tokens = tokens_of(p, rows, &targets),
+                              .token_table = elements(p, &p->weights, p->model.vocab_size * d),
+                              .position_table = elements(p, &p->weights, p->model.block_size * d),
+                              .out = elements(p, &p->outputs, rows * d),
+                              .samples = (size_t)rows / (size_t)p->model.block_size,
+                              .dropout = dropout_of(p)};
+    return p->table->embedding(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_embedding_gradient(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], d = p->what.shape[1];
+    int32_t *targets, *tokens = tokens_of(p, rows, &targets);
+    struct gpt_embedding_gradient a = {.tokens = tokens,
+                                       .dout = elements(p, &p->inputs, rows * d),
+                                       .dtoken_table = elements(p, &p->outputs, p->model.vocab_size * d),
+                                       .dposition_table = elements(p, &p->outputs, p->model.block_size * d),
+                                       .samples = (size_t)rows / (size_t)p->model.block_size,
+                                       .dropout = dropout_of(p)};
     return p->table->embedding_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status run_loss(struct gpt_probe *p)
+static dt_status probe_loss(struct gpt_probe *p)
 {
     double rows = p->what.shape[0];
-    p->inputs.used = 0;
-    take(&p->inputs, rows * sizeof(int32_t));
-    struct gpt_loss a = {.targets = take(&p->inputs, rows * sizeof(int32_t)),
+    int32_t *targets;
+    tokens_of(p, rows, &targets);
+    struct gpt_loss a = {.targets = targets,
                          .loss = take(&p->inputs, sizeof(double)),
                          .logits = elements(p, &p->outputs, rows * p->what.shape[1]),
                          .rows = (size_t)rows,
@@ -205,69 +253,93 @@ static dt_status run_loss(struct gpt_probe *p)
     return p->table->loss(p->kernels, p->stream, &a);
 }
 
-static dt_status run_dropout(struct gpt_probe *p, const struct gpt_dropout *dropout)
+static dt_status probe_dropout_residual(struct gpt_probe *p)
 {
     double count = p->what.shape[0] * p->what.shape[1];
-    size_t samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE;
-    if (p->what.kernel == GPT_KERNEL_DROPOUT_RESIDUAL) {
-        struct gpt_dropout_residual a = {elements(p, &p->weights, count), elements(p, &p->inputs, count), elements(p, &p->outputs, count),
-                                         samples, *dropout};
-        return p->table->dropout_residual(p->kernels, p->stream, &a);
-    }
-    struct gpt_dropout_gradient a = {elements(p, &p->inputs, count), elements(p, &p->outputs, count), samples, *dropout};
+    struct gpt_dropout_residual a = {.residual = elements(p, &p->weights, count),
+                                     .branch = elements(p, &p->inputs, count),
+                                     .out = elements(p, &p->outputs, count),
+                                     .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE,
+                                     .dropout = dropout_of(p)};
+    return p->table->dropout_residual(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_dropout_gradient(struct gpt_probe *p)
+{
+    double count = p->what.shape[0] * p->what.shape[1];
+    struct gpt_dropout_gradient a = {.dout = elements(p, &p->inputs, count),
+                                     .dbranch = elements(p, &p->outputs, count),
+                                     .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE,
+                                     .dropout = dropout_of(p)};
     return p->table->dropout_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status run_update(struct gpt_probe *p)
+static dt_status probe_gelu(struct gpt_probe *p)
 {
     double count = p->what.shape[0];
-    void *params = elements(p, &p->outputs, count), *grads = elements(p, &p->weights, count);
-    if (p->what.kernel == GPT_KERNEL_SGD) {
-        struct gpt_sgd a = {params, grads, (size_t)count, 1e-6f, 1};
-        return p->table->sgd(p->kernels, p->stream, &a);
-    }
-    float *state[3];
-    for (int i = 0; i < 3; i++)
-        state[i] = take(&p->outputs, count * sizeof(float));
-    struct gpt_adam a = {params, grads, state[0], state[1], state[2], (size_t)count, 1e-6f, 0.9f, 0.999f, 1e-8f, 1};
+    struct gpt_gelu a = {elements(p, &p->outputs, count), elements(p, &p->inputs, count), (size_t)count};
+    return p->table->gelu(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_gelu_gradient(struct gpt_probe *p)
+{
+    double count = p->what.shape[0];
+    struct gpt_gelu_gradient a = {elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count};
+    return p->table->gelu_gradient(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_sgd(struct gpt_probe *p)
+{
+    double count = p->what.shape[0];
+    struct gpt_sgd a = {.params = elements(p, &p->outputs, count),
+                        .grads = elements(p, &p->weights, count),
+                        .count = (size_t)count,
+                        .learning_rate = 1e-6f,
+                        .gradient_scale = 1};
+    return p->table->sgd(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_adam(struct gpt_probe *p)
+{
+    double count = p->what.shape[0];
+    struct gpt_adam a = {.params = elements(p, &p->outputs, count),
+                         .grads = elements(p, &p->weights, count),
+                         .first_moment = take(&p->outputs, count * sizeof(float)),
+                         .second_moment = take(&p->outputs, count * sizeof(float)),
+                         .master = take(&p->outputs, count * sizeof(float)),
+                         .count = (size_t)count,
+                         .learning_rate = 1e-6f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
+                         .epsilon = 1e-8f,
+                         .gradient_scale = 1};
     return p->table->adam(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_add(struct gpt_probe *p)
+{
+    double count = p->what.shape[0];
+    struct gpt_add a = {elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count};
+    return p->table->add(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_copy(struct gpt_probe *p)
+{
+    double bytes = p->what.shape[0];
+    return dt_copy(p->stream, take(&p->outputs, bytes), take(&p->weights, bytes), (size_t)bytes);
 }
 
 static dt_status run_once(struct gpt_probe *p)
 {
-    struct gpt_dropout dropout = {.seed = 1, .layer = 1, .probability = p->what.variant == GPT_VARIANT_DROPOUT ? 0.1f : 0};
-    double count = p->what.shape[0];
+#define PROBE(entry, arguments, kind, ...) [GPT_KERNEL_##kind] = probe_##entry,
+    static dt_status (*const probes[])(struct gpt_probe *p) = {
+        GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)[GPT_KERNEL_COUNT] = probe_copy,
+    };
+#undef PROBE
     p->inputs.used = 0;
     turn(p, &p->weights);
     turn(p, &p->outputs);
-    switch (p->what.kernel) {
-    case GPT_KERNEL_EMBEDDING:
-    case GPT_KERNEL_EMBEDDING_GRADIENT: return run_embedding(p, &dropout);
-    case GPT_KERNEL_LAYER_NORM:
-    case GPT_KERNEL_LAYER_NORM_GRADIENT: return run_norm(p);
-    case GPT_KERNEL_LINEAR:
-    case GPT_KERNEL_LINEAR_INPUT_GRADIENT:
-    case GPT_KERNEL_LINEAR_WEIGHT_GRADIENT: return run_product(p);
-    case GPT_KERNEL_GELU:
-        return p->table->gelu(p->kernels, p->stream,
-                              &(struct gpt_gelu){elements(p, &p->outputs, count), elements(p, &p->inputs, count), (size_t)count});
-    case GPT_KERNEL_GELU_GRADIENT:
-        return p->table->gelu_gradient(
-            p->kernels, p->stream,
-            &(struct gpt_gelu_gradient){elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count});
-    case GPT_KERNEL_ATTENTION:
-    case GPT_KERNEL_ATTENTION_GRADIENT: return run_attention(p, &dropout);
-    case GPT_KERNEL_DROPOUT_RESIDUAL:
-    case GPT_KERNEL_DROPOUT_GRADIENT: return run_dropout(p, &dropout);
-    case GPT_KERNEL_LOSS: return run_loss(p);
-    case GPT_KERNEL_SGD:
-    case GPT_KERNEL_ADAM: return run_update(p);
-    case GPT_KERNEL_ADD:
-        return p->table->add(p->kernels, p->stream,
-                             &(struct gpt_add){elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count});
-    case GPT_KERNEL_COUNT: return dt_copy(p->stream, take(&p->outputs, count), take(&p->weights, count), (size_t)count);
-    }
-    return dt_fail(DT_ERR_INVALID, "probe: no such kernel");
+    return probes[p->what.kernel](p);
 }
 
 /* ---- choosing ---- */
@@ -279,27 +351,30 @@ static struct dt_model model_for(const struct gpt_measured *what)
         .layers = 1, .heads = 1, .hidden = DROPOUT_WIDTH, .vocab_size = 64, .block_size = TOKENS_PER_SAMPLE, .dtype = what->dtype};
     m.attention = what->variant == GPT_VARIANT_UNFUSED ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
     m.dropout = what->variant == GPT_VARIANT_DROPOUT ? 0.1f : 0;
-    switch (what->kernel) {
-    case GPT_KERNEL_ATTENTION:
-    case GPT_KERNEL_ATTENTION_GRADIENT:
+    switch (gpt_kernel_info(what->kernel)->shape) {
+    case GPT_SHAPE_HEADS:
         m.heads = (int)what->shape[0] % 4 == 0 ? 4 : 1;
         m.hidden = m.heads * (int)what->shape[2];
         m.block_size = (int)what->shape[1];
         break;
-    case GPT_KERNEL_EMBEDDING:
-    case GPT_KERNEL_EMBEDDING_GRADIENT:
+    case GPT_SHAPE_LOOKUP:
+    case GPT_SHAPE_LOOKUP_GRADIENT:
         m.hidden = (int)what->shape[1];
         m.vocab_size = (int)what->shape[2] - TOKENS_PER_SAMPLE;
         break;
-    case GPT_KERNEL_DROPOUT_RESIDUAL:
-    case GPT_KERNEL_DROPOUT_GRADIENT: m.hidden = (int)what->shape[1]; break;
-    case GPT_KERNEL_LOSS: m.vocab_size = (int)what->shape[1]; break;
-    default: break;
+    case GPT_SHAPE_ROWS:
+        if (what->kernel == GPT_KERNEL_LOSS)
+            m.vocab_size = (int)what->shape[1];
+        else
+            m.hidden = (int)what->shape[1];
+        break;
+    case GPT_SHAPE_PRODUCT:
+    case GPT_SHAPE_FLAT: break;
     }
     return m;
 }
 
-/* Small numbers of all signs everywhere, and tokens where some kernels look for them. */
+/* Small numbers of both signs in all memory. */
 static dt_status fill(struct gpt_probe *p)
 {
     const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
@@ -310,16 +385,16 @@ static dt_status fill(struct gpt_probe *p)
     return DT_OK;
 }
 
+/* Tokens at the start of the inputs, for the kernels that read them. */
 static dt_status place_tokens(struct gpt_probe *p)
 {
-    bool wanted =
+    bool has_tokens =
         p->what.kernel == GPT_KERNEL_EMBEDDING || p->what.kernel == GPT_KERNEL_EMBEDDING_GRADIENT || p->what.kernel == GPT_KERNEL_LOSS;
-    if (!wanted)
+    if (!has_tokens)
         return DT_OK;
-    size_t rows = (size_t)p->what.shape[0];
-    p->inputs.used = 0;
-    int32_t *tokens = take(&p->inputs, (double)(rows * sizeof(int32_t))), *targets = take(&p->inputs, (double)(rows * sizeof(int32_t)));
-    return p->table->tokens(p->kernels, p->stream, &(struct gpt_tokens){tokens, targets, rows / TOKENS_PER_SAMPLE, 1, 0});
+    int32_t *targets, *tokens = tokens_of(p, p->what.shape[0], &targets);
+    size_t samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE;
+    return p->table->tokens(p->kernels, p->stream, &(struct gpt_tokens){tokens, targets, samples, 1, 0});
 }
 
 dt_status gpt_probe_set(struct gpt_probe *p, const struct gpt_measured *what)
