@@ -7,9 +7,9 @@
 static const char *const variant_names[GPT_VARIANTS] = {"plain", "dropout", "unfused", "accumulate"};
 static const char *const shape_keys[3] = {"rows", "columns", "inner"};
 
-static dt_status refuse(const char *where, int index, const char *key, const char *wanted)
+static dt_status refuse(const char *where, int index, const char *key, const char *expected)
 {
-    return dt_fail(DT_ERR_INVALID, "%s: measured[%d].%s: %s", where, index, key, wanted);
+    return dt_fail(DT_ERR_INVALID, "%s: measured[%d].%s: %s", where, index, key, expected);
 }
 
 static dt_status read_number(const struct cJSON *entry, int index, const char *key, double least, double most, const char *where,
@@ -20,7 +20,7 @@ static dt_status read_number(const struct cJSON *entry, int index, const char *k
         *out = item->valuedouble;
         return DT_OK;
     }
-    return dt_fail(DT_ERR_INVALID, "%s: measured[%d].%s: a number from %g to %g is wanted", where, index, key, least, most);
+    return dt_fail(DT_ERR_INVALID, "%s: measured[%d].%s: expected a number from %g to %g", where, index, key, least, most);
 }
 
 static bool is_text(const struct cJSON *entry, const char *key, const char *text)
@@ -39,11 +39,11 @@ static dt_status read_kinds(const struct cJSON *entry, int index, const char *wh
     while (dtype < DT_DTYPE_COUNT && !is_text(entry, "dtype", dt_dtype_name((enum dt_dtype)dtype)))
         dtype++;
     if (kernel > GPT_KERNEL_COUNT)
-        return refuse(where, index, "kernel", "one of those under \"kernels\" is wanted, or \"copy\"");
+        return refuse(where, index, "kernel", "expected one of those under \"kernels\", or \"copy\"");
     if (variant == GPT_VARIANTS)
-        return refuse(where, index, "variant", "\"plain\", \"dropout\", \"unfused\" or \"accumulate\" is wanted");
+        return refuse(where, index, "variant", "expected \"plain\", \"dropout\", \"unfused\" or \"accumulate\"");
     if (dtype == DT_DTYPE_COUNT)
-        return refuse(where, index, "dtype", "\"fp32\", \"fp16\" or \"bf16\" is wanted");
+        return refuse(where, index, "dtype", "expected \"fp32\", \"fp16\" or \"bf16\"");
     out->kernel = (enum gpt_kernel_kind)kernel;
     out->variant = (enum gpt_kernel_variant)variant;
     out->dtype = (enum dt_dtype)dtype;
@@ -57,7 +57,7 @@ static dt_status read_entry(const struct cJSON *entry, int index, const char *wh
                                            "rows",   "columns", "inner", "alone_s", "together_s"};
     double ranks = 0, threads = 0;
     if (!cJSON_IsObject(entry))
-        return dt_fail(DT_ERR_INVALID, "%s: measured[%d]: an object is wanted", where, index);
+        return dt_fail(DT_ERR_INVALID, "%s: measured[%d]: expected an object", where, index);
     for (const struct cJSON *item = entry->child; item; item = item->next) {
         int k = 0;
         while (k < KEYS && strcmp(item->string, keys[k]) != 0)
@@ -84,7 +84,7 @@ dt_status gpt_measured_read(const struct cJSON *array, const char *where, struct
     if (!array)
         return DT_OK;
     if (!cJSON_IsArray(array))
-        return dt_fail(DT_ERR_INVALID, "%s: measured: a list is wanted", where);
+        return dt_fail(DT_ERR_INVALID, "%s: measured: expected a list", where);
     cJSON_ArrayForEach(entry, array)
     {
         if (out->count == GPT_MEASURED_MAX)

@@ -134,7 +134,7 @@ static dt_status check_sources(const struct cJSON *sources, const char *source)
 {
     const struct dt_table *table = gpt_cost_profile_table();
     if (!cJSON_IsObject(sources))
-        return dt_fail(DT_ERR_INVALID, "%s: sources: missing; an object that says of each constant where it comes from", source);
+        return dt_fail(DT_ERR_INVALID, "%s: sources: missing; expected an object that says where each constant comes from", source);
     for (const cJSON *item = sources->child; item; item = item->next) {
         bool known = false;
         for (int i = 0; i < table->count; i++)
@@ -142,7 +142,7 @@ static dt_status check_sources(const struct cJSON *sources, const char *source)
         if (!known)
             return dt_fail(DT_ERR_INVALID, "%s: sources: \"%.100s\" is no constant of a profile", source, item->string);
         if (!cJSON_IsString(item) || !*item->valuestring)
-            return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: a text is wanted that says where the constant comes from", source,
+            return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: expected a text that says where the constant comes from", source,
                            item->string);
     }
     for (int i = 1; i < table->count; i++) { /* the name is no constant */
@@ -155,23 +155,35 @@ static dt_status check_sources(const struct cJSON *sources, const char *source)
     return DT_OK;
 }
 
-static dt_status read_constants(struct cJSON *object, const char *source, struct gpt_cost_profile *out)
+/* The rows of the table, of which each must be there. */
+static dt_status read_table(const struct cJSON *object, const char *source, struct gpt_cost_profile *out)
 {
     const struct dt_table *table = gpt_cost_profile_table();
-    if (!cJSON_IsObject(object))
-        return dt_fail(DT_ERR_INVALID, "%s: a profile is a JSON object", source);
-    struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
-    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which no row describes */
     bool *given = calloc((size_t)table->count, sizeof *given);
-    dt_status status = given ? dt_config_read(table, object, source, out, given) : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", source);
-    for (int i = 0; status == DT_OK && i < table->count; i++)
+    if (!given)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory", source);
+    dt_status status = dt_config_read(table, object, source, out, given);
+    for (int i = 0; status >= 0 && i < table->count; i++)
         if (!given[i])
             status = dt_fail(DT_ERR_INVALID, "%s: %s: missing; a profile has every constant", source, table->fields[i].path);
-    if (status == DT_OK)
-        status = check_sources(sources, source);
-    if (status == DT_OK)
-        status = gpt_measured_read(measured, source, &out->measured);
     free(given);
+    return status;
+}
+
+static dt_status read_constants(struct cJSON *object, const char *source, struct gpt_cost_profile *out)
+{
+    if (!cJSON_IsObject(object))
+        return dt_fail(DT_ERR_INVALID, "%s: expected a profile, a JSON object", source);
+    struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which no row describes */
+    dt_status status = read_table(object, source, out);
+    if (status < 0)
+        goto end;
+    status = check_sources(sources, source);
+    if (status < 0)
+        goto end;
+    status = gpt_measured_read(measured, source, &out->measured);
+end:
     cJSON_Delete(sources);
     cJSON_Delete(measured);
     return status;

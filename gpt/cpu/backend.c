@@ -34,14 +34,16 @@ dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model
     k->simd_fp32 = gpt_simd_for(isa, DT_FP32);
     pthread_mutex_init(&k->mutex, NULL);
     dt_status status = gpt_cpu_products_create(model->dtype, k->simd, k->threads, &k->products);
-    if (status == DT_OK)
-        status = gpt_cpu_attention_create(&k->model, k->threads, &k->attention);
-    if (status < 0) {
-        cpu_destroy(k);
-        return status;
-    }
+    if (status < 0)
+        goto fail;
+    status = gpt_cpu_attention_create(&k->model, k->threads, &k->attention);
+    if (status < 0)
+        goto fail;
     *out = k;
     return DT_OK;
+fail:
+    cpu_destroy(k);
+    return status;
 }
 
 static dt_status cpu_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)

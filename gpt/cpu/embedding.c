@@ -120,13 +120,17 @@ static dt_status run_embedding_gradient(void *arguments)
     size_t rows = t->a.samples * (size_t)t->k->model.block_size, vocab = (size_t)t->k->model.vocab_size;
     t->first = malloc((vocab + rows) * sizeof *t->first);
     t->sums = malloc((size_t)t->k->threads * (size_t)t->k->model.hidden * sizeof *t->sums);
-    dt_status status = t->first && t->sums ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
-    if (status == DT_OK) {
-        t->next = t->first + vocab;
-        status = list_rows(t);
+    dt_status status;
+    if (!t->first || !t->sums) {
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the gradient of the embedding");
+        goto end;
     }
-    if (status == DT_OK)
-        gpt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
+    t->next = t->first + vocab;
+    status = list_rows(t);
+    if (status < 0)
+        goto end;
+    gpt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
+end:
     free(t->first);
     free(t->sums);
     return status;

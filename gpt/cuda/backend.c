@@ -34,8 +34,10 @@ static dt_status first_step(struct gpt_kernels *k)
     struct dt_stream *stream;
     DT_TRY(dt_stream_create(k->device, "kernels", &stream));
     dt_status status = gpt_cuda_begin_step(k, stream, 0, 1);
-    if (status == DT_OK)
-        status = dt_stream_synchronize(stream);
+    if (status < 0)
+        goto end;
+    status = dt_stream_synchronize(stream);
+end:
     dt_stream_destroy(stream);
     return status;
 }
@@ -55,8 +57,9 @@ static dt_status cuda_create(struct dt_device *device, const struct dt_model *mo
         goto fail;
     k->step = step;
     status = first_step(k);
-    if (status == DT_OK)
-        status = gpt_cuda_linear_create(k);
+    if (status < 0)
+        goto fail;
+    status = gpt_cuda_linear_create(k);
     if (status < 0)
         goto fail;
     *out = k;

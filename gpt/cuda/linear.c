@@ -21,12 +21,15 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
         goto fail;
     }
     status = dt_cuda_own_alloc(k->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace);
-    if (status == DT_OK)
-        status = dt_event_create_timed(k->device, &linear->start);
-    if (status == DT_OK)
-        status = dt_event_create_timed(k->device, &linear->end);
-    if (status == DT_OK)
-        return DT_OK;
+    if (status < 0)
+        goto fail;
+    status = dt_event_create_timed(k->device, &linear->start);
+    if (status < 0)
+        goto fail;
+    status = dt_event_create_timed(k->device, &linear->end);
+    if (status < 0)
+        goto fail;
+    return DT_OK;
 fail:
     gpt_cuda_linear_destroy(k);
     return status;

@@ -275,7 +275,7 @@ dt_status gpt_cuda_plan_find(struct gpt_kernels *k, struct dt_stream *stream, co
     plan->shape = shape;
     cublasStatus_t described = describe(&k->linear->lt, plan, p, k->model.dtype);
     dt_status status = described == CUBLAS_STATUS_SUCCESS ? choose(k, stream, plan, p) : failed(k->linear, described, "describing", &shape);
-    if (status == DT_OK && !plan->possible && p->epilogue == GPT_CUDA_PLAIN)
+    if (status >= 0 && !plan->possible && p->epilogue == GPT_CUDA_PLAIN)
         status = failed(k->linear, CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm for", &shape);
     if (status < 0) {
         destroy(&k->linear->lt, plan);

@@ -95,7 +95,7 @@ static void wrong_profiles(void)
     p = default_profile();
     cJSON_DeleteItemFromObject(p, "sources");
     refused(p, "p.json: sources: missing");
-    refused(cJSON_CreateArray(), "p.json: a profile is a JSON object");
+    refused(cJSON_CreateArray(), "p.json: expected a profile, a JSON object");
 }
 
 static void files_are_found(void)

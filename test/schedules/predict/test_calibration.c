@@ -160,10 +160,10 @@ static void wrong_measurements(void)
 #define ENTRY(kernel, seconds, more)                                                                                                       \
     "[{\"kernel\":\"" kernel "\",\"variant\":\"plain\",\"dtype\":\"bf16\",\"ranks\":1,\"threads\":1,\"rows\":1,\"columns\":1,"             \
     "\"inner\":1,\"alone_s\":" seconds ",\"together_s\":1" more "}]"
-    check_refused("{}", "p.json: measured: a list is wanted");
-    check_refused("[1]", "p.json: measured[0]: an object is wanted");
-    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0].kernel: one of");
-    check_refused(ENTRY("linear", "0", ""), "p.json: measured[0].alone_s: a number from 1e-09");
+    check_refused("{}", "p.json: measured: expected a list");
+    check_refused("[1]", "p.json: measured[0]: expected an object");
+    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0].kernel: expected one of");
+    check_refused(ENTRY("linear", "0", ""), "p.json: measured[0].alone_s: expected a number from 1e-09");
     check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: \"x\" is not known");
 }
 
