@@ -95,7 +95,8 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     int most = 0;
     for (int i = 0; i < set->count; i++)
         most += strcmp(set->records[i].hash, record->hash) == 0 ? set->records[i].step_count : 0;
-    if (!(out->step_s = malloc(((size_t)most + 1) * sizeof *out->step_s)))
+    out->step_s = malloc(((size_t)most + 1) * sizeof *out->step_s);
+    if (!out->step_s)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *its = &set->records[i];
@@ -131,7 +132,7 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     else if (isnan(row->ratio.low))
         add_reason(row, "too few timed steps for an interval: three each are enough");
     else if (row->ratio.widened > 1)
-        add_reason(row, "slow steps came together: the interval is widened");
+        add_reason(row, "slow steps follow one another: the interval is widened");
     if (row->verdict == COMPARE_SLOWER) {
         snprintf(text, sizeof text, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
         add_reason(row, text);
@@ -295,7 +296,8 @@ static void pair(struct compare *c, const struct record_set *new, int *left, int
     *left_count = still;
 }
 
-static dt_status find_pairs(struct compare *c, const struct record_set *base, const struct record_set *new, int *chosen)
+/* chosen [the larger set's count]: space for indices */
+static dt_status pair_newest(struct compare *c, const struct record_set *base, const struct record_set *new, int *chosen)
 {
     int count;
     DT_TRY(record_set_newest(base, chosen, &count));
@@ -314,24 +316,33 @@ static dt_status find_pairs(struct compare *c, const struct record_set *base, co
     return DT_OK;
 }
 
+static dt_status find_pairs(struct compare *c, const struct record_set *base, const struct record_set *new)
+{
+    int most = base->count > new->count ? base->count : new->count;
+    int *chosen = malloc(((size_t)most + 1) * sizeof *chosen);
+    if (!chosen)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
+    dt_status status = pair_newest(c, base, new, chosen);
+    free(chosen);
+    return status;
+}
+
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,
                           struct compare *out)
 {
     int most = base->count + new->count;
-    int *chosen = malloc(((size_t)most + 1) * sizeof *chosen);
     *out = (struct compare){.rows = calloc((size_t)most + 1, sizeof *out->rows)};
-    dt_status status = chosen && out->rows ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
-    for (int i = 0; status == DT_OK && i < most; i++)
+    if (!out->rows)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
+    for (int i = 0; i < most; i++)
         out->rows[i] = (struct comparison){.ratio = {NAN, NAN, NAN, 1}, .memory_bytes = NAN, .loss_step = -1};
-    if (status == DT_OK)
-        status = find_pairs(out, base, new, chosen);
-    free(chosen);
-    DT_TRY(status);
+    DT_TRY(find_pairs(out, base, new));
     for (int i = 0; i < out->count; i++)
         if (both_ok(&out->rows[i]))
             find_differences(out, out->rows[i].base, out->rows[i].new);
     if (*out->different && !options->allow_different)
-        return dt_fail(DT_ERR_INVALID, "BASE and NEW were not measured on the same: %s; --allow-different compares them all the same",
+        return dt_fail(DT_ERR_INVALID,
+                       "BASE and NEW were measured with different devices or libraries: %s; --allow-different compares them anyway",
                        out->different);
     for (int i = 0; i < out->count; i++) {
         struct comparison *row = &out->rows[i];

@@ -91,8 +91,8 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
     dt_status status =
         done ? dt_json_print(root, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the comparison as JSON");
     cJSON_Delete(root);
-    if (status == DT_OK)
-        fprintf(to, "%s\n", text);
+    DT_TRY(status);
+    fprintf(to, "%s\n", text);
     free(text);
-    return status;
+    return DT_OK;
 }

@@ -123,7 +123,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
             fprintf(to, "%s: %s\n", row->label, row->reason);
     }
     if (*c->different)
-        fprintf(to, "not measured on the same: %s\n", c->different);
+        fprintf(to, "measured with different devices or libraries: %s\n", c->different);
     print_counts(c, to);
     fprintf(to, "; %d regression%s\n", c->regressions, c->regressions == 1 ? "" : "s");
     print_method(o, to);
@@ -174,7 +174,7 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
         fputc('\n', to);
     }
     if (*c->different) {
-        fputs("- not measured on the same: ", to);
+        fputs("- measured with different devices or libraries: ", to);
         put_escaped(c->different, to);
         fputc('\n', to);
     }

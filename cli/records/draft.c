@@ -1,4 +1,6 @@
 #include "cli/records/draft.h"
+
+#include "cli/records/glob_pattern.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>
@@ -13,10 +15,10 @@
 
 #define ENDING ".draft"
 
-/* How seldom a draft is written: what is measured must not notice it. */
+/* How seldom a draft is written: it must not slow down what is measured. */
 static const double least_interval_s = 1, times_its_cost = 1000;
 
-/* The record that the experiment would have if nothing more was heard of it. */
+/* The record of an experiment whose process ends now. */
 static dt_status format(const struct draft *draft, char **line)
 {
     struct report last = *draft->report; /* owns nothing */
@@ -102,7 +104,7 @@ void draft_end(struct draft *draft)
     *draft = (struct draft){.fd = -1};
 }
 
-/* The lock of a draft whose process is gone; -1 where that lives, or where locks do not tell. */
+/* The lock of a draft whose process has ended; -1 where it runs, or where the file system has no locks. */
 static int lock_of_dead(const char *path)
 {
     struct stat opened, named;
@@ -116,18 +118,12 @@ static int lock_of_dead(const char *path)
     return -1;
 }
 
-/* RECORDS.??????.draft, where what would be special in the name is not. */
+/* All RECORDS.??????.draft. */
 static dt_status find(const char *records, glob_t *found)
 {
-    char *pattern = malloc(2 * strlen(records) + sizeof ".??????" ENDING), *end = pattern;
+    char *pattern = glob_pattern(records, ".??????" ENDING);
     if (!pattern)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");
-    for (const char *c = records; *c; c++) {
-        if (strchr("*?[\\", *c))
-            *end++ = '\\';
-        *end++ = *c;
-    }
-    memcpy(end, ".??????" ENDING, sizeof ".??????" ENDING);
     int failed = glob(pattern, 0, NULL, found);
     free(pattern);
     return failed == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of files") : DT_OK;
@@ -148,7 +144,7 @@ dt_status drafts_visit(const char *records, dt_status (*use)(void *context, cons
     return status;
 }
 
-/* With what was to take its place, should the end have come in between. */
+/* With the file that was about to replace it, which is left when the process ends in between. */
 static void remove_draft(const char *path)
 {
     char *temporary = malloc(strlen(path) + sizeof "~");
@@ -158,12 +154,11 @@ static void remove_draft(const char *path)
     unlink(path);
 }
 
-/* A draft is one line, or none where the end came before the first. */
+/* A draft is one line, or none where the process ended before it wrote the first. */
 static dt_status adopt(const char *path, struct dt_record_file *file, int *count)
 {
     char *line = NULL;
     size_t size = 0;
-    dt_status status = DT_OK;
     FILE *draft = fopen(path, "re");
     if (!draft)
         return DT_OK; /* taken by another run */
@@ -171,13 +166,16 @@ static dt_status adopt(const char *path, struct dt_record_file *file, int *count
     fclose(draft);
     if (bytes > 0) {
         line[strcspn(line, "\n")] = 0;
-        status = dt_record_append(file, line);
-        *count += status == DT_OK;
+        dt_status status = dt_record_append(file, line);
+        if (status < 0) {
+            free(line);
+            return status;
+        }
+        ++*count;
     }
     free(line);
-    if (status == DT_OK)
-        remove_draft(path);
-    return status;
+    remove_draft(path);
+    return DT_OK;
 }
 
 dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *count)

@@ -1,9 +1,9 @@
-/* Drafts: what is known of the experiment that runs, in a file beside the records, for the case that nobody is left to write its record.
+/* Drafts: what is known of the experiment that runs, in a file beside the records, for the case that no process is left to write its record.
  *
- * Out of memory, a lost node or Slurm's way of ending a step kill a process without a word (SIGKILL). So the process that writes records
- * keeps the record that it would then have, "failed" with all steps so far, in RECORDS.XXXXXX.draft, and removes it once the real one is
- * written. Whoever reads RECORDS reads the drafts of dead processes too, and the next run moves them into RECORDS. A live process holds a
- * lock (flock) on its draft. A draft is replaced as a whole, so that there is none that is half-written. */
+ * Linux when memory runs out, a lost node, or Slurm when it ends a step kill a process with SIGKILL. So the process that writes records
+ * keeps the record that the experiment would then have, "failed" with all steps so far, in RECORDS.XXXXXX.draft, and removes it once the real
+ * one is written. What reads RECORDS reads the drafts of dead processes too, and the next run moves them into RECORDS. A live process holds a
+ * lock (flock) on its draft. A draft is replaced as a whole, so none is half-written. */
 #ifndef CLI_RECORDS_DRAFT_H
 #define CLI_RECORDS_DRAFT_H
 

@@ -1,6 +1,7 @@
 #include "cli/records/record_set.h"
 
 #include "cli/records/draft.h"
+#include "cli/records/glob_pattern.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
@@ -73,7 +74,7 @@ static bool is_newer(const cJSON *json)
 }
 
 /* A line for each kind of line that is left out. */
-static void tell_left_out(const char *command, const char *file, int torn, int newer, double version)
+static void warn_of_left_out(const char *command, const char *file, int torn, int newer, double version)
 {
     if (torn > 0)
         fprintf(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record\n", command, file, torn, torn > 1 ? "s" : "");
@@ -82,7 +83,7 @@ static void tell_left_out(const char *command, const char *file, int torn, int n
                 command, file, newer, newer > 1 ? "s" : "", version, DT_RECORD_SCHEMA_VERSION);
 }
 
-static dt_status read_record(cJSON *json, const char *file, struct record_facts *r)
+static dt_status read_record(const cJSON *json, const char *file, struct record_facts *r)
 {
     const cJSON *metrics = at(json, "metrics"), *sweep = at(json, "sweep");
     *r = (struct record_facts){
@@ -107,37 +108,38 @@ static dt_status read_record(cJSON *json, const char *file, struct record_facts 
     return read_experiment(at(json, "config"), &r->experiment);
 }
 
-static dt_status read_file(struct record_set *set, const char *command, const char *path)
+/* One more file: its name and all that is in it. */
+static dt_status add_file(struct record_set *set, const char *path, int *torn)
 {
     bool standard = strcmp(path, "-") == 0;
     const char *opened = standard ? "/dev/stdin" : path;
-    char **names = realloc(set->names, ((size_t)set->file_count + 1) * sizeof *names);
-    if (names)
-        set->names = names;
-    cJSON **files = realloc(set->files, ((size_t)set->file_count + 1) * sizeof *files);
-    if (files)
-        set->files = files;
-    char *name = strdup(standard ? "standard input" : path);
-    if (!names || !files || !name) {
-        free(name);
+    if (access(opened, R_OK) < 0)
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    struct record_file *files = realloc(set->files, ((size_t)set->file_count + 1) * sizeof *files);
+    if (!files)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", path);
-    }
+    set->files = files;
+    struct record_file *file = &set->files[set->file_count];
+    *file = (struct record_file){.name = strdup(standard ? "standard input" : path)};
+    if (!file->name)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", path);
+    set->file_count++;
+    return dt_records_read(opened, &file->records, torn);
+}
+
+static dt_status read_file(struct record_set *set, const char *command, const char *path)
+{
+    const cJSON *json;
     int torn = 0, newer = 0;
     double version = 0;
-    dt_status status = access(opened, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
-    if (status == DT_OK)
-        status = dt_records_read(opened, &set->files[set->file_count], &torn);
-    if (status < 0) {
-        free(name);
-        return status;
-    }
-    cJSON *json, *records = set->files[set->file_count];
-    set->names[set->file_count++] = name;
-    struct record_facts *grown = realloc(set->records, ((size_t)set->count + (size_t)cJSON_GetArraySize(records) + 1) * sizeof *grown);
+    DT_TRY(add_file(set, path, &torn));
+    const struct record_file *file = &set->files[set->file_count - 1];
+    size_t most = (size_t)set->count + (size_t)cJSON_GetArraySize(file->records);
+    struct record_facts *grown = realloc(set->records, (most + 1) * sizeof *grown);
     if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", name);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", file->name);
     set->records = grown;
-    cJSON_ArrayForEach(json, records)
+    cJSON_ArrayForEach(json, file->records)
     {
         if (is_newer(json)) {
             newer++;
@@ -145,11 +147,11 @@ static dt_status read_file(struct record_set *set, const char *command, const ch
         } else if (!is_record(json)) {
             torn++;
         } else {
-            DT_TRY(read_record(json, name, &set->records[set->count++]));
+            DT_TRY(read_record(json, file->name, &set->records[set->count++]));
         }
     }
     set->newer += newer;
-    tell_left_out(command, name, torn, newer, version);
+    warn_of_left_out(command, file->name, torn, newer, version);
     return DT_OK;
 }
 
@@ -190,18 +192,15 @@ static dt_status read_pattern(struct record_set *set, const char *command, const
     return status;
 }
 
-/* A folder's name as the beginning of a pattern: what would be special in it is not. */
-static char *folder_pattern(const char *folder)
+/* All *.jsonl of a folder. */
+static dt_status read_folder(struct record_set *set, const char *command, const char *folder)
 {
-    char *pattern = malloc(2 * strlen(folder) + sizeof "/*.jsonl"), *end = pattern;
-    for (; pattern && *folder; folder++) {
-        if (strchr("*?[\\", *folder))
-            *end++ = '\\';
-        *end++ = *folder;
-    }
-    if (pattern)
-        memcpy(end, "/*.jsonl", sizeof "/*.jsonl");
-    return pattern;
+    char *pattern = glob_pattern(folder, "/*.jsonl");
+    if (!pattern)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", folder);
+    dt_status status = read_pattern(set, command, folder, pattern);
+    free(pattern);
+    return status;
 }
 
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
@@ -210,17 +209,12 @@ dt_status record_set_read(struct record_set *set, const char *command, const cha
     for (int i = 0; i < argument_count; i++) {
         struct stat facts;
         bool there = stat(arguments[i], &facts) == 0;
-        if (there && S_ISDIR(facts.st_mode)) {
-            char *pattern = folder_pattern(arguments[i]);
-            dt_status status =
-                pattern ? read_pattern(set, command, arguments[i], pattern) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %s", arguments[i]);
-            free(pattern);
-            DT_TRY(status);
-        } else if (!there && strpbrk(arguments[i], "*?[")) {
+        if (there && S_ISDIR(facts.st_mode))
+            DT_TRY(read_folder(set, command, arguments[i]));
+        else if (!there && strpbrk(arguments[i], "*?["))
             DT_TRY(read_pattern(set, command, arguments[i], arguments[i]));
-        } else {
+        else
             DT_TRY(read_file_and_drafts(set, command, arguments[i]));
-        }
     }
     return DT_OK;
 }
@@ -233,12 +227,11 @@ void record_set_finish(struct record_set *set)
         free(set->records[i].experiment);
     }
     for (int i = 0; i < set->file_count; i++) {
-        dt_json_destroy(set->files[i]);
-        free(set->names[i]);
+        dt_json_destroy(set->files[i].records);
+        free(set->files[i].name);
     }
     free(set->records);
     free(set->files);
-    free(set->names);
     *set = (struct record_set){0};
 }
 

@@ -9,7 +9,7 @@ struct cJSON;
 
 /* One record. Numbers that are not known are NaN, texts "". Pointers are the set's. */
 struct record_facts {
-    struct cJSON *json;            /* all of it */
+    const struct cJSON *json;      /* all of it */
     const char *file;              /* where it was */
     struct experiment *experiment; /* of its config; NULL where this version cannot read that */
     const char *hash;              /* as recorded; experiment->hash may be another, where keys have come since */
@@ -26,8 +26,10 @@ struct record_facts {
 struct record_set {
     struct record_facts *records; /* [count] in the order of files and lines */
     int count;
-    struct cJSON **files; /* [file_count] */
-    char **names;         /* [file_count] */
+    struct record_file {
+        struct cJSON *records; /* owned, an array */
+        char *name;            /* owned */
+    } *files;                  /* [file_count] */
     int file_count;
     int newer; /* records left out, because only a later version of dtbench understands them */
 };

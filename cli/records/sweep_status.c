@@ -152,21 +152,30 @@ static int match(struct sweep_status *sweep, struct entry *entries, const struct
     return others;
 }
 
+/* The config's experiments in the sweep's order, equal ones once: of these the first. */
+static dt_status take_experiments(struct sweep_status *sweep, const struct experiment *experiments, int count)
+{
+    struct sweep_identity identity;
+    DT_TRY(sweep_identity_init(&identity, experiments, count));
+    memcpy(sweep->id, identity.id, sizeof sweep->id);
+    dt_status status = new_items(sweep, identity.count);
+    if (status < 0)
+        goto end;
+    for (int i = count - 1; i >= 0; i--)
+        sweep->items[identity.index[i]].experiment = &experiments[i];
+end:
+    sweep_identity_finish(&identity);
+    return status;
+}
+
 static dt_status find_of_config(const struct record_set *set, const int *chosen, int chosen_count, const struct experiment *experiments,
                                 int count, struct sweep_statuses *out)
 {
-    struct sweep_identity identity;
     struct sweep_status *sweep = out->sweeps = calloc(1, sizeof *out->sweeps);
     if (!sweep)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
     out->count = 1;
-    DT_TRY(sweep_identity_init(&identity, experiments, count));
-    memcpy(sweep->id, identity.id, sizeof sweep->id);
-    dt_status status = new_items(sweep, identity.count);
-    for (int i = count - 1; status == DT_OK && i >= 0; i--) /* of equal ones the first stays */
-        sweep->items[identity.index[i]].experiment = &experiments[i];
-    sweep_identity_finish(&identity);
-    DT_TRY(status);
+    DT_TRY(take_experiments(sweep, experiments, count));
     struct entry *entries = malloc(((size_t)sweep->count + 1) * sizeof *entries);
     if (!entries)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
@@ -225,9 +234,11 @@ dt_status sweep_statuses_find(const struct record_set *set, const struct experim
     if (!chosen)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
     dt_status status = record_set_newest(set, chosen, &chosen_count);
-    if (status == DT_OK)
-        status = experiments ? find_of_config(set, chosen, chosen_count, experiments, count, out)
-                             : find_of_records(set, chosen, chosen_count, out);
+    if (status < 0)
+        goto end;
+    status =
+        experiments ? find_of_config(set, chosen, chosen_count, experiments, count, out) : find_of_records(set, chosen, chosen_count, out);
+end:
     free(chosen);
     return status;
 }

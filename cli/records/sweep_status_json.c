@@ -53,8 +53,8 @@ dt_status sweep_statuses_print_json(const struct sweep_statuses *statuses, FILE 
         done = add_sweep(sweeps, &statuses->sweeps[s]);
     dt_status status = done ? dt_json_print(root, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the status as JSON");
     cJSON_Delete(root);
-    if (status == DT_OK)
-        fprintf(to, "%s\n", text);
+    DT_TRY(status);
+    fprintf(to, "%s\n", text);
     free(text);
-    return status;
+    return DT_OK;
 }

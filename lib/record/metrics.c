@@ -203,7 +203,8 @@ dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_st
             continue;
         for (int i = 0; i < count; i++)
             values[i] = value_of_step(m, &timed[i]);
-        if ((status = dt_statistics_compute(values, count, &statistics)) < 0)
+        status = dt_statistics_compute(values, count, &statistics);
+        if (status < 0)
             break;
         set_of_step(m, &metrics->step, statistics.median);
     }
