@@ -5,7 +5,17 @@
 #ifndef GPT_LAYERS_H
 #define GPT_LAYERS_H
 
-#include "gpt/stage.h"
+#include "gpt/kernel_set.h"
+#include "gpt/layout.h"
+
+/* A run of the model's layers on one rank (gpt/stage.h). */
+struct gpt_stage {
+    struct dt_stage base;
+    struct gpt_layer *layers; /* [layer_count] */
+    int layer_count;
+    uint64_t seed;
+    bool sum_loss; /* the study's plain sum of logits */
+};
 
 /* Each layer owns the buffer it read, so that the residual stream is kept once. M rows, the model's dtype unless said otherwise. */
 struct dt_layer_stash {

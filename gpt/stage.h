@@ -6,15 +6,6 @@
 #define GPT_STAGE_H
 
 #include "gpt/kernel_set.h"
-#include "gpt/layout.h"
-
-struct gpt_stage {
-    struct dt_stage base;
-    struct gpt_layer *layers; /* [layer_count] */
-    int layer_count;
-    uint64_t seed;
-    bool sum_loss; /* the study's plain sum of logits */
-};
 
 dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                            struct dt_stream *stream, struct dt_stage **out);

@@ -1,3 +1,4 @@
+/* From a config to experiments: overrides, the combinations of its sweep, then every experiment by itself. */
 #include "schedules/config/parse.h"
 
 #include "lib/config/json.h"
@@ -24,6 +25,13 @@ static dt_status resolve_combination(const struct dt_sweep *sweep, int index, co
     return experiment_resolve(out, given, where);
 }
 
+static dt_status read_base(const struct cJSON *config, const char *source, struct experiment *base, bool *given, struct dt_sweep *sweep)
+{
+    DT_TRY(dt_config_defaults(experiment_table(), base));
+    DT_TRY(dt_config_read(experiment_table(), config, source, base, given));
+    return dt_sweep_init(experiment_table(), config, source, sweep);
+}
+
 static dt_status resolve_all(const struct cJSON *config, const char *source, struct experiment **out, int *count)
 {
     const struct dt_table *table = experiment_table();
@@ -35,17 +43,19 @@ static dt_status resolve_all(const struct cJSON *config, const char *source, str
         dt_fail(status, "%s: out of memory", source);
         goto done;
     }
-    if ((status = dt_config_defaults(table, base)) < 0 || (status = dt_config_read(table, config, source, base, base_given)) < 0 ||
-        (status = dt_sweep_init(table, config, source, sweep)) < 0)
+    status = read_base(config, source, base, base_given, sweep);
+    if (status < 0)
         goto done;
     experiments = calloc((size_t)sweep->combinations, sizeof *experiments);
     if (!experiments) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source, sweep->combinations);
         goto done;
     }
-    for (int i = 0; i < sweep->combinations; i++)
-        if ((status = resolve_combination(sweep, i, source, base, base_given, base_given + table->count, &experiments[i])) < 0)
+    for (int i = 0; i < sweep->combinations; i++) {
+        status = resolve_combination(sweep, i, source, base, base_given, base_given + table->count, &experiments[i]);
+        if (status < 0)
             goto done;
+    }
     *out = experiments;
     *count = sweep->combinations;
     experiments = NULL;
@@ -57,20 +67,26 @@ done:
     return status;
 }
 
+/* Overrides need an object to change: whether the config is one is checked first. */
+static dt_status override(struct cJSON *config, const char *source, const char *const *sets, int set_count)
+{
+    if (set_count > 0)
+        DT_TRY(dt_config_read(experiment_table(), config, source, NULL, NULL));
+    for (int i = 0; i < set_count; i++)
+        DT_TRY(dt_config_set(experiment_table(), config, sets[i]));
+    return DT_OK;
+}
+
 dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                             struct experiment **out, int *count)
 {
     struct cJSON *config;
     DT_TRY(dt_json_parse(text, length, source, &config));
-    dt_status status = DT_OK;
-    /* Overrides need an object to change; whether it is one is the table's to
-     * say. */
-    if (set_count > 0)
-        status = dt_config_read(experiment_table(), config, source, NULL, NULL);
-    for (int i = 0; i < set_count && status == DT_OK; i++)
-        status = dt_config_set(experiment_table(), config, sets[i]);
-    if (status == DT_OK)
-        status = resolve_all(config, source, out, count);
+    dt_status status = override(config, source, sets, set_count);
+    if (status < 0)
+        goto done;
+    status = resolve_all(config, source, out, count);
+done:
     dt_json_destroy(config);
     return status;
 }
@@ -85,35 +101,6 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
     const char *slash = strrchr(path, '/');
     for (int i = 0; status == DT_OK && slash && i < *count; i++)
         snprintf((*out)[i].directory, sizeof(*out)[i].directory, "%.*s", (int)(slash - path), path);
-    return status;
-}
-
-/* Fields that an experiment does not show: strings and settings that are empty,
- * and of preset and sizes the one that it was not made of. */
-static bool is_shown(const struct experiment *e, const struct dt_field *field)
-{
-    bool size =
-        strcmp(field->path, "model.layers") == 0 || strcmp(field->path, "model.heads") == 0 || strcmp(field->path, "model.hidden") == 0;
-    if (size)
-        return e->model.preset[0] == 0;
-    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
-    return !text || ((const char *)e)[field->offset] != 0;
-}
-
-dt_status experiment_to_json(const struct experiment *e, int style, char **out)
-{
-    const struct dt_table *table = experiment_table();
-    struct cJSON *object;
-    bool *shown = calloc((size_t)table->count, sizeof *shown);
-    if (!shown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
-    for (int i = 0; i < table->count; i++)
-        shown[i] = is_shown(e, &table->fields[i]);
-    dt_status status = dt_config_write(table, e, shown, &object);
-    free(shown);
-    DT_TRY(status);
-    status = dt_json_print(object, style, out);
-    dt_json_destroy(object);
     return status;
 }
 
