@@ -72,13 +72,6 @@ FOLDERS_TO_DESCRIBE = [
     'cli/records',
     'cli/run',
     'cli/text',
-    'schedules',
-    'schedules/config',
-    'schedules/data_parallel',
-    'schedules/predict',
-    'schedules/run',
-    'schedules/step',
-    'test',
 ]
 
 
