@@ -1,4 +1,4 @@
-/* Attention of one (sample, head), forward and backward: the order in which tiles meet. */
+/* Attention of one (sample, head), forward and backward: the loops over tiles of queries and keys. */
 #include "gpt/cpu/attention_tile.h"
 #include "lib/base/random.h"
 
@@ -47,7 +47,7 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
     };
 }
 
-/* The tile of query rows that starts at `first`, before it meets keys. */
+/* The tile of query rows that starts at `first`, before its first chunk of keys. */
 static struct tile tile_of(const struct pair *p, int first)
 {
     int rows = p->T - first < GPT_TILE_ROWS ? p->T - first : GPT_TILE_ROWS;

@@ -13,8 +13,8 @@
 #include "gpt/cpu/attention.h"
 
 enum {
-    GPT_TILE_ROWS = 64,  /* query rows of a tile; columns of a panel */
-    GPT_TILE_KEYS = 256, /* keys of a chunk when fused: a tile's scores and probabilities stay in a core's own caches */
+    GPT_TILE_ROWS = 64,  /* Br: query rows of a tile; columns of a panel */
+    GPT_TILE_KEYS = 256, /* Bc: keys of a chunk when fused: a tile's scores and probabilities stay in a core's own caches */
     GPT_TILE_STEP = 32,  /* sizes are padded to multiples of this */
 };
 

@@ -1,8 +1,8 @@
 /* Attention forward on the tensor cores.
  *
- * A block owns the queries of one tile and meets the keys tile by tile with a running softmax: scores and weights live in registers. Tiles
- * above the diagonal are left out, by each warp for its own rows. The next keys are copied in while weights meet values, the values while
- * scores are computed.
+ * A block owns a tile of Br = ROWS queries and loops over tiles of Bc = KEYS keys with an online softmax: each row has its running maximum
+ * m and its running sum l, and scores and weights stay in registers. Attention is causal: each warp skips the tiles above the diagonal of
+ * its own rows. The next keys are copied to shared memory during the product of weights and values, the values during that of the scores.
  *
  * Floor: 2 products over half of the square, 2 * T^2 * width FLOPs for one head, at the tensor cores' rate; qkv read and out written once,
  * 8 * T * width bytes. Dropout adds one Philox call for 8 weights on the integer units, the softmax one exp2 for each.
@@ -23,9 +23,9 @@ template <int WIDTH> struct forward_tiles {
     static constexpr size_t ELEMS = (size_t)(ROWS + 2 * KEYS) * tile_stride<WIDTH>;
 };
 
-/* What the rows of a warp carry from tile to tile: i is the row block, h the half (row r or r + 8 of it). */
+/* The state of a warp's rows between tiles: i is the row block, h the half (row r or r + 8 of it). */
 template <int BLOCKS> struct running {
-    float maximum[BLOCKS][2], sum[BLOCKS][2]; /* of unscaled scores; of this lane's columns */
+    float m[BLOCKS][2], l[BLOCKS][2]; /* running maximum of the unscaled scores; running sum of this lane's columns */
 };
 
 /* -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
@@ -41,7 +41,7 @@ template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][K
                     s[block][i][e] = -INFINITY;
 }
 
-/* Scores become exp(score - maximum); sums and the output so far follow the maximum. */
+/* Scores become exp(score - m); l and the output so far are rescaled to the new maximum m. */
 template <int WIDTH, int BLOCKS, int KEYS>
 __device__ inline void online_softmax(float (&s)[BLOCKS][KEYS / 8][4], running<BLOCKS> &rows, float (&out)[BLOCKS][WIDTH / 8][4],
                                       float scale_log2)
@@ -50,14 +50,14 @@ __device__ inline void online_softmax(float (&s)[BLOCKS][KEYS / 8][4], running<B
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float largest = rows.maximum[block][half];
+            float largest = rows.m[block][half];
 #pragma unroll
             for (int i = 0; i < KEYS / 8; i++)
                 largest = fmaxf(largest, fmaxf(s[block][i][half * 2], s[block][i][half * 2 + 1]));
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-            float shrink = exp2_fast((rows.maximum[block][half] - largest) * scale_log2), from = largest * scale_log2, sum = 0;
-            rows.maximum[block][half] = largest;
+            float shrink = exp2_fast((rows.m[block][half] - largest) * scale_log2), from = largest * scale_log2, sum = 0;
+            rows.m[block][half] = largest;
 #pragma unroll
             for (int i = 0; i < KEYS / 8; i++)
 #pragma unroll
@@ -66,7 +66,7 @@ __device__ inline void online_softmax(float (&s)[BLOCKS][KEYS / 8][4], running<B
                     s[block][i][half * 2 + e] = weight;
                     sum += weight;
                 }
-            rows.sum[block][half] = rows.sum[block][half] * shrink + sum;
+            rows.l[block][half] = rows.l[block][half] * shrink + sum;
 #pragma unroll
             for (int i = 0; i < WIDTH / 8; i++) {
                 out[block][i][half * 2] *= shrink;
@@ -148,8 +148,8 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            rows.maximum[block][half] = -INFINITY;
-            rows.sum[block][half] = 0;
+            rows.m[block][half] = -INFINITY;
+            rows.l[block][half] = 0;
         }
 
     load_tile<E, WIDTH, ROWS>(query_tile, queries + (size_t)first * stride, stride, T - first, width, bytes);
@@ -160,21 +160,21 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     query.arrived();
     for (int tile = 0; tile < key_tiles; tile++) {
         int first_key = tile * KEYS;
-        bool meets = first_key < warp_first + 16 * BLOCKS && warp_first < T; /* any key that any row of the warp sees */
+        bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < T; /* any key that any row of the warp sees */
         float s[BLOCKS][KEYS / 8][4];
         clear(s);
         copy_async_wait<0>(); /* the keys are there, and nobody needs the last values any more */
         __syncthreads();
         load_tile<E, WIDTH, KEYS>(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width, bytes);
         copy_async_commit();
-        if (meets)
+        if (visible)
             multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
         copy_async_wait<0>(); /* the values are there, and nobody needs these keys any more */
         __syncthreads();
         if (tile + 1 < key_tiles)
             load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)(first_key + KEYS) * stride, stride, T - first_key - KEYS, width, bytes);
         copy_async_commit();
-        if (meets) {
+        if (visible) {
             if (first_key + KEYS - 1 > warp_first)
                 mask<BLOCKS, KEYS>(s, lane_row, first_key + lane_key);
             online_softmax<WIDTH, BLOCKS, KEYS>(s, rows, out, scale_log2);
@@ -189,14 +189,14 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float sum = rows.sum[block][half];
+            float sum = rows.l[block][half];
             int row = lane_row + block * 16 + half * 8;
             sum += __shfl_xor_sync(0xffffffffu, sum, 1);
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             factor[block][half] = shape.drop.scale / sum;
-            lse_log2[block][half] = rows.maximum[block][half] * scale_log2 + log2f(sum);
+            lse_log2[block][half] = rows.m[block][half] * scale_log2 + log2f(sum);
             if (a.lse && row < T && lane_key == 0)
-                a.lse[place.rows + (size_t)row] = rows.maximum[block][half] * shape.scale + logf(sum);
+                a.lse[place.rows + (size_t)row] = rows.m[block][half] * shape.scale + logf(sum);
         }
 
     if (a.weights) {

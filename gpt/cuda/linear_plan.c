@@ -103,7 +103,7 @@ static cublasStatus_t set_preference(const struct gpt_cublaslt *lt, cublasLtMatm
         cublasLtMatmulPreferenceAttributes_t attribute;
         uint32_t value;
     } all[] = {
-        /* split sums meet in fp32: neither rounded on the way nor in an order that changes from run to run */
+        /* split sums are added in fp32: neither rounded on the way nor in an order that changes from run to run */
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape->a_bytes},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape->b_bytes},
