@@ -57,7 +57,7 @@ ALLOWED = {
                 'schedules/config', 'schedules/predict', 'schedules/run'],
     'cli/commands': ['cli/predict', 'cli/records', 'cli/run', 'cli/text', 'lib/comm', 'lib/config', 'lib/device',
                      'lib/launch', 'lib/slurm', 'schedules/config', 'schedules/predict', 'schedules/run'],
-    'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config'],
+    'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config', 'schedules/predict'],
     'cli': ['cli/commands', 'cli/generate', 'cli/text', 'lib/record'],
 }
 

@@ -7,6 +7,7 @@
 #include "lib/record/metrics.h"
 #include "lib/sim/cluster.h"
 #include "schedules/config/parse.h"
+#include "schedules/predict/simulated_system.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,17 @@ static const struct {
     dt_status (*tree)(struct cJSON **out);                         /* or JSON, which the caller owns, */
     void (*write)(const struct generate_tables *tables, FILE *to); /* or text */
 } generated[] = {
-    {"config-schema", .schema = experiment_schema},    {"cluster-schema", .schema = dt_sim_cluster_schema},
-    {"metrics-schema", .tree = dt_metrics_schema},     {"metrics", .write = markdown_metrics},
-    {"completion", .write = completion_write},         {"configuration", .write = markdown_keys},
-    {"exit-codes", .write = markdown_exit_codes},      {"manual-synopsis", .write = manual_synopsis},
-    {"manual-commands", .write = manual_commands},     {"manual-keys", .write = manual_keys},
+    {"config-schema", .schema = experiment_schema},
+    {"cluster-schema", .schema = dt_sim_cluster_schema},
+    {"profile-schema", .schema = simulated_profile_schema},
+    {"metrics-schema", .tree = dt_metrics_schema},
+    {"metrics", .write = markdown_metrics},
+    {"completion", .write = completion_write},
+    {"configuration", .write = markdown_keys},
+    {"exit-codes", .write = markdown_exit_codes},
+    {"manual-synopsis", .write = manual_synopsis},
+    {"manual-commands", .write = manual_commands},
+    {"manual-keys", .write = manual_keys},
     {"manual-exit-codes", .write = manual_exit_codes},
 };
 

@@ -9,11 +9,9 @@
 
 #include "gpt/kernels.h"
 #include "lib/base/dtype.h"
-#include "lib/base/status.h"
+#include "lib/config/config.h"
 
 #include <stdbool.h>
-
-struct cJSON;
 
 /* What a kernel's arguments say beside its shape, where it makes it another one. */
 enum gpt_kernel_variant {
@@ -40,7 +38,10 @@ struct gpt_measured_list {
     int count;
 };
 
-/* array NULL: none. Errors: DT_ERR_INVALID, which begins with `where` and the JSON path. */
+/* The keys of an entry. */
+const struct dt_list *gpt_measured_table(void);
+
+/* array NULL: none. `where` begins every error: the file and the list's path. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status gpt_measured_read(const struct cJSON *array, const char *where, struct gpt_measured_list *out);
 /* Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status gpt_measured_write(const struct gpt_measured_list *list, struct cJSON **out);

@@ -2,9 +2,11 @@
 
 #include "lib/config/config.h"
 #include "lib/config/json.h"
+#include "lib/config/schema.h"
 
 #include <cjson/cJSON.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,10 +118,36 @@ static const struct dt_field fields[] = {
      .description = "1: the first step makes gradients beside ddp's buckets."},
 };
 
+static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0], .complete = true};
+
 const struct dt_table *gpt_cost_profile_table(void)
 {
-    static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
     return &table;
+}
+
+static const struct dt_schema_section sections[] = {
+    {"", "What a software stack costs on the hardware that a cluster file describes: kernels, host, allocator.", NULL},
+    {"kernels", "Each kernel of gpt/kernels.h as this stack does it; gpt/cost/profile.h says what a pass goes over.", NULL},
+    {"schedule", "Where the framework's schedule is not dtbench's.", NULL},
+    {0},
+};
+
+static const struct dt_schema_part parts[] = {
+    {.path = "sources",
+     .description = "Where each constant comes from, by its path or by that of an object it is in; every constant must be covered.",
+     .required = true,
+     .schema = "\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": {\"type\": \"string\", \"minLength\": 1}"},
+    {.path = "measured",
+     .description = "Kernels as they were measured on a machine whose ranks share its processors (dtbench calibrate); they go before the "
+                    "constants.",
+     .list = gpt_measured_table},
+    {0},
+};
+
+const struct dt_schema *gpt_cost_profile_schema(void)
+{
+    static const struct dt_schema schema = {.title = "dtbench profile", .table = &table, .sections = sections, .parts = parts};
+    return &schema;
 }
 
 /* Does a key of "sources" name `path`, or an object it is in? */
@@ -132,25 +160,24 @@ static bool covers(const char *key, const char *path)
 /* Each constant has a source, each source a constant. */
 static dt_status check_sources(const struct cJSON *sources, const char *source)
 {
-    const struct dt_table *table = gpt_cost_profile_table();
     if (!cJSON_IsObject(sources))
         return dt_fail(DT_ERR_INVALID, "%s: sources: missing; expected an object that says where each constant comes from", source);
     for (const cJSON *item = sources->child; item; item = item->next) {
         bool known = false;
-        for (int i = 0; i < table->count; i++)
-            known |= covers(item->string, table->fields[i].path);
+        for (int i = 0; i < table.count; i++)
+            known |= covers(item->string, table.fields[i].path);
         if (!known)
             return dt_fail(DT_ERR_INVALID, "%s: sources: \"%.100s\" is no constant of a profile", source, item->string);
         if (!cJSON_IsString(item) || !*item->valuestring)
             return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: expected a text that says where the constant comes from", source,
                            item->string);
     }
-    for (int i = 1; i < table->count; i++) { /* the name is no constant */
+    for (int i = 1; i < table.count; i++) { /* the name is no constant */
         bool covered = false;
         for (const cJSON *item = sources->child; item && !covered; item = item->next)
-            covered = covers(item->string, table->fields[i].path);
+            covered = covers(item->string, table.fields[i].path);
         if (!covered)
-            return dt_fail(DT_ERR_INVALID, "%s: sources: nothing says where %s comes from", source, table->fields[i].path);
+            return dt_fail(DT_ERR_INVALID, "%s: sources: nothing says where %s comes from", source, table.fields[i].path);
     }
     return DT_OK;
 }
@@ -158,16 +185,21 @@ static dt_status check_sources(const struct cJSON *sources, const char *source)
 /* The rows of the table, of which each must be there. */
 static dt_status read_table(const struct cJSON *object, const char *source, struct gpt_cost_profile *out)
 {
-    const struct dt_table *table = gpt_cost_profile_table();
-    bool *given = calloc((size_t)table->count, sizeof *given);
+    bool *given = calloc((size_t)table.count, sizeof *given);
     if (!given)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory", source);
-    dt_status status = dt_config_read(table, object, source, out, given);
-    for (int i = 0; status >= 0 && i < table->count; i++)
-        if (!given[i])
-            status = dt_fail(DT_ERR_INVALID, "%s: %s: missing; a profile has every constant", source, table->fields[i].path);
+    dt_status status = dt_config_read(&table, object, source, out, given);
+    if (status == DT_OK)
+        status = dt_config_check_required(&table, given, source);
     free(given);
     return status;
+}
+
+static dt_status read_measured(const struct cJSON *list, const char *source, struct gpt_measured_list *out)
+{
+    char where[512];
+    snprintf(where, sizeof where, "%.400s: measured", source);
+    return gpt_measured_read(list, where, out);
 }
 
 static dt_status read_constants(struct cJSON *object, const char *source, struct gpt_cost_profile *out)
@@ -182,7 +214,7 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
     status = check_sources(sources, source);
     if (status < 0)
         goto end;
-    status = gpt_measured_read(measured, source, &out->measured);
+    status = read_measured(measured, source, &out->measured);
 end:
     cJSON_Delete(sources);
     cJSON_Delete(measured);

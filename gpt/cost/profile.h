@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct dt_table;
+struct dt_schema;
 
 /* One kernel of gpt/kernels.h as this stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's
  * outputs), the gradient's numbers are less by what that repetition costs. */
@@ -93,5 +94,6 @@ dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *so
 
 /* The table of constants, for tests and fitting. */
 const struct dt_table *gpt_cost_profile_table(void);
+const struct dt_schema *gpt_cost_profile_schema(void);
 
 #endif

@@ -166,3 +166,8 @@ bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes
 {
     return (double)peak_bytes * (1 + s->costs.profile.memory.fragmentation) <= (double)s->memory_bytes;
 }
+
+const struct dt_schema *simulated_profile_schema(void)
+{
+    return gpt_cost_profile_schema();
+}

@@ -37,4 +37,7 @@ void simulated_system_apply(const struct simulated_system *system, struct experi
 /* Whether bytes fit a GPU as the profile's allocator divides it. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
 
+/* The schema of profile files. */
+const struct dt_schema *simulated_profile_schema(void);
+
 #endif

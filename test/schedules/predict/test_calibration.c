@@ -150,7 +150,8 @@ static void check_refused(const char *entry, const char *wanted)
     struct gpt_measured_list *list = calloc(1, sizeof *list);
     struct cJSON *array = NULL;
     CHECK_OK(dt_json_parse(entry, strlen(entry), "test", &array));
-    CHECK(gpt_measured_read(array, "p.json", list) == DT_ERR_INVALID && strstr(dt_error_message(), wanted), "%s", dt_error_message());
+    CHECK(gpt_measured_read(array, "p.json: measured", list) == DT_ERR_INVALID && strstr(dt_error_message(), wanted), "%s",
+          dt_error_message());
     dt_json_destroy(array);
     free(list);
 }
@@ -160,11 +161,11 @@ static void wrong_measurements(void)
 #define ENTRY(kernel, seconds, more)                                                                                                       \
     "[{\"kernel\":\"" kernel "\",\"variant\":\"plain\",\"dtype\":\"bf16\",\"ranks\":1,\"threads\":1,\"rows\":1,\"columns\":1,"             \
     "\"inner\":1,\"alone_s\":" seconds ",\"together_s\":1" more "}]"
-    check_refused("{}", "p.json: measured: expected a list");
-    check_refused("[1]", "p.json: measured[0]: expected an object");
-    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0].kernel: expected one of");
-    check_refused(ENTRY("linear", "0", ""), "p.json: measured[0].alone_s: expected a number from 1e-09");
-    check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: \"x\" is not known");
+    check_refused("{}", "p.json: measured: expected a list of objects, not ");
+    check_refused("[1]", "p.json: measured[0]: an object with kernel, variant, ");
+    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0]: kernel: \"gemm\" is not one of embedding, ");
+    check_refused(ENTRY("linear", "0", ""), "p.json: measured[0]: alone_s: 0 is out of range");
+    check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: x: unknown key");
 }
 
 /* ---- shared processors ---- */
