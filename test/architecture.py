@@ -67,11 +67,6 @@ CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
 INCLUDES_TO_UNDO = [  # 'folder -> folder'
 ]
 FOLDERS_TO_DESCRIBE = [
-    'cli',
-    'cli/predict',
-    'cli/records',
-    'cli/run',
-    'cli/text',
 ]
 
 

@@ -5,6 +5,7 @@
 #include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
 #include "cli/run/signals.h"
+#include "cli/run/summary.h"
 #include "cli/run/sweep.h"
 #include "cli/run/sweep_shard.h"
 #include "cli/text/config_arguments.h"
@@ -289,7 +290,7 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
         signals_install();
     enum exit_code code = prepare(s, o, path);
     if (o->dry_run && code == EXIT_CODE_OK)
-        return s->world.rank > 0 || dry_run_print(s, stdout) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
+        return s->world.rank > 0 || summary_print_planned(s, stdout) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
     if (s->inside && s->world.size > 1 && !o->dry_run)
         code = rendezvous(s, code);
     if (code != EXIT_CODE_OK)

@@ -13,8 +13,8 @@
 
 enum { LABEL_LEAST = 8 }; /* characters of the label that a narrow terminal still shows */
 
-/* The experiment, then `text`. A line longer than the terminal would scroll instead of being drawn over: what happens matters most, so
- * the label is what gives way. Both are ASCII. */
+/* The experiment, then `text`. A line longer than the terminal would scroll instead of being redrawn. What happens matters most, so the
+ * label is shortened. Both are ASCII. */
 static void draw(struct progress *p, const char *text)
 {
     char line[512];

@@ -1,4 +1,4 @@
-/* What a run says on stderr while it runs: one line drawn over and over on a terminal; elsewhere a line for each finished experiment. */
+/* What a run prints on stderr while it runs: on a terminal one line that is redrawn; elsewhere a line for each finished experiment. */
 #ifndef CLI_RUN_PROGRESS_H
 #define CLI_RUN_PROGRESS_H
 
@@ -13,17 +13,17 @@ struct progress {
     double tokens_per_step; /* of all ranks */
     int steps_done;
     double seconds; /* of the steps that are done */
-    double drawn_s; /* when the line was drawn last, on the clock that only goes forward */
+    double drawn_s; /* when the line was drawn last, dt_clock_s */
 };
 
 void progress_init(struct progress *progress, int experiments, bool quiet);
 void progress_begin(struct progress *progress, int index, const char *label, int steps, double tokens_per_step);
-/* What goes on before the first step: "starting 2 ranks". */
+/* What happens before the first step: "starting 2 ranks". */
 void progress_phase(struct progress *progress, const char *what);
 void progress_step(struct progress *progress, double seconds, double loss);
-/* Wipe the line, for other output. */
+/* Erase the line, for other output. */
 void progress_clear(struct progress *progress);
-/* Say one line: for every reader but --quiet. */
+/* Print one line, unless --quiet. */
 void progress_note(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -45,12 +45,13 @@ static bool needs_gpus(const struct sweep *s)
     return false;
 }
 
-/* Where this rank is, and which GPU it would take: of those it sees the one of its number, and the only one in any case. */
+/* Where this rank is, and which GPU it would take: of those that it sees the one with its local rank as number. */
 static void find_place(const struct sweep *s, struct placement_rank *out)
 {
     struct dt_device_info gpu;
     gethostname(out->node, sizeof out->node - 1);
-    if (!needs_gpus(s) || (out->gpus = dt_device_count("cuda")) == 0)
+    out->gpus = needs_gpus(s) ? dt_device_count("cuda") : 0;
+    if (out->gpus == 0)
         return;
     out->slurm_gpus = dt_slurm_gpus_on_node();
     if (dt_device_look("cuda", s->world.local_rank % out->gpus, &gpu))

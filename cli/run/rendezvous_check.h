@@ -7,7 +7,7 @@
 
 /* Collective. `code` is rank 0's: EXIT_CODE_OK, or why it cannot go on; the others return the same. Only rank 0 has looked at the records
  * and the time: the others take its outcomes[].skipped and `limited`, because a file may look different from another node.
- * Returns DT_ERR_INVALID when the ranks are not placed as the experiments need it, or what dt_comm_create returns when ranks are missing. */
+ * Errors: DT_ERR_INVALID when the ranks are not placed as the experiments need it; as dt_comm_create when ranks are missing. */
 dt_status rendezvous_check(struct sweep *sweep, enum exit_code *code);
 
 #endif

@@ -25,60 +25,73 @@ static bool stop_requested(void *context)
     return signals_count() > 0;
 }
 
+static dt_status train(const struct experiment *experiment, const struct dt_world *place, const struct measure_hooks *hooks,
+                       struct execution *execution, struct report *report)
+{
+    DT_TRY(execution_open(experiment, place, report, execution));
+    return measure_run(experiment, execution->device, execution->world, hooks, &report->result);
+}
+
 bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
                 struct draft *draft, struct report *report)
 {
     struct run run = {progress, draft};
     struct execution execution;
-    struct measure_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
+    const struct measure_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
     progress_phase(progress, "starting");
-    dt_status status = execution_open(experiment, place, report, &execution);
-    if (status == DT_OK)
-        status = measure_run(experiment, execution.device, execution.world, &hooks, &report->result);
+    dt_status status = train(experiment, place, &hooks, &execution, report);
     report_end(report, status, dt_error_message());
     if (status == DT_ERR_TIMEOUT && execution.world) /* no supervisor asks for it */
         dt_comm_dump(execution.world, stderr);
-    /* The others may be gone: to take leave of them would be to wait for ever. The process ends soon, and the launcher ends the rest. */
+    /* The others may be gone: closing the communicator would wait for ever. This process ends soon, and the launcher ends the others. */
     if (!execution_ended_together(status, report))
         return false;
     execution_close(&execution);
     return true;
 }
 
-/* Ranks that need no MPI meet without their GPUs: these are opened where there is work for them, and once it is known that each has its
- * own. */
+/* Ranks that need no MPI exchange this without opening their GPUs: they do that where there is work for them, and once it is known that
+ * each has its own. */
 static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s, const void *mine, size_t bytes, void *all)
 {
     char address[DT_ADDRESS_BYTES];
-    struct dt_rendezvous *meeting;
+    struct dt_rendezvous *rendezvous;
     struct dt_rendezvous_place where = {.address = address,
                                         .local = place->local_size == place->size,
                                         .rank = place->rank,
                                         .size = place->size,
                                         .job = dt_rendezvous_job(place),
                                         .timeout_s = timeout_s};
+    DT_TRY(dt_world_meeting_point(place, address, &where.port));
     int *ranks = calloc((size_t)place->size, sizeof *ranks);
     if (!ranks)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
     for (int i = 0; i < place->size; i++)
         ranks[i] = i;
     struct dt_rendezvous_group world = {.ranks = ranks, .size = place->size, .rank = place->rank};
-    dt_status status = dt_world_meeting_point(place, address, &where.port);
-    if (status == DT_OK)
-        status = dt_rendezvous_create(&where, &meeting);
+    dt_status status = dt_rendezvous_create(&where, &rendezvous);
     if (status == DT_OK) {
-        status = dt_rendezvous_all_gather(meeting, &world, "the ranks' meeting", mine, bytes, all, timeout_s);
-        dt_rendezvous_destroy(meeting, status == DT_OK);
+        status = dt_rendezvous_all_gather(rendezvous, &world, "the ranks' rendezvous", mine, bytes, all, timeout_s);
+        dt_rendezvous_destroy(rendezvous, status == DT_OK);
     }
     free(ranks);
     return status;
+}
+
+static dt_status gather_over_mpi(const struct experiment *experiment, const struct dt_world *place, const void *mine, size_t bytes,
+                                 void *all, struct report *report)
+{
+    struct execution execution;
+    DT_TRY(execution_open(experiment, place, report, &execution));
+    DT_TRY(dt_host_all_gather(execution.world, mine, bytes, all)); /* the ranks have lost each other: nothing can be closed */
+    execution_close(&execution);
+    return DT_OK;
 }
 
 dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, double patience_s, const void *mine,
                             size_t bytes, void *all)
 {
     struct experiment quick = *experiment;
-    struct execution execution;
     struct report report;
     const char *kind;
     quick.timeout.init_s = quick.timeout.step_s = patience_s;
@@ -86,11 +99,7 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
     if (strcmp(dt_comm_backend_for(kind, place->size), "nccl") == 0)
         return gather_over_tcp(place, patience_s, mine, bytes, all);
     report_init(&report);
-    dt_status status = execution_open(&quick, place, &report, &execution);
-    if (status == DT_OK)
-        status = dt_host_all_gather(execution.world, mine, bytes, all);
-    if (status == DT_OK)
-        execution_close(&execution);
+    dt_status status = gather_over_mpi(&quick, place, mine, bytes, all, &report);
     report_finish(&report);
     return status;
 }

@@ -13,7 +13,7 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
                 struct draft *draft, struct report *report);
 
 /* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one, where it needs MPI, else over TCP. Waits
- * patience_s for the others, 0: for ever, though a rank whose machine is gone never comes. After a failure the ranks have lost each other.
+ * patience_s for the others, 0: for ever, even for a rank whose machine is gone. After a failure the ranks have lost each other.
  * Errors: as dt_comm_create. */
 dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, double patience_s, const void *mine,
                             size_t bytes, void *all);

@@ -18,7 +18,7 @@ struct run {
     int ready;
 };
 
-/* Rank 0's steps are kept as they come: if the run dies, they are what is known of it. */
+/* Rank 0's steps are kept as they arrive: if the run dies, they are what is known of it. */
 static void on_progress(void *context, int rank, const char *text)
 {
     struct run *run = context;
@@ -28,7 +28,7 @@ static void on_progress(void *context, int rank, const char *text)
         if (++run->ready == run->experiment->world_size)
             progress_phase(run->progress, "first step");
     } else if (rank == 0 && sscanf(text, "%d %lf %lf", &step, &seconds, &loss) == 3) {
-        report_add_step(run->report, run->experiment, step, seconds, loss); /* without memory the record has fewer steps */
+        report_add_step(run->report, run->experiment, step, seconds, loss); /* if that fails the record has fewer steps */
         progress_step(run->progress, seconds, loss);
         draft_step(run->draft);
     }
@@ -39,7 +39,7 @@ static int stop_requests(void *context)
     return signals_count();
 }
 
-/* "rank 1: rank 0 needs ..." when a rank reports what all of them agreed on. */
+/* Without "rank 1: " where rank 1 reports what all ranks agreed on: "rank 0 needs ...". */
 static const char *without_echo(const char *text)
 {
     int rank, length = 0;
@@ -85,11 +85,12 @@ void run_launched(const struct experiment *experiment, const char *trace, struct
         status = DT_ERR_COMM;
         snprintf(error, sizeof error, "%s", dt_error_message());
     }
-    /* Whoever signals a whole job hits mpirun and the ranks as well: what then dies, dies of the interruption. */
+    /* A signal to a whole job ends mpirun and the ranks as well: what fails then was interrupted. */
     if (status == DT_ERR_COMM && signals_count() > 0)
         status = DT_ERR_INTERRUPTED;
     report_end(report, status, error);
-    snprintf(report->launcher, sizeof report->launcher, "none"); /* the user's: what dtbench used itself is no fact about the job */
+    snprintf(report->launcher, sizeof report->launcher,
+             "none"); /* the user's launcher: which one dtbench used itself is no fact about the job */
     dt_launch_outcome_finish(&outcome);
     free(input);
 }

@@ -1,5 +1,5 @@
-/* The table that a run ends with. */
-#include "cli/run/sweep.h"
+#include "cli/run/summary.h"
+
 #include "cli/text/format.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
@@ -8,7 +8,46 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { GREEN = 32, RED = 31, YELLOW = 33 };
+/* ---- what would run ---- */
+
+dt_status summary_print_planned(const struct sweep *s, FILE *to)
+{
+    struct table *t = table_create();
+    char value[VALUE_BYTES];
+    static const char *const titles[] = {"#", "name", "paradigm", "ranks", "batch", "model", "steps"};
+    for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
+        table_column(t, c == 1 || c == 2 || c == 5 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
+    for (int c = 0; c < s->columns.count; c++)
+        table_column(t, TABLE_RIGHT, experiment_column_title(s->columns.fields[c]));
+    table_column(t, TABLE_LEFT, "config hash");
+    table_column(t, TABLE_LEFT, "");
+    for (int i = 0; i < s->count; i++) {
+        const struct experiment *e = &s->experiments[i];
+        if (s->outcomes[i].elsewhere)
+            continue;
+        table_cell(t, "%d", i + 1);
+        table_cell(t, "%s", e->name);
+        table_cell(t, "%s", paradigm_name(e->paradigm));
+        table_cell(t, "%d", e->world_size);
+        table_cell(t, "%d", e->batch_size);
+        if (*e->model.preset)
+            table_cell(t, "%s", e->model.preset);
+        else
+            table_cell(t, "%dx%d", e->model.layers, e->model.hidden);
+        table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
+        for (int c = 0; c < s->columns.count; c++) {
+            experiment_value(e, s->columns.fields[c], value);
+            table_cell(t, "%s", value);
+        }
+        table_cell(t, "%s", e->hash);
+        table_cell(t, "%s", s->outcomes[i].skipped ? "skipped: has a record" : "");
+    }
+    dt_status status = table_print(t, to);
+    table_destroy(t);
+    return status;
+}
+
+/* ---- what has run ---- */
 
 /* The metrics that the table shows, in its order. */
 #define AT(member) offsetof(struct dt_metrics, member)
@@ -119,6 +158,22 @@ static void error_cell(struct table *table, double relative)
         table_cell(table, "%.1e", relative);
 }
 
+static const char *state_of(const struct outcome *o)
+{
+    if (o->run)
+        return report_status_name(o->status);
+    if (o->skipped)
+        return "skipped";
+    return o->late ? "later" : "not run";
+}
+
+static enum colour colour_of(const struct outcome *o)
+{
+    if (!o->run)
+        return COLOUR_YELLOW;
+    return o->status == DT_OK ? COLOUR_GREEN : COLOUR_RED;
+}
+
 static void add_row(struct table *t, const struct sweep *s, int index, const struct scale scales[COLUMNS], bool colour)
 {
     const struct experiment *e = &s->experiments[index];
@@ -140,8 +195,7 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     loss_cell(t, o->run ? o->last_loss : NAN);
     if (s->verify)
         error_cell(t, o->verified ? o->verification_error : NAN);
-    const char *status = o->run ? report_status_name(o->status) : o->skipped ? "skipped" : o->late ? "later" : "not run";
-    table_colour_cell(t, !colour ? 0 : !o->run ? YELLOW : o->status == DT_OK ? GREEN : RED, status);
+    table_colour_cell(t, colour ? colour_of(o) : COLOUR_NONE, state_of(o));
 }
 
 /* What all rows have in common stands above them. */

@@ -25,39 +25,40 @@ static void begin(struct sweep *s, int index, const struct experiment *e, const 
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, tokens_per_step(e));
 }
 
-/* The experiment's losses on one device: found or run. Inside a launcher's ranks rank 0 runs it and the others wait. */
+/* Run the reference on one device, and keep its report. Inside a launcher's ranks rank 0 does so and the others wait. */
+static dt_status run_reference(struct sweep *s, int index, const struct experiment *reference)
+{
+    struct report report;
+    report_init(&report);
+    begin(s, index, reference, ", verifying");
+    if (s->inside) {
+        struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
+        run_inside(reference, &alone, NULL, &s->progress, NULL, &report);
+    } else {
+        run_launched(reference, NULL, &s->progress, NULL, &report);
+    }
+    if (report.status == DT_ERR_INTERRUPTED) {
+        report_finish(&report);
+        return dt_fail(DT_ERR_INTERRUPTED, "stopped before the reference of --verify had run");
+    }
+    return verify_keep(&s->references, reference, &report);
+}
+
+/* Compare the experiment's losses with those of one device, which is run unless an earlier experiment has the same reference. */
 static void run_verification(struct sweep *s, int index, struct report *report)
 {
     const struct experiment *e = &s->experiments[index];
     struct experiment reference;
-    struct report its;
-    const struct report *known;
     if (verify_reference_of(e, &reference) < 0) {
         report->verification = "failed";
         report_end(report, DT_ERR_VERIFY, dt_error_message());
         return;
     }
-    if (!(known = verify_find(&s->references, &reference))) {
-        report_init(&its);
-        begin(s, index, &reference, ", verifying");
-        if (s->inside) {
-            struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
-            run_inside(&reference, &alone, NULL, &s->progress, NULL, &its);
-        } else {
-            run_launched(&reference, NULL, &s->progress, NULL, &its);
-        }
-        if (its.status == DT_ERR_INTERRUPTED) {
-            report_end(report, DT_ERR_INTERRUPTED, "stopped before the reference of --verify had run");
-            report_finish(&its);
-            return;
-        }
-        if (verify_keep(&s->references, &reference, &its) < 0) {
-            report_end(report, DT_ERR_HOST_MEMORY, dt_error_message());
-            return;
-        }
-        known = verify_find(&s->references, &reference);
-    }
-    verify_compare(report, e, known);
+    dt_status status = verify_find(&s->references, &reference) ? DT_OK : run_reference(s, index, &reference);
+    if (status < 0)
+        report_end(report, status, dt_error_message());
+    else
+        verify_compare(report, e, verify_find(&s->references, &reference));
 }
 
 static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
@@ -65,18 +66,15 @@ static void write_record(struct sweep *s, const struct experiment *e, const stru
     char *line = NULL;
     if (!s->records)
         return;
-    dt_status status = report_record(report, e, &line);
-    if (status == DT_OK)
-        status = dt_record_append(s->records, line);
+    if (report_record(report, e, &line) < 0 || dt_record_append(s->records, line) < 0) {
+        s->output_failed = true;
+        snprintf(s->output_error, sizeof s->output_error, "%s", dt_error_message());
+    }
     free(line);
-    if (status == DT_OK)
-        return;
-    s->output_failed = true;
-    snprintf(s->output_error, sizeof s->output_error, "%s", dt_error_message());
 }
 
-/* One line for a reader who has no progress line. */
-static void tell(struct sweep *s, int index)
+/* One line where there is no progress line. */
+static void note_result(struct sweep *s, int index)
 {
     const struct outcome *o = &s->outcomes[index];
     char rate[FORMAT_BYTES], step[FORMAT_BYTES];
@@ -94,7 +92,7 @@ static void tell(struct sweep *s, int index)
 }
 
 /* A loss that falls although updates were left out would hide that the scaling is wrong. */
-static void tell_overflows(struct sweep *s, int index)
+static void note_overflows(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
     const struct dt_step_metrics *m = &s->outcomes[index].metrics.step;
@@ -107,15 +105,15 @@ static void tell_overflows(struct sweep *s, int index)
                       e->loss_scaling, e->loss_scaling > 1 ? ", try a smaller one" : "");
 }
 
-/* Steps that were wanted as a graph and were not replayed as one are slower than they need be. */
-static void tell_graph(struct sweep *s, int index, const struct measure_result *result)
+/* Steps that should have been replayed as a graph and were not are slower than necessary. */
+static void note_graph(struct sweep *s, int index, const struct measure_result *result)
 {
     if (*result->graph && s->experiments[index].graph && strcmp(result->graph, "replayed") != 0)
         progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", index + 1, s->count, s->progress.label,
                       result->graph);
 }
 
-/* FILE, or FILE with the experiment's number before its ending where there are several. */
+/* FILE; where there are several experiments, FILE with the experiment's number before its extension. */
 static const char *trace_path(const struct sweep *s, int index, char text[4096])
 {
     const char *slash = s->trace ? strrchr(s->trace, '/') : NULL, *dot = s->trace ? strrchr(s->trace, '.') : NULL;
@@ -126,7 +124,7 @@ static const char *trace_path(const struct sweep *s, int index, char text[4096])
     return text;
 }
 
-/* Of a launcher's ranks the first predicts all of them, and the others have nothing to do. */
+/* Of a launcher's ranks rank 0 predicts all of them, and the others have nothing to do. */
 static void simulate(struct sweep *s, int index, struct report *report)
 {
     char path[4096];
@@ -150,7 +148,7 @@ static void keep_outcome(struct sweep *s, int index, const struct report *report
         dt_metrics_init(&o->metrics);
 }
 
-/* What its limits let an experiment take, on as many ranks as may be; 0: there are none. */
+/* The longest time that an experiment may take by its timeouts; 0: it has none. */
 static double longest_run_s(const struct experiment *e)
 {
     double steps = (double)e->steps.warmup + e->steps.timed;
@@ -181,7 +179,7 @@ static void run_one(struct sweep *s, int index)
     int stop = report.status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
         s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
-        if (stop && report.status == DT_OK) /* what rank 0 stopped in, the others did not take part in */
+        if (stop && report.status == DT_OK) /* the others took no part in what rank 0 stopped in */
             report_end(&report, DT_ERR_INTERRUPTED, "stopped with rank 0");
     }
 
@@ -189,13 +187,13 @@ static void run_one(struct sweep *s, int index)
     keep_outcome(s, index, &report);
     write_record(s, e, &report);
     draft_end(&draft);
-    tell(s, index);
-    tell_overflows(s, index);
-    tell_graph(s, index, &report.result);
+    note_result(s, index);
+    note_overflows(s, index);
+    note_graph(s, index, &report.result);
     report_finish(&report);
 }
 
-/* Is there time for the experiment? Rank 0 knows, and the others ask it. */
+/* Is there time for the experiment? Rank 0 decides for all. */
 static bool is_in_time(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
@@ -214,7 +212,7 @@ static bool is_in_time(struct sweep *s, int index)
     return !late;
 }
 
-/* A forecast without this one is a worse one, and no reason to end. */
+/* A failure here makes forecasts worse, and is no reason to end. */
 static void learn(struct sweep *s, int index, double wall_s)
 {
     const struct outcome *o = &s->outcomes[index];
@@ -222,7 +220,7 @@ static void learn(struct sweep *s, int index, double wall_s)
         (void)sweep_time_learn(&s->time, &s->experiments[index], o->metrics.step_s.median, NAN, wall_s);
 }
 
-/* A signal may have come to some ranks only, and all of them must give the same reason for their end. */
+/* Only some ranks may have got a signal, and all of them must give the same reason for their end. */
 static void find_stop_signal(struct sweep *s, const struct experiment *e)
 {
     s->stop_signal = signals_first();
@@ -241,7 +239,7 @@ void sweep_run(struct sweep *s)
         double begun_s = dt_clock_s();
         run_one(s, i);
         learn(s, i, dt_clock_s() - begun_s);
-        /* Inside, only what all ranks agreed on may end the loop: one that stopped alone would be waited for. */
+        /* Inside, only what all ranks agreed on may end the loop: the others would wait for one that stopped alone. */
         if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {
             find_stop_signal(s, &s->experiments[i]);
             break;
@@ -265,7 +263,7 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
         begin(s, i, &s->experiments[i], "");
         keep_outcome(s, i, &report);
         write_record(s, &s->experiments[i], &report);
-        tell(s, i);
+        note_result(s, i);
         report_finish(&report);
         break;
     }
@@ -294,5 +292,9 @@ enum exit_code sweep_exit_code(const struct sweep *s)
         return EXIT_CODE_OUTPUT;
     if (interrupted || later)
         return EXIT_CODE_LATER;
-    return wrong ? EXIT_CODE_VERIFY : failed ? EXIT_CODE_FAILED : oom ? EXIT_CODE_OOM : EXIT_CODE_OK;
+    if (wrong)
+        return EXIT_CODE_VERIFY;
+    if (failed)
+        return EXIT_CODE_FAILED;
+    return oom ? EXIT_CODE_OOM : EXIT_CODE_OK;
 }

@@ -15,8 +15,8 @@
 
 /* What the table needs of an experiment that was run. */
 struct outcome {
-    bool run;       /* false: one of the next, or not come to */
-    bool skipped;   /* an ok record was there (--resume) */
+    bool run;       /* false: not yet, or not at all */
+    bool skipped;   /* a record of it is there (--resume) */
     bool elsewhere; /* another shard's (--shard) */
     bool late;      /* would not be done in time */
     dt_status status;
@@ -53,19 +53,13 @@ struct sweep {
 /* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
 void sweep_run(struct sweep *sweep);
 
-/* The ranks did not find each other, so that nothing can be run: the first experiment that would have been gets the record. */
+/* The ranks did not find each other, so that nothing can be run: the first experiment that would have run gets a record of the failure. */
 void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
 
-/* Was it this run's to do, and not done? */
+/* Should this run have run it, and did not? */
 bool outcome_is_left(const struct outcome *outcome);
 
-/* What the outcomes say together. */
+/* The exit code for all outcomes together. */
 enum exit_code sweep_exit_code(const struct sweep *sweep);
-
-/* The table of experiments, without running any. Errors: DT_ERR_HOST_MEMORY. */
-dt_status dry_run_print(const struct sweep *sweep, FILE *to);
-
-/* The table of results, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
-dt_status summary_print(const struct sweep *sweep, FILE *to);
 
 #endif

@@ -16,7 +16,7 @@ dt_status sweep_shard_parse(const char *text, struct sweep_shard *out)
     int all = 0;
     read = read && *rest >= '0' && *rest <= '9' && sscanf(rest, "%9d%n", &out->count, &all) == 1 && rest[all] == 0;
     if (!read || out->number < 1 || out->number > out->count)
-        return dt_fail(DT_ERR_INVALID, "'--shard %s' is not K/N with K from 1 to N: '--shard 1/4' is the first of four", text);
+        return dt_fail(DT_ERR_INVALID, "--shard %s: expected K/N with K from 1 to N, such as 1/4", text);
     return DT_OK;
 }
 

@@ -20,7 +20,7 @@ dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job
         char *end;
         double seconds = strtod(limit, &end);
         if (end == limit || *end || !(seconds >= 0) || !isfinite(seconds))
-            return dt_fail(DT_ERR_INVALID, "'--time-limit %s' is not a number of seconds", limit);
+            return dt_fail(DT_ERR_INVALID, "--time-limit %s: expected a number of seconds", limit);
         time->end_s = dt_clock_s() + seconds;
     } else if (!isnan(job_left_s)) {
         set_end(time, job_left_s);
@@ -78,9 +78,9 @@ bool sweep_time_allows(struct sweep_time *time, const struct experiment *next, c
     }
     double left_s = time->end_s - dt_clock_s();
     if (left_s <= 0 || forecast.basis == FORECAST_NONE)
-        snprintf(why, why_bytes, "no time is left");
+        snprintf(why, why_bytes, "no time left");
     else
-        snprintf(why, why_bytes, "may take %.0f s (by %d done), and %.0f s are left", ceil(forecast.high_s), forecast.based_on,
+        snprintf(why, why_bytes, "may take %.0f s (estimated from %d done), and %.0f s are left", ceil(forecast.high_s), forecast.based_on,
                  floor(left_s));
     return false;
 }

@@ -92,7 +92,7 @@ void verify_compare(struct report *report, const struct experiment *e, const str
         return;
     }
     if (its->losses_done != count) {
-        snprintf(error, sizeof error, "verification: %d losses, and one device has %d", count, its->losses_done);
+        snprintf(error, sizeof error, "verification: %d losses, but one device has %d", count, its->losses_done);
         fail(report, error);
         return;
     }
@@ -107,9 +107,9 @@ void verify_compare(struct report *report, const struct experiment *e, const str
     report->verification_error = largest;
     if (wrong < 0)
         return;
-    snprintf(error, sizeof error, "verification: the loss of step %d is %.9g, and one device's is %.9g; %s may differ by %g of it%s",
+    snprintf(error, sizeof error, "verification: the loss of step %d is %.9g, but on one device %.9g; %s may differ by %g of it%s",
              wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(e->model.dtype), tolerance,
-             e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or cancel to almost 0: verify with cross_entropy, or a learning rate near 0"
+             e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or be almost 0: verify with cross_entropy, or with a learning rate near 0"
                                  : "");
     fail(report, error);
 }

@@ -56,7 +56,7 @@ def test_wrong_command_lines():
             (["run", path, "--shard", "0/2"], "K from 1 to N"),
             (["run", path, "--shard", "3/2"], "K from 1 to N"),
             (["run", path, "--shard", "1"], "K from 1 to N"),
-            (["run", path, "--time-limit", "1h"], "not a number of seconds"),
+            (["run", path, "--time-limit", "1h"], "expected a number of seconds"),
             (["list", "models"], "takes no argument"),
             (["check", path, "-x"], "unknown option '-x'"),
             (["rank"], "only dtbench itself starts this"),
