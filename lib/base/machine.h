@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The processor's own name ("Intel(R) Xeon(R) ..."); "unknown processor" where /proc/cpuinfo does not tell. */
+/* The processor's own name ("Intel(R) Xeon(R) ..."); "unknown processor" where /proc/cpuinfo has none. */
 void dt_machine_processor_name(char *out, size_t out_bytes);
 
 /* Processors that this process may run on: its affinity, or a container's quota of processor time, rounded up, where that is less. At

@@ -31,8 +31,8 @@ struct dt_comm_operation {
     uint64_t sequence; /* counts from 1 within the communicator, in the order of calls */
 };
 
-/* State of an operation in the ring of the last ones. NCCL does not tell waiting from moving: that is WAITING; and of an operation that was
- * captured, and is replayed with its graph, nothing is known. */
+/* State of an operation in the ring of the last ones. NCCL does not distinguish waiting from moving: both are WAITING; and of an operation
+ * that was captured, and is replayed with its graph, nothing is known. */
 enum dt_comm_state { DT_COMM_QUEUED, DT_COMM_WAITING, DT_COMM_MOVING, DT_COMM_DONE, DT_COMM_FAILED, DT_COMM_IN_GRAPH };
 
 enum { DT_COMM_RING = 64 };

@@ -1,10 +1,10 @@
 /* Communicators: collectives among the ranks of a job, queued on a stream.
  *
- * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory) and nccl (cuda memory; the ranks find each other over TCP,
- * lib/rendezvous), a folder each, sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same
- * order. Counts are elements. Pointers are device memory; a call returns once queued on `stream`, and the memory is in use until the stream
- * has passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator,
- * operation, sequence number and ranks.
+ * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory) and nccl (cuda memory; the ranks find each other over TCP, lib/rendezvous),
+ * a folder each, sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same order.
+ * Counts are elements. Pointers are device memory; a call returns once queued on `stream`, and the memory is in use until the stream has
+ * passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator, operation,
+ * sequence number and ranks.
  *
  * Sums. mpi: elements are added in fp32, rounded to the dtype when they are stored; DT_AVG divides the finished sum by the size. nccl: what
  * NCCL does, which is to add in the dtype itself, rounding after each addition, in an order that depends on the algorithm it picks (wider
@@ -26,7 +26,7 @@ enum dt_reduction { DT_SUM, DT_AVG };
 struct dt_comm_options {
     double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: never */
     double init_timeout_s; /* the same for creation and subsets; 0: never */
-    /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then tells NCCL that it is on a host of its own
+    /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then reports to NCCL a host of its own
      * (NCCL_HOSTID), so that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same
      * uuid, before NCCL would fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
     bool share_devices;
@@ -48,8 +48,8 @@ void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the 
  * `text` gets its library, or what is missing. Starts nothing. */
 const char *dt_comm_backend_name(int index);
 bool dt_comm_available(const char *backend, char *text, size_t text_bytes);
-/* Would the ranks of this world find each other? What can be known without a word between them: has the launcher told MPI of them? Where it
- * has not, each would be a world of its own. Errors: DT_ERR_WORLD, with the launcher's option that is missing. */
+/* Would the ranks of this world find each other? What can be known without communication: are the launcher's variables for MPI set? Where
+ * they are not, each would be a world of its own. Errors: DT_ERR_WORLD, with the launcher's option that is missing. */
 dt_status dt_comm_check_world(const char *backend, const struct dt_world *world);
 /* The backend that dt_comm_create picks for a device of this kind. */
 const char *dt_comm_backend_for(const char *device_kind, int world_size);
@@ -88,7 +88,7 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
 void dt_comm_abort(struct dt_comm *comm);
 
-/* Once, before a process ends: MPI wants to be told. No communicator may be left. After a failure it does nothing, since peers may be gone
+/* Once, before a process ends: MPI must be finalized. No communicator may be left. After a failure it does nothing, since peers may be gone
  * and MPI would wait for them. MPI does not start again afterwards; without this call a process may make one world after another. */
 void dt_comm_library_finish(void);
 

@@ -1,7 +1,8 @@
 /* What a device backend provides, and the parts of its objects that lib/device/device.c owns. Included by the backends only.
  *
- * A backend's own device, stream and event structures begin with these and are allocated by its create functions. lib/device/device.c checks
- * arguments and keeps the ledger, so that every backend counts the same bytes; a backend sees only valid arguments and sizes above 0. */
+ * A backend's own device, stream and event structures begin with these and are allocated by its create functions. lib/device/device.c
+ * checks arguments and keeps the ledger, so that every backend counts the same bytes; a backend sees only valid arguments and sizes above
+ * 0. */
 #ifndef LIB_DEVICE_BACKEND_H
 #define LIB_DEVICE_BACKEND_H
 

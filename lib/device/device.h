@@ -65,8 +65,8 @@ bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 const char *dt_device_kind_name(int index);
 
 /* Of a machine's devices of which each rank takes one, its GPUs, the one that local rank `index` would take: true, with kind, name, memory,
- * driver and uuid in *out, found without opening it or taking any of its memory. False past the last of those that this process may use, and
- * always for cpu and sim, of which one does for all ranks. */
+ * driver and uuid in *out, found without opening it or taking any of its memory. False past the last of those that this process may use,
+ * and always for cpu and sim, of which one does for all ranks. */
 bool dt_device_look(const char *kind, int index, struct dt_device_info *out);
 int dt_device_count(const char *kind); /* how many those are */
 
@@ -137,7 +137,7 @@ dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);            
  * Whatever end returns, the capture is over.
  *
  * launch queues the graph: it runs after everything that is queued on any of the device's streams, and what is queued later on any of them
- * runs after it; so events recorded in the capture count as recorded where the graph ends. Timed events tell the times of the last launch.
+ * runs after it; so events recorded in the capture count as recorded where the graph ends. Timed events have the times of the last launch.
  * Errors: DT_ERR_INVALID when other memory is allocated than at the capture's begin. Peaks of memory count as if the work were queued anew.
  *
  * A graph keeps its kernels' arguments as they were; what changes from launch to launch is read from memory. Timed events, communicators

@@ -50,7 +50,7 @@ dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, d
 /* The same on processors that ranks share (dt_sim_program_shared_work). */
 dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double load, const char *label);
 
-/* When the events of the last recorded program happened, in seconds; they are what dt_event_elapsed_ns tells from now on. [event_count] of
+/* When the events of the last recorded program happened, in seconds; dt_event_elapsed_ns returns these from now on. [event_count] of
  * that program, the caller's, valid until the next program or replay. */
 void dt_sim_replayed(struct dt_device *device, const double *event_s);
 

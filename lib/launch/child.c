@@ -126,7 +126,7 @@ static dt_status start(const struct dt_launch *launch, char **arguments, char **
     int fork_error = errno;
     close(noise[1]);
     close(report[1]);
-    /* The pipe ends when exec succeeds (close-on-exec); else it tells why not. */
+    /* The pipe ends when exec succeeds (close-on-exec); else it contains the reason. */
     ssize_t got = 0;
     if (pid > 0) {
         do

@@ -65,7 +65,7 @@ dt_status dt_launch_reserve_port(int *out_fd, int *out_port)
     int yes = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
         bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
-        dt_fail(DT_ERR_IO, "no port on 127.0.0.1 for the ranks to meet: %s", strerror(errno));
+        dt_fail(DT_ERR_IO, "no port on 127.0.0.1 for the rendezvous of the ranks: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
         return DT_ERR_IO;

@@ -11,9 +11,9 @@ struct dt_launch_environment {
     char **variables; /* NULL-terminated: this process's own, and `place` */
 };
 
-/* This process's environment without what an outer launcher told it of its place. port > 0: with the place of rank `rank` of `size` on this
- * machine, in the variables that lib/launch/world.h calls torchrun's; else somebody else tells it (mpirun), or it is alone.
- * Owner: the caller, dt_launch_environment_finish. *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
+/* This process's environment without the variables in which an outer launcher gave it a place. port > 0: with the place of rank `rank` of
+ * `size` on this machine, in the variables that lib/launch/world.h calls torchrun's; else mpirun sets it, or it is alone. Owner: the
+ * caller, dt_launch_environment_finish. *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_launch_environment_make(int rank, int size, int port, struct dt_launch_environment *out);
 void dt_launch_environment_finish(struct dt_launch_environment *environment);
 

@@ -1,9 +1,9 @@
 /* The supervisor: one experiment in processes of its own, so that a crash or the end of the memory is a record and not the end of a sweep.
  *
- * It starts the program once for each rank, all on this machine, or mpirun, which does the same; only ranks that talk over MPI need that. Each
- * rank process connects to the supervisor over a Unix-domain socket (lib/launch/rank.h), fetches the experiment, reports progress and, on rank
- * 0, the result. The socket is also how a death is seen, from both ends: a rank that vanishes without a last word ends the run, and
- * ranks whose supervisor vanishes end themselves. Whatever happens, when dt_launch_run returns no process is left.
+ * It starts the program once for each rank, all on this machine, or mpirun, which does the same; only ranks that talk over MPI need that.
+ * Each rank process connects to the supervisor over a Unix-domain socket (lib/launch/rank.h), fetches the experiment, reports progress and,
+ * on rank 0, the result. The socket is also how a death is seen, from both ends: a rank that vanishes without a last message ends the run,
+ * and ranks whose supervisor vanishes end themselves. Whatever happens, when dt_launch_run returns no process is left.
  *
  * The processes leave the terminal (setsid): a Ctrl-C in the terminal reaches the supervisor alone, which asks them to stop in order. */
 #ifndef LIB_LAUNCH_LAUNCH_H
@@ -18,9 +18,9 @@ struct dt_launch {
      * this program. */
     const char *const *argv;
     int world_size;
-    /* More than one rank: mpirun starts them. Else dt_launch_run does, and tells each its place by the variables of torchrun (lib/launch/world.h): RANK,
-     * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and as MASTER_ADDR and MASTER_PORT a port of 127.0.0.1 that nobody else is given meanwhile;
-     * who listens there sets SO_REUSEADDR. */
+    /* More than one rank: mpirun starts them. Else dt_launch_run does, and gives each its place in the variables of torchrun
+     * (lib/launch/world.h): RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and as MASTER_ADDR and MASTER_PORT a port of 127.0.0.1 that
+     * nobody else is given meanwhile; who listens there sets SO_REUSEADDR. */
     bool mpirun;
     const char *input; /* what dt_launch_rank_input gives to every rank */
 

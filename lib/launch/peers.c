@@ -128,7 +128,7 @@ static void read_peer(struct supervisor *s, struct peer *p)
         hang_up(s, p);
 }
 
-/* Only processes of the same user may connect; the kernel tells whose they are and their pid. */
+/* Only processes of the same user may connect; the kernel says whose they are and gives their pid. */
 static void accept_peers(struct supervisor *s)
 {
     for (;;) {

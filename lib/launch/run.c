@@ -214,7 +214,7 @@ static void explain_vanished(struct supervisor *s)
     else if (p->steps == 0 && said[0])
         snprintf(how, sizeof how, " while starting: %s", said);
     else if (code > 0)
-        snprintf(how, sizeof how, ": it ended with code %d and without a word", code);
+        snprintf(how, sizeof how, ": it ended with code %d and without a message", code);
     s->outcome->failed_rank = rank;
     snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed%s", rank, (int)p->pid, how);
 }
@@ -241,7 +241,7 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
     return dt_wire_listen(socket_name, &s->listen_fd);
 }
 
-/* Each rank, or mpirun. Ranks of their own meet at a port of this machine, and one that is alone meets nobody. */
+/* Each rank, or mpirun. Ranks without mpirun connect at a port of this machine; one that is alone connects nowhere. */
 static dt_status start_children(struct supervisor *s, const char *socket_name)
 {
     int port = 0;

@@ -1,5 +1,5 @@
-/* Inside the supervisor: its state, the ranks' connections, and the failure that ends the run. Only run.c (the run's course) and peers.c (what
- * arrives) include it. */
+/* Inside the supervisor: its state, the ranks' connections, and the failure that ends the run. Only run.c (the run's course) and peers.c
+ * (what arrives) include it. */
 #ifndef LIB_LAUNCH_SUPERVISOR_H
 #define LIB_LAUNCH_SUPERVISOR_H
 
@@ -17,7 +17,7 @@ struct peer {
     struct dt_wire_reader reader;
     long steps; /* progress messages */
     int64_t heard_ns;
-    bool done; /* said its last word */
+    bool done; /* has sent its last message */
 };
 
 struct supervisor {
@@ -25,7 +25,7 @@ struct supervisor {
     struct dt_launch_outcome *outcome;
     struct dt_child *children; /* [child_count]: mpirun, or each rank at its number */
     int child_count;
-    int listen_fd, port_fd; /* port_fd: holds the port where the ranks meet; -1: there is none */
+    int listen_fd, port_fd; /* port_fd: holds the port of the rendezvous; -1: there is none */
     struct peer *peers;     /* [peer_count]: connections in the order in which they came */
     int peer_count;
     struct peer **by_rank;    /* [world_size]: NULL until announced */

@@ -1,5 +1,5 @@
-/* Messages between the supervisor (lib/launch/launch.h) and its rank processes (lib/launch/rank.h): length-prefixed text with a type, over a
- * Unix-domain socket. Both ends are the same program on the same machine, so numbers travel as they are. */
+/* Messages between the supervisor (lib/launch/launch.h) and its rank processes (lib/launch/rank.h): length-prefixed text with a type, over
+ * a Unix-domain socket. Both ends are the same program on the same machine, so numbers travel as they are. */
 #ifndef LIB_LAUNCH_WIRE_H
 #define LIB_LAUNCH_WIRE_H
 

@@ -115,10 +115,10 @@ static dt_status read_tasks_per_node(const char *name, int node, int *out_here, 
 
 /* Is this process a task that srun started?
  *
- * SLURM_PROCID and SLURM_NTASKS alone do not tell: the script of an sbatch job has them too (PROCID 0, NTASKS what was asked of the job),
- * though it is one process, and so has everything started from it without srun. What only srun's tasks have is the number of their step.
- * Slurm numbers real steps from 0; it keeps 0xfffffff0 and above for the batch script, salloc's shell and the like, and where a version
- * passes these on, as number or as word, they do not count either. */
+ * SLURM_PROCID and SLURM_NTASKS alone are not enough: the script of an sbatch job has them too (PROCID 0, NTASKS what was asked of the
+ * job), though it is one process, and so has everything started from it without srun. What only srun's tasks have is the number of their
+ * step. Slurm numbers real steps from 0; it keeps 0xfffffff0 and above for the batch script, salloc's shell and the like, and where a
+ * version passes these on, as number or as word, they do not count either. */
 static bool in_srun_step(void)
 {
     const char *step = value_of("SLURM_STEP_ID");
@@ -159,7 +159,7 @@ static void set_launcher(struct dt_world *world, const char *name)
     snprintf(world->launcher, sizeof world->launcher, "%s", name);
 }
 
-/* Variables set by hand (RANK, WORLD_SIZE) on top of mpirun's must tell the same, or half the ranks of some communicator never come. */
+/* Variables set by hand (RANK, WORLD_SIZE) on top of mpirun's must agree with them, or half the ranks of a communicator never arrive. */
 static dt_status check_against_mpirun(const struct dt_world *torchrun)
 {
     struct dt_world mpirun;
@@ -190,7 +190,7 @@ dt_status dt_world_from_environment(struct dt_world *out)
         set_launcher(out, "mpirun");
         return read_place(&openmpi_variables, out);
     }
-    /* srun --mpi=pmi2 and --mpi=pmix set PMI's and PMIx's variables beside Slurm's own, which tell more: in a step Slurm goes first. But
+    /* srun --mpi=pmi2 and --mpi=pmix set PMI's and PMIx's variables beside Slurm's own, which contain more: in a step Slurm goes first. But
      * the ranks of an MPICH mpirun inside a step belong to mpirun; hydra alone numbers them for their machine. */
     bool hydra = value_of("PMI_RANK") && (value_of("MPI_LOCALRANKID") || !in_srun_step());
     if (hydra) {
@@ -202,7 +202,7 @@ dt_status dt_world_from_environment(struct dt_world *out)
         return read_srun(out);
     }
     if (value_of("PMIX_RANK"))
-        return dt_fail(DT_ERR_WORLD, "PMIX_RANK=%s is set, but nothing tells the number of ranks: start them with mpirun or srun",
+        return dt_fail(DT_ERR_WORLD, "PMIX_RANK=%s is set, but no variable has the number of ranks: start them with mpirun or srun",
                        getenv("PMIX_RANK"));
     return DT_OK;
 }
@@ -240,7 +240,7 @@ dt_status dt_world_meeting_point(const struct dt_world *world, char address[DT_A
         return DT_OK;
     }
     if (!master && (strcmp(world->launcher, "torchrun") == 0 || world->local_size < world->size))
-        return dt_fail(DT_ERR_WORLD, "%s does not tell where rank 0 is: set MASTER_ADDR to its host", world->launcher);
+        return dt_fail(DT_ERR_WORLD, "%s sets no variable with the host of rank 0: set MASTER_ADDR to it", world->launcher);
     snprintf(address, DT_ADDRESS_BYTES, "%s", master ? master : "127.0.0.1");
     return DT_OK;
 }

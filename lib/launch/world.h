@@ -23,7 +23,7 @@ dt_status dt_world_from_environment(struct dt_world *out);
 
 enum { DT_ADDRESS_BYTES = 256 };
 
-/* Where the ranks of a world meet that have no MPI to bring them together: the host on which rank 0 listens, and its port. The same on all
+/* The rendezvous of a world's ranks where MPI does not connect them: the host on which rank 0 listens, and its port. The same on all
  * ranks, with nothing said between them:
  *   torchrun   MASTER_ADDR, MASTER_PORT; the port behind it where torchrun itself listens at that one (TORCHELASTIC_USE_AGENT_STORE=True)
  *   srun       the first node of SLURM_STEP_NODELIST, where Slurm puts rank 0 (except with --distribution=arbitrary); a port from 20000 to

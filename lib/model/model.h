@@ -3,10 +3,10 @@
  * This folder contains the interface only. A family of models is a folder of its own beside lib (gpt/), and provides one
  * `struct dt_model_family`; schedules/config/families.c lists the families. Nothing here knows a layer, a kernel or a schedule.
  *
- * Words: a layer is the smallest piece that runs by itself. A stage is a run of consecutive layers on one rank. A group is a run of a stage's
- * layers whose parameters are gathered, reduced and freed together. A stash contains what the forward of one micro-batch keeps for its
- * backward. M = samples * block_size rows; d = hidden. Unless said otherwise functions queue work on `stream` and return; their errors are
- * DT_ERR_OOM, DT_ERR_HOST_MEMORY and what queueing reports. */
+ * Words: a layer is the smallest piece that runs by itself. A stage is a run of consecutive layers on one rank. A group is a run of a
+ * stage's layers whose parameters are gathered, reduced and freed together. A stash contains what the forward of one micro-batch keeps for
+ * its backward. M = samples * block_size rows; d = hidden. Unless said otherwise functions queue work on `stream` and return; their errors
+ * are DT_ERR_OOM, DT_ERR_HOST_MEMORY and what queueing reports. */
 #ifndef LIB_MODEL_MODEL_H
 #define LIB_MODEL_MODEL_H
 
@@ -156,8 +156,8 @@ struct dt_model_family {
     dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                               struct dt_stream *stream, struct dt_stage **out);
     void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
-    /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike are
-     * initialised where they live. */
+    /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike
+     * are initialised where they live. */
     dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                              struct dt_stream *stream);
 
@@ -180,8 +180,8 @@ struct dt_model_family {
     /* Compute what the backward of group `g` needs once more, from stash->x as it was before forward. ends_here: nobody reads the output of
      * this group, and a product that only makes it is left out; stash->x may then be none. Not for the group with the head. */
     dt_status (*recompute)(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
-    /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. The logits exist for `piece_rows` of the M
-     * rows at a time. The head's weight gradient is rounded to the model's dtype after every piece. */
+    /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. The logits exist for `piece_rows` of the
+     * M rows at a time. The head's weight gradient is rounded to the model's dtype after every piece. */
     dt_status (*forward_backward)(struct dt_stage *stage, int g, struct dt_stash *stash, size_t piece_rows, struct dt_loss_scales scales,
                                   struct dt_stream *stream);
 };

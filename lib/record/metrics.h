@@ -1,6 +1,6 @@
 /* Metrics: the numbers that a run is judged by. One table says of each what it is called, its unit, and how the ranks' values of it become
- * one; from this table the numbers are set to unknown, put together over ranks and steps, sent from rank 0, written to the record, read back
- * from it, described by the record's schema and listed in docs/records.md.
+ * one; from this table the numbers are set to unknown, put together over ranks and steps, sent from rank 0, written to the record, read
+ * back from it, described by the record's schema and listed in docs/records.md.
  *
  * A new number takes a row in metrics.c, a member here, and the line that computes it: what every rank measures in each step is a member of
  * dt_step_metrics; what follows from others is computed where the record is made (report_measure).

@@ -15,7 +15,7 @@ struct dt_provenance_file {
     uint64_t hash;    /* FNV-1a of its bytes */
 };
 
-/* What the caller knows and the operating system does not tell. Strings may be
+/* What the caller knows and the operating system does not. Strings may be
  * NULL: null in the record. */
 struct dt_provenance_facts {
     const char *device;       /* "cpu", "cuda", "sim" */
@@ -35,7 +35,7 @@ struct dt_provenance_facts {
     const char *graph;                          /* how a GPU's steps were queued: "replayed", "off", or why not */
     struct dt_provenance_file cluster, profile; /* sim's */
     double started_s;                           /* Unix time of the run's start */
-    const struct dt_slurm_facts *slurm;         /* NULL: what the variables tell */
+    const struct dt_slurm_facts *slurm;         /* NULL: what the variables contain */
 };
 
 /* The "provenance" object of a record: the facts, dtbench's version and git

@@ -60,7 +60,7 @@ static dt_status probe_regular(const struct dt_record_file *f)
     return DT_OK;
 }
 
-/* Devices and pipes: an empty write tells what can be told without leaving a trace (/dev/full refuses even that). */
+/* Devices and pipes: an empty write finds what can be found without leaving a trace (/dev/full refuses even that). */
 static dt_status probe_stream(const struct dt_record_file *f)
 {
     if (write(f->fd, "", 0) < 0)

@@ -127,9 +127,10 @@ static dt_status wait_for_others(struct search *s, struct dt_link *link)
     bool open = true;
     double left_s = s->end_ns ? (double)(s->end_ns - dt_clock_ns()) * 1e-9 + grace_s : 0;
     if (!next_frame(link, left_s, &frame, &payload, &open))
-        return open ? dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d, at %s, did not say that all have met within %g s", s->place->size,
-                              s->place_name, s->place->timeout_s + grace_s)
-                    : dt_fail(DT_ERR_COMM, "rank 0 of %d, at %s, went away before all had met", s->place->size, s->place_name);
+        return open ? dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d, at %s, did not report within %g s that all ranks had connected",
+                              s->place->size, s->place_name, s->place->timeout_s + grace_s)
+                    : dt_fail(DT_ERR_COMM, "rank 0 of %d, at %s, closed its connection before all ranks had connected", s->place->size,
+                              s->place_name);
     return frame.type == DT_FRAME_MET ? DT_OK : refused(s, &frame, payload);
 }
 
@@ -148,10 +149,11 @@ static dt_status introduce(struct search *s, int fd, bool *again)
     bool heard = send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello && next_frame(link, silence_s, &frame, &payload, &open);
     if (heard)
         return frame.type == DT_FRAME_WELCOME ? wait_for_others(s, link) : refused(s, &frame, payload);
-    /* An end without a word may be rank 0's earlier meeting, or the machine's; a few bytes, or silence, are somebody else's. */
+    /* A connection closed without an answer may be rank 0's earlier rendezvous, or the machine's; a few bytes, or silence, are somebody
+     * else's. */
     bool stranger = frame.type != 0 || link->used > 0;
     *again = !stranger;
-    snprintf(s->problem, sizeof s->problem, open ? "what listens there says nothing" : "connections are closed at once");
+    snprintf(s->problem, sizeof s->problem, open ? "what listens there does not answer" : "connections are closed at once");
     dt_link_close(link);
     return stranger
                ? dt_fail(DT_ERR_WORLD, "what listens at %s is not dtbench's rank 0: set MASTER_PORT to a port that is free", s->place_name)

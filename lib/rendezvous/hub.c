@@ -95,7 +95,7 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
     free_gathering(g);
 }
 
-/* Who gave no piece: told to all who did, since one that waits in vain is soon not alone. Nothing to tell where the gathering is complete:
+/* Who gave no piece: sent to all who did, since the others will soon time out as well. Nothing is sent where the gathering is complete:
  * its end is on its way. */
 static void handle_withdrawal(struct dt_rendezvous *r, const struct dt_frame *frame)
 {

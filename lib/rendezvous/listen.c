@@ -98,7 +98,7 @@ static dt_status start_listening(struct meeting *m)
     }
     if (error == EADDRINUSE)
         return dt_fail(DT_ERR_WORLD,
-                       "the ranks cannot meet at %s: the port is in use, by another job or program; set MASTER_PORT to one that is free",
+                       "the ranks cannot connect at %s: the port is in use, by another job or program; set MASTER_PORT to one that is free",
                        m->place_name);
     return error == 0 ? DT_OK : dt_fail(DT_ERR_IO, "rank 0 cannot listen at %s: %s", m->place_name, strerror(error));
 }
@@ -125,7 +125,7 @@ static dt_status contradiction(struct newcomer *n, const char *format, ...)
     return dt_fail(DT_ERR_WORLD, "%s", text);
 }
 
-/* Somebody has said who it is. Those of another job are told so and are nothing to this one. */
+/* A hello has arrived. A rank of another job gets a refusal and does not count here. */
 static dt_status receive_newcomer(struct meeting *m, struct newcomer *n)
 {
     const struct dt_hello *hello = &n->hello;
@@ -135,17 +135,18 @@ static dt_status receive_newcomer(struct meeting *m, struct newcomer *n)
     if (memcmp(hello->magic, m->own.magic, sizeof hello->magic) != 0)
         return DT_OK;
     if (hello->job != m->own.job) {
-        snprintf(text, sizeof text, "another job's ranks meet at %s, and rank %d is not of it: set MASTER_PORT to a port that is free",
-                 m->place_name, rank);
+        snprintf(text, sizeof text,
+                 "another job's ranks connect at %s, and rank %d is not one of them: set MASTER_PORT to a port that is free", m->place_name,
+                 rank);
         refuse(n->fd, DT_ERR_WORLD, text);
         return DT_OK;
     }
     if (strncmp(hello->build, m->own.build, sizeof hello->build) != 0)
         return contradiction(n, "rank %d is another build of dtbench (%.47s) than rank 0 (%.47s)", rank, hello->build, m->own.build);
     if (hello->size != size)
-        return contradiction(n, "rank %d was told of %d ranks, and rank 0 of %d", rank, hello->size, size);
+        return contradiction(n, "rank %d expects %d ranks, and rank 0 expects %d", rank, hello->size, size);
     if (rank < 1 || rank >= size || m->r->links[rank].fd >= 0)
-        return contradiction(n, "two ranks of %d say that they are rank %d", size, rank);
+        return contradiction(n, "two of %d processes have rank %d", size, rank);
     dt_link_prepare(n->fd);
     m->r->links[rank].fd = n->fd;
     n->fd = -1;
@@ -203,7 +204,7 @@ static dt_status look(struct meeting *m)
     poll(m->polls, (nfds_t)(ranks + size), 50);
     for (int i = 1; i < size; i++) {
         if (m->r->links[i].fd >= 0 && m->polls[ranks + i].revents && !dt_link_receive(&m->r->links[i]))
-            return dt_fail(DT_ERR_COMM, "rank %d went away before all %d ranks had met at %s", i, size, m->place_name);
+            return dt_fail(DT_ERR_COMM, "rank %d closed its connection before all %d ranks had connected at %s", i, size, m->place_name);
     }
     for (int i = 0; i < m->door; i++) {
         struct newcomer *n = &m->newcomers[i];
@@ -279,7 +280,7 @@ dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvo
     if (!m.newcomers || !m.polls) {
         free(m.newcomers);
         free(m.polls);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the meeting of %d ranks", place->size);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the rendezvous of %d ranks", place->size);
     }
     for (int i = 0; i < m.door; i++)
         m.newcomers[i].fd = -1;

@@ -20,8 +20,8 @@ enum dt_frame_type {
     DT_FRAME_MISSING,     /* from rank 0, to all who gave a piece: a byte for each of the group, 1 for whom is missing */
     DT_FRAME_GOODBYE,     /* to rank 0: I leave in order */
     DT_FRAME_LEFT,        /* from rank 0: rank `index` did so */
-    DT_FRAME_LOST,        /* from rank 0: rank `index` is gone without a word */
-    DT_FRAME_ASK,    /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence tells its questions apart */
+    DT_FRAME_LOST,        /* from rank 0: rank `index` is gone without a goodbye */
+    DT_FRAME_ASK,    /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence distinguishes its questions */
     DT_FRAME_STATE,  /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
     DT_FRAME_FAILED, /* to rank 0, and from it to all: rank `index` gives up; count: the status, negated; a text */
 };

@@ -145,7 +145,7 @@ static dt_status timed_out(const struct dt_rendezvous_group *group, const char *
     if (letter && letter->frame.bytes == (uint64_t)group->size)
         dt_rendezvous_name_ranks((const bool *)(const void *)letter->payload, group->size, names, sizeof names);
     return dt_fail(DT_ERR_TIMEOUT, "%s: waited %g s for %s", what, timeout_s,
-                   *names ? names : "the others, and the world's rank 0 does not say for whom");
+                   *names ? names : "the others; rank 0 of the world did not answer for whom");
 }
 
 /* What ends a wait without an answer; DT_OK: nothing. `mutex` is held. */

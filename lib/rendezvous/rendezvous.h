@@ -1,9 +1,9 @@
-/* Ranks meet over TCP: what brings a world together where no MPI does, and what its ranks say to each other beside their device.
+/* Rendezvous over TCP: how the ranks of a world connect where no MPI does it, and what they exchange beside their devices.
  *
  * Rank 0 listens at the meeting point (dt_world_meeting_point), the others connect and try again until it is there. Each says its rank, the
- * size it was told and which job it is of, so that neither a stranger nor a rank of another job gets in. The connections stay open until
- * the end: gatherings of a few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A thread in
- * each process looks after them. Nothing here touches a device.
+ * size it expects and which job it belongs to, so that neither a stranger nor a rank of another job gets in. The connections stay open
+ * until the end: gatherings of a few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A
+ * thread in each process looks after them. Nothing here touches a device.
  *
  * Gatherings cost rank 0 size * size * bytes: meant for control data. */
 #ifndef LIB_RENDEZVOUS_RENDEZVOUS_H

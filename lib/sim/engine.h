@@ -1,8 +1,8 @@
 /* The replay: all ranks' programs in virtual time, over one network.
  *
  * Each rank has a host queue and streams. Host and stream clocks are plain sums as long as nobody else is involved, so a rank runs ahead by
- * itself until it waits for others; only messages are events in global time. A collective or message begins when all its ranks have come to
- * it, lasts for its latency and then for the flow that it is in the network (lib/sim/network.h), and ends for all of them at once. Which
+ * itself until it waits for others; only messages are events in global time. A collective or message begins when all its ranks have arrived
+ * at it, lasts for its latency and then for the flow that it is in the network (lib/sim/network.h), and ends for all of them at once. Which
  * latency, bytes and links it has is the transport's business (lib/sim/transport.h).
  *
  * Nothing is random and nothing depends on addresses or on this machine: the same programs give the same times to the last bit. */
@@ -50,7 +50,7 @@ struct dt_sim_span {
     const char *label;      /* the operation's own, or what it does ("all_reduce") */
     const char *group_name; /* of communication; else NULL */
     double bytes;           /* of communication and copies; else 0 */
-    double start_s;         /* the queue came to it */
+    double start_s;         /* the queue arrived at it */
     double moving_s;        /* communication: all ranks had come; else start_s */
     double end_s;
 };

@@ -1,4 +1,4 @@
-/* Ranks meet: collectives, messages and copies, from the first rank's arrival to the moment that all of them leave. */
+/* Collectives, messages and copies, from the first rank's arrival to the moment when all ranks continue. */
 #include "lib/sim/engine_parts.h"
 
 #include <math.h>

@@ -51,7 +51,7 @@ struct arrival {
     uint32_t stream; /* counted from 1; 0: not come */
 };
 
-/* A communicator, with the one collective that can be under way in it: nobody comes to the next before all have left this one. */
+/* A communicator, with the one collective that can be under way in it: no rank arrives at the next before all have left this one. */
 struct group {
     struct dt_sim_group base;
     char *name;

@@ -172,7 +172,7 @@ static int waits_for(const struct dt_sim_engine *e, int number)
     return -1;
 }
 
-/* The wait to tell of: from any rank that waits, along whom each waits for, to a rank that will never come or into a circle. There it is
+/* The wait to report: from any rank that waits, along whom each waits for, to a rank that will never come or into a circle. There it is
  * the collective that most ranks wait in, or a message. */
 static int find_culprit(const struct dt_sim_engine *e, int number)
 {

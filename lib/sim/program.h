@@ -82,15 +82,15 @@ void dt_sim_program_destroy(struct dt_sim_program *program); /* takes NULL */
 
 /* Another queue of the device; numbers count from 0. name is copied. */
 dt_status dt_sim_program_add_stream(struct dt_sim_program *program, const char *name, int *out_stream);
-/* Another communicator; numbers count from 0. The engine is told which one a rank has there. */
+/* Another communicator; numbers count from 0. The engine gets the number of the one that a rank has there. */
 dt_status dt_sim_program_add_slot(struct dt_sim_program *program, int *out_slot);
 
 /* The host is busy before it issues what comes next: launch overhead, the framework's own time. */
 dt_status dt_sim_program_host(struct dt_sim_program *program, double seconds);
 /* label (here and below; copied once for each distinct text; NULL: none) names the work in traces. */
 dt_status dt_sim_program_work(struct dt_sim_program *program, int stream, double seconds, const char *label);
-/* Work on processors that the ranks of a node share: it takes `seconds` when it is alone, and longer when the loads of all that is under way
- * there at once are more than 1 together. load: above 0, at most DT_SIM_MAX_LOAD. */
+/* Work on processors that the ranks of a node share: it takes `seconds` when it is alone, and longer when the loads of all that is under
+ * way there at once are more than 1 together. load: above 0, at most DT_SIM_MAX_LOAD. */
 dt_status dt_sim_program_shared_work(struct dt_sim_program *program, int stream, double seconds, double load, const char *label);
 /* stream may be DT_SIM_ON_HOST: when the host came here. */
 dt_status dt_sim_program_record(struct dt_sim_program *program, int stream, uint32_t *out_event);

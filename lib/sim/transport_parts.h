@@ -4,7 +4,7 @@
 
 #include "lib/sim/transport.h"
 
-enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* of a node's processors: loads are told apart by so many parts */
+enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* of a node's processors: loads are distinguished in so many parts */
 
 /* Links of a rank. */
 struct rank_links {

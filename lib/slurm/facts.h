@@ -1,9 +1,9 @@
 /* What is known of the Slurm job that this process is part of.
  *
- * Variables tell most of it. libslurm knows the rest (when the job ends, what was allocated, what the partition allows), but is no library
- * to have in a benchmark: it is GPL, its slurm_init() ends a process that has no configuration, and calls to a controller that is not there
- * block for a minute. So it is loaded at run time by a helper process, which writes what it learns to a pipe, line by line, and is killed
- * when it takes too long. Whatever it did not come to say is taken from the variables, or is unknown. */
+ * Variables contain most of it. libslurm knows the rest (when the job ends, what was allocated, what the partition allows), but is no
+ * library to have in a benchmark: it is GPL, its slurm_init() ends a process that has no configuration, and calls to a controller that is
+ * not there block for a minute. So it is loaded at run time by a helper process, which writes what it learns to a pipe, line by line, and
+ * is killed when it takes too long. What it had not written by then is taken from the variables, or is unknown. */
 #ifndef LIB_SLURM_FACTS_H
 #define LIB_SLURM_FACTS_H
 
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* One fact: its key in records and in the helper's answer, and the variable that tells it where the helper does not (NULL: none does). */
+/* One fact: its key in records and in the helper's answer, and the variable that has it where the helper gives none (NULL: no variable). */
 struct dt_slurm_fact {
     const char *key, *variable;
 };
@@ -52,10 +52,10 @@ struct dt_slurm_facts {
     char *values[DT_SLURM_KEYS]; /* NULL: unknown; owned */
 };
 
-/* Is this process part of a job? SLURM_JOB_ID tells. */
+/* Is this process part of a job? From SLURM_JOB_ID. */
 bool dt_slurm_in_job(void);
 
-/* GPUs that Slurm gave the job, or this step of it, on this node (SLURM_GPUS_ON_NODE); 0: it does not tell. */
+/* GPUs that Slurm gave the job, or this step of it, on this node (SLURM_GPUS_ON_NODE); 0: unknown. */
 int dt_slurm_gpus_on_node(void);
 
 /* Collect, with `helper` (an argument vector, NULL-terminated, as for posix_spawnp; NULL: variables only), which is given `deadline_s`

@@ -1,4 +1,4 @@
-/* Built without Slurm's header (libslurm-dev, -Dslurm=enabled), or with one that is not understood: variables and what libslurm tells in
+/* Built without Slurm's header (libslurm-dev, -Dslurm=enabled), or with one that is not understood: variables and what libslurm gives in
  * plain numbers are all there is. */
 #include "lib/slurm/job.h"
 

@@ -57,7 +57,7 @@ static void read_library_version(char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
 }
 
-/* Without a word from the launcher MPI would start every rank as a world of its own, or end the process in a long message. Open MPI has
+/* Without the launcher's variables MPI would start every rank as a world of its own, or end the process in a long message. Open MPI has
  * given up the older PMI-1 and PMI-2, and is seldom built with them; whose is, says so with OMPI_MCA_pmix. */
 dt_status dt_comm_mpi_check_world(const struct dt_world *world)
 {
@@ -71,7 +71,8 @@ dt_status dt_comm_mpi_check_world(const struct dt_world *world)
         return DT_OK;
     if (srun)
         return dt_fail(DT_ERR_WORLD,
-                       "srun started %d tasks, but told %s nothing of each other (0 of 1 each): pass `srun --mpi=pmix` (`srun --mpi=list` "
+                       "srun started %d tasks, but gave %s no information on the others (each is rank 0 of 1): pass `srun --mpi=pmix` "
+                       "(`srun --mpi=list` "
                        "shows what it has)",
                        world->size, library);
     return dt_fail(DT_ERR_WORLD,
@@ -239,7 +240,7 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
     struct mpi_family nobody = {.members = 0};
     struct mpi_comm all = {.family = &nobody, .handle = MPI_COMM_WORLD};
     dt_comm_init(&all.base, &mpi_backend, device, world->rank, world->size, "world", options);
-    DT_TRY(meet(&all, "the first meeting"));
+    DT_TRY(meet(&all, "the first exchange"));
     if (MPI_Comm_dup(MPI_COMM_WORLD, &handle) != MPI_SUCCESS)
         return dt_fail(DT_ERR_COMM, "MPI makes no communicator for the world");
     return wrap(handle, NULL, device, "world", options, out);

@@ -40,7 +40,7 @@ struct mpi_comm {
     MPI_Comm handle;
     char library[64];
     const struct dt_reduce_isa *isa;
-    int tag_count; /* operations that are told apart by their tags */
+    int tag_count; /* operations that are distinguished by their tags */
 
     /* Host thread only. Collectives are numbered alike by all ranks, transfers by the two ends of each direction. */
     unsigned collectives;
@@ -67,7 +67,7 @@ int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phas
 /* What waits: for texts, the ring and the limit. */
 struct mpi_waiting {
     struct mpi_comm *comm;
-    uint64_t sequence; /* in the ring; 0: not there, then `what` tells what it is */
+    uint64_t sequence; /* in the ring; 0: not there, then `what` names it */
     const char *what;
     size_t bytes;
     double timeout_s; /* without any request finished; 0: never */

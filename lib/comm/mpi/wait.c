@@ -16,7 +16,7 @@ int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phas
 
 /* Between two looks: at once in the first microseconds, while the data is probably on its way; then naps of a quarter of the time waited so
  * far. Each costs the processor some 20 us, so the longest ones take a few percent of a core from the kernels, and a wait becomes no more
- * than a quarter longer than it had to be. The kernel may delay a nap's end by the thread's timer slack, 50 us unless told otherwise. */
+ * than a quarter longer than it had to be. The kernel may delay a nap's end by the thread's timer slack, 50 us unless set otherwise. */
 static void nap(int64_t waited_ns)
 {
     if (waited_ns < 10000)
@@ -89,7 +89,7 @@ dt_status dt_mpi_post(struct mpi_waiting *w, struct mpi_requests *r, bool send, 
     return DT_OK;
 }
 
-/* How many from the front are complete. One by one: MPI_Testall tells that something failed, but not what. */
+/* How many from the front are complete. One by one: MPI_Testall reports that something failed, but not what. */
 static dt_status test_from(struct mpi_waiting *w, struct mpi_requests *r, int *front)
 {
     for (; *front < r->count; ++*front) {

@@ -9,7 +9,7 @@
 
 static const struct dt_comm_backend nccl_backend;
 
-/* How long the others may take to come to an orderly end. */
+/* How long the others may take to end in order. */
 static const double end_s = 10;
 
 /* ---- the library ---- */
@@ -25,7 +25,7 @@ static dt_status load(struct dt_nccl *nccl, int *version, char *name, size_t nam
     DT_TRY(dt_nccl_load(nccl));
     *version = 0;
     if (nccl->get_version(version) != ncclSuccess || *version < DT_NCCL_OLDEST)
-        return dt_fail(DT_ERR_UNAVAILABLE, "libnccl.so.2 says that it is version %d: NCCL 2.18 (21801) or newer is needed", *version);
+        return dt_fail(DT_ERR_UNAVAILABLE, "libnccl.so.2 has version %d: NCCL 2.18 (21801) or newer is needed", *version);
     version_name(*version, name, name_bytes);
     return DT_OK;
 }
@@ -55,7 +55,7 @@ static const char *nccl_library(const struct dt_comm *comm)
 
 /* ---- ending ---- */
 
-/* The ranks come to an end together where all is well; else what is left is dropped. */
+/* The ranks finalize together where nothing has failed; else the communicator is aborted. */
 static void end_handle(struct nccl_comm *comm)
 {
     struct nccl_family *f = comm->family;
@@ -209,7 +209,7 @@ static dt_status greet(struct nccl_comm *world, int version)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
     dt_device_info(world->base.device, &info);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", info.uuid);
-    dt_status status = gather(world, "the first meeting", &mine, sizeof mine, all, world->base.options.init_timeout_s);
+    dt_status status = gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s);
     if (status == DT_OK)
         status = check_greetings(world->family, all, world->base.size);
     free(all);
@@ -408,7 +408,7 @@ static dt_status nccl_host_all_gather(struct dt_comm *base, const void *mine, si
     return bytes ? gather(dt_nccl_of(base), "host_all_gather", mine, bytes, all, base->options.step_timeout_s) : DT_OK;
 }
 
-/* The host thread sees it in its next poll, and there tells NCCL. */
+/* The host thread sees it in its next poll, and then aborts NCCL there. */
 static void nccl_abort(struct dt_comm *base)
 {
     struct nccl_family *f = dt_nccl_of(base)->family;

@@ -1,12 +1,12 @@
 /* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile). Included by
  * these only.
  *
- * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an operation of one
- * has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.
+ * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an
+ * operation of one has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.
  *
- * NCCL is told never to block. The host polls it: in the calls here as long as NCCL is busy, and, through dt_cuda_watch, while somebody
+ * NCCL is configured not to block. The host polls it: in the calls here as long as NCCL is busy, and, through dt_cuda_watch, while somebody
  * waits for a stream. There it also sees whether a rank's connection is still open, which NCCL alone finds out late or never, and whether
- * an operation has outlived the step timeout. How far operations are is told by a pair of events around each; within a graph there are
+ * an operation has outlived the step timeout. How far operations are is shown by a pair of events around each; within a graph there are
  * none. */
 #ifndef LIB_COMM_NCCL_COMM_H
 #define LIB_COMM_NCCL_COMM_H
@@ -27,7 +27,7 @@ struct nccl_family {
     uint32_t groups; /* that this rank was the first to name */
 
     atomic_bool given_up; /* by any thread, with dt_comm_abort, or here after a failure */
-    bool aborted;         /* the host thread has done so; then these two tell why */
+    bool aborted;         /* the host thread has done so; then these two contain the reason */
     dt_status failure;
     char failure_text[900];
     int64_t finished_ns; /* when an operation was last seen finished */

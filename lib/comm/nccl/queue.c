@@ -82,7 +82,7 @@ dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
         return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, name);
     if (transfer)
         dt_cuda_stream_exchanges(o->stream);
-    if (atomic_load(&comm->family->given_up)) { /* whoever waits for the stream is told */
+    if (atomic_load(&comm->family->given_up)) { /* waiting for the stream returns the failure */
         dt_comm_mark(base, o->sequence, DT_COMM_FAILED);
         return DT_OK;
     }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two full looks of a poll; for the others to tell how far they are; how long a rank that took leave in order may be missing where
- * operations are under way: its own part may be done. */
+/* Between two full looks of a poll; for the others to answer how far they are; how long a rank that took leave in order may be missing
+ * where operations are under way: its own part may be done. */
 static const double look_s = 0.002, answers_s = 1, left_s = 10;
 
 /* At once in the first microseconds, then ever less often, up to a millisecond. */
@@ -20,7 +20,8 @@ static void nap(int64_t waited_ns)
 
 /* ---- how far operations are ---- */
 
-/* One communicator; the family's mutex is held. NCCL runs its operations one behind the other, so the first that has not ended tells. */
+/* One communicator; the family's mutex is held. NCCL runs its operations one behind the other, so the first that has not ended is the
+ * current one. */
 static void refresh(struct nccl_comm *comm)
 {
     uint64_t called = atomic_load(&comm->base.sequence), queued = atomic_load(&comm->queued);
@@ -154,8 +155,8 @@ dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char
         if (timeout_s > 0 && (double)waited_ns * 1e-9 > timeout_s) {
             char text[400];
             snprintf(text, sizeof text,
-                     "%s of communicator %s, rank %d of %d: NCCL was not done within %g s; NCCL_DEBUG=INFO tells what it tries, and "
-                     "NCCL_SOCKET_IFNAME which network it may use",
+                     "%s of communicator %s, rank %d of %d: NCCL was not done within %g s; NCCL_DEBUG=INFO shows what it tries, and "
+                     "NCCL_SOCKET_IFNAME sets which network it may use",
                      what, comm->base.name, comm->base.rank, comm->base.size, timeout_s);
             return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
         }
@@ -166,7 +167,7 @@ dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char
     return result == ncclSuccess ? DT_OK : fail_nccl(comm, what, result);
 }
 
-/* The operation at which a communicator stands, and who has not called it, as far as the others tell. */
+/* The operation at which a communicator stands, and who has not called it, as far as the others answer. */
 static void describe_wait(struct nccl_comm *comm, double waited_s, char *text, size_t text_bytes)
 {
     uint64_t sequence = comm->finished + 1;

@@ -13,7 +13,7 @@
 
 struct cpu_device {
     struct dt_device base;
-    struct cpu_pool pool, host_pool; /* one memory, told apart: what moves to the "host" is really copied */
+    struct cpu_pool pool, host_pool; /* one memory in two pools: what moves to the "host" is really copied */
     struct cpu_stream *streams;
     int threads;
     bool poison;

@@ -53,7 +53,7 @@ static int count_gpus(char *reason, size_t reason_bytes)
     else if (error == cudaErrorNoDevice || error == cudaSuccess)
         no_gpu(reason, reason_bytes);
     else
-        snprintf(reason, reason_bytes, "the NVIDIA driver does not start: %s (%s); nvidia-smi may tell more", cudaGetErrorString(error),
+        snprintf(reason, reason_bytes, "the NVIDIA driver does not start: %s (%s); nvidia-smi may show more", cudaGetErrorString(error),
                  cudaGetErrorName(error));
     return 0;
 }
@@ -71,7 +71,7 @@ static bool new_enough(int ordinal, char *reason, size_t reason_bytes)
 {
     struct cudaDeviceProp properties;
     if (!properties_of(ordinal, &properties)) {
-        snprintf(reason, reason_bytes, "the NVIDIA driver tells nothing of GPU %d; nvidia-smi may tell more", ordinal);
+        snprintf(reason, reason_bytes, "the NVIDIA driver reports no properties of GPU %d; nvidia-smi may show more", ordinal);
         return false;
     }
     if (properties.major >= OLDEST_MAJOR)
@@ -86,7 +86,7 @@ bool dt_cuda_available(char *reason, size_t reason_bytes)
     return count_gpus(reason, reason_bytes) > 0 && new_enough(0, reason, reason_bytes);
 }
 
-/* "580.95.05"; where the system does not tell, the CUDA version that the driver is good for, which is all that the runtime knows. */
+/* "580.95.05"; where the system has none, the CUDA version that the driver is good for, which is all that the runtime knows. */
 static void driver_text(const char *cuda_version, char *out, size_t out_bytes)
 {
     char line[64] = "";
@@ -133,7 +133,7 @@ bool dt_cuda_look(int index, struct dt_device_info *out)
 }
 
 /* Where a launcher gives every rank a GPU of its own and hides the others, each sees one, whatever its local rank; should that be the same
- * one, the ranks find out when they meet (dt_comm_options.share_devices). */
+ * one, the ranks find out when they connect (dt_comm_options.share_devices). */
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
 {
     char reason[256];

@@ -1,5 +1,5 @@
-/* What the cuda backends know of a cuda device below lib/device/device.h: its handles, its own memory, and who else wants to be asked while a
- * stream is waited for. For lib/device/cuda, lib/comm/nccl and gpt/cuda; cuda's own types stay out of here. */
+/* What the cuda backends know of a cuda device below lib/device/device.h: its handles, its own memory, and who else wants to be asked while
+ * a stream is waited for. For lib/device/cuda, lib/comm/nccl and gpt/cuda; cuda's own types stay out of here. */
 #ifndef LIB_DEVICE_CUDA_DEVICE_H
 #define LIB_DEVICE_CUDA_DEVICE_H
 
@@ -24,9 +24,9 @@ int dt_cuda_multiprocessors(const struct dt_device *device);
 /* "GPU-5c2f...": the board's own number; ranks compare them to see whether they share one. */
 const char *dt_cuda_uuid(const struct dt_device *device);
 
-/* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device/cpu/device.h): other streams get memory that was
- * freed on it only once they are ordered behind that, and are never made to wait for it. Told before the first such message; may be told
- * again. */
+/* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device/cpu/device.h): other streams get memory that
+ * was freed on it only once they are ordered behind that, and are never made to wait for it. Called before the first such message; may be
+ * called again. */
 void dt_cuda_stream_exchanges(struct dt_stream *stream);
 
 /* Queue `task` to run on a thread of the driver's, in the stream's order, on a copy of `arguments`; in a graph it runs at every launch, on
@@ -36,8 +36,8 @@ typedef dt_status (*dt_cuda_host_task)(void *arguments);
 dt_status dt_cuda_submit_host(struct dt_stream *stream, const char *label, dt_cuda_host_task task, const void *arguments,
                               size_t arguments_bytes);
 
-/* Device memory that a library or a kernel keeps for itself: not in the ledger (lib/device/memory.h), zeroed, 256-byte aligned. Blocks; not while
- * capturing. Freed at the latest with the device. Errors: DT_ERR_OOM. */
+/* Device memory that a library or a kernel keeps for itself: not in the ledger (lib/device/memory.h), zeroed, 256-byte aligned. Blocks; not
+ * while capturing. Freed at the latest with the device. Errors: DT_ERR_OOM. */
 dt_status dt_cuda_own_alloc(struct dt_device *device, size_t bytes, void **out);
 void dt_cuda_own_free(struct dt_device *device, void *memory); /* waits for the device; takes NULL */
 

@@ -115,7 +115,7 @@ void dt_cuda_graph_destroy(struct dt_graph *base)
 {
     struct cuda_graph *graph = (struct cuda_graph *)base;
     struct cuda_device *device = (struct cuda_device *)base->device;
-    dt_cuda_wait_for_event(device, graph->done, "graph"); /* a failure has been told, or will be */
+    dt_cuda_wait_for_event(device, graph->done, "graph"); /* a failure has been returned, or will be */
     cudaGraphExecDestroy(graph->exec);
     cudaEventDestroy(graph->done);
     dt_cuda_tasks_free(&graph->tasks);

@@ -47,7 +47,7 @@ static bool pinned(const struct cuda_device *device)
     return device->capture != 0 || device->graphs > 0;
 }
 
-/* cudaFree waits for the whole device: not while anything is queued, lest ranks wait for each other that way. */
+/* cudaFree waits for the whole device: not while anything is queued, because ranks could wait for each other that way. */
 static bool all_idle(const struct cuda_device *device)
 {
     for (int i = 0; i < CUDA_STREAMS; i++) {
@@ -131,7 +131,7 @@ dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_
     return status;
 }
 
-/* A mark that cannot be made is one of a device that works no more; the next call tells. */
+/* A mark that cannot be made is one of a device that works no more; the next call returns its failure. */
 void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block)
 {
     struct cuda_places after = {{0}};
@@ -243,7 +243,7 @@ void dt_cuda_own_free(struct dt_device *base, void *memory)
     struct cuda_own *own = *place;
     if (!memory || !own)
         return;
-    dt_cuda_wait_for_all(device, 0); /* cudaFree would wait likewise, but not see a lost rank; a failure has been told, or will be */
+    dt_cuda_wait_for_all(device, 0); /* cudaFree would wait likewise, but not see a lost rank; a failure has been returned, or will be */
     *place = own->next;
     cudaFree(own->data);
     free(own);

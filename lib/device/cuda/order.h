@@ -1,4 +1,4 @@
-/* Which work of a cuda device's streams comes after which, as the host's program tells: the GPU is never asked, so that the same program
+/* Which work of a cuda device's streams comes after which, by the host's program: the GPU is never asked, so that the same program
  * always gets the same memory.
  *
  * A place on a stream is a count of the marks made on it. For each stream it is known behind which places its later work comes: through

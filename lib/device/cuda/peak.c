@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Dense products, 10^12 operations a second, as NVIDIA's data sheets give them; where a sheet tells the number with sparsity, half of it.
+/* Dense products, 10^12 operations a second, as NVIDIA's data sheets give them; where a sheet has the number with sparsity, half of it.
  * fp16 and bf16 on tensor cores, which are equally fast; fp32 as such, not rounded to TF32. The first name that a GPU's begins with counts.
  * Sheets: A100 (June 2021), A30, A40, A800, L40S, H100 (2023: SXM, PCIe, NVL), H200 (2024: SXM, NVL), GH200 (2024). */
 static const struct {
@@ -16,7 +16,7 @@ static const struct {
     {"NVIDIA L40S", 362.05, 91.6},
 };
 
-/* A slice of a GPU (MIG) has less, and its name does not tell how much. */
+/* A slice of a GPU (MIG) has less, and its name does not say how much. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype)
 {
     for (size_t i = 0; i < sizeof peaks / sizeof peaks[0] && !strstr(name, "MIG"); i++) {

@@ -2,13 +2,13 @@
  * hand to hand.
  *
  * Blocks are chosen on the host in program order, while the streams are still far behind. That is sound as a block carries the places that
- * its next user must come after (order.h); a stream that is behind them already takes it as it is, another is made to wait, and
- * for a stream that exchanges messages nobody is made to wait (see lib/device/cpu/pool.h: such waits could close a circle). The choice depends
- * on the program alone: a training step that repeats its allocations gets the same addresses again, which graphs build upon.
+ * its next user must come after (order.h); a stream that is behind them already takes it as it is, another is made to wait, and for a
+ * stream that exchanges messages nobody is made to wait (see lib/device/cpu/pool.h: such waits could close a circle). The choice depends on
+ * the program alone: a training step that repeats its allocations gets the same addresses again, which graphs build upon.
  *
  * Free neighbours join once nobody need be waited for, or where nothing else is large enough: joined memory comes after the places of all
- * its parts, and one part that has just been freed would make everybody wait. Requests below SMALL_BYTES have segments of their own, lest a
- * small block that lives long splits a large place. Knows nothing of cuda: where memory comes from is the caller's. */
+ * its parts, and one part that has just been freed would make everybody wait. Requests below SMALL_BYTES have segments of their own, so
+ * that a small block that lives long does not split a large place. Knows nothing of cuda: where memory comes from is the caller's. */
 #ifndef LIB_DEVICE_CUDA_POOL_H
 #define LIB_DEVICE_CUDA_POOL_H
 

@@ -150,7 +150,7 @@ void dt_cuda_stream_destroy(struct dt_stream *base)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
     struct cuda_device *device = device_of(stream);
-    dt_cuda_wait_for_stream(stream, 0); /* a failure has been told, or will be */
+    dt_cuda_wait_for_stream(stream, 0); /* a failure has been returned, or will be */
     dt_cuda_order_close(&device->order, stream->index);
     device->streams[stream->index] = NULL;
     free_stream(stream);

@@ -166,12 +166,12 @@ static void ranks_that_disagree(void)
     set_up(ranks, 2, free_port(), NULL);
     ranks[1].place.size = 3;
     run_ranks(ranks, 2, -1);
-    expect(&ranks[0], DT_ERR_WORLD, "rank 1 was told of 3 ranks, and rank 0 of 2");
-    expect(&ranks[1], DT_ERR_WORLD, "rank 1 was told of 3 ranks, and rank 0 of 2");
+    expect(&ranks[0], DT_ERR_WORLD, "rank 1 expects 3 ranks, and rank 0 expects 2");
+    expect(&ranks[1], DT_ERR_WORLD, "rank 1 expects 3 ranks, and rank 0 expects 2");
     set_up(ranks, 3, free_port(), NULL);
     ranks[2].place.rank = 1;
     run_ranks(ranks, 3, -1);
-    expect(&ranks[0], DT_ERR_WORLD, "two ranks of 3 say that they are rank 1");
+    expect(&ranks[0], DT_ERR_WORLD, "two of 3 processes have rank 1");
 }
 
 /* One that talks nonsense, one that says nothing, one that goes at once: all before the ranks come. */
@@ -251,7 +251,7 @@ static void two_jobs_on_one_port(void)
     run_ranks(ours, 2, 0);
     pthread_join(first, NULL);
     expect(&theirs[0], DT_ERR_WORLD, "port is in use");
-    expect(&theirs[1], DT_ERR_WORLD, "another job's ranks meet at");
+    expect(&theirs[1], DT_ERR_WORLD, "another job's ranks connect at");
     expect(&ours[0], DT_OK, "");
     expect(&ours[1], DT_OK, "");
     printf("# %s\n# %s\n", theirs[0].text, theirs[1].text);
