@@ -141,6 +141,22 @@ static dt_status choice_of(const struct reader *r, int row, enum column column, 
     return DT_OK;
 }
 
+/* One of those that the study has measured. */
+static dt_status measured_paradigm(const struct reader *r, int row, enum paradigm_kind *out)
+{
+    static const enum paradigm_kind measured[] = {PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP};
+    char expected[160] = "one of ";
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        const char *name = paradigm_name(measured[i]);
+        size_t used = strlen(expected);
+        *out = measured[i];
+        if (strcmp(text_of(r, row, PARADIGM), name) == 0)
+            return DT_OK;
+        snprintf(expected + used, sizeof expected - used, "%s%s", i ? "," : "", name);
+    }
+    return wrong(r, row, PARADIGM, expected);
+}
+
 static dt_status model_of(const struct reader *r, int row, const struct dt_model_preset **out, const struct dt_model_family **family)
 {
     const char *text = text_of(r, row, MODEL), *nearest = model_preset(0, family)->name;
@@ -156,10 +172,16 @@ static dt_status model_of(const struct reader *r, int row, const struct dt_model
 /* ---- one row ---- */
 
 struct run {
-    int paradigm, gpus, batch, gpus_per_node, stages, chunks, activation, wrap, offload;
+    enum paradigm_kind paradigm;
+    int gpus, batch, gpus_per_node, stages, chunks, activation, wrap, offload;
     const struct dt_model_preset *model;
     const struct dt_model_family *family;
 };
+
+static bool has_stages(const struct run *run)
+{
+    return paradigm_of(run->paradigm)->axes & MESH_ON_PIPELINE;
+}
 
 /* The files do not say whether parameters were offloaded, but the memory does: what a rank shares of parameters and gradients is always
  * there unless it lives on the host. */
@@ -169,14 +191,14 @@ static bool parameters_offloaded(const struct run *run, double peak_bytes)
     struct dt_model model = model_of_preset(run->model, run->family);
     if (run->offload >= 0)
         return run->offload == 1;
-    return run->paradigm == PARADIGM_FSDP &&
+    return paradigm_of(run->paradigm)->mode == DP_FSDP &&
            peak_bytes < FP16_PARAMETER_AND_GRADIENT_BYTES * (double)dt_model_parameter_count(&model) / run->gpus;
 }
 
 /* The study's workload with what the row says. Owner: the caller, free. */
 static char *config_text(const struct reader *r, const struct run *run, double peak_bytes)
 {
-    static const char *const paradigms[] = {"none", "ddp", "pdp", "fsdp"}, *const policies[] = {"keep", "checkpoint", "offload"};
+    static const char *const policies[] = {"keep", "checkpoint", "offload"};
     cJSON *config = cJSON_CreateObject(), *part;
     char *text = NULL;
     cJSON_AddStringToObject(config, "name", "measured");
@@ -186,7 +208,7 @@ static char *config_text(const struct reader *r, const struct run *run, double p
     cJSON_AddNumberToObject(config, "world_size", run->gpus);
     if (run->gpus_per_node)
         cJSON_AddNumberToObject(config, "gpus_per_node", run->gpus_per_node);
-    cJSON_AddStringToObject(config, "paradigm", paradigms[run->paradigm]);
+    cJSON_AddStringToObject(config, "paradigm", paradigm_name(run->paradigm));
     cJSON_AddNumberToObject(config, "batch_size", run->batch / run->stages);
     cJSON_AddStringToObject(config, "loss", "sum");
     cJSON_AddStringToObject(config, "activation", policies[run->activation]);
@@ -194,7 +216,7 @@ static char *config_text(const struct reader *r, const struct run *run, double p
     cJSON_AddStringToObject(part, "preset", run->model->name);
     cJSON_AddStringToObject(part, "dtype", "fp16");
     cJSON_AddStringToObject(part, "attention", "unfused");
-    if (run->paradigm == PARADIGM_PDP) {
+    if (has_stages(run)) {
         part = cJSON_AddObjectToObject(config, "pipeline");
         cJSON_AddNumberToObject(part, "stages", run->stages);
         cJSON_AddNumberToObject(part, "chunks", run->chunks);
@@ -241,9 +263,7 @@ static dt_status read_row(const struct reader *r, int i, struct validate_row *ro
 {
     struct run run = {0};
     double peak_mb;
-    DT_TRY(choice_of(r, i, PARADIGM, "none,ddp,pdp,fsdp", &run.paradigm));
-    if (run.paradigm < 0)
-        return wrong(r, i, PARADIGM, "one of none,ddp,pdp,fsdp");
+    DT_TRY(measured_paradigm(r, i, &run.paradigm));
     DT_TRY(model_of(r, i, &run.model, &run.family));
     DT_TRY(count_of(r, i, GPUS, 0, &run.gpus));
     DT_TRY(count_of(r, i, BATCH_PER_REPLICA, 0, &run.batch));
@@ -257,7 +277,7 @@ static dt_status read_row(const struct reader *r, int i, struct validate_row *ro
     DT_TRY(choice_of(r, i, PARAMETER_OFFLOAD, "0,1", &run.offload));
     DT_TRY(amount_of(r, i, STEP_S, &row->measured_s));
     DT_TRY(amount_of(r, i, PEAK_MB, &peak_mb));
-    if (run.stages > 1 && run.paradigm != PARADIGM_PDP)
+    if (run.stages > 1 && !has_stages(&run))
         return dt_fail(DT_ERR_INVALID, "%s:%d: stages: %d, and only pdp has any", r->path, r->csv.lines[i], run.stages);
     if (run.gpus_per_node > run.gpus)
         return dt_fail(DT_ERR_INVALID, "%s:%d: gpus_per_node: %d of %d gpus", r->path, r->csv.lines[i], run.gpus_per_node, run.gpus);
@@ -268,7 +288,7 @@ static dt_status read_row(const struct reader *r, int i, struct validate_row *ro
     row->batch_per_gpu = (double)run.batch / run.stages;
     row->gpus_per_node = run.gpus_per_node;
     snprintf(row->model, sizeof row->model, "%s", run.model->name);
-    row->experiment.paradigm = (enum paradigm_kind)run.paradigm;
+    row->experiment.paradigm = run.paradigm;
     row->experiment.world_size = run.gpus;
     row->experiment.activation = (enum activation_kind)run.activation;
     return make_experiment(r, &run, row);

@@ -101,22 +101,20 @@ static int next_rank(const struct validate_rows *rows, int key, int rank)
 
 /* ---- the fastest paradigm ---- */
 
-enum { PARADIGMS = PARADIGM_FSDP + 1 };
-
 static bool same_cell(const struct validate_row *a, const struct validate_row *b)
 {
     return a->experiment.world_size == b->experiment.world_size && a->gpus_per_node == b->gpus_per_node &&
            a->batch_per_gpu == b->batch_per_gpu && strcmp(a->model, b->model) == 0;
 }
 
-static int fastest(const double seconds[PARADIGMS], double *out_margin)
+static int fastest(const double seconds[PARADIGM_COUNT], double *out_margin)
 {
     int best = -1;
     double second = INFINITY;
-    for (int p = 0; p < PARADIGMS; p++)
+    for (int p = 0; p < PARADIGM_COUNT; p++)
         if (isfinite(seconds[p]) && (best < 0 || seconds[p] < seconds[best]))
             best = p;
-    for (int p = 0; p < PARADIGMS; p++)
+    for (int p = 0; p < PARADIGM_COUNT; p++)
         if (p != best && seconds[p] < second)
             second = seconds[p];
     *out_margin = best < 0 || !isfinite(second) ? NAN : second / seconds[best] - 1;
@@ -126,9 +124,9 @@ static int fastest(const double seconds[PARADIGMS], double *out_margin)
 static void find_winners(const struct validate_rows *rows, struct validate_winners *out)
 {
     for (int i = 0; i < rows->count; i++) {
-        double measured[PARADIGMS], predicted[PARADIGMS], margin, unused;
+        double measured[PARADIGM_COUNT], predicted[PARADIGM_COUNT], margin, unused;
         bool first = true;
-        for (int p = 0; p < PARADIGMS; p++)
+        for (int p = 0; p < PARADIGM_COUNT; p++)
             measured[p] = predicted[p] = INFINITY;
         for (int j = 0; j < rows->count; j++) {
             const struct validate_row *row = &rows->rows[j];

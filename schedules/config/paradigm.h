@@ -27,12 +27,15 @@ enum paradigm_kind {
 enum dp_kind { DP_NONE, DP_DDP, DP_ZERO1, DP_ZERO2, DP_FSDP, DP_DATA_PARALLEL, DP_PARAMETER_SERVER, DP_COUNT };
 
 struct paradigm {
-    const char *name;  /* in configs and records */
-    const char *brief; /* a few words, in the schema and the reference of the config's keys; "": the name says it */
-    const char *help;  /* a line, in `dtbench list` */
-    unsigned axes;     /* of the mesh: on the others there is one rank */
+    const char *name; /* in configs and records */
+    const char *help; /* a line, in `dtbench list` */
+    unsigned axes;    /* of the mesh: on the others there is one rank */
     enum dp_kind mode;
     const char *const *keys; /* of the config, that this paradigm reads and not every other does; NULL at the end */
+    /* What a rank holds of P parameters in a 16-bit type with Adam, for the documentation; N: ranks in a shard group, S: stages. */
+    struct {
+        const char *parameters, *gradients, *optimizer;
+    } bytes;
     /* Groups on this axis communicate all the time: each belongs on one node. `key` names their size in the config; NULL: no such axis. */
     struct {
         enum mesh_axis axis;

@@ -94,7 +94,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         .message_host_s = p->host.message_s,
         .granularity_bytes = (uint64_t)p->memory.granularity_bytes,
     };
-    s->costs.interpreter_sharers = p->host.stages_share && e->paradigm == PARADIGM_PDP ? e->pipeline.stages : 1;
+    s->costs.interpreter_sharers = p->host.stages_share ? experiment_mesh(e).size[MESH_PIPELINE] : 1;
     if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
         s->costs.profile.kernels[GPT_KERNEL_LINEAR_WEIGHT_GRADIENT].other_passes = 0;
         s->costs.profile.memory.gradient_copies = 0;
