@@ -30,6 +30,8 @@ static const struct {
     {"manual-commands", .write = manual_commands},
     {"manual-keys", .write = manual_keys},
     {"manual-exit-codes", .write = manual_exit_codes},
+    {"paradigms", .write = markdown_paradigms},
+    {"paradigm-keys", .write = markdown_paradigm_keys},
 };
 
 enum { GENERATED = sizeof generated / sizeof generated[0] };

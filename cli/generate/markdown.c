@@ -2,6 +2,7 @@
 
 #include "cli/text/exit_code.h"
 #include "lib/record/metrics.h"
+#include "schedules/config/paradigm.h"
 
 #include <string.h>
 
@@ -66,6 +67,33 @@ void markdown_metrics(const struct generate_tables *tables, FILE *to)
         fprintf(to, "| `%s` | %s | ", metric->key, dt_unit_name(metric->unit));
         write_rule(metric, to);
         fprintf(to, " | %s |\n", metric->help);
+    }
+}
+
+void markdown_paradigms(const struct generate_tables *tables, FILE *to)
+{
+    fputs("| `paradigm` | what it does | parameters | gradients | optimizer |\n|---|---|---|---|---|\n", to);
+    for (int i = 0; i < PARADIGM_COUNT; i++) {
+        const struct paradigm *p = paradigm_of((enum paradigm_kind)i);
+        fprintf(to, "| `%s` | %s | %s | %s | %s |\n", p->name, p->help, p->bytes.parameters, p->bytes.gradients, p->bytes.optimizer);
+    }
+}
+
+void markdown_paradigm_keys(const struct generate_tables *tables, FILE *to)
+{
+    fputs("| key | read by |\n|---|---|\n", to);
+    for (int k = 0; k < tables->keys->count; k++) {
+        const char *path = tables->keys->fields[k].path;
+        int readers = 0;
+        for (int i = 0; i < PARADIGM_COUNT; i++) {
+            const struct paradigm *p = paradigm_of((enum paradigm_kind)i);
+            if (!paradigm_has_key(p, path))
+                continue;
+            if (readers++ == 0)
+                fprintf(to, "| `%s` | ", path);
+            fprintf(to, "%s`%s`", readers > 1 ? ", " : "", p->name);
+        }
+        fputs(readers ? " |\n" : "", to);
     }
 }
 

@@ -94,8 +94,7 @@ static const struct dt_field fields[] = {
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
      .description = "Ranks (GPUs), pipeline stages included. 1 with paradigm none; a multiple of pipeline.stages with pdp."},
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
-     .description = "How the work is divided: none (one device), ddp, pdp (pipelines, DDP across them), fsdp (ZeRO-3), zero1, zero2, hsdp "
-                    "(fsdp within groups, replicas across), data_parallel (a root sends and gathers), parameter_server."},
+     .description = "How the work is divided over the ranks; dtbench list describes each."},
     {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .group = "Placement", .min = 0, .max = 4096, .initial = "0",
      .description = "Ranks on each node; 0: any number, as the launcher places them."},
     {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false",

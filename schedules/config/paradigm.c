@@ -71,7 +71,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_DDP] =
         {
             .name = "ddp",
-            .help = "every rank has the whole model; gradients are averaged in buckets while backward goes on",
+            .help = "every rank has the whole model; gradients are averaged in buckets during backward",
             .axes = MESH_ON_REPLICA,
             .mode = DP_DDP,
             .keys = bucket_keys,
@@ -118,7 +118,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_HSDP] =
         {
             .name = "hsdp",
-            .help = "fsdp inside groups of ranks, a node's say; gradient shards are averaged across the groups",
+            .help = "fsdp within groups of ranks, a node for example; gradient shards are averaged across the groups",
             .axes = MESH_ON_SHARD | MESH_ON_REPLICA,
             .mode = DP_FSDP,
             .keys = hsdp_keys,
