@@ -420,21 +420,13 @@ static dt_status loss(const struct layer_run *r, void *logits, size_t first_row)
     return r->k->loss(r->kernels, r->stream, &a);
 }
 
-/* A simulated framework holds the model's output while backward runs, and so has the logits twice where they are made again. */
-static dt_status hold_output(const struct layer_run *r)
-{
-    size_t copies = r->stash->output_copies > 1 ? (size_t)r->stash->output_copies : 1;
-    if (r->recompute || r->stash->output.data)
-        return r->recompute ? keep_framework(r) : DT_OK;
-    return dt_alloc(r->stream, DT_ACTIVATIONS, copies * r->k->output_bytes(r->kernels, r->stash->samples), &r->stash->output);
-}
-
 static dt_status head_forward(const struct layer_run *r)
 {
     size_t V = (size_t)r->stage->base.model->vocab_size;
     take(&r->kept->input, &r->stash->x);
     DT_TRY(allocate(r, DT_ACTIVATIONS, V, &r->kept->logits));
-    DT_TRY(hold_output(r));
+    if (r->recompute) /* a simulated framework holds the model's output besides */
+        DT_TRY(keep_framework(r));
     DT_TRY(linear(r, r->kept->logits.data, r->kept->input.data, "weight", NULL, V, r->d));
     return loss(r, r->kept->logits.data, 0);
 }

@@ -162,7 +162,6 @@ void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, str
     gpt_stash_end(stash, stream);
     dt_free(stream, &stash->x);
     dt_free(stream, &stash->dx);
-    dt_free(stream, &stash->output);
     free(stash->layers);
     stash->layers = NULL;
 }
@@ -173,7 +172,6 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     const struct dt_kernels *k = stage->kernels;
     stash->samples = samples;
     stash->first_sample = first_sample;
-    dt_free(stream, &stash->output);
     if (!stage->first && !stage->last)
         return DT_OK;
     size_t bytes = samples * (size_t)stage->model->block_size * sizeof(int32_t);

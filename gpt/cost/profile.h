@@ -79,7 +79,8 @@ struct gpt_cost_profile {
         double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory alone */
     } memory;
 
-    /* What struct framework_policy (schedules/config/experiment.h) says; each 0 or 1, flattening_copies a count. */
+    /* What struct framework_policy (schedules/config/experiment.h) and schedules/predict/framework.h say; each 0 or 1, flattening_copies a
+     * count. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
             separate_first_gradients;

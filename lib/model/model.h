@@ -79,8 +79,6 @@ struct dt_stash {
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
     struct dt_buffer x;      /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
     struct dt_buffer dx;     /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
-    struct dt_buffer output; /* last stage: what a simulated framework holds of the logits until this stash begins again; nobody reads it */
-    int output_copies;       /* of that; 0 counts as 1 */
     struct dt_layer_stash *layers; /* [layers of the stage]: the family's */
 };
 

@@ -17,16 +17,12 @@ enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOA
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 /* Where another framework's schedule is not dtbench's. All false on real devices, and no part of a config: the profile of a simulated framework
- * fills it in, so that dtbench's schedules predict that one. */
+ * fills it in, so that dtbench's schedules predict that one. What it does beside these schedules is in schedules/predict/framework.h. */
 struct framework_policy {
-    bool gathers_in_turn;          /* fsdp: a group is gathered when its turn comes, never ahead, and freed after each use */
-    int flattening_copies;         /* fsdp: how often a unit's gradients are copied on their way to the reduce-scatter */
-    bool gathers_layers;           /* fsdp: units are the inner layers, whatever fsdp.unit says */
-    bool keeps_last_chunk;         /* pdp: chunks but the last keep no more than their stage's input, whatever `activation` says */
-    bool holds_last_chunk;         /* pdp: the last chunk's output is held a second time */
-    bool offloads_in_turn;         /* offload: copies are among the kernels of compute, not beside them */
-    bool whole_head;               /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
-    bool separate_first_gradients; /* ddp, pdp: the first step makes gradients beside the buckets, and copies them */
+    bool gathers_in_turn;  /* fsdp: a group is gathered when its turn comes, never ahead, and freed after each use */
+    bool gathers_layers;   /* fsdp: units are the inner layers, whatever fsdp.unit says */
+    bool offloads_in_turn; /* offload: copies are among the kernels of compute, not beside them */
+    bool whole_head;       /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
 };
 
 struct experiment {

@@ -30,7 +30,8 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
     *flat_elems = 0;
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
         struct bucket *bucket = &b->buckets[b->bucket_count];
-        if (bucket->groups++ == 0) {
+        if (bucket->elems == 0) {
+            bucket->first_group = g;
             bucket->first_elem = *flat_elems;
             DT_TRY(create_events(bucket, s->device));
         }
@@ -66,7 +67,7 @@ static dt_status make_replica(struct buckets *b)
     return status;
 }
 
-static dt_status fetch(struct data_parallel *dp, int g, struct resident *to)
+dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to)
 {
     struct buckets *b = buckets_of(dp);
     return replica_fetch(&b->replica, &dp->setup, g, &b->buckets[b->bucket_of[g]].home, to);
@@ -75,7 +76,7 @@ static dt_status fetch(struct data_parallel *dp, int g, struct resident *to)
 static dt_status make_homes(struct buckets *b)
 {
     const struct dp_setup *s = &b->base.setup;
-    DT_TRY(residency_init(&b->residency, s, fetch));
+    DT_TRY(residency_init(&b->base));
     for (int i = 0; i < b->bucket_count; i++)
         DT_TRY(offload_home_init(&b->buckets[i].home, s, b->buckets[i].own_elems));
     return DT_OK;
@@ -90,11 +91,12 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     *out = NULL;
     if (!b)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme};
+    *b = (struct buckets){.base = {.mode = mode, .setup = *setup, .keeps_gradients = scheme->keep_gradients}, .scheme = scheme};
     b->buckets = calloc((size_t)group_count, sizeof *b->buckets);
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
-    b->separate = calloc((size_t)group_count, sizeof *b->separate);
-    if (!b->buckets || !b->bucket_of || !b->separate)
+    b->base.bucket_of = b->bucket_of;
+    b->base.rules.reduce_every = setup->reduce_every;
+    if (!b->buckets || !b->bucket_of)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d buckets", group_count);
     if (status == DT_OK)
         status = make_replica(b);
@@ -106,22 +108,6 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     }
     *out = &b->base;
     return DT_OK;
-}
-
-/* A framework that learns the order of the gradients in its first step has no buckets for them yet that backward could write to. */
-static dt_status make_separate_gradients(struct buckets *b, const struct dt_group *group, const struct dp_moment *moment)
-{
-    const struct dp_setup *s = &b->base.setup;
-    struct dt_buffer *separate = &b->separate[group->index];
-    if (!s->experiment->framework.separate_first_gradients || !b->scheme->keep_gradients || moment->step > 1 || separate->data)
-        return DT_OK;
-    return dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, group->param_elems), separate);
-}
-
-static void free_separate_gradients(struct buckets *b)
-{
-    for (int g = 0; b->separate && g < b->base.setup.stage->group_count; g++)
-        dt_free(b->base.setup.compute, &b->separate[g]);
 }
 
 void buckets_destroy(struct data_parallel *dp)
@@ -139,10 +125,8 @@ void buckets_destroy(struct data_parallel *dp)
         dt_event_destroy(bucket->updated);
         dt_event_destroy(bucket->published);
     }
-    residency_finish(&b->residency, &dp->setup);
+    residency_finish(dp);
     replica_finish(&b->replica, &dp->setup);
-    free_separate_gradients(b);
-    free(b->separate);
     free(b->buckets);
     free(b->bucket_of);
     free(b);
@@ -155,7 +139,7 @@ double buckets_configured_bytes(const struct experiment *experiment)
     return experiment->ddp.bucket_mib * 1024 * 1024;
 }
 
-dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum)
+dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum)
 {
     const struct dp_setup *s = &b->base.setup;
     if (s->offload) { /* there only while they have not been reduced */
@@ -165,7 +149,7 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
         bucket->grads = bucket->flat.data;
         return DT_OK;
     }
-    if (moment->first_micro_batch) {
+    if (action->flags & ACTION_FIRST) {
         bucket->accumulate = false;
     } else if (bucket->sent) { /* the network may still be at what is about to be written */
         DT_TRY(timeline_wait(s->timeline, bucket->reduced));
@@ -234,25 +218,13 @@ enum dt_unit buckets_unit(const struct experiment *experiment)
     return DT_UNIT_LINEAR;
 }
 
-dt_status buckets_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    return residency_before_forward(&buckets_of(dp)->residency, dp, group, moment);
-}
-
-dt_status buckets_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    residency_after(&buckets_of(dp)->residency, dp, group, moment);
-    return DT_OK;
-}
-
-dt_status buckets_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action)
 {
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
-    DT_TRY(residency_before_backward(&b->residency, dp, group, moment));
-    if (bucket->groups_left == 0) {
-        bucket->groups_left = bucket->groups;
-        DT_TRY(b->scheme->begin(b, bucket, moment));
+    if (group->index == bucket->first_group) {
+        DT_TRY(b->scheme->begin(b, bucket, action));
+        bucket->sent = action->flags & ACTION_REDUCES;
     }
     group->grads = (char *)bucket->grads + dp_bytes(&dp->setup, b->replica.offset_elems[group->index] - bucket->first_elem);
     group->accumulate = bucket->accumulate;
@@ -260,34 +232,27 @@ dt_status buckets_before_backward(struct data_parallel *dp, struct dt_group *gro
 }
 
 /* The bucket's gradients leave behind their reduction; with the last micro-batch's the host makes the update. */
-static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
     const struct dp_setup *s = &b->base.setup;
     struct dt_buffer *holder = b->scheme->keep_gradients ? &bucket->flat : &bucket->shard.whole;
     DT_TRY(offload_gradients(&bucket->home, s, bucket->reduced, bucket->own_grads, holder));
-    if (!moment->last_micro_batch || bucket->own_elems == 0)
+    if (!(action->flags & ACTION_LAST) || bucket->own_elems == 0)
         return DT_OK;
     return offload_update(&bucket->home, s, b->replica.optimizer, replica_params(&b->replica, s, bucket->own_first_elem),
                           bucket->own_state_elem);
 }
 
 /* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on. */
-dt_status buckets_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
-    residency_after(&b->residency, dp, group, moment);
-    DT_TRY(make_separate_gradients(b, group, moment));
-    if (--bucket->groups_left > 0)
-        return DT_OK;
-    bucket->sent = moment->reduce;
-    if (!moment->reduce)
-        return DT_OK;
     DT_TRY(dt_event_record(bucket->computed, dp->setup.compute));
     DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
     DT_TRY(b->scheme->reduce(b, bucket));
     DT_TRY(dt_event_record(bucket->reduced, dp->setup.network));
-    return dp->setup.offload ? offload_bucket(b, bucket, moment) : DT_OK;
+    return dp->setup.offload ? offload_bucket(b, bucket, action) : DT_OK;
 }
 
 static dt_status update(struct buckets *b, struct bucket *bucket)
@@ -297,12 +262,10 @@ static dt_status update(struct buckets *b, struct bucket *bucket)
     return replica_update(&b->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads);
 }
 
-dt_status buckets_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+dt_status buckets_end_step(struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
-    free_separate_gradients(b);
-    DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
     for (int i = 0; i < b->bucket_count; i++) {
         struct bucket *bucket = &b->buckets[i];
         if (!s->offload) /* otherwise its update is queued */

@@ -19,10 +19,10 @@
 
 struct bucket {
     size_t first_elem, elems; /* of the replica's flat parameters */
-    int groups, groups_left;  /* groups_left: of this micro-batch's backward */
+    int first_group;          /* the one whose backward comes first */
     void *grads;              /* [elems] where backward writes now; set by begin */
     bool accumulate;          /* adds to what is there */
-    bool sent;                /* what is there has been reduced already, for an earlier micro-batch of the step */
+    bool sent;                /* what the last micro-batch has left there is reduced */
 
     /* What this rank updates: set by the scheme's divide, own_grads at the latest by its reduce. */
     size_t own_first_elem, own_elems; /* of the replica's flat parameters */
@@ -46,12 +46,9 @@ struct buckets {
     struct data_parallel base;
     const struct bucket_scheme *scheme;
     struct replica replica;
-    struct residency residency; /* with offload */
-    struct bucket *buckets;     /* [bucket_count] in the order in which backward fills them */
+    struct bucket *buckets; /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
-    int *bucket_of;             /* [group_count] */
-    struct dt_buffer *separate; /* [group_count] framework.separate_first_gradients: nobody reads them */
-    int published_step;         /* data_parallel: the last one whose parameters have been sent */
+    int *bucket_of; /* [group_count] */
 };
 
 struct bucket_scheme {
@@ -62,7 +59,7 @@ struct bucket_scheme {
     /* Say once what this rank updates of each bucket; own_state_elem follows by itself. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*divide)(struct buckets *b);
     /* Before a micro-batch's first backward in the bucket: set grads and accumulate. */
-    dt_status (*begin)(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment);
+    dt_status (*begin)(struct buckets *b, struct bucket *bucket, const struct action *action);
     /* Queue on network, which has waited for the gradients. Afterwards own_grads is what it says. Collective. */
     dt_status (*reduce)(struct buckets *b, struct bucket *bucket);
     /* Queue on network, which has waited for the update: bring every rank the bucket's params. Collective. NULL: all ranks made the same
@@ -83,17 +80,16 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
 double buckets_configured_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
 /* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be
  * added to; otherwise backward overwrites what has been reduced. */
-dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment, bool keeps_sum);
+dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum);
 /* Send the bucket's parameters with the scheme's publish or another function, behind this rank's last update. */
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
 /* Hooks; `unit` is the finest there is, so that buckets close near their size. */
 enum dt_unit buckets_unit(const struct experiment *experiment);
 void buckets_destroy(struct data_parallel *dp);
-dt_status buckets_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-dt_status buckets_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-dt_status buckets_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-dt_status buckets_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-dt_status buckets_end_step(struct data_parallel *dp, const struct dp_moment *moment);
+dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to);
+dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action);
+dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
+dt_status buckets_end_step(struct data_parallel *dp);
 
 #endif

@@ -26,9 +26,9 @@ static dt_status root_divide(struct buckets *b)
     return DT_OK;
 }
 
-static dt_status root_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status root_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    return buckets_begin_flat(b, bucket, moment, is_root(b));
+    return buckets_begin_flat(b, bucket, action, is_root(b));
 }
 
 static dt_status root_reduce(struct buckets *b, struct bucket *bucket)
@@ -44,32 +44,20 @@ static dt_status root_send(struct buckets *b, struct bucket *bucket)
     return dt_broadcast(s->replicas, bucket->params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
 }
 
-/* The step's parameters of this group are there, or on their way. */
-static dt_status root_await(struct data_parallel *dp, const struct dt_group *group, const struct dp_moment *moment)
+static dt_status root_publish(struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
-    if (!moment->first_micro_batch)
-        return DT_OK;
-    if (b->published_step != moment->step)
-        for (int i = b->bucket_count - 1; i >= 0; i--)
-            DT_TRY(buckets_publish(b, &b->buckets[i], root_send));
-    b->published_step = moment->step;
-    if (dp->setup.offload) /* its copy to the device waits */
-        return DT_OK;
-    return timeline_wait(dp->setup.timeline, b->buckets[b->bucket_of[group->index]].published);
+    for (int i = b->bucket_count - 1; i >= 0; i--)
+        DT_TRY(buckets_publish(b, &b->buckets[i], root_send));
+    return DT_OK;
 }
 
-static dt_status root_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+/* The step's parameters of this group are there, or on their way; where they are offloaded, their copy to the device waits. */
+static dt_status root_use(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
-    DT_TRY(root_await(dp, group, moment));
-    return buckets_before_forward(dp, group, moment);
-}
-
-/* A head whose logits are not kept has its forward only here. */
-static dt_status root_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    DT_TRY(root_await(dp, group, moment));
-    return buckets_before_backward(dp, group, moment);
+    struct buckets *b = buckets_of(dp);
+    bool waits = (action->flags & ACTION_FIRST) && !dp->setup.offload;
+    return waits ? timeline_wait(dp->setup.timeline, b->buckets[b->bucket_of[group->index]].published) : DT_OK;
 }
 
 static const struct bucket_scheme root_scheme = {
@@ -83,7 +71,9 @@ static const struct bucket_scheme root_scheme = {
 
 static dt_status root_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return buckets_create(setup, &dp_data_parallel, &root_scheme, out);
+    DT_TRY(buckets_create(setup, &dp_data_parallel, &root_scheme, out));
+    (*out)->rules.publishes = true;
+    return DT_OK;
 }
 
 const struct dp_mode dp_data_parallel = {
@@ -91,9 +81,10 @@ const struct dp_mode dp_data_parallel = {
     .unit = buckets_unit,
     .create = root_create,
     .destroy = buckets_destroy,
-    .before_forward = root_before_forward,
-    .after_forward = buckets_after_forward,
-    .before_backward = root_before_backward,
-    .after_backward = buckets_after_backward,
+    .publish = root_publish,
+    .fetch = buckets_fetch,
+    .use = root_use,
+    .begin_gradients = buckets_begin_gradients,
+    .reduce = buckets_reduce,
     .end_step = buckets_end_step,
 };

@@ -16,9 +16,9 @@ static dt_status ddp_divide(struct buckets *b)
 }
 
 /* An average stays one when it is averaged again: later micro-batches add to it. */
-static dt_status ddp_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status ddp_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    return buckets_begin_flat(b, bucket, moment, true);
+    return buckets_begin_flat(b, bucket, action, true);
 }
 
 /* This overlap with backward is what DDP is. */
@@ -49,9 +49,8 @@ const struct dp_mode dp_ddp = {
     .unit = buckets_unit,
     .create = ddp_create,
     .destroy = buckets_destroy,
-    .before_forward = buckets_before_forward,
-    .after_forward = buckets_after_forward,
-    .before_backward = buckets_before_backward,
-    .after_backward = buckets_after_backward,
+    .fetch = buckets_fetch,
+    .begin_gradients = buckets_begin_gradients,
+    .reduce = buckets_reduce,
     .end_step = buckets_end_step,
 };

@@ -31,8 +31,7 @@ struct fsdp_group {
 
 struct fsdp {
     struct data_parallel base;
-    struct fsdp_group *groups;  /* [group_count] */
-    struct residency residency; /* of whole groups, [size * share_elems] */
+    struct fsdp_group *groups; /* [group_count]; of a whole group, gathered, [size * share_elems] */
 };
 
 static struct fsdp *fsdp_of(struct data_parallel *dp)
@@ -91,13 +90,13 @@ static void fsdp_destroy(struct data_parallel *dp)
         dt_event_destroy(f->computed);
         dt_event_destroy(f->reduced);
     }
-    residency_finish(&fsdp->residency, &dp->setup);
+    residency_finish(dp);
     free(fsdp->groups);
     free(fsdp);
 }
 
 /* Gather group `g` on network. With offload this rank's share is brought to its place first; it would be the same bytes on the way. */
-static dt_status fsdp_gather(struct data_parallel *dp, int g, struct resident *to)
+static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to)
 {
     const struct dp_setup *s = &dp->setup;
     struct fsdp_group *f = &fsdp_of(dp)->groups[g];
@@ -127,13 +126,14 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     *out = NULL;
     if (!fsdp)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    fsdp->base =
-        (struct data_parallel){.mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0};
+    fsdp->base = (struct data_parallel){
+        .mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0, .flattens = true};
+    fsdp->base.rules.reduce_every = setup->reduce_every;
     fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
     if (!fsdp->groups)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
     if (status == DT_OK)
-        status = residency_init(&fsdp->residency, setup, fsdp_gather);
+        status = residency_init(&fsdp->base);
     for (int g = 0; status == DT_OK && g < group_count; g++)
         status = fsdp_make_shard(fsdp, g);
     if (status < 0) {
@@ -144,67 +144,36 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     return DT_OK;
 }
 
-static dt_status fsdp_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    return residency_before_forward(&fsdp_of(dp)->residency, dp, group, moment);
-}
-
-static dt_status fsdp_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    residency_after(&fsdp_of(dp)->residency, dp, group, moment);
-    return DT_OK;
-}
-
-static dt_status fsdp_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action)
 {
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
-    DT_TRY(residency_before_backward(&fsdp->residency, dp, group, moment));
-    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, moment, &group->accumulate));
+    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, action, &group->accumulate));
     group->grads = f->grads.whole.data;
     return DT_OK;
 }
 
 /* The share leaves behind the reduction; the last micro-batch's is updated with at once, while backward goes on. */
-static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct dp_moment *moment)
+static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
     const void *share = (const char *)f->grads.whole.data + dp_bytes(s, f->grads.shard.first_elem);
     DT_TRY(offload_gradients(&f->home, s, f->reduced, share, &f->grads.whole));
-    return moment->last_micro_batch ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
+    return action->flags & ACTION_LAST ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
 }
 
-/* Some frameworks bring a unit's gradients into one piece only now. */
-static dt_status fsdp_flatten(struct data_parallel *dp, struct fsdp_group *f)
-{
-    const struct dp_setup *s = &dp->setup;
-    struct dt_buffer flat;
-    if (s->experiment->framework.flattening_copies == 0)
-        return DT_OK;
-    DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, f->grads.whole.bytes, &flat));
-    for (int i = 0; i < s->experiment->framework.flattening_copies; i++)
-        DT_TRY(dt_copy(s->compute, flat.data, f->grads.whole.data, f->grads.whole.bytes));
-    dt_free(s->compute, &flat);
-    return DT_OK;
-}
-
-static dt_status fsdp_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status fsdp_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
-    if (moment->reduce)
-        DT_TRY(fsdp_flatten(dp, f));
-    residency_after(&fsdp->residency, dp, group, moment);
-    if (!moment->reduce)
-        return DT_OK;
     DT_TRY(dt_event_record(f->computed, s->compute));
     DT_TRY(dt_stream_wait(s->network, f->computed));
     DT_TRY(shard_gradients_reduce(&f->grads, s, f->grads.whole.data));
     if (!s->offload)
         dt_free(s->network, &f->grads.whole);
     DT_TRY(dt_event_record(f->reduced, s->network));
-    return s->offload ? fsdp_offload(dp, f, moment) : DT_OK;
+    return s->offload ? fsdp_offload(dp, f, action) : DT_OK;
 }
 
 static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
@@ -216,10 +185,9 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
     return dt_stream_wait(s->network, f->computed);
 }
 
-static dt_status fsdp_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+static dt_status fsdp_end_step(struct data_parallel *dp)
 {
     const struct dp_setup *s = &dp->setup;
-    DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
         struct fsdp_group *f = &fsdp_of(dp)->groups[g];
         DT_TRY(s->offload ? offload_await(&f->home, s) : fsdp_update(s, f));
@@ -232,9 +200,8 @@ const struct dp_mode dp_fsdp = {
     .unit = fsdp_unit,
     .create = fsdp_create,
     .destroy = fsdp_destroy,
-    .before_forward = fsdp_before_forward,
-    .after_forward = fsdp_after_forward,
-    .before_backward = fsdp_before_backward,
-    .after_backward = fsdp_after_backward,
+    .fetch = fsdp_fetch,
+    .begin_gradients = fsdp_begin_gradients,
+    .reduce = fsdp_reduce,
     .end_step = fsdp_end_step,
 };

@@ -1,14 +1,16 @@
-/* Data-parallel modes: what happens to a parameter group before and after its forward and backward, and at the end of the step.
+/* Data-parallel modes: what happens to a parameter group around its forward, backward and update.
  *
- * Each mode is one file with a table of hooks. Those in which every rank holds all parameters (ddp, zero1, zero2, data_parallel,
- * parameter_server) share buckets.c. A mode owns the stage's parameters, gradients and optimizer state, and
- * sets group->params, group->grads and group->accumulate before the group's turn. Hooks queue work and return. */
+ * A mode's rules say where a plan gathers, frees, reduces and updates; its hooks run those actions. Each mode is one file with a table of
+ * hooks. Those in which every rank holds all parameters (ddp, zero1, zero2, data_parallel, parameter_server) share buckets.c. A mode owns the
+ * stage's parameters, gradients and optimizer state, and sets group->params, group->grads and group->accumulate before the group's kernels.
+ * Hooks queue work and return. */
 #ifndef SCHEDULES_DATA_PARALLEL_MODE_H
 #define SCHEDULES_DATA_PARALLEL_MODE_H
 
 #include "lib/comm/comm.h"
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
+#include "schedules/plan/passes.h"
 #include "schedules/step/timeline.h"
 
 struct offload;
@@ -25,6 +27,8 @@ struct dp_setup {
     struct dt_stream *network;     /* this mode's collectives */
     struct timeline *timeline;     /* of compute: waits for the network, and for copies, go through timeline_wait */
     const struct offload *offload; /* parameters live in host memory; NULL: on the device */
+    int micro_batches;             /* of a step */
+    int reduce_every;              /* gradients are reduced after so many of them */
 };
 
 /* Bytes of `elems` parameters or gradients. */
@@ -33,39 +37,55 @@ static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
     return elems * dt_dtype_bytes(setup->experiment->model.dtype);
 }
 
+/* A group's parameters, where they are not on the device all the time. */
+struct resident {
+    struct dt_buffer params; /* the whole group, or none while it is not there */
+    struct dt_event *there;  /* params can be used */
+};
+
 struct data_parallel {
     const struct dp_mode *mode;
     struct dp_setup setup;
     bool repeats_updates; /* another rank makes the same updates and counts their overflows; otherwise no one else does */
+
+    /* Where a plan places the mode's actions, once it is created (schedules/plan/passes.h). */
+    struct plan_rules rules;
+    const int *bucket_of; /* [group_count] groups with the same number are reduced together; NULL: each by itself */
+
+    struct resident *residents; /* [group_count]; NULL where parameters stay on the device (schedules/data_parallel/residency.h) */
+
+    /* What a simulated framework does differently concerns modes that: */
+    bool keeps_gradients; /* have gradients in buckets that stay */
+    bool flattens;        /* reduce a group's gradients as one piece */
+
     /* the mode's own state follows */
 };
 
-/* Where in a step a hook is called. Gradients are complete after the last micro-batch's backward. */
-struct dp_moment {
-    int step; /* counts from 1 */
-    /* Of the whole step: of this stage's forward passes in forward hooks; of its backward passes in backward hooks and in a recomputation,
-     * which belongs to its backward. */
-    bool first_micro_batch, last_micro_batch;
-    bool reduce;    /* this backward's gradients, and what earlier ones have left, are to be reduced now; always so in the last */
-    bool recompute; /* this forward is made a second time, inside backward: the backward of the same groups comes next */
-    /* The group whose turn comes next on this stage, forward or backward, so that a mode can gather ahead: this group itself where its
-     * backward follows its forward at once (what was gathered may stay); -1 where end_step does. */
-    int next_group;
-};
-
+/* Of an action, hooks read its flags: ACTION_FIRST, ACTION_LAST, ACTION_REDUCES. A hook may be NULL where the mode's rules place no action
+ * that needs it; `use` always may. */
 struct dp_mode {
     const char *name;
     /* The grouping this mode wants: gathered and reduced together. */
     enum dt_unit (*unit)(const struct experiment *experiment);
-    /* Make parameters (initialised where they live), gradients and optimizer state. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+    /* Make parameters (initialised where they live), gradients and optimizer state, and set rules, bucket_of and residents.
+     * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*create)(const struct dp_setup *setup, struct data_parallel **out);
     void (*destroy)(struct data_parallel *dp); /* streams are synchronized; takes NULL */
-    dt_status (*before_forward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-    dt_status (*after_forward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-    dt_status (*before_backward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-    dt_status (*after_backward)(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment);
-    /* Finish reducing and update the parameters. */
-    dt_status (*end_step)(struct data_parallel *dp, const struct dp_moment *moment);
+
+    /* PUBLISH: send the step's parameters to the ranks that do not have them. */
+    dt_status (*publish)(struct data_parallel *dp);
+    /* GATHER: queue what brings group `g`; allocate to->params and record to->there behind it. */
+    dt_status (*fetch)(struct data_parallel *dp, int g, struct resident *to);
+    /* Before kernels use a group's parameters: have compute wait for what else they need. */
+    dt_status (*use)(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
+    /* Before a group's backward: set group->grads and group->accumulate. */
+    dt_status (*begin_gradients)(struct data_parallel *dp, struct dt_group *group, const struct action *action);
+    /* REDUCE: behind the backward of the last group of a bucket. */
+    dt_status (*reduce)(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
+    /* UPDATE: the group's gradients are complete. */
+    dt_status (*update)(struct data_parallel *dp, const struct dt_group *group);
+    /* END_STEP: finish reducing and update the parameters that have not been. */
+    dt_status (*end_step)(struct data_parallel *dp);
 };
 
 extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_data_parallel, dp_parameter_server;

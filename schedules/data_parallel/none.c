@@ -21,7 +21,6 @@ struct none_group {
 struct none {
     struct data_parallel base;
     struct replica replica;
-    struct residency residency;
     struct none_group *groups; /* [group_count] */
 };
 
@@ -46,7 +45,7 @@ static void none_destroy(struct data_parallel *dp)
         offload_home_finish(&n->home, &dp->setup);
         dt_event_destroy(n->computed);
     }
-    residency_finish(&none->residency, &dp->setup);
+    residency_finish(dp);
     replica_finish(&none->replica, &dp->setup);
     free(none->groups);
     free(none);
@@ -61,7 +60,7 @@ static dt_status none_fetch(struct data_parallel *dp, int g, struct resident *to
 static dt_status none_make_homes(struct none *none)
 {
     const struct dp_setup *s = &none->base.setup;
-    DT_TRY(residency_init(&none->residency, s, none_fetch));
+    DT_TRY(residency_init(&none->base));
     for (int g = 0; g < s->stage->group_count; g++) {
         DT_TRY(dt_event_create(s->device, &none->groups[g].computed));
         DT_TRY(offload_home_init(&none->groups[g].home, s, s->stage->groups[g].param_elems));
@@ -78,6 +77,10 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
     if (!none)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
     none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
+    if (setup->offload)
+        none->base.rules.reduce_every = 1; /* what leaves the device, with no one to reduce it with */
+    else
+        none->base.rules.updates_at_once = true;
     none->groups = calloc((size_t)setup->stage->group_count, sizeof *none->groups);
     status = none->groups ? replica_init(&none->replica, setup, &replica)
                           : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", setup->stage->group_count);
@@ -91,22 +94,10 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
     return DT_OK;
 }
 
-static dt_status none_before_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    return residency_before_forward(&none_of(dp)->residency, dp, group, moment);
-}
-
-static dt_status none_after_forward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    residency_after(&none_of(dp)->residency, dp, group, moment);
-    return DT_OK;
-}
-
-static dt_status none_before_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
+static dt_status none_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
     struct dt_buffer *grads = &none_of(dp)->groups[group->index].grads;
-    DT_TRY(residency_before_backward(&none_of(dp)->residency, dp, group, moment));
     group->accumulate = grads->data != NULL;
     if (!grads->data)
         DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, group->param_elems), grads));
@@ -114,41 +105,32 @@ static dt_status none_before_backward(struct data_parallel *dp, struct dt_group 
     return DT_OK;
 }
 
-static dt_status none_update(struct none *none, const struct dt_group *group)
+static dt_status none_update(struct data_parallel *dp, const struct dt_group *group)
 {
-    const struct dp_setup *s = &none->base.setup;
+    struct none *none = none_of(dp);
     size_t first = none->replica.offset_elems[group->index];
-    DT_TRY(timeline_enter(s->timeline, TIMELINE_OPTIMIZER));
-    DT_TRY(replica_update(&none->replica, s, first, group->param_elems, first, group->grads));
-    dt_free(s->compute, &none->groups[group->index].grads);
-    return timeline_enter(s->timeline, TIMELINE_BACKWARD);
+    DT_TRY(replica_update(&none->replica, &dp->setup, first, group->param_elems, first, group->grads));
+    dt_free(dp->setup.compute, &none->groups[group->index].grads);
+    return DT_OK;
 }
 
-static dt_status none_offload(struct none *none, const struct dt_group *group, const struct dp_moment *moment)
+/* With offload: a group's gradients leave the device. */
+static dt_status none_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
-    const struct dp_setup *s = &none->base.setup;
+    const struct dp_setup *s = &dp->setup;
+    struct none *none = none_of(dp);
     struct none_group *n = &none->groups[group->index];
     size_t first = none->replica.offset_elems[group->index];
     DT_TRY(dt_event_record(n->computed, s->compute));
     DT_TRY(offload_gradients(&n->home, s, n->computed, group->grads, &n->grads));
-    if (!moment->last_micro_batch)
+    if (!(action->flags & ACTION_LAST))
         return DT_OK;
     return offload_update(&n->home, s, none->replica.optimizer, replica_params(&none->replica, s, first), first);
 }
 
-static dt_status none_after_backward(struct data_parallel *dp, struct dt_group *group, const struct dp_moment *moment)
-{
-    struct none *none = none_of(dp);
-    residency_after(&none->residency, dp, group, moment);
-    if (dp->setup.offload)
-        return none_offload(none, group, moment);
-    return moment->last_micro_batch ? none_update(none, group) : DT_OK;
-}
-
 /* Every group has been updated, or its update is queued. */
-static dt_status none_end_step(struct data_parallel *dp, const struct dp_moment *moment)
+static dt_status none_end_step(struct data_parallel *dp)
 {
-    DT_TRY(timeline_enter(dp->setup.timeline, TIMELINE_OPTIMIZER));
     for (int g = 0; dp->setup.offload && g < dp->setup.stage->group_count; g++)
         DT_TRY(offload_await(&none_of(dp)->groups[g].home, &dp->setup));
     return DT_OK;
@@ -159,9 +141,9 @@ const struct dp_mode dp_none = {
     .unit = none_unit,
     .create = none_create,
     .destroy = none_destroy,
-    .before_forward = none_before_forward,
-    .after_forward = none_after_forward,
-    .before_backward = none_before_backward,
-    .after_backward = none_after_backward,
+    .fetch = none_fetch,
+    .begin_gradients = none_begin_gradients,
+    .reduce = none_reduce,
+    .update = none_update,
     .end_step = none_end_step,
 };

@@ -52,9 +52,9 @@ static dt_status server_divide(struct buckets *b)
     return DT_OK;
 }
 
-static dt_status server_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status server_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    return buckets_begin_flat(b, bucket, moment, bucket->server == dt_comm_rank(b->base.setup.replicas));
+    return buckets_begin_flat(b, bucket, action, bucket->server == dt_comm_rank(b->base.setup.replicas));
 }
 
 /* The workers' gradients, in the order of their ranks, added to this server's. */
@@ -118,9 +118,8 @@ const struct dp_mode dp_parameter_server = {
     .unit = buckets_unit,
     .create = server_create,
     .destroy = buckets_destroy,
-    .before_forward = buckets_before_forward,
-    .after_forward = buckets_after_forward,
-    .before_backward = buckets_before_backward,
-    .after_backward = buckets_after_backward,
+    .fetch = buckets_fetch,
+    .begin_gradients = buckets_begin_gradients,
+    .reduce = buckets_reduce,
     .end_step = buckets_end_step,
 };

@@ -2,67 +2,45 @@
 
 #include <stdlib.h>
 
-dt_status residency_init(struct residency *residency, const struct dp_setup *setup,
-                         dt_status (*fetch)(struct data_parallel *dp, int g, struct resident *to))
+dt_status residency_init(struct data_parallel *dp)
 {
-    int count = setup->stage->group_count;
-    *residency = (struct residency){.groups = calloc((size_t)count, sizeof *residency->groups), .fetch = fetch};
-    if (!residency->groups)
+    int count = dp->setup.stage->group_count;
+    dp->residents = calloc((size_t)count, sizeof *dp->residents);
+    if (!dp->residents)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", count);
+    dp->rules.gathers = true;
+    dp->rules.gathers_in_turn = dp->setup.experiment->framework.gathers_in_turn;
     for (int g = 0; g < count; g++)
-        DT_TRY(dt_event_create(setup->device, &residency->groups[g].there));
+        DT_TRY(dt_event_create(dp->setup.device, &dp->residents[g].there));
     return DT_OK;
 }
 
-void residency_finish(struct residency *residency, const struct dp_setup *setup)
+void residency_finish(struct data_parallel *dp)
 {
-    for (int g = 0; residency->groups && g < setup->stage->group_count; g++) {
-        dt_free(setup->compute, &residency->groups[g].params);
-        dt_event_destroy(residency->groups[g].there);
+    for (int g = 0; dp->residents && g < dp->setup.stage->group_count; g++) {
+        dt_free(dp->setup.compute, &dp->residents[g].params);
+        dt_event_destroy(dp->residents[g].there);
     }
-    free(residency->groups);
-    *residency = (struct residency){0};
+    free(dp->residents);
+    dp->residents = NULL;
 }
 
-/* Fetch group `g`, unless there is none or it is there already. */
-static dt_status fetch(struct residency *residency, struct data_parallel *dp, int g)
+dt_status residency_gather(struct data_parallel *dp, int g)
 {
-    return g < 0 || residency->groups[g].params.data ? DT_OK : residency->fetch(dp, g, &residency->groups[g]);
+    return dp->mode->fetch(dp, g, &dp->residents[g]);
 }
 
-static dt_status use(struct residency *residency, struct data_parallel *dp, struct dt_group *group, int next)
+void residency_free(struct data_parallel *dp, int g)
 {
-    struct resident *resident = &residency->groups[group->index];
-    DT_TRY(fetch(residency, dp, group->index));
-    if (!dp->setup.experiment->framework.gathers_in_turn)
-        DT_TRY(fetch(residency, dp, next));
+    dt_free(dp->setup.compute, &dp->residents[g].params);
+}
+
+dt_status residency_use(struct data_parallel *dp, struct dt_group *group)
+{
+    struct resident *resident = dp->residents ? &dp->residents[group->index] : NULL;
+    if (!resident || !resident->params.data)
+        return DT_OK;
     DT_TRY(timeline_wait(dp->setup.timeline, resident->there));
     group->params = resident->params.data;
     return DT_OK;
-}
-
-dt_status residency_before_forward(struct residency *residency, struct data_parallel *dp, struct dt_group *group,
-                                   const struct dp_moment *moment)
-{
-    return residency->groups ? use(residency, dp, group, moment->next_group) : DT_OK;
-}
-
-dt_status residency_before_backward(struct residency *residency, struct data_parallel *dp, struct dt_group *group,
-                                    const struct dp_moment *moment)
-{
-    const struct dt_stage *stage = dp->setup.stage;
-    int next = moment->next_group;
-    if (!residency->groups)
-        return DT_OK;
-    if (next == group->index - 1 && next >= 0 && !stage->groups[next].backward_reads_params)
-        next = -1;
-    return group->backward_reads_params || dp->setup.experiment->framework.gathers_in_turn ? use(residency, dp, group, next)
-                                                                                           : fetch(residency, dp, next);
-}
-
-void residency_after(struct residency *residency, struct data_parallel *dp, const struct dt_group *group, const struct dp_moment *moment)
-{
-    bool used_next = moment->next_group == group->index && !dp->setup.experiment->framework.gathers_in_turn;
-    if (residency->groups && !used_next)
-        dt_free(dp->setup.compute, &residency->groups[group->index].params);
 }

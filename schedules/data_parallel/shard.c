@@ -15,14 +15,14 @@ size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *shard
     return shard->share_elems * (size_t)dt_comm_size(shards);
 }
 
-dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct dp_moment *moment, bool *accumulate)
+dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct action *action, bool *accumulate)
 {
     size_t run = g->shard.run_elems, padded = shard_padded_elems(&g->shard, setup->shards);
     *accumulate = g->whole.data != NULL;
-    g->has_sum &= !moment->first_micro_batch;
+    g->has_sum &= !(action->flags & ACTION_FIRST);
     if (g->whole.data)
         return DT_OK;
-    DT_TRY(dt_alloc(setup->compute, moment->reduce ? DT_COMMUNICATION : DT_GRADIENTS, dp_bytes(setup, padded), &g->whole));
+    DT_TRY(dt_alloc(setup->compute, action->flags & ACTION_REDUCES ? DT_COMMUNICATION : DT_GRADIENTS, dp_bytes(setup, padded), &g->whole));
     if (padded == run)
         return DT_OK;
     return dt_zero(setup->compute, (char *)g->whole.data + dp_bytes(setup, run), dp_bytes(setup, padded - run));

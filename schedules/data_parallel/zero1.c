@@ -14,10 +14,10 @@ static dt_status zero1_divide(struct buckets *b)
 }
 
 /* Of what has been reduced only this rank's share is left in the whole gradients. */
-static dt_status zero1_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status zero1_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    bucket->shard.has_sum &= !moment->first_micro_batch;
-    return buckets_begin_flat(b, bucket, moment, false);
+    bucket->shard.has_sum &= !(action->flags & ACTION_FIRST);
+    return buckets_begin_flat(b, bucket, action, false);
 }
 
 static dt_status zero1_reduce(struct buckets *b, struct bucket *bucket)
@@ -48,9 +48,8 @@ const struct dp_mode dp_zero1 = {
     .unit = buckets_unit,
     .create = zero1_create,
     .destroy = buckets_destroy,
-    .before_forward = buckets_before_forward,
-    .after_forward = buckets_after_forward,
-    .before_backward = buckets_before_backward,
-    .after_backward = buckets_after_backward,
+    .fetch = buckets_fetch,
+    .begin_gradients = buckets_begin_gradients,
+    .reduce = buckets_reduce,
     .end_step = buckets_end_step,
 };

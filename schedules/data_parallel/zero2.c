@@ -13,9 +13,9 @@ static dt_status zero2_divide(struct buckets *b)
     return zero_divide(b, true);
 }
 
-static dt_status zero2_begin(struct buckets *b, struct bucket *bucket, const struct dp_moment *moment)
+static dt_status zero2_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, moment, &bucket->accumulate));
+    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, action, &bucket->accumulate));
     bucket->grads = bucket->shard.whole.data;
     return DT_OK;
 }
@@ -50,9 +50,8 @@ const struct dp_mode dp_zero2 = {
     .unit = buckets_unit,
     .create = zero2_create,
     .destroy = buckets_destroy,
-    .before_forward = buckets_before_forward,
-    .after_forward = buckets_after_forward,
-    .before_backward = buckets_before_backward,
-    .after_backward = buckets_after_backward,
+    .fetch = buckets_fetch,
+    .begin_gradients = buckets_begin_gradients,
+    .reduce = buckets_reduce,
     .end_step = buckets_end_step,
 };

@@ -2,24 +2,24 @@
 
 #include <stdlib.h>
 
-/* What an input_only segment reads, from its forward to its backward: here, there, or both while it is copied. */
+/* What a segment that is computed again reads, from its forward to its backward: here, there, or both while it is copied. */
 struct segment_input {
     struct dt_buffer device, host; /* [M, d] */
 };
 
 struct activation {
     struct activation_setup setup;
-    struct activation_segment *segments; /* [segment_count] */
+    struct plan_segment *segments; /* [segment_count] */
     int segment_count;
-    struct segment_input *inputs; /* [slots, segment_count] */
+    struct segment_input *inputs; /* [slots, segment_count + 1]: the last one of a slot is the stage's own */
 
     /* offload only */
     struct dt_stream *out, *in;
-    struct dt_event *made;                    /* compute: what is to leave is there */
-    struct dt_event *left;                    /* out: all that was to leave is in host memory */
-    struct dt_event *used;                    /* compute: the segment before this one is done with its input */
-    struct dt_event *arrived;                 /* in: what was to come is on the device */
-    struct segment_input *leaving, *arriving; /* NULL, or whose copy compute has not yet waited for */
+    struct dt_event *made;          /* compute: what is to leave is there */
+    struct dt_event *left;          /* out: all that was to leave is in host memory */
+    struct dt_event *used;          /* compute: the segment before this one is done with its input */
+    struct dt_event *arrived;       /* in: what was to come is on the device */
+    struct segment_input *arriving; /* NULL, or whose copy compute has not yet waited for */
 };
 
 static void move(struct dt_buffer *to, struct dt_buffer *from)
@@ -30,23 +30,18 @@ static void move(struct dt_buffer *to, struct dt_buffer *from)
 
 /* ---- segments ---- */
 
-static int block_of(const struct dt_stage *stage, int group)
-{
-    return stage->groups[group].block;
-}
-
 static bool has_head(const struct dt_stage *stage, int group)
 {
     return stage->last && group == stage->group_count - 1;
 }
 
-static struct activation_segment new_segment(const struct activation *a, int g)
+static struct plan_segment new_segment(const struct activation *a, int g)
 {
     const struct experiment *e = a->setup.experiment;
     const struct dt_stage *stage = a->setup.stage;
     bool head = has_head(stage, g), whole = head && e->framework.whole_head;
     bool keeps_nothing = g == 0 && stage->first; /* the embedding, but for its tokens */
-    return (struct activation_segment){
+    return (struct plan_segment){
         .first_group = g,
         .input_only = !keeps_nothing && !(whole && e->paradigm == PARADIGM_FSDP),
         .late = head && !whole,
@@ -60,11 +55,11 @@ static void divide(struct activation *a)
     int first_block = -1, previous = -1;
 
     if (a->setup.experiment->activation == ACTIVATION_KEEP) {
-        a->segments[a->segment_count++] = (struct activation_segment){.end_group = stage->group_count};
+        a->segments[a->segment_count++] = (struct plan_segment){.end_group = stage->group_count};
         return;
     }
     for (int g = 0; g < stage->group_count; g++) {
-        int block = block_of(stage, g), number = -1;
+        int block = stage->groups[g].block, number = -1;
         if (block >= 0) {
             first_block = first_block < 0 ? block : first_block;
             number = (block - first_block) / a->setup.experiment->activation_blocks;
@@ -76,14 +71,16 @@ static void divide(struct activation *a)
     }
 }
 
-int activation_segment_count(const struct activation *a)
+static bool offloads(const struct activation *a)
 {
-    return a->segment_count;
+    return a->setup.experiment->activation == ACTIVATION_OFFLOAD;
 }
 
-const struct activation_segment *activation_segment(const struct activation *a, int index)
+void activation_describe(const struct activation *a, struct plan_part *part)
 {
-    return &a->segments[index];
+    part->segments = a->segments;
+    part->segment_count = a->segment_count;
+    part->offload = offloads(a);
 }
 
 /* With fused attention a block's layers keep ten columns of width d between them: two inputs, q, k, v, the heads' outputs, and four of the
@@ -97,43 +94,58 @@ size_t activation_logit_rows(const struct activation *a, size_t rows)
     return (rows + pieces - 1) / pieces;
 }
 
-/* ---- to the host and back ---- */
+/* ---- the plan's actions ---- */
 
-static bool offloads(const struct activation *a)
+static struct segment_input *input_of(const struct activation *a, const struct action *action)
 {
-    return a->setup.experiment->activation == ACTIVATION_OFFLOAD;
+    int segment = action->segment == ACTION_WHOLE_PART ? a->segment_count : action->segment;
+    return &a->inputs[action->slot * (a->segment_count + 1) + segment];
 }
 
-/* compute goes on without the input that was leaving. */
-static dt_status let_go(struct activation *a)
+void activation_keep_input(struct activation *a, const struct action *action, struct dt_stash *stash)
 {
-    if (!a->leaving)
-        return DT_OK;
-    DT_TRY(timeline_wait(a->setup.timeline, a->left));
-    dt_free(a->setup.compute, &a->leaving->device);
-    a->leaving = NULL;
+    const struct dt_stage *stage = a->setup.stage;
+    struct dt_buffer *input = &input_of(a, action)->device;
+    if (action->group == action->end)
+        move(input, &stash->x);
+    else
+        stage->model->family->stash_forget(stage, stash, action->group, action->end, a->setup.compute, input);
+}
+
+dt_status activation_take_input(struct activation *a, const struct action *action, struct dt_stash *stash)
+{
+    struct segment_input *input = input_of(a, action);
+    if (a->arriving == input) {
+        DT_TRY(timeline_wait(a->setup.timeline, a->arrived));
+        a->arriving = NULL;
+    }
+    move(&stash->x, &input->device);
     return DT_OK;
 }
 
 /* x, which compute has just been given the work to make, is copied beside the kernels that read it. */
-static dt_status send_out(struct activation *a, struct segment_input *input, const struct dt_buffer *x)
+dt_status activation_copy_out(struct activation *a, const struct action *action, const struct dt_stash *stash)
 {
+    struct segment_input *input = input_of(a, action);
     DT_TRY(dt_event_record(a->made, a->setup.compute));
     DT_TRY(dt_stream_wait(a->out, a->made));
-    DT_TRY(dt_alloc_host(a->out, DT_ACTIVATIONS, x->bytes, &input->host));
-    DT_TRY(dt_copy_to_host(a->out, input->host.data, x->data, x->bytes));
-    DT_TRY(dt_event_record(a->left, a->out));
-    a->leaving = input;
+    DT_TRY(dt_alloc_host(a->out, DT_ACTIVATIONS, stash->x.bytes, &input->host));
+    DT_TRY(dt_copy_to_host(a->out, input->host.data, stash->x.data, stash->x.bytes));
+    return dt_event_record(a->left, a->out);
+}
+
+dt_status activation_await_out(struct activation *a, const struct action *action)
+{
+    DT_TRY(timeline_wait(a->setup.timeline, a->left));
+    dt_free(a->setup.compute, &input_of(a, action)->device);
     return DT_OK;
 }
 
-/* Unless it never left. The device has no room for a third input: this one takes the place of the one that backward has used up. By then
- * compute has let go of all that left, so that it is in host memory. */
-static dt_status bring_in(struct activation *a, struct segment_input *input)
+/* The device has no room for a third input: this one takes the place of the one that backward has used up. */
+dt_status activation_copy_in(struct activation *a, const struct action *action)
 {
+    struct segment_input *input = input_of(a, action);
     size_t bytes = input->host.bytes;
-    if (!bytes || a->arriving == input)
-        return DT_OK;
     DT_TRY(dt_event_record(a->used, a->setup.compute));
     DT_TRY(dt_stream_wait(a->in, a->used));
     DT_TRY(dt_alloc(a->in, DT_ACTIVATIONS, bytes, &input->device));
@@ -142,56 +154,6 @@ static dt_status bring_in(struct activation *a, struct segment_input *input)
     DT_TRY(dt_event_record(a->arrived, a->in));
     a->arriving = input;
     return DT_OK;
-}
-
-/* ---- forward and backward ---- */
-
-static struct segment_input *input_at(const struct activation *a, int slot, int segment)
-{
-    return &a->inputs[slot * a->segment_count + segment];
-}
-
-dt_status activation_before_forward(struct activation *a, int slot, int index, const struct dt_stash *stash, bool backward_follows)
-{
-    if (!offloads(a) || !a->segments[index].input_only)
-        return DT_OK;
-    DT_TRY(let_go(a));
-    bool stays = backward_follows && index >= a->segment_count - 2;
-    return stays ? DT_OK : send_out(a, input_at(a, slot, index), &stash->x);
-}
-
-dt_status activation_after_forward(struct activation *a, int slot, int index, struct dt_stash *stash)
-{
-    const struct activation_segment *segment = &a->segments[index];
-    struct dt_buffer *device = &input_at(a, slot, index)->device;
-    if (!segment->input_only)
-        return DT_OK;
-    if (segment->late)
-        move(device, &stash->x);
-    else
-        a->setup.stage->model->family->stash_forget(a->setup.stage, stash, segment->first_group, segment->end_group, a->setup.compute,
-                                                    device);
-    return DT_OK;
-}
-
-dt_status activation_before_backward(struct activation *a, int slot, int index, struct dt_stash *stash, int next_slot)
-{
-    struct segment_input *input = input_at(a, slot, index), *next = NULL;
-    if (!a->segments[index].input_only)
-        return DT_OK;
-    DT_TRY(let_go(a));
-    DT_TRY(bring_in(a, input));
-    if (a->arriving == input) {
-        DT_TRY(timeline_wait(a->setup.timeline, a->arrived));
-        a->arriving = NULL;
-    }
-    move(&stash->x, &input->device);
-
-    if (index > 0 && a->segments[index - 1].input_only)
-        next = input_at(a, slot, index - 1);
-    else if (next_slot >= 0)
-        next = input_at(a, next_slot, a->segment_count - 1);
-    return next ? bring_in(a, next) : DT_OK;
 }
 
 void activation_streams(const struct activation *a, struct dt_stream *streams[2])
@@ -216,6 +178,11 @@ static dt_status create_copying(struct activation *a)
     return DT_OK;
 }
 
+static int input_count(const struct activation *a)
+{
+    return a->setup.slots * (a->segment_count + 1);
+}
+
 dt_status activation_create(const struct activation_setup *setup, struct activation **out)
 {
     dt_status status = DT_OK;
@@ -227,7 +194,7 @@ dt_status activation_create(const struct activation_setup *setup, struct activat
     a->segments = calloc((size_t)setup->stage->group_count, sizeof *a->segments);
     if (a->segments) {
         divide(a);
-        a->inputs = calloc((size_t)setup->slots * (size_t)a->segment_count, sizeof *a->inputs);
+        a->inputs = calloc((size_t)input_count(a), sizeof *a->inputs);
     }
     if (!a->inputs)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the segments of %d micro-batches", setup->slots);
@@ -245,7 +212,7 @@ void activation_destroy(struct activation *a)
 {
     if (!a)
         return;
-    for (int i = 0; a->inputs && i < a->setup.slots * a->segment_count; i++) { /* left by a step that failed */
+    for (int i = 0; a->inputs && i < input_count(a); i++) { /* left by a step that failed */
         dt_free(a->setup.compute, &a->inputs[i].device);
         dt_free(a->setup.compute, &a->inputs[i].host);
     }

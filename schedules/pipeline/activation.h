@@ -1,13 +1,15 @@
 /* Activation policies: what is left of a micro-batch's forward when its backward comes.
  *
  * keep        Everything.
- * checkpoint  A stage's blocks are divided into segments, and forward leaves of each only its input, the residual stream. Backward makes
+ * checkpoint  A stage's blocks are divided into segments, and forward leaves of each only its input, the residual stream. Backward computes
  *             the rest again, one segment at a time; dropout masks come again from their counters. The head is a segment too. Its logits
- *             would be the largest activation that is left, so its forward is not run twice but late: backward makes logits, loss and
+ *             would be the largest activation that is left, so its forward is not run twice but late: backward computes logits, loss and
  *             gradients together, for a piece of the rows at a time, and the logits are never whole.
  * offload     As checkpoint, but the inputs wait in host memory. They leave on a stream of their own while forward goes on and come back
  *             on another, one segment ahead of backward. At most two segments' inputs are on the device at any time; the two that backward
  *             needs first stay.
+ *
+ * The policy divides a stage into segments; schedules/plan/expand.c decides what happens when, and the plan's actions are run here.
  *
  * Source  Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 3; Rajbhandari et al., "ZeRO: Memory Optimizations
  *         Toward Training Trillion Parameter Models", SC 2020, section 6.1 (checkpoints in host memory). */
@@ -16,15 +18,8 @@
 
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
+#include "schedules/plan/passes.h"
 #include "schedules/step/timeline.h"
-
-/* Groups [first_group, end_group) of the stage, whose activations share one fate. */
-struct activation_segment {
-    int first_group, end_group;
-    bool input_only; /* forward leaves the input alone */
-    bool late;       /* forward is not run at all, backward does it; one group, the one with the head. Otherwise input_only segments are
-                      * recomputed. */
-};
 
 struct activation_setup {
     const struct experiment *experiment;
@@ -32,7 +27,7 @@ struct activation_setup {
     struct dt_device *device;
     struct dt_stream *compute;
     struct timeline *timeline; /* of compute: waits for copies go through timeline_wait */
-    int slots;                 /* micro-batches between their forward and their backward at the same time: each has a slot */
+    int slots;                 /* of the plan */
 };
 
 struct activation;
@@ -41,24 +36,21 @@ struct activation;
 dt_status activation_create(const struct activation_setup *setup, struct activation **out);
 void activation_destroy(struct activation *activation); /* compute is synchronized; takes NULL */
 
-int activation_segment_count(const struct activation *activation);
-const struct activation_segment *activation_segment(const struct activation *activation, int index);
+/* Set the part's segments, which live as long as `activation`, and whether their inputs are copied to host memory. */
+void activation_describe(const struct activation *activation, struct plan_part *part);
 
-/* Around the forward of segment `segment` of the micro-batch in `slot`, whose input is stash->x; between them there is none of a late
- * segment. backward_follows: the next thing this stage does after this micro-batch's forward is its backward. Queue on compute and on the
- * copies' stream. Errors: DT_ERR_OOM. */
-dt_status activation_before_forward(struct activation *activation, int slot, int segment, const struct dt_stash *stash,
-                                    bool backward_follows);
-dt_status activation_after_forward(struct activation *activation, int slot, int segment, struct dt_stash *stash);
-
-/* Before a segment's recomputation or late forward: its input is in stash->x again. next_slot: whose backward comes after this
- * micro-batch's; -1 where something else does. Errors: DT_ERR_OOM. */
-dt_status activation_before_backward(struct activation *activation, int slot, int segment, struct dt_stash *stash, int next_slot);
+/* The plan's actions of these names (schedules/plan/plan.h), for the micro-batch whose stash is given. They queue on compute and on the
+ * copies' streams. Errors: DT_ERR_OOM. */
+void activation_keep_input(struct activation *activation, const struct action *action, struct dt_stash *stash);
+dt_status activation_take_input(struct activation *activation, const struct action *action, struct dt_stash *stash);
+dt_status activation_copy_out(struct activation *activation, const struct action *action, const struct dt_stash *stash);
+dt_status activation_await_out(struct activation *activation, const struct action *action);
+dt_status activation_copy_in(struct activation *activation, const struct action *action);
 
 /* Those of the copies, to be synchronized at the end of a step; NULL where nothing is copied. */
 void activation_streams(const struct activation *activation, struct dt_stream *streams[2]);
 
-/* Rows of logits that a late head makes at a time, of `rows`: together no larger than what a segment's recomputation takes. */
+/* Rows of logits that a late head computes at a time, of `rows`: together no larger than what a segment's recomputation takes. */
 size_t activation_logit_rows(const struct activation *activation, size_t rows);
 
 #endif

@@ -1,18 +1,27 @@
-/* The one executor: runs a step of this rank's stage, whatever the paradigm.
+/* The one executor: walks this rank's plan of a step (schedules/plan/plan.h), whatever the paradigm.
  *
- * An order says which forward or backward comes next, a data-parallel mode keeps parameters and gradients where they must be, an
- * activation policy decides what forward leaves for backward, and neighbouring stages exchange activations and their gradients. One stage
- * and one micro-batch is plain training; gradient accumulation runs the order several times in a step.
- *
- * Every pair of neighbours has two communicators of its own, one for each direction, and each end drives its part on a stream of its own:
- * a message never queues behind another neighbour's. */
+ * Each action is one short function: kernels of a group, a message to or from a neighbour, what is kept of a micro-batch
+ * (schedules/pipeline/activation.h), and what the data-parallel mode does (schedules/data_parallel/mode.h). What comes when was decided
+ * before the first step, by the order and the passes over its plan. One stage and one micro-batch is plain training.
+ */
 #ifndef SCHEDULES_PIPELINE_PIPELINE_H
 #define SCHEDULES_PIPELINE_PIPELINE_H
 
 #include "schedules/data_parallel/mode.h"
 #include "schedules/mesh/mesh.h"
 #include "schedules/pipeline/activation.h"
-#include "schedules/pipeline/order.h"
+#include "schedules/plan/plan.h"
+
+/* What a prediction adds to the plan, of a framework that is not dtbench: predictions only (schedules/predict/framework.h). */
+struct pipeline_extra {
+    /* Change the passes that the order has emitted, with messages and slots, or the finished plan. */
+    dt_status (*change_passes)(void *context, struct plan *plan);
+    dt_status (*change_plan)(void *context, const struct data_parallel *dp, struct plan *plan);
+    /* Run an ACTION_EXTRA of step `step` for a micro-batch of `samples`. */
+    dt_status (*run)(void *context, const struct action *action, int step, size_t samples, const struct data_parallel *dp);
+    void (*finish)(void *context, const struct data_parallel *dp); /* frees what run has left */
+    void *context;
+};
 
 struct pipeline_setup {
     const struct experiment *experiment;
@@ -22,19 +31,22 @@ struct pipeline_setup {
     struct dt_stream *compute;
     struct timeline *timeline;
     const struct mesh *mesh; /* this rank's stage, and its neighbours */
-    int stage_index, stages;
-    size_t replica_samples; /* of one step: divided into rounds * chunks, the first ones a sample larger where it does not come out even */
-    int rounds;             /* how often in a step the order runs, one after the other: gradient accumulation */
-    int chunks;             /* micro-batches of the order */
-    bool reduce_each_round; /* gradients are reduced after every round, not only after the last */
+    size_t samples;          /* of one step: divided into micro_batches, the first ones a sample larger where it does not come out even */
+    int micro_batches;       /* of a step: the config's micro_batches * chunks */
+    int window;              /* the config's chunks: schedules/plan/orders.h */
     const char *order;
+    const struct pipeline_extra *extra; /* NULL: none */
 };
 
 struct pipeline;
 
-/* Collective over the mesh's world. The parts of setup outlive the pipeline. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+/* Collective over the mesh's world. The parts of setup outlive the pipeline. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE,
+ * DT_ERR_INVALID where the order has a deadlock, which it names. */
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out);
 void pipeline_destroy(struct pipeline *pipeline); /* streams must be synchronized; takes NULL */
+
+/* What each step does. Lives as long as the pipeline. */
+const struct plan *pipeline_plan(const struct pipeline *pipeline);
 
 /* Queue one whole step on the streams. `step` counts from 1 over the run; samples are numbered from the replica's first one in it, which
  * the kernels have been told (begin_step). After pipeline_synchronize, the stage's loss buffer holds this replica's mean loss on its last

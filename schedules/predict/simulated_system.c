@@ -151,14 +151,10 @@ void simulated_system_apply(const struct simulated_system *s, struct experiment 
 {
     const struct gpt_cost_profile *p = &s->costs.profile;
     e->framework = (struct framework_policy){
-        .flattening_copies = p->schedule.flattening_copies,
         .offloads_in_turn = p->schedule.offloads_in_turn,
         .gathers_in_turn = p->schedule.gathers_in_turn,
         .gathers_layers = p->schedule.gathers_layers,
-        .keeps_last_chunk = p->schedule.keeps_last_chunk,
-        .holds_last_chunk = p->schedule.holds_last_chunk,
         .whole_head = p->schedule.whole_head,
-        .separate_first_gradients = p->schedule.separate_first_gradients,
     };
 }
 

@@ -12,7 +12,7 @@
 
 static dt_status train_dry(const struct experiment *e, const struct simulated_system *system, int rank, struct simulated_role *role)
 {
-    DT_TRY(simulated_role_create(e, &system->device, rank, role));
+    DT_TRY(simulated_role_create(e, system, &system->device, rank, role));
     for (int step = 0; step < RECORDED_STEPS; step++)
         DT_TRY(trainer_step(role->trainer, step));
     return DT_OK;

@@ -1,13 +1,15 @@
 #include "schedules/predict/simulation_ranks.h"
 
 #include "lib/config/json.h"
+#include "schedules/predict/framework.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- one rank ---- */
 
-dt_status simulated_role_create(const struct experiment *e, const struct dt_sim_device *device, int rank, struct simulated_role *out)
+dt_status simulated_role_create(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
+                                int rank, struct simulated_role *out)
 {
     struct dt_world place = {.rank = rank, .size = e->world_size, .local_size = 1, .launcher = "none"};
     struct dt_comm_options no_timeouts = {0};
@@ -15,7 +17,8 @@ dt_status simulated_role_create(const struct experiment *e, const struct dt_sim_
     *out = (struct simulated_role){0};
     DT_TRY(dt_device_create("sim", &options, &out->device));
     DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
-    return trainer_create(e, out->device, out->world, &out->trainer);
+    DT_TRY(framework_create(e, &system->costs.profile, &out->framework));
+    return trainer_create(e, out->device, out->world, out->framework, &out->trainer);
 }
 
 void simulated_role_finish(struct simulated_role *role)
@@ -23,6 +26,7 @@ void simulated_role_finish(struct simulated_role *role)
     for (int step = 0; step < RECORDED_STEPS; step++)
         dt_sim_program_destroy(role->steps[step]);
     trainer_destroy(role->trainer);
+    framework_destroy(role->framework);
     dt_comm_destroy(role->world);
     dt_device_destroy(role->device);
     *role = (struct simulated_role){0};
@@ -158,7 +162,7 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
                              bool each, struct simulated_ranks *r, int number, struct simulated_role *one)
 {
     struct simulated_rank *rank = &r->ranks[number];
-    DT_TRY(simulated_role_create(e, device, number, one));
+    DT_TRY(simulated_role_create(e, system, device, number, one));
     DT_TRY(find_groups(r, one->device, rank));
     DT_TRY(record_step(one, system, 0, each));
     one->allocation_hash = dt_sim_allocation_hash(one->device);

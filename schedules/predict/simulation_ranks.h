@@ -12,6 +12,7 @@ enum { RECORDED_STEPS = 2 };
 struct simulated_role {
     struct dt_device *device;
     struct dt_comm *world;
+    struct pipeline_extra *framework; /* what the profile's framework does beside the schedules */
     struct trainer *trainer;
     struct dt_sim_program *steps[RECORDED_STEPS];
     struct dt_memory_usage memory;
@@ -53,8 +54,8 @@ dt_status simulated_ranks_record(const struct experiment *experiment, const stru
 void simulated_ranks_finish(struct simulated_ranks *ranks);
 
 /* Make one rank's device, world and trainer. After a failure too, simulated_role_finish. */
-dt_status simulated_role_create(const struct experiment *experiment, const struct dt_sim_device *device, int rank,
-                                struct simulated_role *out);
+dt_status simulated_role_create(const struct experiment *experiment, const struct simulated_system *system,
+                                const struct dt_sim_device *device, int rank, struct simulated_role *out);
 void simulated_role_finish(struct simulated_role *role);
 
 #endif

@@ -150,7 +150,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     if (status == DT_OK)
         result->together = (status = memory_fit_agree(&placed, device, world)) == DT_ERR_OOM;
     if (status == DT_OK)
-        status = trainer_create(&placed, device, world, &r.trainer);
+        status = trainer_create(&placed, device, world, NULL, &r.trainer);
     if (status == DT_OK)
         status = trainer_synchronize(r.trainer);
     result->metrics.startup_s = dt_clock_s() - start;

@@ -22,7 +22,7 @@ static dt_status train_dry(const struct experiment *experiment, int rank, struct
     struct dt_device_options no_limit = {0};
     DT_TRY(dt_device_create("sim", &no_limit, &dry->device));
     DT_TRY(dt_comm_create(dry->device, &place, &no_timeouts, &dry->world));
-    DT_TRY(trainer_create(experiment, dry->device, dry->world, &dry->trainer));
+    DT_TRY(trainer_create(experiment, dry->device, dry->world, NULL, &dry->trainer));
     for (int step = 0; step < 2; step++) /* the second starts with what the first left */
         DT_TRY(trainer_step(dry->trainer, step));
     return trainer_synchronize(dry->trainer);

@@ -51,7 +51,8 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
     return status;
 }
 
-dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct trainer **out)
+dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                         const struct pipeline_extra *extra, struct trainer **out)
 {
     dt_status status = DT_ERR_HOST_MEMORY;
     struct trainer *t = calloc(1, sizeof *t);
@@ -80,6 +81,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         (status = timeline_create(device, t->compute, &t->timeline)) < 0 || (status = create_stage(t, mode)) < 0)
         goto fail;
 
+    int window = stages > 1 ? experiment->pipeline.chunks : 1, micro_batches = experiment->micro_batches * window;
     struct dp_setup dp = {
         .experiment = experiment,
         .stage = t->stage,
@@ -90,6 +92,8 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         .network = t->network,
         .timeline = t->timeline,
         .offload = experiment->parameter_offload ? &t->offload : NULL,
+        .micro_batches = micro_batches,
+        .reduce_every = experiment->gradient_reduction == REDUCTION_EACH ? window : micro_batches,
     };
     if ((status = mode->create(&dp, &t->dp)) < 0)
         goto fail;
@@ -101,13 +105,11 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         .compute = t->compute,
         .timeline = t->timeline,
         .mesh = &t->mesh,
-        .stage_index = t->mesh.at[MESH_PIPELINE],
-        .stages = stages,
-        .replica_samples = t->samples,
-        .rounds = experiment->micro_batches,
-        .chunks = stages > 1 ? experiment->pipeline.chunks : 1,
-        .reduce_each_round = experiment->gradient_reduction == REDUCTION_EACH,
-        .order = stages > 1 ? experiment->pipeline.order : "gpipe", /* one chunk: forward, then backward */
+        .samples = t->samples,
+        .micro_batches = micro_batches,
+        .window = window,
+        .order = stages > 1 ? experiment->pipeline.order : "gpipe", /* a window of one: forward, then backward */
+        .extra = extra,
     };
     if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)
         goto fail;

@@ -8,9 +8,10 @@
 struct trainer;
 
 /* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is
- * queued, trainer_synchronize waits for it. The arguments outlive it.
+ * queued, trainer_synchronize waits for it. extra: what a prediction adds to the plan; NULL. The arguments outlive it.
  * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY, DT_ERR_COMM, DT_ERR_UNAVAILABLE (no kernels for this device). */
-dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world, struct trainer **out);
+dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                         const struct pipeline_extra *extra, struct trainer **out);
 void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 
 /* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step is

@@ -1,4 +1,4 @@
-/* Orders, places, and the bytes of every paradigm against closed forms; all on the sim device. */
+/* Places, and the bytes of every paradigm against closed forms; all on the sim device. */
 #include "schedules/config/parse.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/trainer.h"
@@ -16,23 +16,6 @@ static bool parse(const char *text, struct experiment *out)
         *out = all[0];
     free(all);
     return status == DT_OK;
-}
-
-/* Every micro-batch goes forward once and backward once later; GPipe has all forwards first. */
-static void gpipe_order(void)
-{
-    for (int n = 1; n <= 9; n++) {
-        struct pipeline_order order;
-        CHECK_OK(pipeline_order_init("gpipe", 0, 4, n, &order));
-        CHECK(order.count == 2 * n);
-        for (int i = 0; i < n; i++) {
-            CHECK(order.actions[i].kind == PIPELINE_FORWARD && order.actions[i].micro_batch == i);
-            CHECK(order.actions[n + i].kind == PIPELINE_BACKWARD && order.actions[n + i].micro_batch == n - 1 - i);
-        }
-        pipeline_order_finish(&order);
-    }
-    struct pipeline_order none;
-    CHECK(pipeline_order_init("1f1b?", 0, 4, 2, &none) == DT_ERR_INVALID);
 }
 
 static uint64_t rounded(uint64_t bytes)
@@ -271,7 +254,6 @@ static void activation_bytes(void)
 }
 
 static const struct test_case cases[] = {
-    {"GPipe: all forwards, then all backwards", gpipe_order},
     {"replicas: bytes of parameters, gradients, optimizer", replica_bytes},
     {"ZeRO-1 to 3 and HSDP: shares of parameters, gradients, optimizer", shard_bytes},
     {"whole groups exist for a short time", transient_bytes},

@@ -1,0 +1,247 @@
+#include "schedules/predict/framework.h"
+
+#include <stdlib.h>
+
+/* What an ACTION_EXTRA does: its `segment`. */
+enum extra_kind {
+    HOLD_OUTPUT,       /* what backward finds of the model's output, until the slot is taken again */
+    RELEASE_OUTPUT,    /* that */
+    HOLD_AGAIN,        /* the same of a forward that is computed again, until its backward has ended */
+    RELEASE_AGAIN,     /* that */
+    GATHER_OUTPUTS,    /* for a moment: all chunks' outputs in one piece */
+    SEPARATE_GRADIENT, /* first step: a group's gradients beside its bucket */
+    RELEASE_SEPARATE,  /* all of them */
+    FLATTEN,           /* a group's gradients are copied into one piece */
+};
+
+struct framework {
+    struct pipeline_extra extra;
+    const struct experiment *experiment;
+    const struct gpt_cost_profile *profile;
+    int chunks; /* of a pipeline; 1 without one */
+    int slots, groups;
+    struct dt_buffer *outputs, *again; /* [slots] */
+    struct dt_buffer *separate;        /* [groups] */
+};
+
+/* ---- passes: which forward is computed again ---- */
+
+static int chunk_of(const struct framework *f, const struct action *a)
+{
+    return (int)a->micro_batch % f->chunks;
+}
+
+static bool computed_again(const struct framework *f, const struct action *a)
+{
+    return f->profile->schedule.keeps_last_chunk && f->experiment->paradigm == PARADIGM_PDP && chunk_of(f, a) < f->chunks - 1;
+}
+
+/* A backward begins with its messages; what is computed again comes before them. */
+static dt_status forget_and_repeat(void *context, const struct plan *from, int at, struct plan *out)
+{
+    const struct framework *f = context;
+    struct action a = from->actions[at], forward = a;
+    bool received = at > 0 && from->actions[at - 1].op == ACTION_RECV_GRADIENT;
+    bool begins_backward = a.op == ACTION_RECV_GRADIENT || (a.op == ACTION_BACKWARD && !received);
+    forward.op = ACTION_FORWARD;
+    forward.flags = ACTION_AGAIN;
+    if (begins_backward && computed_again(f, &a))
+        DT_TRY(plan_append(out, forward));
+    if (a.op == ACTION_FORWARD && computed_again(f, &a))
+        a.flags |= ACTION_FORGETS;
+    return plan_append(out, a);
+}
+
+static dt_status change_passes(void *context, struct plan *plan)
+{
+    return plan_rewrite(plan, forget_and_repeat, context);
+}
+
+/* ---- the finished plan: what is held, and copied ---- */
+
+struct change {
+    const struct framework *f;
+    const struct data_parallel *dp;
+    bool *held;        /* [slots] an output is */
+    bool gather_after; /* the last chunk's forward has just run */
+};
+
+static dt_status append_extra(struct plan *out, const struct action *like, enum extra_kind kind)
+{
+    struct action a = *like;
+    a.op = ACTION_EXTRA;
+    a.segment = (uint16_t)kind;
+    a.flags = 0;
+    return plan_append(out, a);
+}
+
+static bool runs_head(const struct change *c, const struct action *a)
+{
+    const struct dt_stage *stage = c->dp->setup.stage;
+    return stage->last && a->op == ACTION_FORWARD && a->group == stage->group_count - 1;
+}
+
+static bool last_of_several(const struct framework *f, const struct action *a)
+{
+    return f->profile->schedule.holds_last_chunk && f->chunks > 1 && chunk_of(f, a) == f->chunks - 1;
+}
+
+static dt_status before(struct change *c, const struct action *a, struct plan *out)
+{
+    const struct framework *f = c->f;
+    bool after_forward = a->op == ACTION_FREE || a->op == ACTION_KEEP_INPUT;
+    if (c->gather_after && !after_forward) {
+        DT_TRY(append_extra(out, a - 1, GATHER_OUTPUTS));
+        c->gather_after = false;
+    }
+    if (a->op == ACTION_BEGIN && c->held[a->slot]) {
+        c->held[a->slot] = false;
+        DT_TRY(append_extra(out, a, RELEASE_OUTPUT));
+    }
+    if (runs_head(c, a) && !c->held[a->slot]) {
+        c->held[a->slot] = true;
+        DT_TRY(append_extra(out, a, HOLD_OUTPUT));
+    }
+    if (a->op == ACTION_END && c->dp->setup.stage->last && computed_again(f, a))
+        DT_TRY(append_extra(out, a, RELEASE_AGAIN));
+    return a->op == ACTION_END_STEP && f->profile->schedule.separate_first_gradients ? append_extra(out, a, RELEASE_SEPARATE) : DT_OK;
+}
+
+static bool is_backward(const struct action *a)
+{
+    return a->op == ACTION_BACKWARD || a->op == ACTION_FORWARD_BACKWARD;
+}
+
+static dt_status after(struct change *c, const struct plan *from, int at, struct plan *out)
+{
+    const struct framework *f = c->f;
+    const struct action *a = &from->actions[at];
+    bool freed = at > 0 && a->op == ACTION_FREE && is_backward(a - 1), free_follows = at + 1 < from->count && a[1].op == ACTION_FREE;
+    const struct action *backward = freed ? a - 1 : is_backward(a) && !free_follows ? a : NULL;
+    c->gather_after |= runs_head(c, a) && last_of_several(f, a) && f->chunks > 2;
+    if (a->op == ACTION_TAKE_INPUT && a->segment == ACTION_WHOLE_PART && c->dp->setup.stage->last)
+        DT_TRY(append_extra(out, a, HOLD_AGAIN));
+    if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->flattens)
+        DT_TRY(append_extra(out, a, FLATTEN));
+    bool separate = f->profile->schedule.separate_first_gradients && c->dp->keeps_gradients;
+    return separate && backward && (backward->flags & ACTION_FIRST) ? append_extra(out, backward, SEPARATE_GRADIENT) : DT_OK;
+}
+
+static dt_status change_action(void *context, const struct plan *from, int at, struct plan *out)
+{
+    struct change *c = context;
+    DT_TRY(before(c, &from->actions[at], out));
+    DT_TRY(plan_append(out, from->actions[at]));
+    return after(c, from, at, out);
+}
+
+/* What a step leaves in a slot is released when the next step takes it: the plan is the same in each, so in all of them the first BEGIN of
+ * every slot that is ever held releases. In the first step there is nothing to free. */
+static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
+{
+    struct framework *f = context;
+    f->slots = plan->slots;
+    f->groups = dp->setup.stage->group_count;
+    f->outputs = calloc((size_t)f->slots, sizeof *f->outputs);
+    f->again = calloc((size_t)f->slots, sizeof *f->again);
+    f->separate = calloc((size_t)f->groups, sizeof *f->separate);
+    struct change c = {.f = f, .dp = dp, .held = calloc((size_t)f->slots, sizeof *c.held)};
+    bool all = f->outputs && f->again && f->separate && c.held;
+    for (int i = 0; all && i < f->slots; i++)
+        c.held[i] = dp->setup.stage->last;
+    dt_status status =
+        all ? plan_rewrite(plan, change_action, &c) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what a framework holds");
+    free(c.held);
+    return status;
+}
+
+/* ---- running them ---- */
+
+/* As many copies of a chunk's output. */
+static dt_status hold(const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
+{
+    const struct dt_stage *stage = dp->setup.stage;
+    size_t bytes = stage->model->family->output_bytes(stage->kernels, samples) * (size_t)copies;
+    return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, bytes, out);
+}
+
+static dt_status flatten(const struct framework *f, const struct data_parallel *dp, int group)
+{
+    size_t elems = dp->setup.stage->groups[group].param_elems, ranks = (size_t)dt_comm_size(dp->setup.shards);
+    size_t bytes = dp_bytes(&dp->setup, (elems + ranks - 1) / ranks * ranks);
+    struct dt_buffer flat;
+    if (f->profile->schedule.flattening_copies == 0)
+        return DT_OK;
+    DT_TRY(dt_alloc(dp->setup.compute, DT_COMMUNICATION, bytes, &flat));
+    for (int i = 0; i < f->profile->schedule.flattening_copies; i++)
+        DT_TRY(dt_copy(dp->setup.compute, flat.data, flat.data, bytes));
+    dt_free(dp->setup.compute, &flat);
+    return DT_OK;
+}
+
+static void release_separate(struct framework *f, const struct data_parallel *dp)
+{
+    for (int g = 0; f->separate && g < f->groups; g++)
+        dt_free(dp->setup.compute, &f->separate[g]);
+}
+
+static dt_status run(void *context, const struct action *a, int step, size_t samples, const struct data_parallel *dp)
+{
+    struct framework *f = context;
+    struct dt_buffer all;
+    switch ((enum extra_kind)a->segment) {
+    case HOLD_OUTPUT: return hold(dp, samples, last_of_several(f, a) ? 2 : 1, &f->outputs[a->slot]);
+    case RELEASE_OUTPUT: dt_free(dp->setup.compute, &f->outputs[a->slot]); return DT_OK;
+    case HOLD_AGAIN: return hold(dp, samples, 1, &f->again[a->slot]);
+    case RELEASE_AGAIN: dt_free(dp->setup.compute, &f->again[a->slot]); return DT_OK;
+    case GATHER_OUTPUTS: /* the last one is there twice already, and once as logits */
+        DT_TRY(hold(dp, samples, f->chunks - 2, &all));
+        dt_free(dp->setup.compute, &all);
+        return DT_OK;
+    case SEPARATE_GRADIENT:
+        return step > 1 ? DT_OK
+                        : dt_alloc(dp->setup.compute, DT_GRADIENTS, dp_bytes(&dp->setup, dp->setup.stage->groups[a->group].param_elems),
+                                   &f->separate[a->group]);
+    case RELEASE_SEPARATE: release_separate(f, dp); return DT_OK;
+    case FLATTEN: return flatten(f, dp, a->group);
+    }
+    return DT_OK;
+}
+
+static void finish(void *context, const struct data_parallel *dp)
+{
+    struct framework *f = context;
+    for (int i = 0; f->outputs && i < f->slots; i++)
+        dt_free(dp->setup.compute, &f->outputs[i]);
+    for (int i = 0; f->again && i < f->slots; i++)
+        dt_free(dp->setup.compute, &f->again[i]);
+    release_separate(f, dp);
+}
+
+/* ---- setting up ---- */
+
+dt_status framework_create(const struct experiment *e, const struct gpt_cost_profile *profile, struct pipeline_extra **out)
+{
+    struct framework *f = calloc(1, sizeof *f);
+    *out = NULL;
+    if (!f)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a framework's plan");
+    f->experiment = e;
+    f->profile = profile;
+    f->chunks = e->paradigm == PARADIGM_PDP && e->pipeline.stages > 1 ? e->pipeline.chunks : 1;
+    f->extra =
+        (struct pipeline_extra){.change_passes = change_passes, .change_plan = change_plan, .run = run, .finish = finish, .context = f};
+    *out = &f->extra;
+    return DT_OK;
+}
+
+void framework_destroy(struct pipeline_extra *extra)
+{
+    if (!extra)
+        return;
+    struct framework *f = extra->context;
+    free(f->outputs);
+    free(f->again);
+    free(f->separate);
+    free(f);
+}

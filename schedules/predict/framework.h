@@ -1,0 +1,22 @@
+/* What a framework of the past does besides dtbench's schedules: changes to a rank's plan, and bytes that it holds.
+ *
+ * dtbench's own plans never contain any of it. A simulation whose profile asks for it (gpt/cost/profile.h, `schedule`) gives it to the
+ * trainers that it records. PyTorch 1.11, whose behaviour this is:
+ *
+ *   keeps_last_chunk           Of a pipeline's chunks all but the last keep no more than their stage's input; their forward is computed again
+ *                              before their backward. Source: Kim et al., "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant
+ *                              Models", 2020, section 3.2: checkpoint except_last.
+ *   holds_last_chunk           The last chunk's output is held twice, and for a moment all chunks' outputs are put together.
+ *   separate_first_gradients   DDP learns the order of the gradients in its first step: until its end they exist beside the buckets.
+ *   flattening_copies          FSDP brings a unit's gradients into one piece before they are reduced. */
+#ifndef SCHEDULES_PREDICT_FRAMEWORK_H
+#define SCHEDULES_PREDICT_FRAMEWORK_H
+
+#include "gpt/cost/profile.h"
+#include "schedules/pipeline/pipeline.h"
+
+/* The experiment and the profile outlive it. Errors: DT_ERR_HOST_MEMORY. */
+dt_status framework_create(const struct experiment *experiment, const struct gpt_cost_profile *profile, struct pipeline_extra **out);
+void framework_destroy(struct pipeline_extra *extra); /* after the pipeline; takes NULL */
+
+#endif
