@@ -442,7 +442,7 @@ dt_status dt_json_parse(const char *text, size_t length, const char *source, str
         return fail(&p, &root, text, "the file begins with a byte order mark; save it as plain UTF-8");
     skip_space(&p);
     if (p.at >= p.end)
-        return dt_fail(DT_ERR_INVALID, "%s: empty; a JSON value is wanted", source);
+        return dt_fail(DT_ERR_INVALID, "%s: empty; expected a JSON value", source);
     cJSON *value;
     dt_status status = parse_value(&p, &root, &value);
     if (status == DT_OK) {

@@ -73,7 +73,7 @@ dt_status dt_config_fail_missing(const struct dt_field *field, const char *where
 {
     char wanted[LIST_BYTES];
     dt_field_describe(field, wanted);
-    return dt_fail(DT_ERR_INVALID, "%s: %s: missing; %s is expected (%s)", where, field->path, wanted, field->description);
+    return dt_fail(DT_ERR_INVALID, "%s: %s: missing; expected %s (%s)", where, field->path, wanted, field->description);
 }
 
 dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label)
@@ -82,8 +82,8 @@ dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *
     dt_json_quote(value, quote, sizeof quote);
     dt_field_describe(field, wanted);
     if (cJSON_IsBool(value) || cJSON_IsNull(value))
-        return dt_fail(DT_ERR_INVALID, "%s: %s is wanted, not %s", label, wanted, quote);
-    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; %s is wanted", label, quote, dt_config_type_name(value), wanted);
+        return dt_fail(DT_ERR_INVALID, "%s: expected %s, not %s", label, wanted, quote);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; expected %s", label, quote, dt_config_type_name(value), wanted);
 }
 
 dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label)
@@ -99,7 +99,7 @@ dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON 
                                                     : "false");
     }
     bool fraction = (field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64) && value->valuedouble != floor(value->valuedouble);
-    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; %s is wanted", label, quote, fraction ? "not an integer" : "out of range", wanted);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; expected %s", label, quote, fraction ? "not an integer" : "out of range", wanted);
 }
 
 dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label)
@@ -134,7 +134,7 @@ dt_status dt_config_fail_object(const struct dt_table *table, const char *path, 
     char quote[QUOTE_BYTES], keys[LIST_BYTES];
     dt_json_quote(value, quote, sizeof quote);
     list_keys(table, path, keys);
-    return dt_fail(DT_ERR_INVALID, "%s: an object with %s is wanted, not %s", label, keys, quote);
+    return dt_fail(DT_ERR_INVALID, "%s: expected an object with %s, not %s", label, keys, quote);
 }
 
 /* How far `key` in the object at `prefix` is from the row `path`: by the key

@@ -142,7 +142,7 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
     snprintf(label, sizeof label, "--set %.*s%s", cut, assignment, cut < 80 ? "..." : "");
     dt_config_clean(label);
     if (bytes == 0 || assignment[bytes] == 0)
-        return dt_fail(DT_ERR_INVALID, "%s: PATH=VALUE is wanted, as in model.dtype=bf16", label);
+        return dt_fail(DT_ERR_INVALID, "%s: expected PATH=VALUE, as in model.dtype=bf16", label);
     if (bytes >= sizeof path)
         return dt_fail(DT_ERR_INVALID, "%s: unknown key", label);
     snprintf(path, sizeof path, "%.*s", (int)bytes, assignment);

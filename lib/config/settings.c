@@ -36,9 +36,9 @@ static dt_status format_value(const struct cJSON *value, const char *label, char
     else if (cJSON_IsNumber(value))
         dt_format_double(value->valuedouble, out, VALUE_BYTES);
     else if (!cJSON_IsString(value))
-        return dt_fail(DT_ERR_INVALID, "%s: a string, a number, or true or false is wanted, not %s", label, quote);
+        return dt_fail(DT_ERR_INVALID, "%s: expected a string, a number, or true or false, not %s", label, quote);
     else if (!*value->valuestring || characters(value->valuestring) > DT_CONFIG_SETTING_CHARACTERS)
-        return dt_fail(DT_ERR_INVALID, "%s: %s is out of range; a string of 1 to %d characters is wanted", label, quote,
+        return dt_fail(DT_ERR_INVALID, "%s: %s is out of range; expected a string of 1 to %d characters", label, quote,
                        DT_CONFIG_SETTING_CHARACTERS);
     else
         snprintf(out, VALUE_BYTES, "%s", value->valuestring);

@@ -26,7 +26,7 @@ static dt_status collect_axes(const struct dt_table *table, const struct cJSON *
         }
         dt_json_quote(child, quote, sizeof quote);
         if (!cJSON_IsArray(child))
-            return dt_fail(DT_ERR_INVALID, "%s: a list of values is wanted, not %s", inner, quote);
+            return dt_fail(DT_ERR_INVALID, "%s: expected a list of values, not %s", inner, quote);
         if (!child->child)
             return dt_fail(DT_ERR_INVALID, "%s: the list is empty; give it at least one value", inner);
         if (sweep->axis_count == DT_SWEEP_MAX_AXES)
@@ -86,7 +86,7 @@ dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object
     snprintf(label, sizeof label, "%s: sweep", where);
     if (!cJSON_IsObject(node)) {
         dt_json_quote(node, quote, sizeof quote);
-        return dt_fail(DT_ERR_INVALID, "%s: an object of lists is wanted, not %s", label, quote);
+        return dt_fail(DT_ERR_INVALID, "%s: expected an object of lists, not %s", label, quote);
     }
     DT_TRY(collect_axes(table, node, "", label, out));
     DT_TRY(check_overlap(table, out, label));

@@ -34,7 +34,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
     if (!preset && !present)
         return dt_fail(DT_ERR_INVALID, "%s: model: needs a preset (\"GPTSmall\", say), or layers, heads and hidden", where);
     if (!preset && missing)
-        return dt_fail(DT_ERR_INVALID, "%s: %s: missing; without a preset, layers, heads and hidden are all wanted", where, missing);
+        return dt_fail(DT_ERR_INVALID, "%s: %s: missing; expected layers, heads and hidden, or a preset", where, missing);
     if (preset) {
         const struct dt_model_preset *p = model_find_preset(m->preset, &m->family);
         if (!p)

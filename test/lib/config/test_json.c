@@ -11,8 +11,8 @@ static void refuses(void)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"", "t: empty; a JSON value is wanted"},
-        {" \n\t", "t: empty; a JSON value is wanted"},
+        {"", "t: empty; expected a JSON value"},
+        {" \n\t", "t: empty; expected a JSON value"},
         {"{} x", "t:1:4: unexpected 'x' after the end of the value"},
         {"{\n \"a\": 1,\n \"a\": 2}", "t:3:2: a: this key is given twice"},
         {"{\"m\": {\"a\": 1, \"\\u0061\": 2}}", "t:1:16: m.a: this key is given twice"},

@@ -50,9 +50,9 @@ static void test_impossible_clusters(void)
     check_refused("gcp_a2", "nodes", "\"64\"", "nodes: ");
     check_refused("gcp_a2", "node", "64", "node: unknown key; did you mean \"nodes\"?");
     check_refused("gcp_a2", "gpu.memory_gib", "0", "gpu.memory_gib: 0 is out of range");
-    check_refused("gcp_a2", "gpu.memory_gib", "", "gpu.memory_gib: missing; a number above 0 ");
+    check_refused("gcp_a2", "gpu.memory_gib", "", "gpu.memory_gib: missing; expected a number above 0 ");
     check_refused("gcp_a2", "gpu.architecture", "\"amperes\"", "gpu.architecture: \"amperes\" is not one of");
-    check_refused("gcp_a2", "name", "", "name: missing; a string of 1 to 63 characters");
+    check_refused("gcp_a2", "name", "", "name: missing; expected a string of 1 to 63 characters");
     check_refused("cpu_node", "collectives.measured", "1", "collectives.measured: expected a list of objects, not 1");
     check_refused("cpu_node", "collectives.measured", "[{\"kind\":\"alltoall\"}]",
                   "collectives.measured[0]: kind: \"alltoall\" is not one of all_reduce, ");
@@ -60,9 +60,9 @@ static void test_impossible_clusters(void)
                   "collectives.measured[0]: ranks: 1 is out of range");
     check_refused("cpu_node", "collectives.measured", "[{\"size\":1}]", "collectives.measured[0]: size: unknown key");
     check_refused("cpu_node", "collectives.measured", "[{\"kind\":\"message\",\"ranks\":2}]",
-                  "collectives.measured[0]: bytes: missing; a number");
+                  "collectives.measured[0]: bytes: missing; expected a number");
     check_refused("gcp_a2", "collectives.measured", "[]", "collectives.measured: only with library \"mpi\"");
-    check_refused("gcp_a2", "nic.source", "", "nic.source: missing; a string of 1 to 511 characters");
+    check_refused("gcp_a2", "nic.source", "", "nic.source: missing; expected a string of 1 to 511 characters");
     check_refused("gcp_a2", "nic.source", "\"\"", "nic.source: ");
     check_refused("gcp_a2", "nic", "{}", "nic.count: must be above 0 where there are several nodes");
     check_refused("gcp_a2", "nic.count", "9", "nic.count: 9 is more than gpus_per_node, which is 8");

@@ -76,7 +76,7 @@ static void refuses_combinations(void)
          "GPT6.7B, GPT13B, GPT39B, GPT76B, GPT100B, GPT175B, GPT1T; did you mean \"GPTSmall\"?"},
         {"{\"model\":{\"preset\":\"GPTXL\",\"hidden\":64}}",
          "t: model: both a preset and model.hidden are given; a preset says the sizes itself"},
-        {"{\"model\":{\"layers\":2,\"hidden\":64}}", "t: model.heads: missing; without a preset, layers, heads and hidden are all wanted"},
+        {"{\"model\":{\"layers\":2,\"hidden\":64}}", "t: model.heads: missing; expected layers, heads and hidden, or a preset"},
         {"{\"model\":{\"layers\":2,\"heads\":3,\"hidden\":64}}", "t: model.heads: 3 does not divide model.hidden 64"},
         {"{" TINY ",\"world_size\":2}", "t: world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another paradigm"},
         {"{" TINY ",\"paradigm\":\"pdp\"}", "t: pipeline.stages: 2 does not divide world_size 1"},
@@ -101,11 +101,11 @@ static void refuses_combinations(void)
          "t: sweep combination 4 of 4 (world_size=2, paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, "
          "or "
          "another paradigm"},
-        {"[]", "t: an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, "
+        {"[]", "t: expected an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, "
                "micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
                "parameter_server, tensor, activation, "
                "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, nccl, memory_limit_gib, "
-               "host_memory_limit_gib, threads, cluster, profile is wanted, not []"},
+               "host_memory_limit_gib, threads, cluster, profile, not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

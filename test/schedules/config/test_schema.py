@@ -31,7 +31,7 @@ BEYOND_SCHEMA = {
     "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
     "tensors that have a size": r"batch_size: together with",
-    "a swept model that stays incomplete": r"model: needs a preset|model\.\w+: missing; without a preset",
+    "a swept model that stays incomplete": r"model: needs a preset|model\.\w+: missing; expected layers, heads",
     "preset and sizes that a sweep brings together": r"model: both a preset and",
     "two lists for one key": r"sweep: both \"",
     "too many combinations": r"sweep: \d+ combinations; at most",

@@ -162,7 +162,7 @@ static void wrong_measurements(void)
     "[{\"kernel\":\"" kernel "\",\"variant\":\"plain\",\"dtype\":\"bf16\",\"ranks\":1,\"threads\":1,\"rows\":1,\"columns\":1,"             \
     "\"inner\":1,\"alone_s\":" seconds ",\"together_s\":1" more "}]"
     check_refused("{}", "p.json: measured: expected a list of objects, not ");
-    check_refused("[1]", "p.json: measured[0]: an object with kernel, variant, ");
+    check_refused("[1]", "p.json: measured[0]: expected an object with kernel, variant, ");
     check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0]: kernel: \"gemm\" is not one of embedding, ");
     check_refused(ENTRY("linear", "0", ""), "p.json: measured[0]: alone_s: 0 is out of range");
     check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: x: unknown key");
