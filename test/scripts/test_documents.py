@@ -189,6 +189,17 @@ def unreachable_pages(root):
             yield readme, 1, f"no link leads to {name}"
 
 
+def unnamed_folders(root):
+    """docs/architecture.md says of each folder with code what lives there."""
+    page = Document(os.path.join(root, "docs", "architecture.md"))
+    named = {code for number, line in page.prose if line.startswith("|") for code in CODE.findall(line)}
+    for part in ("lib", "gpt", "schedules", "cli"):
+        for folder, _, files in os.walk(os.path.join(root, part)):
+            name = os.path.relpath(folder, root)
+            if any(file.endswith((".c", ".cu")) for file in files) and not {name, name + "/main.c"} & named:
+                yield page, 1, f"no row for {name}"
+
+
 def long_readme(root):
     readme = Document(os.path.join(root, "README.md"))
     if len(readme.lines) > README_LINES:
@@ -229,6 +240,7 @@ def main():
     checks = [
         ("README.md is short", long_readme(root)),
         ("every page in docs/ is linked from README.md", unreachable_pages(root)),
+        ("docs/architecture.md has a row for each folder", unnamed_folders(root)),
         ("relative links resolve", broken_links(documents)),
         ("paths of the source exist", missing_paths(present, root)),
         ("functions exist", missing_functions(present, root)),
