@@ -62,14 +62,6 @@ ALLOWED = {
     'cli': ['cli/commands', 'cli/generate', 'cli/text', 'lib/record'],
 }
 
-# What is still to be undone. An entry that is no longer needed is an offence, too.
-CIRCLES_TO_UNDO = [  # 'user -> used': a use that closes a circle
-]
-INCLUDES_TO_UNDO = [  # 'folder -> folder'
-]
-FOLDERS_TO_DESCRIBE = [
-]
-
 
 def files(root, parts, suffixes):
     for part in parts:
@@ -118,6 +110,8 @@ def calls(modules):
             needed.append((modules[output], symbol))
         else:
             defined.setdefault(symbol, set()).add(modules[output])
+    if not defined:
+        raise RuntimeError('nm finds no symbol: object files of link-time optimisation?')
     for user, symbol in needed:
         for used in defined.get(symbol, ()):
             yield user, used, symbol
@@ -176,32 +170,18 @@ def check_circles(root, build):
     if not modules:
         yield f'{build} has no object files of this source'
         return
-    graph = uses(root, modules)
-    to_undo = [tuple(entry.split(' -> ')) for entry in CIRCLES_TO_UNDO]
-    others = {user: {used: how for used, how in all_used.items() if (user, used) not in to_undo} for user, all_used in graph.items()}
-    yield from shortest_circles(others)
-    for user, used in to_undo:
-        if used not in graph.get(user, {}) or path_between(others, used, user) is None:
-            yield f'{user} -> {used} closes no circle: it can leave CIRCLES_TO_UNDO'
+    yield from shortest_circles(uses(root, modules))
     headers = {path: {included: f'includes {included}' for included in includes(root, path)} for path in files(root, PARTS, HEADERS)}
     yield from shortest_circles(headers)
 
 
 def check_folders(root):
-    to_undo = set()
     for path in files(root, PARTS, CODE + HEADERS):
         folder = os.path.dirname(path)
         for included in includes(root, path):
             other = os.path.dirname(included)
-            if other.split('/')[0] not in PARTS or other in (folder, 'lib/base', *ALLOWED.get(folder, ())):
-                continue
-            if f'{folder} -> {other}' in INCLUDES_TO_UNDO:
-                to_undo.add(f'{folder} -> {other}')
-            else:
+            if other.split('/')[0] in PARTS and other not in (folder, 'lib/base', *ALLOWED.get(folder, ())):
                 yield f'{path}: {folder} may not include {included}'
-    for entry in INCLUDES_TO_UNDO:
-        if entry not in to_undo:
-            yield f'{entry} is there no more: it can leave INCLUDES_TO_UNDO'
     before = set()
     for folder, others in ALLOWED.items():
         if not os.path.isdir(os.path.join(root, folder)):
@@ -210,6 +190,8 @@ def check_folders(root):
             if other not in before:
                 yield f'ALLOWED lets {folder} include {other}, which is not listed before it'
         before.add(folder)
+    for folder in sorted({os.path.dirname(path) for path in files(root, PARTS, CODE + HEADERS)} - before):
+        yield f'ALLOWED does not name the folder {folder}'
 
 
 def is_described(root, folder):
@@ -229,11 +211,8 @@ def is_described(root, folder):
 def check_described(root):
     folders = sorted({os.path.dirname(path) for path in files(root, PARTS, CODE + HEADERS)} | set(PARTS) | {'test'})
     for folder in folders:
-        if not is_described(root, folder) and folder not in FOLDERS_TO_DESCRIBE:
+        if not is_described(root, folder):
             yield f'{folder} has neither a README.md of 3 to 10 lines nor a header of its name with an opening comment'
-    for folder in FOLDERS_TO_DESCRIBE:
-        if folder not in folders or is_described(root, folder):
-            yield f'{folder} is described: it can leave FOLDERS_TO_DESCRIBE'
 
 
 def main(check, *arguments):

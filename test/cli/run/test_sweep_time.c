@@ -30,7 +30,8 @@ static void forecasts_decide(void)
     CHECK(sweep_time_is_limited(&time) && sweep_time_allows(&time, &e[1], why, sizeof why), "nothing is known: %s", why);
     CHECK(sweep_time_allows(&time, &e[1], why, sizeof why), "still nothing: %s", why);
     CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
-    CHECK(!sweep_time_allows(&time, &e[1], why, sizeof why) && strstr(why, "may take 1001 s (estimated from 1 done), and 299 s are left"), "%s", why);
+    CHECK(!sweep_time_allows(&time, &e[1], why, sizeof why) && strstr(why, "may take 1001 s (estimated from 1 done), and 299 s are left"),
+          "%s", why);
     CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[2], why, sizeof why), "what fits: %s", why);
     CHECK_OK(sweep_time_learn(&time, &e[0], 4, NAN, 401)); /* the slowest counts */
     CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[2], why, sizeof why), "%s", why);
