@@ -61,7 +61,7 @@ static void describe_dtypes(char *text, size_t text_bytes)
 }
 
 /* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0; cuBLASLt 13.1.0": GPUs of one name and size together. They are looked
- * at, not opened, which would take memory from whoever is at work on them. */
+ * at, not opened, which would take memory from other processes on them. */
 static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
 {
     struct dt_device_info first, next;
@@ -70,9 +70,9 @@ static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
     bool more = dt_device_look("cuda", 0, &first);
     for (int i = 0, count; more && used < text_bytes; i += count) {
         count = 1;
-        while ((more = dt_device_look("cuda", i + count, &next)) && strcmp(next.name, first.name) == 0 &&
-               next.memory_bytes == first.memory_bytes)
-            count++;
+        more = dt_device_look("cuda", i + 1, &next);
+        while (more && strcmp(next.name, first.name) == 0 && next.memory_bytes == first.memory_bytes)
+            more = dt_device_look("cuda", i + ++count, &next);
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%d x %s, %s", i ? "; " : "", count, first.name,
                                  dt_memory_text(first.memory_bytes, memory));
         if (!more && used < text_bytes)
@@ -80,6 +80,41 @@ static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
                                      *first.versions ? "; " : "", first.versions, *libraries ? "; " : "", libraries);
         first = next;
     }
+}
+
+/* "Intel Xeon ..., 4 threads, 15.6 GiB; oneDNN 3.1; fp32 (native), ..." */
+static void describe_cpu(const char *kind, char *text, size_t text_bytes)
+{
+    struct dt_device *device;
+    struct dt_device_info info;
+    char dtypes[128];
+    if (dt_device_create(kind, NULL, &device) < 0)
+        return;
+    dt_device_info(device, &info);
+    describe_dtypes(dtypes, sizeof dtypes);
+    snprintf(text, text_bytes, "%.100s, %d threads, %.1f GiB; %s; %s", info.name, info.threads, (double)info.memory_bytes / 0x1p30,
+             info.versions, dtypes);
+    dt_device_destroy(device);
+}
+
+/* What the device is, or what is missing. Returns whether it can be used. */
+static bool describe_device(const char *kind, char *text, size_t text_bytes)
+{
+    char libraries[512] = "";
+    text[0] = '\0';
+    if (!dt_device_available(kind, text, text_bytes))
+        return false;
+    if (!model_kernels_available(kind, libraries, sizeof libraries)) {
+        snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
+        return false;
+    }
+    if (strcmp(kind, "sim") == 0)
+        snprintf(text, text_bytes, "predicts runs on a described cluster, by the files \"cluster\" and \"profile\"");
+    else if (dt_device_count(kind) > 0)
+        describe_gpus(libraries, text, text_bytes);
+    else
+        describe_cpu(kind, text, text_bytes);
+    return true;
 }
 
 static dt_status print_devices(void)
@@ -90,27 +125,11 @@ static dt_status print_devices(void)
     table_column(t, TABLE_LEFT, "available");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
-        char reason[1024] = "", libraries[512] = "", dtypes[128];
-        bool available = dt_device_available(kind, reason, sizeof reason);
-        bool complete = available && model_kernels_available(kind, libraries, sizeof libraries);
-        struct dt_device *device = NULL;
-        if (available && !complete)
-            snprintf(reason, sizeof reason, "the device is there, but not what its kernels need: %s", libraries);
-        else if (strcmp(kind, "sim") == 0)
-            snprintf(reason, sizeof reason, "predicts on a described cluster; needs the files \"cluster\" and \"profile\", and has some");
-        else if (available && dt_device_count(kind) > 0)
-            describe_gpus(libraries, reason, sizeof reason);
-        else if (available && dt_device_create(kind, NULL, &device) == DT_OK) {
-            struct dt_device_info info;
-            dt_device_info(device, &info);
-            describe_dtypes(dtypes, sizeof dtypes);
-            snprintf(reason, sizeof reason, "%.100s, %d threads, %.1f GiB; %s; %s", info.name, info.threads,
-                     (double)info.memory_bytes / 0x1p30, info.versions, dtypes);
-            dt_device_destroy(device);
-        }
+        char text[1024];
+        bool available = describe_device(kind, text, sizeof text);
         table_cell(t, "%s", kind);
-        table_cell(t, "%s", complete ? "yes" : "no");
-        table_cell(t, "%s", reason);
+        table_cell(t, "%s", available ? "yes" : "no");
+        table_cell(t, "%s", text);
     }
     dt_status status = table_print(t, stdout);
     table_destroy(t);

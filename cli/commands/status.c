@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GREEN = 32, RED = 31, YELLOW = 33 };
-
 struct command_options {
     struct option_list records;
     struct config_arguments config;
@@ -70,7 +68,7 @@ static void duration_cell(struct table *table, double seconds)
 
 static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *to)
 {
-    static const int colours[STATE_COUNT] = {GREEN, RED, YELLOW, YELLOW};
+    static const enum colour colours[STATE_COUNT] = {COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW, COLOUR_YELLOW};
     struct table *table = table_create();
     bool colour = terminal_has_colour(to), unnamed = false;
     int rows = 0;
@@ -87,7 +85,7 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
             continue;
         table_cell(table, "%d", i + 1);
         table_cell(table, "%s", item->label);
-        table_colour_cell(table, colour ? colours[item->state] : 0,
+        table_colour_cell(table, colour ? colours[item->state] : COLOUR_NONE,
                           item->state == STATE_FAILED ? item->record->status : sweep_state_name(item->state));
         duration_cell(table, item->took_s);
         duration_cell(table, item->expected_s);

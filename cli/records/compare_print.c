@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GREEN = 32, RED = 31, YELLOW = 33, COLUMNS = 9, PEAK = 5, CELL_BYTES = 256 };
+enum { COLUMNS = 9, PEAK = 5, CELL_BYTES = 256 };
 
 struct cells {
     char text[COLUMNS][CELL_BYTES];
@@ -88,6 +88,14 @@ static void print_method(const struct compare_options *o, FILE *to)
             DT_RATIO_CONFIDENCE * 100, o->threshold * 100);
 }
 
+static enum colour colour_of(const struct comparison *row)
+{
+    if (row->regressions)
+        return COLOUR_RED;
+    bool good = row->verdict == COMPARE_SAME || row->verdict == COMPARE_FASTER || row->verdict == COMPARE_FIXED;
+    return good ? COLOUR_GREEN : COLOUR_YELLOW;
+}
+
 dt_status compare_print_table(const struct compare *c, const struct compare_options *o, FILE *to)
 {
     struct unit bytes = unit_of(c);
@@ -108,8 +116,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
         fill(row, &bytes, &cells);
         for (int j = 0; j < COLUMNS - 1; j++)
             table_cell(table, "%s", cells.text[j]);
-        bool good = row->verdict == COMPARE_SAME || row->verdict == COMPARE_FASTER || row->verdict == COMPARE_FIXED;
-        table_colour_cell(table, !colour ? 0 : row->regressions ? RED : good ? GREEN : YELLOW, cells.text[COLUMNS - 1]);
+        table_colour_cell(table, colour ? colour_of(row) : COLOUR_NONE, cells.text[COLUMNS - 1]);
     }
     dt_status status = table_print(table, to);
     table_destroy(table);

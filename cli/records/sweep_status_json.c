@@ -10,6 +10,11 @@ static bool add_text(cJSON *object, const char *key, const char *text)
     return text && *text ? cJSON_AddStringToObject(object, key, text) : cJSON_AddNullToObject(object, key);
 }
 
+static const char *hash_of(const struct experiment *experiment)
+{
+    return experiment ? experiment->hash : NULL;
+}
+
 static bool add_item(cJSON *array, const struct sweep_item *item, int index)
 {
     const struct record_facts *record = item->record;
@@ -17,12 +22,11 @@ static bool add_item(cJSON *array, const struct sweep_item *item, int index)
     if (!object)
         return false;
     cJSON_AddItemToArray(array, object);
-    const char *hash = item->experiment ? item->experiment->hash : record ? record->hash : NULL;
     return cJSON_AddNumberToObject(object, "index", index) && add_text(object, "experiment", item->label) &&
-           add_text(object, "config_hash", record ? record->hash : hash) && add_text(object, "state", sweep_state_name(item->state)) &&
-           add_text(object, "status", record ? record->status : NULL) && add_text(object, "error", record ? record->error : NULL) &&
-           add_text(object, "file", record ? record->file : NULL) && cJSON_AddNumberToObject(object, "took_s", item->took_s) &&
-           cJSON_AddNumberToObject(object, "expected_s", item->expected_s);
+           add_text(object, "config_hash", record ? record->hash : hash_of(item->experiment)) &&
+           add_text(object, "state", sweep_state_name(item->state)) && add_text(object, "status", record ? record->status : NULL) &&
+           add_text(object, "error", record ? record->error : NULL) && add_text(object, "file", record ? record->file : NULL) &&
+           cJSON_AddNumberToObject(object, "took_s", item->took_s) && cJSON_AddNumberToObject(object, "expected_s", item->expected_s);
 }
 
 static bool add_sweep(cJSON *array, const struct sweep_status *sweep)

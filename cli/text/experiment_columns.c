@@ -82,8 +82,12 @@ static void describe_settings(const char *json, char text[VALUE_BYTES])
     size_t used = 0;
     for (const char *c = json; *c && used + 1 < VALUE_BYTES; c++) {
         bool after_name = *c == ':' && c > json && c[-1] == '"', between = *c == ',' && c[1] == '"';
-        if (!strchr("{}\"", *c))
-            text[used++] = after_name ? '=' : between ? ' ' : *c;
+        if (after_name)
+            text[used++] = '=';
+        else if (between)
+            text[used++] = ' ';
+        else if (!strchr("{}\"", *c))
+            text[used++] = *c;
     }
     if (used == 0)
         text[used++] = '-';

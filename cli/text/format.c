@@ -18,6 +18,16 @@ const char *format_count(uint64_t value, char text[FORMAT_BYTES])
     return text;
 }
 
+/* Decimals for three significant digits. */
+static int decimals_of(double size)
+{
+    if (size >= 99.95)
+        return 0;
+    if (size >= 9.995 || size == 0)
+        return 1;
+    return size >= 0.9995 ? 2 : 3;
+}
+
 const char *format_number(double value, char text[FORMAT_BYTES])
 {
     double size = fabs(value);
@@ -28,7 +38,7 @@ const char *format_number(double value, char text[FORMAT_BYTES])
     else if (size >= 1e6 || (size > 0 && size < 1e-3))
         snprintf(text, FORMAT_BYTES, "%.2e", value);
     else
-        snprintf(text, FORMAT_BYTES, "%.*f", size >= 99.95 ? 0 : size >= 9.995 || size == 0 ? 1 : size >= 0.9995 ? 2 : 3, value);
+        snprintf(text, FORMAT_BYTES, "%.*f", decimals_of(size), value);
     return text;
 }
 

@@ -62,7 +62,11 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
     double largest = fmax(logits, fmax(wide, weights));
     if (largest * 16 < 0x1p62)
         return DT_OK;
-    const char *which = largest == logits ? "vocab_size" : largest == wide ? "hidden" : "heads";
+    const char *which = "heads";
+    if (largest == logits)
+        which = "vocab_size";
+    else if (largest == wide)
+        which = "hidden";
     return dt_fail(
         DT_ERR_INVALID,
         "%s: batch_size: together with model.block_size and model.%s it makes tensors of %.3g elements; no machine can hold them", where,
