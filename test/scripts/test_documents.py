@@ -164,6 +164,25 @@ def wrong_options(documents, program, root):
                     yield document, number, f"dtbench {command[1]} has no option {option}"
 
 
+def unknown_messages(documents, root):
+    """Messages in the tables below "When something is wrong": each run of words without a number must be in the source."""
+    known = re.sub(r'"\s*"', "", source_text(root)).replace("%s", "")
+    for document in documents:
+        inside = False
+        for number, line in document.prose:
+            if line.startswith("#"):
+                inside = line.endswith("When something is wrong")
+            if not inside or not line.startswith("| `"):
+                continue
+            for code in CODE.findall(line.split("|")[1]):
+                if code.startswith(("srun:", ".", "provenance")):
+                    continue  # Slurm's own; names of files and fields
+                for words in re.split(r"\.\.\.|:|\S*\d\S*|Open MPI|^srun|experiment|ranks?\b|nodes?\b|GPU-", code):
+                    words = words.strip(" ,.-")
+                    if " " in words and words not in known:
+                        yield document, number, f"no message has '{words}'"
+
+
 def ragged_tables(documents):
     """Rows of a table must have as many cells as its first one."""
     for document in documents:
@@ -216,6 +235,9 @@ MISTAKES = """[a page](nowhere.md)
 |a|b|
 |---|---|
 |a|
+
+## When something is wrong
+| `what nobody says` |
 """
 
 
@@ -226,9 +248,10 @@ def unseen_mistakes(program, root):
         with open(path, "w", encoding="utf-8") as file:
             file.write(MISTAKES)
         one = [Document(path)]
-        found = {line for check in (broken_links(one), missing_paths(one, root), missing_functions(one, root),
-                                    wrong_options(one, program, root), ragged_tables(one)) for _, line, _ in check}
-        for line in {1, 2, 3, 4, 5, 6, 7, 10} - found:
+        checks = (broken_links(one), missing_paths(one, root), missing_functions(one, root), wrong_options(one, program, root),
+                  unknown_messages(one, root), ragged_tables(one))
+        found = {line for complaints in checks for _, line, _ in complaints}
+        for line in {1, 2, 3, 4, 5, 6, 7, 10, 13} - found:
             yield one[0], line, "this mistake was not found"
 
 
@@ -245,6 +268,7 @@ def main():
         ("paths of the source exist", missing_paths(present, root)),
         ("functions exist", missing_functions(present, root)),
         ("commands and options of dtbench exist", wrong_options(present, program, root)),
+        ("messages of dtbench exist", unknown_messages(present, root)),
         ("rows of tables have their columns", ragged_tables(documents)),
         ("mistakes are found", unseen_mistakes(program, root)),
     ]
