@@ -156,16 +156,28 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
     return DT_OK;
 }
 
+/* Bytes of a value without a default, which is zero; of a text the NUL. */
+static size_t value_bytes(enum dt_field_kind kind)
+{
+    switch (kind) {
+    case DT_FIELD_BOOL: return sizeof(bool);
+    case DT_FIELD_INT:
+    case DT_FIELD_ENUM: return sizeof(int);
+    case DT_FIELD_U64: return sizeof(uint64_t);
+    case DT_FIELD_NUMBER: return sizeof(double);
+    case DT_FIELD_FLOAT: return sizeof(float);
+    case DT_FIELD_STRING:
+    case DT_FIELD_SETTINGS: return 1;
+    }
+    return 0;
+}
+
 dt_status dt_config_defaults(const struct dt_table *table, void *target)
 {
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (!field->initial) {
-            size_t bytes = field->kind == DT_FIELD_BOOL                                         ? sizeof(bool)
-                           : field->kind == DT_FIELD_U64 || field->kind == DT_FIELD_NUMBER      ? 8
-                           : field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS ? 1
-                                                                                                : 4;
-            memset((char *)target + field->offset, 0, bytes);
+            memset((char *)target + field->offset, 0, value_bytes(field->kind));
             continue;
         }
         char label[DT_CONFIG_LABEL_BYTES];
