@@ -77,8 +77,8 @@ struct dt_stash {
     size_t samples;
     uint32_t first_sample;            /* from the step's first one (begin_step) */
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
-    struct dt_buffer x;      /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
-    struct dt_buffer dx;     /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
+    struct dt_buffer x;  /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
+    struct dt_buffer dx; /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
     struct dt_layer_stash *layers; /* [layers of the stage]: the family's */
 };
 
