@@ -132,6 +132,45 @@ static bool allocate_result(struct run *r)
     return result->step_s && result->losses && result->ranks && r->timed && r->reports;
 }
 
+/* Everything before the first step: does it fit, and a trainer on every rank. */
+static dt_status set_up(struct run *r, struct experiment *placed, struct dt_device *device)
+{
+    int size = dt_comm_size(r->world);
+    if (!allocate_result(r))
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d steps", placed->steps.timed);
+    if (size != placed->world_size)
+        return dt_fail(DT_ERR_WORLD, "world_size is %d, but there are %d ranks", placed->world_size, size);
+    if (placed->ranks_per_node == 0)
+        DT_TRY(find_ranks_per_node(r->world, &placed->ranks_per_node));
+    dt_status fits = memory_fit_agree(placed, device, r->world);
+    r->result->together = fits == DT_ERR_OOM;
+    DT_TRY(fits);
+    DT_TRY(trainer_create(placed, device, r->world, NULL, &r->trainer));
+    return trainer_synchronize(r->trainer);
+}
+
+static dt_status run_steps(struct run *r, struct dt_device *device, struct step_trace *trace)
+{
+    int steps = r->experiment->steps.warmup + r->experiment->steps.timed;
+    for (int i = 0; i < steps && !r->stop; i++)
+        DT_TRY(run_step(r, i));
+    DT_TRY(gather_memory(r, device));
+    if (r->stop && r->result->losses_done < steps)
+        return dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", r->result->losses_done, steps);
+    return trace ? step_trace_run(trace, r->trainer, steps) : DT_OK;
+}
+
+/* The trace's file is opened before the first step: a path that cannot be written shows at once. */
+static dt_status run_traced_steps(struct run *r, struct dt_device *device)
+{
+    struct step_trace *trace = NULL;
+    if (r->hooks->trace)
+        DT_TRY(step_trace_open(r->hooks->trace, r->world, &trace));
+    dt_status status = run_steps(r, device, trace);
+    dt_status closed = step_trace_close(trace);
+    return status < 0 ? status : closed;
+}
+
 dt_status measure_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                       const struct measure_hooks *hooks, struct measure_result *result)
 {
@@ -139,41 +178,15 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     struct experiment placed = *experiment;
     struct run r = {.experiment = &placed, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
     double start = dt_clock_s();
-    dt_status status = DT_OK;
 
-    if (!allocate_result(&r))
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d steps", experiment->steps.timed);
-    if (status == DT_OK && dt_comm_size(world) != experiment->world_size)
-        status = dt_fail(DT_ERR_WORLD, "world_size is %d and there are %d ranks", experiment->world_size, dt_comm_size(world));
-    if (status == DT_OK && placed.ranks_per_node == 0)
-        status = find_ranks_per_node(world, &placed.ranks_per_node);
-    if (status == DT_OK)
-        result->together = (status = memory_fit_agree(&placed, device, world)) == DT_ERR_OOM;
-    if (status == DT_OK)
-        status = trainer_create(&placed, device, world, NULL, &r.trainer);
-    if (status == DT_OK)
-        status = trainer_synchronize(r.trainer);
+    dt_status status = set_up(&r, &placed, device);
     result->metrics.startup_s = dt_clock_s() - start;
     if (status == DT_OK && r.hooks->ready)
         r.hooks->ready(r.hooks->context, result->metrics.startup_s);
-
-    struct step_trace *trace = NULL;
-    if (status == DT_OK && r.hooks->trace)
-        status = step_trace_open(r.hooks->trace, world, &trace);
-
-    int steps = experiment->steps.warmup + experiment->steps.timed;
-    for (int i = 0; status == DT_OK && i < steps && !r.stop; i++)
-        status = run_step(&r, i);
-    dt_status taken = dt_metrics_take_medians(&result->metrics, r.timed, result->steps_done);
-    status = status < 0 ? status : taken;
     if (status == DT_OK)
-        status = gather_memory(&r, device);
-    if (status == DT_OK && r.stop && result->losses_done < steps)
-        status = dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", result->losses_done, steps);
-    if (status == DT_OK && trace)
-        status = step_trace_run(trace, r.trainer, steps);
-    dt_status closed = step_trace_close(trace);
-    status = status < 0 ? status : closed;
+        status = run_traced_steps(&r, device);
+    dt_status taken = dt_metrics_take_medians(&result->metrics, r.timed, result->steps_done); /* of a run that failed, too */
+    status = status < 0 ? status : taken;
 
     if (r.trainer)
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
