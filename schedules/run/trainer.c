@@ -51,39 +51,29 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
     return status;
 }
 
-dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
-                         const struct pipeline_extra *extra, struct trainer **out)
+/* Kernels, communicators, streams and the stage: all but the data-parallel mode and the pipeline. */
+static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned reduced,
+                                          struct dt_device *device, struct dt_comm *world)
 {
-    dt_status status = DT_ERR_HOST_MEMORY;
-    struct trainer *t = calloc(1, sizeof *t);
-    *out = NULL;
-    if (!t)
-        return dt_fail(status, "no host memory for a trainer");
-    t->experiment = experiment;
-    t->family = experiment->model.family;
-    t->loss = NAN;
-    if (dt_device_captures(device))
-        snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
+    const struct experiment *e = t->experiment;
+    DT_TRY(t->family->kernels_create(&e->model, device, &t->kernels));
+    DT_TRY(mesh_init(&t->mesh, shape, reduced, world));
+    DT_TRY(dt_stream_create(device, "compute", &t->compute));
+    DT_TRY(dt_stream_create(device, "network", &t->network));
+    if (e->parameter_offload)
+        DT_TRY(offload_init(&t->offload, device));
+    DT_TRY(timeline_create(device, t->compute, &t->timeline));
+    return create_stage(t, mode);
+}
 
-    /* A pipeline alone has nothing to average. */
-    const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
-    struct mesh_shape shape = experiment_mesh(experiment);
-    int stages = shape.size[MESH_PIPELINE];
-    bool alone = stages > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
-    const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
-    t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
-
-    if ((status = t->family->kernels_create(&experiment->model, device, &t->kernels)) < 0 ||
-        (status = mesh_init(&t->mesh, &shape, alone ? 0 : paradigm->axes & MESH_ON_DATA, world)) < 0 ||
-        (status = dt_stream_create(device, "compute", &t->compute)) < 0 ||
-        (status = dt_stream_create(device, "network", &t->network)) < 0 ||
-        (experiment->parameter_offload && (status = offload_init(&t->offload, device)) < 0) ||
-        (status = timeline_create(device, t->compute, &t->timeline)) < 0 || (status = create_stage(t, mode)) < 0)
-        goto fail;
-
-    int window = stages > 1 ? experiment->pipeline.chunks : 1, micro_batches = experiment->micro_batches * window;
+static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mode *mode, struct dt_device *device,
+                                          const struct pipeline_extra *extra)
+{
+    const struct experiment *e = t->experiment;
+    bool pipelined = t->mesh.shape.size[MESH_PIPELINE] > 1;
+    int window = pipelined ? e->pipeline.chunks : 1, micro_batches = e->micro_batches * window;
     struct dp_setup dp = {
-        .experiment = experiment,
+        .experiment = e,
         .stage = t->stage,
         .device = device,
         .shards = t->mesh.comm[MESH_SHARD],
@@ -91,14 +81,13 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         .compute = t->compute,
         .network = t->network,
         .timeline = t->timeline,
-        .offload = experiment->parameter_offload ? &t->offload : NULL,
+        .offload = e->parameter_offload ? &t->offload : NULL,
         .micro_batches = micro_batches,
-        .reduce_every = experiment->gradient_reduction == REDUCTION_EACH ? window : micro_batches,
+        .reduce_every = e->gradient_reduction == REDUCTION_EACH ? window : micro_batches,
     };
-    if ((status = mode->create(&dp, &t->dp)) < 0)
-        goto fail;
+    DT_TRY(mode->create(&dp, &t->dp));
     struct pipeline_setup pipeline = {
-        .experiment = experiment,
+        .experiment = e,
         .stage = t->stage,
         .dp = t->dp,
         .device = device,
@@ -108,10 +97,37 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         .samples = t->samples,
         .micro_batches = micro_batches,
         .window = window,
-        .order = stages > 1 ? experiment->pipeline.order : "gpipe", /* a window of one: forward, then backward */
+        .order = pipelined ? e->pipeline.order : "gpipe", /* a window of one: forward, then backward */
         .extra = extra,
     };
-    if ((status = pipeline_create(&pipeline, &t->pipeline)) < 0)
+    return pipeline_create(&pipeline, &t->pipeline);
+}
+
+dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                         const struct pipeline_extra *extra, struct trainer **out)
+{
+    struct trainer *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trainer");
+    t->experiment = experiment;
+    t->family = experiment->model.family;
+    t->loss = NAN;
+    if (dt_device_captures(device))
+        snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
+
+    /* A pipeline alone has nothing to average. */
+    const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
+    struct mesh_shape shape = experiment_mesh(experiment);
+    bool alone = shape.size[MESH_PIPELINE] > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
+    const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
+    t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
+
+    dt_status status = create_stage_and_streams(t, mode, &shape, alone ? 0 : paradigm->axes & MESH_ON_DATA, device, world);
+    if (status < 0)
+        goto fail;
+    status = create_mode_and_pipeline(t, mode, device, extra);
+    if (status < 0)
         goto fail;
     *out = t;
     return DT_OK;
@@ -203,34 +219,45 @@ dt_status trainer_step(struct trainer *t, int step)
     return run_step(t, step, true);
 }
 
-dt_status trainer_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
+/* Phases, then the work of all streams, in one list. */
+static dt_status collect_spans(struct trainer *t, struct dt_span **out, int *count)
 {
-    struct dt_device *device = dt_stream_device(t->compute);
-    struct dt_span *phases = NULL, *work = NULL;
+    struct dt_span *work = NULL, *all = NULL, *phases = NULL;
     int phase_count = 0, work_count = 0;
-    *out = NULL;
-    *count = 0;
-    DT_TRY(trainer_synchronize(t));
-    DT_TRY(t->family->trace_kernels(t->kernels, true));
-    dt_status status = dt_spans_start(t->compute);
+    DT_TRY(timeline_spans(t->timeline, &phases, &phase_count));
+    dt_status status = dt_spans_collect(dt_stream_device(t->compute), &work, &work_count);
     if (status == DT_OK)
-        status = run_step(t, step, false);
-    dt_status finished = trainer_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
-    status = status < 0 ? status : finished;
-    if (status == DT_OK)
-        status = timeline_spans(t->timeline, &phases, &phase_count);
-    if (status == DT_OK)
-        status = dt_spans_collect(device, &work, &work_count);
-    if (status == DT_OK && !(*out = realloc(phases, (size_t)(phase_count + work_count + 1) * sizeof **out)))
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", phase_count + work_count);
-    if (*out) {
-        memcpy(*out + phase_count, work, (size_t)work_count * sizeof **out);
+        all = realloc(phases, (size_t)(phase_count + work_count + 1) * sizeof *all);
+    if (all) {
+        memcpy(all + phase_count, work, (size_t)work_count * sizeof *all);
         *count = phase_count + work_count;
     } else {
         free(phases);
     }
     free(work);
-    dt_spans_forget(device);
+    *out = all;
+    DT_TRY(status);
+    return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", phase_count + work_count);
+}
+
+static dt_status run_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
+{
+    DT_TRY(dt_spans_start(t->compute));
+    dt_status status = run_step(t, step, false);
+    dt_status finished = trainer_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
+    DT_TRY(status);
+    DT_TRY(finished);
+    return collect_spans(t, out, count);
+}
+
+dt_status trainer_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
+{
+    *out = NULL;
+    *count = 0;
+    DT_TRY(trainer_synchronize(t));
+    DT_TRY(t->family->trace_kernels(t->kernels, true));
+    dt_status status = run_traced_step(t, step, out, count);
+    dt_spans_forget(dt_stream_device(t->compute));
     t->family->trace_kernels(t->kernels, false);
     return status;
 }
