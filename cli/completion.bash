@@ -7,7 +7,7 @@ _dtbench_commands() { echo "run check compare merge status validate calibrate li
 _dtbench_options() {
     case $1 in
     run) echo "--config --set --device --output --resume --skip-oom --skip-failed --shard --time-limit --verify --trace --dry-run --quiet --help" ;;
-    check) echo "--config --set --device --json --help" ;;
+    check) echo "--config --set --device --json --plan --help" ;;
     compare) echo "--threshold --format --gate --allow-different --pool --help" ;;
     merge) echo "--output --force --help" ;;
     status) echo "--config --set --device --all --json --help" ;;
@@ -70,7 +70,7 @@ _dtbench_choices() {
     model.preset) echo "GPTSmall GPTMedium GPTLarge GPTXL GPT2.7B GPT6.7B GPT13B GPT39B GPT76B GPT100B GPT175B GPT1T" ;;
     model.dtype) echo "fp32 fp16 bf16" ;;
     model.attention) echo "fused unfused" ;;
-    pipeline.order) echo "gpipe" ;;
+    pipeline.order) echo "gpipe 1f1b" ;;
     fsdp.unit) echo "block linear auto" ;;
     activation) echo "keep checkpoint offload" ;;
     parameter_offload) echo "true false" ;;

@@ -41,18 +41,19 @@ ALLOWED = {
     'gpt/cpu': ['gpt', 'lib/device/cpu'],
     'gpt/cuda': ['gpt', 'gpt/cpu', 'lib/device/cuda'],  # gpt/cpu: the optimizer of offloaded parameters runs on the host
     'schedules/mesh': ['lib/comm'],
-    'schedules/config': ['gpt', 'lib/config', 'lib/model', 'schedules/mesh'],  # gpt: families.c alone
+    'schedules/plan': ['lib/base'],
+    'schedules/config': ['gpt', 'lib/config', 'lib/model', 'schedules/mesh', 'schedules/plan'],  # gpt: families.c alone
     'schedules/plan': [],
     'schedules/step': ['lib/device'],
     'schedules/data_parallel': ['lib/comm', 'lib/model', 'schedules/config', 'schedules/plan', 'schedules/step'],
     'schedules/pipeline': ['lib/device', 'lib/model', 'schedules/config', 'schedules/data_parallel', 'schedules/mesh', 'schedules/plan',
                            'schedules/step'],
     'schedules/run': ['lib/comm', 'lib/config', 'lib/device', 'lib/model', 'lib/record', 'schedules/config', 'schedules/data_parallel',
-                      'schedules/pipeline', 'schedules/step'],
+                      'schedules/pipeline', 'schedules/plan', 'schedules/step'],
     'schedules/predict': ['gpt/cost', 'lib/comm', 'lib/config', 'lib/device', 'lib/model', 'lib/sim', 'schedules/config',
                           'schedules/pipeline', 'schedules/run'],
     'cli/text': ['lib/config', 'schedules/config'],
-    'cli/predict': ['cli/text', 'lib/config', 'lib/device', 'schedules/config', 'schedules/predict', 'schedules/run'],
+    'cli/predict': ['cli/text', 'lib/config', 'lib/device', 'schedules/config', 'schedules/plan', 'schedules/predict', 'schedules/run'],
     'cli/records': ['cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/run'],
     'cli/run': ['cli/records', 'cli/text', 'lib/comm', 'lib/config', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
                 'schedules/config', 'schedules/predict', 'schedules/run'],

@@ -2,11 +2,13 @@
 #include "cli/commands/commands.h"
 
 #include "cli/predict/check.h"
+#include "cli/predict/plan.h"
 #include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/experiment_columns.h"
 #include "cli/text/format.h"
 #include "cli/text/table.h"
+#include "cli/text/terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 
 struct check_options {
     struct config_arguments config;
-    bool json;
+    bool json, plan;
 };
 
 #define AT(member) offsetof(struct check_options, member)
@@ -22,6 +24,8 @@ struct check_options {
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct check_options, config),
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes", NULL},
+    {"plan", 'p', OPTION_FLAG, AT(plan), NULL, "print what every rank does in a step, a letter for each action; with --json all of it",
+     NULL},
     {0},
 };
 
@@ -145,6 +149,18 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     return status;
 }
 
+static dt_status print_plans(const struct experiment *experiments, int count, bool json)
+{
+    if (json)
+        return plan_print_json(experiments, count, stdout);
+    for (int i = 0; i < count; i++) {
+        if (i > 0)
+            printf("\n");
+        DT_TRY(plan_print(&experiments[i], terminal_width(stdout), stdout));
+    }
+    return DT_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct check_options o = {0};
@@ -157,6 +173,11 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     if (config_arguments_read(&o.config, &experiments, &count) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
+    if (o.plan) {
+        dt_status printed = print_plans(experiments, count, o.json);
+        free(experiments);
+        return printed == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
+    }
     struct check *checks = calloc((size_t)count, sizeof *checks);
     dt_status status = checks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
     for (int i = 0; status == DT_OK && i < count; i++)

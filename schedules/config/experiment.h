@@ -40,7 +40,7 @@ struct experiment {
     struct {
         int stages;     /* pdp: ranks in one pipeline, divides world_size */
         int chunks;     /* pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size */
-        char order[16]; /* "gpipe" */
+        char order[32]; /* a name of schedules/plan/orders.c */
     } pipeline;
     struct {
         enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */

@@ -2,6 +2,7 @@
  * page are made from it: after a change run scripts/generate. */
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/plan/orders.h"
 
 /* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
 static const char *pick(const char *const *names, int count, int index)
@@ -46,7 +47,11 @@ static const char *reduction_choice(int index)
 
 static const char *order_choice(int index)
 {
-    return index == 0 ? "gpipe" : NULL;
+    const struct pipeline_order *order;
+    for (int i = 0; (order = pipeline_order_at(i)); i++)
+        if (!order->planned && index-- == 0)
+            return order->name;
+    return NULL;
 }
 
 static const char *unit_choice(int index)
@@ -76,9 +81,8 @@ static const char *loss_choice(int index)
 
 static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
 static const struct dt_refused_choice refused_orders[] = {
-    {"1f1b", "gpipe"},
-    {"interleaved_1f1b", "gpipe"},
-    {"zero_bubble", "gpipe"},
+    {"interleaved_1f1b", "1f1b"},
+    {"zero_bubble", "1f1b"},
     {0},
 };
 
@@ -130,10 +134,12 @@ static const struct dt_field fields[] = {
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
      .description = "pdp: ranks of a pipeline; must divide world_size."},
     {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
-     .description = "pdp: parts of a micro-batch that are in the pipeline at a time; times micro_batches at most stages * "
-                    "batch_size."},
+     .description = "pdp: micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
+                    "micro_batches at most stages * batch_size."},
     {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .refused = refused_orders, .initial = "\"gpipe\"",
-     .description = "pdp: order of forward and backward passes."},
+     .description =
+         "pdp: order of forward and backward passes. gpipe: all forward passes first; 1f1b: one of each in turns, which keeps fewer "
+         "activations."},
     {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"",
      .description = "fsdp, hsdp: what is gathered and freed at a time: a transformer block, or each linear layer. auto: block below "
                     "80e9 parameters, else linear."},

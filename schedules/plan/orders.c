@@ -42,8 +42,8 @@ static int stages_before(const struct order_shape *shape)
 static const struct pipeline_order orders[] = {
     {.name = "gpipe", .parts = 1, .warm_up = all_first, .newest_first = true, .flushes = true},
     {.name = "1f1b", .parts = 1, .warm_up = stages_behind},
-    {.name = "interleaved_1f1b", .parts = 2, .warm_up = parts_behind, .needs_whole_rounds = true},
-    {.name = "zero_bubble", .parts = 1, .warm_up = stages_behind, .halves = true, .weight_lag = stages_before},
+    {.name = "interleaved_1f1b", .planned = true, .parts = 2, .warm_up = parts_behind, .needs_whole_rounds = true},
+    {.name = "zero_bubble", .planned = true, .parts = 1, .warm_up = stages_behind, .halves = true, .weight_lag = stages_before},
 };
 
 const struct pipeline_order *pipeline_order_at(int index)

@@ -16,6 +16,7 @@ struct order_shape {
 
 struct pipeline_order {
     const char *name; /* in configs */
+    bool planned;     /* its plans are right, and the executor cannot run them yet: configs that ask for it are refused */
     int parts;        /* of the model on each rank */
     /* Forward passes of a rank before its first backward pass; then one of each in turns, and at the end the backward passes that are left. A
      * flushing order has fewer micro-batches than it gives, in which case all forward passes come first. */

@@ -277,6 +277,11 @@ bool trainer_has_loss(const struct trainer *t)
     return t->stage->last;
 }
 
+const struct plan *trainer_plan(const struct trainer *t)
+{
+    return pipeline_plan(t->pipeline);
+}
+
 double trainer_loss(const struct trainer *t)
 {
     return t->loss;

@@ -111,6 +111,33 @@ def test_check_tells_sizes():
     check(text.count("will run out of memory") == 1, "said once:", text)
 
 
+def test_check_shows_plans():
+    """A column is the time of a forward pass: the bubble is that of the papers, and 1F1B's is where theirs is."""
+    path = config("plan.json", sweep=None, paradigm="pdp", world_size=4, pipeline={"stages": 4, "chunks": 4})
+    ranks = lambda text: [line.split(maxsplit=2)[2] for line in text.splitlines() if line.startswith("rank ")]
+    check(ranks(run("check", "--plan", path, code=OK).stdout) == [
+        "FFFF.........BBBBBBBBU",
+        ".FFFF......BBBBBBBBU",
+        "..FFFF...BBBBBBBBU",
+        "...FFFFBBBBBBBBU"], "gpipe")
+    text = run("check", "--plan", path, "--set", "pipeline.order=1f1b", code=OK).stdout
+    check(ranks(text) == [
+        "FFFF......BB.BB.BB.BBU",
+        ".FFF....BBFBB.BB.BBU",
+        "..FF..BBFBBFBB.BBU",
+        "...FBBFBBFBBFBBU"], text)
+    check("F forward, B backward" in text and "1f1b" in text, text)
+    sharded = ["--set", "paradigm=fsdp", "--set", "fsdp.unit=block"]
+    text = run("check", "--plan", path, *sharded, code=OK).stdout
+    line, = ranks(text)
+    check(line.startswith("ggFxgFx") and line.endswith("BrU") and line.count("g") == line.count("x"), text)
+    plans = json.loads(run("check", "--plan", "--json", path, code=OK).stdout)
+    check(len(plans) == 1 and [r["rank"] for r in plans[0]["ranks"]] == [0, 1, 2, 3], plans)
+    check([a["action"] for a in plans[0]["ranks"][0]["actions"]].count("send output") == 4, plans[0]["ranks"][0])
+    check(plans[0]["ranks"][0]["slots"] == 4, "stashes of gpipe")
+    check("interleaved_1f1b" in run("check", path, "--set", "pipeline.order=interleaved_1f1b", code=CONFIG).stderr, "a planned order")
+
+
 def test_list():
     text = run("list", code=OK).stdout
     for word in ("GPTSmall", "162,052,608", "GPT1T", "ddp", "pdp", "fsdp", "cpu", "cuda", "sim", "mpi"):

@@ -174,6 +174,8 @@ static void uneven(void)
         train(shards, 5);
         if (world.size > 1)
             train(chunks, 6);
+        chunks[5] = "pipeline.order=1f1b";
+        train(chunks, 6);
     }
 }
 

@@ -274,6 +274,8 @@ static void pdp(void)
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "micro_batches=2");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=4", "pipeline.order=1f1b");
+        COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "pipeline.order=1f1b", "activation=offload");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "activation=checkpoint");
         /* so large a head that from three stages on it has one by itself, and the final norm ends the stage before it */
         COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=checkpoint");

@@ -1,0 +1,189 @@
+#include "cli/predict/plan.h"
+
+#include "schedules/plan/passes.h"
+#include "schedules/run/rank_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is shown of a plan, and how. Passes through a stage and through its groups have the same letters. */
+static const struct {
+    char letter;
+    const char *meaning;
+} shown[ACTION_OPS] = {
+    [ACTION_FORWARD] = {'F', "forward"},
+    [ACTION_BACKWARD] = {'B', "backward"},
+    [ACTION_BACKWARD_INPUT] = {'I', "backward, input gradients"},
+    [ACTION_BACKWARD_WEIGHT] = {'W', "backward, weight gradients"},
+    [ACTION_RECOMPUTE] = {'R', "recomputation"},
+    [ACTION_FORWARD_BACKWARD] = {'H', "late head, forward and backward"},
+    [ACTION_COPY_OUT] = {'o', "activations to host memory"},
+    [ACTION_COPY_IN] = {'i', "activations to the device"},
+    [ACTION_PUBLISH] = {'p', "parameters are sent"},
+    [ACTION_GATHER] = {'g', "gather parameters"},
+    [ACTION_FREE] = {'x', "free parameters"},
+    [ACTION_REDUCE] = {'r', "reduce gradients"},
+    [ACTION_UPDATE] = {'u', "update a group"},
+    [ACTION_END_STEP] = {'U', "update"},
+};
+
+enum { WAITS = '.' };
+
+struct lines {
+    char **text; /* [stages], terminated */
+    int stages, columns;
+    bool seen[256];
+};
+
+static void lines_finish(struct lines *lines)
+{
+    for (int i = 0; lines->text && i < lines->stages; i++)
+        free(lines->text[i]);
+    free(lines->text);
+}
+
+static dt_status lines_init(struct lines *lines, int stages, int columns)
+{
+    *lines = (struct lines){.text = calloc((size_t)stages, sizeof *lines->text), .stages = stages, .columns = columns};
+    for (int i = 0; lines->text && i < stages; i++) {
+        lines->text[i] = malloc((size_t)columns + 1);
+        if (!lines->text[i])
+            return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan of %d columns", columns);
+        memset(lines->text[i], ' ', (size_t)columns);
+        lines->text[i][columns] = 0;
+    }
+    return lines->text ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+}
+
+static void put(struct lines *lines, int stage, int column, char letter)
+{
+    if (column >= lines->columns)
+        return;
+    lines->text[stage][column] = letter;
+    lines->seen[(unsigned char)letter] = true;
+}
+
+/* ---- one stage: a column for each action ---- */
+
+static dt_status draw_actions(const struct experiment *e, struct lines *lines)
+{
+    struct plan plan;
+    int column = 0;
+    dt_status status = rank_plan(e, 0, &plan);
+    if (status == DT_OK)
+        status = lines_init(lines, 1, plan.count);
+    for (int i = 0; status == DT_OK && i < plan.count; i++)
+        if (shown[plan.actions[i].op].letter)
+            put(lines, 0, column++, shown[plan.actions[i].op].letter);
+    plan_finish(&plan);
+    lines->columns = column;
+    return status;
+}
+
+/* ---- several stages: a column for the time of a forward pass ---- */
+
+/* times [count]: when each action ends. A pass fills the columns from its start to its end, and the rank waits in those before it. */
+static void draw_stage(const struct plan *plan, const int *times, struct lines *lines)
+{
+    int unit = UNIT_TIME / plan->parts, column = 0;
+    for (int i = 0; i < plan->count; i++) {
+        const struct action *a = &plan->actions[i];
+        int width = a->op == ACTION_BACKWARD ? 2 : 1, end = times[i] / unit;
+        if (!action_computes(a))
+            continue;
+        for (; column < end - width; column++)
+            put(lines, plan->stage, column, WAITS);
+        for (; column < end; column++)
+            put(lines, plan->stage, column, shown[a->op].letter);
+    }
+    put(lines, plan->stage, column, shown[ACTION_END_STEP].letter);
+}
+
+static dt_status draw_passes(const struct experiment *e, struct plan *plans, int **times, int stages, struct lines *lines)
+{
+    struct order_shape shape = {.stages = stages, .micro_batches = e->micro_batches * e->pipeline.chunks, .window = e->pipeline.chunks};
+    int end = 0;
+    for (int s = 0; s < stages; s++) {
+        shape.stage = s;
+        DT_TRY(pipeline_order_emit(pipeline_order_find(e->pipeline.order), &shape, &plans[s]));
+        DT_TRY(plan_add_messages(&plans[s]));
+        times[s] = calloc((size_t)plans[s].count, sizeof **times);
+        if (!times[s])
+            return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the times of %d actions", plans[s].count);
+    }
+    DT_TRY(plan_play(plans, stages, times));
+    for (int s = 0; s < stages; s++)
+        end = times[s][plans[s].count - 1] > end ? times[s][plans[s].count - 1] : end;
+    DT_TRY(lines_init(lines, stages, end * plans[0].parts / UNIT_TIME + 1));
+    for (int s = 0; s < stages; s++)
+        draw_stage(&plans[s], times[s], lines);
+    return DT_OK;
+}
+
+static dt_status draw_pipeline(const struct experiment *e, int stages, struct lines *lines)
+{
+    struct plan *plans = calloc((size_t)stages, sizeof *plans);
+    int **times = calloc((size_t)stages, sizeof *times);
+    dt_status status = plans && times ? draw_passes(e, plans, times, stages, lines)
+                                      : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+    for (int s = 0; plans && times && s < stages; s++) {
+        plan_finish(&plans[s]);
+        free(times[s]);
+    }
+    free(plans);
+    free(times);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static void print_legend(const struct lines *lines, FILE *to)
+{
+    const char *separator = "";
+    for (int op = 0; op < ACTION_OPS; op++) {
+        if (!shown[op].letter || !lines->seen[(unsigned char)shown[op].letter])
+            continue;
+        fprintf(to, "%s%c %s", separator, shown[op].letter, shown[op].meaning);
+        separator = ", ";
+    }
+    fprintf(to, "%s\n", lines->seen[WAITS] ? ", . waits for a message" : "");
+}
+
+/* Of the first `columns`, up to the last letter. */
+static int last_column(const char *text, int columns)
+{
+    while (columns > 0 && text[columns - 1] == ' ')
+        columns--;
+    return columns;
+}
+
+static void print_lines(const struct lines *lines, int width, FILE *to)
+{
+    enum { LABEL = 10 };
+    int room = width > LABEL + 20 ? width - LABEL : 20, columns = lines->columns < room ? lines->columns : room;
+    for (int s = 0; s < lines->stages; s++)
+        fprintf(to, "rank %-5d%.*s\n", s, last_column(lines->text[s], columns), lines->text[s]);
+    if (columns < lines->columns)
+        fprintf(to, "note: the first %d of %d columns; --json has all actions\n", columns, lines->columns);
+}
+
+dt_status plan_print(const struct experiment *e, int width, FILE *to)
+{
+    struct mesh_shape shape = experiment_mesh(e);
+    int stages = shape.size[MESH_PIPELINE];
+    struct lines lines = {0};
+    dt_status status = stages > 1 ? draw_pipeline(e, stages, &lines) : draw_actions(e, &lines);
+    if (status == DT_OK) {
+        fprintf(to, "%s: %s", e->name, paradigm_name(e->paradigm));
+        if (stages > 1)
+            fprintf(to, ", order %s, %d micro-batches; a column is the time of a forward pass", e->pipeline.order,
+                    e->micro_batches * e->pipeline.chunks);
+        else
+            fprintf(to, "; a column is an action");
+        fprintf(to, "%s\n", e->world_size > stages ? "; the other ranks do the same" : "");
+        print_lines(&lines, width, to);
+        print_legend(&lines, to);
+    }
+    lines_finish(&lines);
+    return status;
+}

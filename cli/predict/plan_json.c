@@ -1,0 +1,65 @@
+#include "cli/predict/plan.h"
+#include "lib/config/json.h"
+#include "schedules/run/rank_plan.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+static bool add_action(cJSON *array, const struct plan *plan, const struct action *a)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool kept = cJSON_AddItemToArray(array, object) && cJSON_AddStringToObject(object, "action", action_name((enum action_op)a->op));
+    if (a->op == ACTION_PUBLISH || a->op == ACTION_END_STEP)
+        return kept;
+    kept = kept && cJSON_AddNumberToObject(object, "micro_batch", a->micro_batch) && cJSON_AddNumberToObject(object, "slot", a->slot);
+    if (plan->parts > 1)
+        kept = kept && cJSON_AddNumberToObject(object, "part", a->part);
+    bool of_group = action_computes(a) || (a->op >= ACTION_GATHER && a->op <= ACTION_UPDATE);
+    return kept && (!of_group || cJSON_AddNumberToObject(object, "group", a->group));
+}
+
+static dt_status add_rank(cJSON *array, const struct experiment *e, int rank)
+{
+    struct plan plan;
+    dt_status status = rank_plan(e, rank, &plan);
+    cJSON *object = status == DT_OK ? cJSON_CreateObject() : NULL, *actions = NULL;
+    bool kept = object && cJSON_AddItemToArray(array, object) && cJSON_AddNumberToObject(object, "rank", rank) &&
+                cJSON_AddNumberToObject(object, "stage", plan.stage) && cJSON_AddNumberToObject(object, "slots", plan.slots) &&
+                (actions = cJSON_AddArrayToObject(object, "actions"));
+    for (int i = 0; kept && i < plan.count; i++)
+        kept = add_action(actions, &plan, &plan.actions[i]);
+    plan_finish(&plan);
+    DT_TRY(status);
+    return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
+}
+
+static dt_status add_experiment(cJSON *array, const struct experiment *e)
+{
+    int stages = experiment_mesh(e).size[MESH_PIPELINE];
+    cJSON *object = cJSON_CreateObject(), *ranks = NULL;
+    bool kept = cJSON_AddItemToArray(array, object) && cJSON_AddStringToObject(object, "name", e->name) &&
+                cJSON_AddStringToObject(object, "config_hash", e->hash) &&
+                cJSON_AddStringToObject(object, "paradigm", paradigm_name(e->paradigm)) &&
+                (ranks = cJSON_AddArrayToObject(object, "ranks"));
+    if (!kept)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
+    for (int rank = 0; rank < stages; rank++)
+        DT_TRY(add_rank(ranks, e, rank));
+    return DT_OK;
+}
+
+dt_status plan_print_json(const struct experiment *experiments, int count, FILE *to)
+{
+    cJSON *array = cJSON_CreateArray();
+    char *text = NULL;
+    dt_status status = array ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
+    for (int i = 0; status == DT_OK && i < count; i++)
+        status = add_experiment(array, &experiments[i]);
+    if (status == DT_OK)
+        status = dt_json_print(array, DT_JSON_INDENT, &text);
+    if (status == DT_OK)
+        fprintf(to, "%s\n", text);
+    free(text);
+    cJSON_Delete(array);
+    return status;
+}
