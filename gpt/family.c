@@ -8,6 +8,7 @@ const struct dt_model_family gpt_family = {
     .presets = gpt_presets,
     .parameter_count = gpt_parameter_count,
     .step_flops = gpt_step_flops,
+    .flops_formula = "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B",
     .partition = gpt_partition,
     .kernels_available = gpt_kernels_available,
     .cpu_dtype_native = gpt_cpu_dtype_native,

@@ -125,6 +125,7 @@ struct dt_model_family {
     uint64_t (*parameter_count)(const struct dt_model *model);
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
     double (*step_flops)(const struct dt_model *model, uint64_t tokens);
+    const char *flops_formula; /* for records: how step_flops counts, and whose way of counting it is */
     /* first_layer [stages + 1] gets the layer with which each stage begins. DT_ERR_INVALID: more stages than pieces. */
     dt_status (*partition)(const struct dt_model *model, int stages, int *first_layer);
 

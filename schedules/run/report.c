@@ -150,7 +150,7 @@ dt_status report_measure(const struct report *report, const struct experiment *e
     out->samples_per_s = samples / step_s;
     out->tflops_per_gpu = flops_per_gpu / 1e12;
     out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
-    out->flops_formula = "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B";
+    out->flops_formula = e->model.family->flops_formula;
     /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
      * nothing but wait for communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;
