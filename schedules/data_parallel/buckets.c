@@ -46,23 +46,29 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
     return DT_OK;
 }
 
-static dt_status make_replica(struct buckets *b)
+/* Buckets first, then the replica whose parts they are. offset_elems [group_count] gets where each group begins. */
+static dt_status make_replica_of(struct buckets *b, size_t *offset_elems)
 {
     const struct dp_setup *s = &b->base.setup;
-    struct replica_options options = {.keep_gradients = b->scheme->keep_gradients && !s->offload,
+    struct replica_options options = {.offset_elems = offset_elems,
+                                      .keep_gradients = b->scheme->keep_gradients && !s->offload,
                                       .summed_ranks = b->scheme->summed ? dt_comm_size(s->replicas) : 1};
-    size_t *offset_elems = calloc((size_t)s->stage->group_count, sizeof *offset_elems);
-    dt_status status = offset_elems ? make_buckets(b, offset_elems, &options.flat_elems)
-                                    : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", s->stage->group_count);
-    if (status == DT_OK)
-        status = b->scheme->divide(b);
+    DT_TRY(make_buckets(b, offset_elems, &options.flat_elems));
+    DT_TRY(b->scheme->divide(b));
     for (int i = 0; i < b->bucket_count; i++) {
         b->buckets[i].own_state_elem = options.state_elems;
         options.state_elems += b->buckets[i].own_elems;
     }
-    options.offset_elems = offset_elems;
-    if (status == DT_OK)
-        status = replica_init(&b->replica, s, &options);
+    return replica_init(&b->replica, s, &options);
+}
+
+static dt_status make_replica(struct buckets *b)
+{
+    int group_count = b->base.setup.stage->group_count;
+    size_t *offset_elems = calloc((size_t)group_count, sizeof *offset_elems);
+    if (!offset_elems)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", group_count);
+    dt_status status = make_replica_of(b, offset_elems);
     free(offset_elems);
     return status;
 }
@@ -87,7 +93,7 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
 {
     int group_count = setup->stage->group_count;
     struct buckets *b = calloc(1, sizeof *b);
-    dt_status status = DT_OK;
+    dt_status status = DT_ERR_HOST_MEMORY;
     *out = NULL;
     if (!b)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
@@ -96,18 +102,22 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
     b->base.bucket_of = b->bucket_of;
     b->base.rules.reduce_every = setup->reduce_every;
-    if (!b->buckets || !b->bucket_of)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d buckets", group_count);
-    if (status == DT_OK)
-        status = make_replica(b);
-    if (status == DT_OK && setup->offload)
-        status = make_homes(b);
-    if (status < 0) {
-        buckets_destroy(&b->base);
-        return status;
+    if (!b->buckets || !b->bucket_of) {
+        dt_fail(status, "no host memory for %d buckets", group_count);
+        goto fail;
     }
+    status = make_replica(b);
+    if (status < 0)
+        goto fail;
+    status = setup->offload ? make_homes(b) : DT_OK;
+    if (status < 0)
+        goto fail;
     *out = &b->base;
     return DT_OK;
+
+fail:
+    buckets_destroy(&b->base);
+    return status;
 }
 
 void buckets_destroy(struct data_parallel *dp)
@@ -169,34 +179,37 @@ static dt_status store(struct buckets *b, const struct bucket *bucket, size_t fi
                            (const char *)bucket->params + dp_bytes(s, first), dp_bytes(s, end - first));
 }
 
-/* Parameters in host memory travel through the device: this rank's part in, the others' out. */
-static dt_status publish_offloaded(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))
+/* bucket->params, on the device: this rank's part, elements [own, own_end), from its home; publish; the others' parts to their homes. */
+static dt_status publish_through_device(struct buckets *b, struct bucket *bucket,
+                                        dt_status (*publish)(struct buckets *b, struct bucket *bucket))
 {
     const struct dp_setup *s = &b->base.setup;
     const struct offload *o = s->offload;
     size_t own = bucket->own_elems ? bucket->own_first_elem - bucket->first_elem : 0, own_end = own + bucket->own_elems;
+    DT_TRY(dt_copy_from_host(o->to_device, (char *)bucket->params + dp_bytes(s, own),
+                             replica_params(&b->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems)));
+    DT_TRY(dt_event_record(bucket->updated, o->to_device));
+    DT_TRY(dt_stream_wait(s->network, bucket->updated));
+    DT_TRY(publish(b, bucket));
+    DT_TRY(dt_event_record(bucket->published, s->network));
+    DT_TRY(dt_stream_wait(o->to_host, bucket->published));
+    DT_TRY(store(b, bucket, 0, own));
+    return store(b, bucket, own_end, bucket->elems);
+}
+
+/* Parameters in host memory are sent through the device. */
+static dt_status publish_offloaded(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))
+{
+    const struct dp_setup *s = &b->base.setup;
+    const struct offload *o = s->offload;
     struct dt_buffer buffer;
     DT_TRY(dt_stream_wait(o->to_device, bucket->home.current));
     DT_TRY(dt_alloc(o->to_device, DT_COMMUNICATION, dp_bytes(s, room_elems(b, bucket->elems)), &buffer));
     bucket->params = buffer.data;
-    dt_status status = dt_copy_from_host(o->to_device, (char *)buffer.data + dp_bytes(s, own),
-                                         replica_params(&b->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems));
-    if (status == DT_OK)
-        status = dt_event_record(bucket->updated, o->to_device);
-    if (status == DT_OK)
-        status = dt_stream_wait(s->network, bucket->updated);
-    if (status == DT_OK)
-        status = publish(b, bucket);
-    if (status == DT_OK)
-        status = dt_event_record(bucket->published, s->network);
-    if (status == DT_OK)
-        status = dt_stream_wait(o->to_host, bucket->published);
-    if (status == DT_OK)
-        status = store(b, bucket, 0, own);
-    if (status == DT_OK)
-        status = store(b, bucket, own_end, bucket->elems);
+    dt_status status = publish_through_device(b, bucket, publish);
     dt_free(o->to_host, &buffer);
-    return status == DT_OK ? dt_event_record(bucket->home.current, o->to_host) : status;
+    DT_TRY(status);
+    return dt_event_record(bucket->home.current, o->to_host);
 }
 
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))

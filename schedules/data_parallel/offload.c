@@ -4,13 +4,18 @@
 
 /* ---- streams ---- */
 
+static dt_status create_streams(struct offload *offload, struct dt_device *device)
+{
+    DT_TRY(dt_stream_create(device, "host to device", &offload->to_device));
+    DT_TRY(dt_stream_create(device, "device to host", &offload->to_host));
+    return dt_stream_create(device, "host update", &offload->update);
+}
+
 dt_status offload_init(struct offload *offload, struct dt_device *device)
 {
-    dt_status status;
     *offload = (struct offload){0};
-    if ((status = dt_stream_create(device, "host to device", &offload->to_device)) < 0 ||
-        (status = dt_stream_create(device, "device to host", &offload->to_host)) < 0 ||
-        (status = dt_stream_create(device, "host update", &offload->update)) < 0)
+    dt_status status = create_streams(offload, device);
+    if (status < 0)
         offload_finish(offload);
     return status;
 }
@@ -45,23 +50,23 @@ dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category cate
     return (setup->offload ? dt_alloc_host : dt_alloc)(setup->compute, category, bytes, out);
 }
 
+/* Initialise them on the device, in made [padded], and copy them to the host. */
 static dt_status make_params(const struct dp_setup *setup, const struct dt_group *group, size_t first, size_t count, size_t padded,
-                             void *made)
+                             void *made, void *to)
 {
     if (padded > count)
         DT_TRY(dt_zero(setup->compute, (char *)made + dp_bytes(setup, count), dp_bytes(setup, padded - count)));
-    return count ? setup->stage->model->family->init_params(setup->stage, group, first, count, made, setup->compute) : DT_OK;
+    if (count > 0)
+        DT_TRY(setup->stage->model->family->init_params(setup->stage, group, first, count, made, setup->compute));
+    return dt_copy_to_host(setup->compute, to, made, dp_bytes(setup, padded));
 }
 
 dt_status offload_init_params(const struct dp_setup *setup, const struct dt_group *group, size_t first, size_t count, size_t padded,
                               void *to)
 {
     struct dt_buffer made;
-    size_t bytes = dp_bytes(setup, padded);
-    DT_TRY(dt_alloc(setup->compute, DT_PARAMETERS, bytes, &made));
-    dt_status status = make_params(setup, group, first, count, padded, made.data);
-    if (status == DT_OK)
-        status = dt_copy_to_host(setup->compute, to, made.data, bytes);
+    DT_TRY(dt_alloc(setup->compute, DT_PARAMETERS, dp_bytes(setup, padded), &made));
+    dt_status status = make_params(setup, group, first, count, padded, made.data, to);
     dt_free(setup->compute, &made);
     return status;
 }
@@ -84,19 +89,22 @@ void offload_home_finish(struct offload_home *home, const struct dp_setup *setup
     dt_event_destroy(home->current);
 }
 
+static dt_status copy_and_add(struct offload_home *home, const struct dp_setup *setup, const void *grads, const struct dt_buffer *arrived)
+{
+    const struct offload *o = setup->offload;
+    DT_TRY(dt_copy_to_host(o->to_host, arrived->data, grads, arrived->bytes));
+    DT_TRY(dt_event_record(home->arrived, o->to_host));
+    DT_TRY(dt_stream_wait(o->update, home->arrived));
+    return setup->stage->model->family->add(setup->stage->kernels, o->update, true, home->grads.data, arrived->data, home->elems);
+}
+
 /* Later micro-batches' gradients arrive beside the sum, and the host adds them. */
 static dt_status add_gradients(struct offload_home *home, const struct dp_setup *setup, const void *grads)
 {
     const struct offload *o = setup->offload;
     struct dt_buffer arrived;
     DT_TRY(dt_alloc_host(o->to_host, DT_GRADIENTS, dp_bytes(setup, home->elems), &arrived));
-    dt_status status = dt_copy_to_host(o->to_host, arrived.data, grads, arrived.bytes);
-    if (status == DT_OK)
-        status = dt_event_record(home->arrived, o->to_host);
-    if (status == DT_OK)
-        status = dt_stream_wait(o->update, home->arrived);
-    if (status == DT_OK)
-        status = setup->stage->model->family->add(setup->stage->kernels, o->update, true, home->grads.data, arrived.data, home->elems);
+    dt_status status = copy_and_add(home, setup, grads, &arrived);
     dt_free(o->update, &arrived);
     return status;
 }

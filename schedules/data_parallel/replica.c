@@ -26,34 +26,46 @@ static void place_groups(struct replica *replica, const struct dt_stage *stage, 
     }
 }
 
-dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
+/* Parameters, gradients and optimizer state; on the device the gaps between groups are zero. */
+static dt_status allocate(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
+{
+    const struct dt_stage *stage = setup->stage;
+    size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
+    DT_TRY(offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params));
+    if (options->keep_gradients)
+        DT_TRY(dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads));
+    DT_TRY(optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute, &replica->optimizer));
+    bool gaps = flat_elems > stage->param_elems;
+    return gaps && !setup->offload ? dt_zero(setup->compute, replica->params.data, bytes) : DT_OK;
+}
+
+static dt_status initialise(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
 {
     struct dt_stage *stage = setup->stage;
-    size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
-    dt_status status;
-
-    *replica = (struct replica){.offset_elems = calloc((size_t)stage->group_count, sizeof *replica->offset_elems)};
-    if (!replica->offset_elems)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
-    place_groups(replica, stage, options);
-    if ((status = offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params)) < 0 ||
-        (options->keep_gradients && (status = dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads)) < 0) ||
-        (status = optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute,
-                                   &replica->optimizer)) < 0)
-        goto fail;
-
-    if (!setup->offload && flat_elems > stage->param_elems && (status = dt_zero(setup->compute, replica->params.data, bytes)) < 0)
-        goto fail;
     for (int g = stage->group_count - 1; g >= 0; g--) {
         struct dt_group *group = &stage->groups[g];
         void *params = replica_params(replica, setup, replica->offset_elems[g]);
         group->grads = options->keep_gradients ? replica_grads(replica, setup, replica->offset_elems[g]) : NULL;
         group->params = setup->offload ? NULL : params;
-        status = setup->offload ? offload_init_params(setup, group, 0, group->param_elems, group->param_elems, params)
-                                : stage->model->family->init_params(stage, group, 0, group->param_elems, params, setup->compute);
-        if (status < 0)
-            goto fail;
+        DT_TRY(setup->offload ? offload_init_params(setup, group, 0, group->param_elems, group->param_elems, params)
+                              : stage->model->family->init_params(stage, group, 0, group->param_elems, params, setup->compute));
     }
+    return DT_OK;
+}
+
+dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
+{
+    const struct dt_stage *stage = setup->stage;
+    *replica = (struct replica){.offset_elems = calloc((size_t)stage->group_count, sizeof *replica->offset_elems)};
+    if (!replica->offset_elems)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
+    place_groups(replica, stage, options);
+    dt_status status = allocate(replica, setup, options);
+    if (status < 0)
+        goto fail;
+    status = initialise(replica, setup, options);
+    if (status < 0)
+        goto fail;
     return DT_OK;
 
 fail:

@@ -290,20 +290,26 @@ static dt_status run(struct pipeline *p, int at)
     return status;
 }
 
-dt_status pipeline_step(struct pipeline *p, int step)
+static dt_status run_plan(struct pipeline *p)
 {
     const struct pipeline_setup *s = &p->setup;
-    dt_status status = timeline_start(s->timeline);
+    DT_TRY(timeline_start(s->timeline));
+    if (s->stage->last)
+        DT_TRY(dt_zero(s->compute, s->stage->loss.data, sizeof(double)));
+    for (int i = 0; i < p->plan.count; i++)
+        DT_TRY(run(p, i));
+    return timeline_stop(s->timeline);
+}
+
+dt_status pipeline_step(struct pipeline *p, int step)
+{
     p->step = step;
     p->phase = TIMELINE_OTHER;
-    if (status == DT_OK && s->stage->last)
-        status = dt_zero(s->compute, s->stage->loss.data, sizeof(double));
-    for (int i = 0; status == DT_OK && i < p->plan.count; i++)
-        status = run(p, i);
+    dt_status status = run_plan(p);
     if (p->range_open)
         dt_range_pop();
     p->range_open = false;
-    return status == DT_OK ? timeline_stop(s->timeline) : status;
+    return status;
 }
 
 dt_status pipeline_synchronize(struct pipeline *p)
@@ -341,20 +347,23 @@ static struct plan_part part_of(const struct pipeline *p, struct plan_group *gro
     return part;
 }
 
-static dt_status finish_plan(struct pipeline *p)
+static dt_status expand_plan(struct pipeline *p, const struct plan_part *part)
 {
     const struct pipeline_extra *extra = p->setup.extra;
+    if (extra)
+        DT_TRY(extra->change_passes(extra->context, &p->plan));
+    DT_TRY(plan_expand(&p->plan, part));
+    DT_TRY(plan_place_parameters(&p->plan, part, &p->setup.dp->rules));
+    return extra ? extra->change_plan(extra->context, p->setup.dp, &p->plan) : DT_OK;
+}
+
+static dt_status finish_plan(struct pipeline *p)
+{
     struct plan_group *groups = calloc((size_t)p->setup.stage->group_count, sizeof *groups);
     if (!groups)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan's groups");
     struct plan_part part = part_of(p, groups);
-    dt_status status = extra ? extra->change_passes(extra->context, &p->plan) : DT_OK;
-    if (status == DT_OK)
-        status = plan_expand(&p->plan, &part);
-    if (status == DT_OK)
-        status = plan_place_parameters(&p->plan, &part, &p->setup.dp->rules);
-    if (status == DT_OK && extra)
-        status = extra->change_plan(extra->context, p->setup.dp, &p->plan);
+    dt_status status = expand_plan(p, &part);
     free(groups);
     return status;
 }
@@ -393,9 +402,18 @@ static dt_status create_activation(struct pipeline *p)
     return activation_create(&activation, &p->activation);
 }
 
+static dt_status create_parts(struct pipeline *p)
+{
+    const struct pipeline_setup *s = &p->setup;
+    DT_TRY(make_passes(p));
+    DT_TRY(create_stashes(p));
+    DT_TRY(create_activation(p));
+    DT_TRY(finish_plan(p));
+    return s->mesh->shape.size[MESH_PIPELINE] > 1 ? links_init(&p->links, s->mesh, s->device, p->plan.slots) : DT_OK;
+}
+
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out)
 {
-    dt_status status;
     struct pipeline *p = calloc(1, sizeof *p);
     *out = NULL;
     if (!p)
@@ -407,15 +425,7 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     double rows = (double)setup->samples * (setup->experiment->loss == LOSS_SUM ? 1 : setup->experiment->model.block_size);
     p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(setup->experiment->loss_scaling / rows)};
 
-    status = make_passes(p);
-    if (status == DT_OK)
-        status = create_stashes(p);
-    if (status == DT_OK)
-        status = create_activation(p);
-    if (status == DT_OK)
-        status = finish_plan(p);
-    if (status == DT_OK && setup->mesh->shape.size[MESH_PIPELINE] > 1)
-        status = links_init(&p->links, setup->mesh, setup->device, p->plan.slots);
+    dt_status status = create_parts(p);
     if (status < 0) {
         pipeline_destroy(p);
         return status;
