@@ -31,9 +31,10 @@ def validate(records):
     except ImportError:
         return
     schemas = {}
-    for name in ("record", "config"):
+    for name in ("record", "metrics", "config"):
         with open(os.path.join(SCHEMAS, name + ".schema.json"), encoding="utf-8") as text:
             schemas[name] = json.load(text)
+    schemas["record"]["properties"]["metrics"] = schemas["metrics"]
     schemas["record"]["properties"]["config"] = True  # the other one's
     for record in records:
         jsonschema.validate(record, schemas["record"])
