@@ -32,8 +32,10 @@ dt_status gpt_kernel_set_trace(struct dt_kernels *k, bool on)
 {
     bool traced = k->table == &gpt_kernels_traced;
     if (on && !traced) {
-        DT_TRY(gpt_kernels_traced_create(k->plain.table, k->plain.state, &k->state));
+        struct gpt_kernels *around; /* a failure leaves the plain ones in use */
+        DT_TRY(gpt_kernels_traced_create(k->plain.table, k->plain.state, &around));
         k->table = &gpt_kernels_traced;
+        k->state = around;
     } else if (!on && traced) {
         gpt_kernels_traced.destroy(k->state);
         k->table = k->plain.table;
