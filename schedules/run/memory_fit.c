@@ -2,27 +2,15 @@
 
 #include "lib/base/machine.h"
 #include "lib/device/range.h"
-#include "schedules/run/trainer.h"
+#include "schedules/run/dry_rank.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* One rank on the sim device. */
-struct dry_rank {
-    struct dt_device *device;
-    struct dt_comm *world;
-    struct trainer *trainer;
-};
-
 static dt_status train_dry(const struct experiment *experiment, int rank, struct dry_rank *dry)
 {
-    struct dt_world place = {.rank = rank, .size = experiment->world_size, .local_size = 1, .launcher = "none"};
-    struct dt_comm_options no_timeouts = {0};
-    struct dt_device_options no_limit = {0};
-    DT_TRY(dt_device_create("sim", &no_limit, &dry->device));
-    DT_TRY(dt_comm_create(dry->device, &place, &no_timeouts, &dry->world));
-    DT_TRY(trainer_create(experiment, dry->device, dry->world, NULL, &dry->trainer));
+    DT_TRY(dry_rank_init(dry, experiment, rank));
     for (int step = 0; step < 2; step++) /* the second starts with what the first left */
         DT_TRY(trainer_step(dry->trainer, step));
     return trainer_synchronize(dry->trainer);
@@ -35,9 +23,7 @@ dt_status memory_fit_predict(const struct experiment *experiment, int rank, stru
     dt_status status = train_dry(experiment, rank, &dry);
     if (status == DT_OK)
         dt_memory_usage(dry.device, out);
-    trainer_destroy(dry.trainer);
-    dt_comm_destroy(dry.world);
-    dt_device_destroy(dry.device);
+    dry_rank_finish(&dry);
     dt_range_pop();
     return status;
 }

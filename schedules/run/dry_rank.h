@@ -1,0 +1,18 @@
+/* One rank of an experiment on the sim device without a simulated cluster: nothing is computed or sent, but what the rank does and allocates
+ * is what it does and allocates in a real run. */
+#ifndef SCHEDULES_RUN_DRY_RANK_H
+#define SCHEDULES_RUN_DRY_RANK_H
+
+#include "schedules/run/trainer.h"
+
+struct dry_rank {
+    struct dt_device *device;
+    struct dt_comm *world;
+    struct trainer *trainer;
+};
+
+/* No limits and no timeouts. The experiment outlives it. Finish it also after a failure. Errors: as trainer_create. */
+dt_status dry_rank_init(struct dry_rank *dry, const struct experiment *experiment, int rank);
+void dry_rank_finish(struct dry_rank *dry); /* takes a zeroed one */
+
+#endif
