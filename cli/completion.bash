@@ -72,7 +72,7 @@ _dtbench_choices() {
     model.attention) echo "fused unfused" ;;
     pipeline.order) echo "gpipe 1f1b" ;;
     fsdp.unit) echo "block linear auto" ;;
-    activation) echo "keep checkpoint offload" ;;
+    activation) echo "keep checkpoint offload selective" ;;
     parameter_offload) echo "true false" ;;
     optimizer.name) echo "sgd adam" ;;
     loss) echo "cross_entropy sum" ;;

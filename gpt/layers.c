@@ -60,9 +60,10 @@ static void take(struct dt_buffer *to, struct dt_buffer *from)
     *from = (struct dt_buffer){0};
 }
 
-static dt_status keep_framework(const struct layer_run *r)
+/* What a simulated framework keeps of a layer of this kind. */
+static dt_status keep_framework(const struct layer_run *r, enum gpt_layer_kind kind)
 {
-    size_t bytes = r->k->kept_bytes(r->kernels, r->layer->kind, r->stash->samples);
+    size_t bytes = r->k->kept_bytes(r->kernels, kind, r->stash->samples);
     return dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->framework);
 }
 
@@ -226,25 +227,18 @@ static dt_status embedding_backward(const struct layer_run *r)
 
 /* ---- attention: x + dropout(projection(attention(norm(x)))) ---- */
 
-static dt_status attention_forward(const struct layer_run *r)
+/* The heads' outputs from kept->qkv, and what the backward of that reads. */
+static dt_status attend(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;
     size_t heads = (size_t)model->heads, T = (size_t)model->block_size, samples = r->stash->samples;
-    struct dt_buffer normed;
-
-    DT_TRY(keep_norm_input(r));
-    DT_TRY(allocate(r, DT_WORKSPACE, r->d, &normed));
-    DT_TRY(norm(r, normed.data));
-    DT_TRY(allocate(r, DT_ACTIVATIONS, 3 * r->d, &r->kept->qkv));
-    DT_TRY(linear(r, r->kept->qkv.data, normed.data, "q.weight", "q.bias", 3 * r->d, r->d)); /* k and v lie behind q */
-    dt_free(r->stream, &normed);
 
     if (model->attention == DT_ATTENTION_FUSED)
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads * T * sizeof(float), &r->kept->lse));
     else
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads * T * T * r->element_bytes, &r->kept->weights));
     DT_TRY(allocate(r, DT_ACTIVATIONS, r->d, &r->kept->mixed));
-    DT_TRY(keep_framework(r));
+    DT_TRY(keep_framework(r, r->layer->kind));
     struct gpt_attention_forward a = {
         .qkv = r->kept->qkv.data,
         .out = r->kept->mixed.data,
@@ -253,10 +247,40 @@ static dt_status attention_forward(const struct layer_run *r)
         .samples = samples,
         .dropout = dropout(r),
     };
-    DT_TRY(r->k->attention(r->kernels, r->stream, &a));
+    return r->k->attention(r->kernels, r->stream, &a);
+}
 
+/* What is computed again from q, k and v is forgotten. Without the weights a simulated framework keeps as much of attention as of mlp_up. */
+static dt_status forget_attention(const struct layer_run *r)
+{
+    dt_free(r->stream, &r->kept->mixed);
+    dt_free(r->stream, &r->kept->lse);
+    dt_free(r->stream, &r->kept->weights);
+    dt_free(r->stream, &r->kept->framework);
+    return keep_framework(r, GPT_MLP_UP);
+}
+
+static dt_status attend_again(const struct layer_run *r)
+{
+    dt_free(r->stream, &r->kept->framework);
+    return attend(r);
+}
+
+static dt_status attention_forward(const struct layer_run *r)
+{
+    struct dt_buffer normed;
+    DT_TRY(keep_norm_input(r));
+    DT_TRY(allocate(r, DT_WORKSPACE, r->d, &normed));
+    DT_TRY(norm(r, normed.data));
+    DT_TRY(allocate(r, DT_ACTIVATIONS, 3 * r->d, &r->kept->qkv));
+    DT_TRY(linear(r, r->kept->qkv.data, normed.data, "q.weight", "q.bias", 3 * r->d, r->d)); /* k and v lie behind q */
+    dt_free(r->stream, &normed);
+
+    DT_TRY(attend(r));
     DT_TRY(allocate(r, DT_ACTIVATIONS, r->d, &r->stash->x));
     DT_TRY(linear(r, r->stash->x.data, r->kept->mixed.data, "projection.weight", "projection.bias", r->d, r->d));
+    if (r->stage->attention_again)
+        DT_TRY(forget_attention(r));
     return add_residual(r, r->kept->input.data);
 }
 
@@ -288,6 +312,8 @@ static dt_status attention_backward(const struct layer_run *r)
     struct dt_layer_stash *kept = r->kept;
     struct dt_buffer dmixed;
 
+    if (r->stage->attention_again && inputs_now(r))
+        DT_TRY(attend_again(r));
     if (inputs_now(r))
         DT_TRY(branch_gradient(r, &kept->dbranch));
     if (weights_now(r))
@@ -314,7 +340,7 @@ static dt_status mlp_up_forward(const struct layer_run *r)
     DT_TRY(allocate(r, DT_WORKSPACE, r->d, &normed));
     DT_TRY(norm(r, normed.data));
     DT_TRY(allocate(r, DT_ACTIVATIONS, 4 * r->d, &r->kept->hidden));
-    DT_TRY(keep_framework(r));
+    DT_TRY(keep_framework(r, r->layer->kind));
     DT_TRY(linear(r, r->kept->hidden.data, normed.data, "weight", "bias", 4 * r->d, r->d));
     dt_free(r->stream, &normed);
     return DT_OK;
@@ -426,7 +452,7 @@ static dt_status head_forward(const struct layer_run *r)
     take(&r->kept->input, &r->stash->x);
     DT_TRY(allocate(r, DT_ACTIVATIONS, V, &r->kept->logits));
     if (r->recompute) /* a simulated framework holds the model's output besides */
-        DT_TRY(keep_framework(r));
+        DT_TRY(keep_framework(r, r->layer->kind));
     DT_TRY(linear(r, r->kept->logits.data, r->kept->input.data, "weight", NULL, V, r->d));
     return loss(r, r->kept->logits.data, 0);
 }

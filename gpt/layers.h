@@ -14,7 +14,8 @@ struct gpt_stage {
     struct gpt_layer *layers; /* [layer_count] */
     int layer_count;
     uint64_t seed;
-    bool sum_loss; /* the study's plain sum of logits */
+    bool sum_loss;        /* the study's plain sum of logits */
+    bool attention_again; /* forward keeps q, k and v of attention alone, and backward computes the rest again */
 };
 
 /* Each layer owns the buffer it read, so that the residual stream is kept once. M rows, the model's dtype unless said otherwise. */

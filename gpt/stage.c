@@ -52,6 +52,7 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
         .layer_count = layer_count,
         .seed = options->seed,
         .sum_loss = options->sum_loss,
+        .attention_again = options->attention_again,
     };
     s->layers = calloc((size_t)layer_count, sizeof *s->layers);
     s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);

@@ -112,7 +112,8 @@ struct dt_stage_options {
     int first_layer, end_layer; /* of the model */
     enum dt_unit unit;
     uint64_t seed;
-    bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
+    bool sum_loss;        /* the study's plain sum of the logits instead of cross-entropy */
+    bool attention_again; /* what attention makes of its inputs is not kept: backward computes it again */
 };
 
 /* ---- what a family provides: every entry is present ---- */

@@ -13,7 +13,7 @@
 
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
-enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD };
+enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD, ACTIVATION_SELECTIVE };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 /* Where another framework's schedule is not dtbench's. All false on real devices, and no part of a config: the profile of a simulated framework

@@ -62,9 +62,11 @@ static const char *unit_choice(int index)
 
 static const char *activation_choice(int index)
 {
-    static const char *const names[] = {
-        [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
-    return pick(names, 3, index);
+    static const char *const names[] = {[ACTIVATION_KEEP] = "keep",
+                                        [ACTIVATION_CHECKPOINT] = "checkpoint",
+                                        [ACTIVATION_OFFLOAD] = "offload",
+                                        [ACTIVATION_SELECTIVE] = "selective"};
+    return pick(names, 4, index);
 }
 
 static const char *optimizer_choice(int index)
@@ -154,7 +156,8 @@ static const struct dt_field fields[] = {
      .description = "Ranks of a tensor-parallel group; only 1 in this version."},
     {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_choice, .initial = "\"keep\"",
      .description = "What is kept for backward. keep: all activations. checkpoint: the input of each segment of blocks; the rest is "
-                    "recomputed. offload: the same, with these inputs in host memory."},
+                    "recomputed. offload: the same, with these inputs in host memory. selective: all but what attention makes of q, k and "
+                    "v, which is recomputed."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
      .description = "checkpoint, offload: transformer blocks of a segment."},
     {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 1, .initial = "false",

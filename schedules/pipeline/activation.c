@@ -54,7 +54,8 @@ static void divide(struct activation *a)
     const struct dt_stage *stage = a->setup.stage;
     int first_block = -1, previous = -1;
 
-    if (a->setup.experiment->activation == ACTIVATION_KEEP) {
+    enum activation_kind kind = a->setup.experiment->activation;
+    if (kind == ACTIVATION_KEEP || kind == ACTIVATION_SELECTIVE) {
         a->segments[a->segment_count++] = (struct plan_segment){.end_group = stage->group_count};
         return;
     }

@@ -1,6 +1,8 @@
 /* Activation policies: what is left of a micro-batch's forward when its backward comes.
  *
  * keep        Everything.
+ * selective   Everything but what attention makes of q, k and v: weights (or their row sums) and the heads' outputs, which backward computes
+ *             again with one more pass of the attention kernel. The family's own business (lib/model/model.h, attention_again).
  * checkpoint  A stage's blocks are divided into segments, and forward leaves of each only its input, the residual stream. Backward computes
  *             the rest again, one segment at a time; dropout masks come again from their counters. The head is a segment too. Its logits
  *             would be the largest activation that is left, so its forward is not run twice but late: backward computes logits, loss and
@@ -12,7 +14,8 @@
  * The policy divides a stage into segments; schedules/plan/expand.c decides what happens when, and the plan's actions are run here.
  *
  * Source  Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 3; Rajbhandari et al., "ZeRO: Memory Optimizations
- *         Toward Training Trillion Parameter Models", SC 2020, section 6.1 (checkpoints in host memory). */
+ *         Toward Training Trillion Parameter Models", SC 2020, section 6.1 (checkpoints in host memory); Korthikanti et al., "Reducing
+ *         Activation Recomputation in Large Transformer Models", MLSys 2023, section 5 (selective; theirs keeps the heads' outputs). */
 #ifndef SCHEDULES_PIPELINE_ACTIVATION_H
 #define SCHEDULES_PIPELINE_ACTIVATION_H
 

@@ -44,6 +44,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
             .unit = mode->unit(e),
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
+            .attention_again = e->activation == ACTIVATION_SELECTIVE,
         };
         status = t->family->stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
     }

@@ -81,6 +81,11 @@ def test_unfused_attention():
     alone("model.attention=unfused")
 
 
+def test_attention_computed_again():
+    alone("activation=selective")
+    alone("activation=selective", "model.attention=unfused", "micro_batches=2")
+
+
 def together(*settings):
     """Two GPUs, a rank each, against one cpu device with both batches."""
     listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout

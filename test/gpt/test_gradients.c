@@ -208,6 +208,37 @@ static void in_halves(void)
     }
 }
 
+/* Attention computed again by backward, whole or in halves: the same gradients bit for bit, and between the passes it keeps q, k and v alone. */
+static void attention_again(void)
+{
+    for (int attention = DT_ATTENTION_FUSED; attention <= DT_ATTENTION_UNFUSED; attention++) {
+        struct fixture f;
+        if (!fixture_init(&f, (enum dt_attention)attention, 0.1f, false))
+            return;
+        uint64_t before = activation_bytes(&f);
+        double loss = loss_of(&f);
+        size_t bytes = f.stage->param_elems * sizeof(float);
+        float *kept = malloc(bytes);
+        memcpy(kept, f.grads, bytes);
+        ((struct gpt_stage *)f.stage)->attention_again = true;
+        for (int halves = 0; halves < 2; halves++) {
+            memset(f.grads, 0x7f, bytes);
+            f.halves = halves;
+            CHECK(loss_of(&f) == loss);
+            CHECK(memcmp(f.grads, kept, bytes) == 0);
+            CHECK(activation_bytes(&f) == before, "%llu bytes left", (unsigned long long)(activation_bytes(&f) - before));
+        }
+        CHECK_OK(gpt_stash_begin(f.stage, &f.stash, SAMPLES, 5, f.stream));
+        for (int g = 0; g < 2; g++) /* the embedding, and the first block's attention */
+            CHECK_OK(gpt_forward(f.stage, g, &f.stash, (struct dt_loss_scales){1, 1}, f.stream));
+        CHECK_OK(dt_stream_synchronize(f.stream));
+        const struct dt_layer_stash *layer = &f.stash.layers[1];
+        CHECK(layer->qkv.bytes && !layer->mixed.bytes && !layer->lse.bytes && !layer->weights.bytes);
+        free(kept);
+        fixture_finish(&f);
+    }
+}
+
 static const struct test_case cases[] = {
     {"fused attention", fused},
     {"fused attention, dropout", fused_dropout},
@@ -215,5 +246,6 @@ static const struct test_case cases[] = {
     {"the study's sum of logits", sum_of_logits},
     {"accumulation", accumulates},
     {"weight gradients later than input gradients", in_halves},
+    {"attention computed again", attention_again},
 };
 TEST_MAIN(cases)

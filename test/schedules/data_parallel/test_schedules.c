@@ -213,6 +213,8 @@ static const struct {
 } activation_rows[] = {
     /* all blocks, and the inputs of the final norm and of the head, whose gradient is just made from logits */
     {"keep", 1, 12 * 10 + 3, 25, 12, true, 0},
+    /* all but the heads' outputs, and what attention's backward reads beside them */
+    {"selective", 1, 12 * 9 + 3, 25, 0, true, 0},
     /* 12 inputs, one block and the gradient */
     {"checkpoint", 1, 12 + 9 + 1, 2, 1, false, 0},
     {"checkpoint", 3, 4 + 29 + 1, 6, 3, false, 0},
