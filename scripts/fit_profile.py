@@ -23,11 +23,11 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 
-# (file, path of the constant, least, most, a first estimate that hold-outs begin with)
+# (file, path of the constant, or of several that are one, least, most, a first estimate that hold-outs begin with)
 CONSTANTS = [
     ("profile", "gemm.peak_fraction", 0.3, 1, 0.8),
     ("profile", "gemm.half_k", 1, 4000, 500),
-    ("profile", "gemm.half_aligned", 0.05, 1, 0.3),
+    ("profile", "gemm.half_aligned gemm.quarter_aligned gemm.unaligned", 0.01, 1, 0.05),
     ("profile", "bandwidth_fraction", 0.3, 1, 0.7),
     ("profile", "kernels.linear_weight_gradient.weight_passes", 0.2, 10, 3),
     ("profile", "kernels.sgd.passes", 3, 60, 7),
@@ -53,17 +53,19 @@ HUBER = 0.08  # beyond this logarithm a row pulls no harder
 PRIOR = 0.15  # of each step: how firmly a constant that no row tells stays where it is
 
 
-def get(tree, path):
-    for key in path.split("."):
+def get(tree, paths):
+    for key in paths.split()[0].split("."):
         tree = tree[key]
     return tree
 
 
-def put(tree, path, value):
-    *parents, last = path.split(".")
-    for key in parents:
-        tree = tree[key]
-    tree[last] = value
+def put(tree, paths, value):
+    for path in paths.split():
+        *parents, last = path.split(".")
+        at = tree
+        for key in parents:
+            at = at[key]
+        at[last] = value
 
 
 class Model:

@@ -81,8 +81,11 @@ const struct command command_validate = {
                    "paradigm, model, GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch "
                    "per GPU it counts how often the predicted fastest paradigm is the measured one. FILE has the columns of "
                    "results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and where they matter gpus_per_node, "
-                   "stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Needs no device, MPI or "
-                   "GPU.",
+                   "stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a table of meshes: "
+                   "gpus, layers, hidden, heads, seq, dp, micro_batch, global_batch, and where they matter tp, pp, cp, vpp, schedule, "
+                   "zero/fsdp, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, model, gpus_per_node, step_s or step_ms, "
+                   "peak_mem_gib, status (ok, oom). Columns that are not used are listed; rows that are no experiment of this version "
+                   "are counted with the reason. Needs no device, MPI or GPU.",
     .options = options,
     .run = run,
 };

@@ -13,13 +13,17 @@ enum validate_outcome {
     VALIDATE_SKIPPED,       /* not an experiment of this version: `reason` says why */
 };
 
+enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
+
 /* One measured run. */
 struct validate_row {
     int line;                     /* of the file */
     struct experiment experiment; /* not of skipped rows, but for paradigm, world_size, batch_size and activation */
-    char model[32];               /* preset */
+    char model[32];               /* preset, or the table's name of it */
+    int model_order;              /* of groups by model: presets as in their table, other names as the rows come */
     int gpus_per_node;
     double measured_s, measured_bytes;   /* NAN: not told */
+    enum validate_fit measured_fit;      /* in memory, where the table has its status */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double batch_per_gpu;
     enum validate_outcome outcome;
@@ -29,6 +33,7 @@ struct validate_row {
 struct validate_rows {
     struct validate_row *rows; /* [count] */
     int count;
+    char unused[512]; /* columns that nothing is made of; "": none */
 };
 
 /* What the rows do not tell. */
@@ -38,9 +43,8 @@ struct validate_system {
     int set_count;
 };
 
-/* Read a file with the columns of results/study/measured.csv (results/study/README.md): paradigm, model, gpus, batch_per_replica; and
- * gpus_per_node, stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb, placement_known, step_s_stdev, source_file where
- * they are there. Owner: the caller, validate_rows_finish, also after a failure.
+/* Read a table with a column "paradigm" (results/study/README.md), or one of meshes (results/validation/README.md). Owner: the caller,
+ * validate_rows_finish, also after a failure.
  * Errors, "FILE:LINE: ...": DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out);
 void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */
@@ -71,10 +75,24 @@ struct validate_winners {
 };
 #define VALIDATE_CLEAR 0.15
 
+/* Cells: the rows with the same model, sequence, GPUs and samples a step, of two configurations or more that have a measured time. Right:
+ * the configuration that is predicted fastest was measured no more than VALIDATE_NEAR slower than the fastest. */
+struct validate_choices {
+    int cells, right;
+};
+#define VALIDATE_NEAR 0.08
+
+/* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not. */
+struct validate_fits {
+    int rows[2][2];
+};
+
 struct validate_summary {
     struct validate_group *groups; /* [group_count] by key, the last is all rows */
     int group_count;
     struct validate_winners winners;
+    struct validate_choices choices;
+    struct validate_fits fits;
 };
 
 dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out);

@@ -52,6 +52,22 @@ static bool add_winners(cJSON *top, const struct validate_winners *w)
            cJSON_AddNumberToObject(object, "clear_cells", w->clear_cells) && cJSON_AddNumberToObject(object, "clear_right", w->clear_right);
 }
 
+static bool add_choices(cJSON *top, const struct validate_choices *c)
+{
+    cJSON *object = cJSON_AddObjectToObject(top, "fastest_configuration");
+    return object && cJSON_AddNumberToObject(object, "cells", c->cells) && cJSON_AddNumberToObject(object, "right", c->right) &&
+           cJSON_AddNumberToObject(object, "near", VALIDATE_NEAR);
+}
+
+static bool add_fits(cJSON *top, const struct validate_fits *f)
+{
+    cJSON *object = cJSON_AddObjectToObject(top, "memory_suffices");
+    return object && cJSON_AddNumberToObject(object, "measured_yes_predicted_yes", f->rows[0][0]) &&
+           cJSON_AddNumberToObject(object, "measured_yes_predicted_no", f->rows[0][1]) &&
+           cJSON_AddNumberToObject(object, "measured_no_predicted_yes", f->rows[1][0]) &&
+           cJSON_AddNumberToObject(object, "measured_no_predicted_no", f->rows[1][1]);
+}
+
 static bool add_row(cJSON *array, const struct validate_row *row)
 {
     cJSON *object = add_object(array);
@@ -74,7 +90,8 @@ static bool add_all(cJSON *top, const struct validate_rows *rows, const struct v
     bool complete = groups != NULL;
     for (int g = 0; complete && g < summary->group_count; g++)
         complete = add_group(groups, &summary->groups[g]);
-    complete = complete && add_winners(top, &summary->winners);
+    complete = complete && add_winners(top, &summary->winners) && add_choices(top, &summary->choices) && add_fits(top, &summary->fits) &&
+               cJSON_AddStringToObject(top, "columns_not_used", rows->unused);
     cJSON *array = complete ? cJSON_AddArrayToObject(top, "rows") : NULL;
     complete = array != NULL;
     for (int i = 0; complete && i < rows->count; i++)

@@ -31,6 +31,25 @@ static void print_winners(const struct validate_winners *w, FILE *to)
     fprintf(to, "\n");
 }
 
+static void print_choices(const struct validate_choices *c, FILE *to)
+{
+    if (c->cells)
+        fprintf(to, "fastest configuration: the predicted one within %.0f %% of the measured one in %d of %d cells (%.1f %%)\n",
+                100 * VALIDATE_NEAR, c->right, c->cells, 100.0 * c->right / c->cells);
+}
+
+/* Where the table says of no run that it ran out of memory, there is nothing to tell apart. */
+static void print_fits(const struct validate_fits *f, FILE *to)
+{
+    int right = f->rows[0][0] + f->rows[1][1], wrong = f->rows[0][1] + f->rows[1][0];
+    if (f->rows[1][0] + f->rows[1][1])
+        fprintf(to,
+                "out of memory: predicted right for %d of %d (%.1f %%); of %d that fit %d predicted not to, of %d that did not %d "
+                "predicted to\n",
+                right, right + wrong, 100.0 * right / (right + wrong), f->rows[0][0] + f->rows[0][1], f->rows[0][1],
+                f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
+}
+
 /* Rows that were left out, a line for each reason. */
 static void print_skipped(const struct validate_rows *rows, FILE *to)
 {
@@ -46,7 +65,7 @@ static void print_skipped(const struct validate_rows *rows, FILE *to)
             said |= equal && j < i;
         }
         if (!said)
-            fprintf(to, "skipped: line %d%s: %s\n", rows->rows[i].line, same > 1 ? " and others" : "", reason);
+            fprintf(to, "skipped: %d row%s from line %d on: %s\n", same, same > 1 ? "s" : "", rows->rows[i].line, reason);
     }
 }
 
@@ -77,6 +96,10 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     table_destroy(t);
     fprintf(to, "\nerrors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time\n");
     print_winners(&summary->winners, to);
+    print_choices(&summary->choices, to);
+    print_fits(&summary->fits, to);
     print_skipped(rows, to);
+    if (*rows->unused)
+        fprintf(to, "columns not used: %s\n", rows->unused);
     return status;
 }

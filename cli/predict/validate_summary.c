@@ -2,7 +2,6 @@
 #include "cli/predict/validate.h"
 
 #include "lib/base/statistics.h"
-#include "schedules/config/families.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,13 +36,8 @@ static void value_of(const struct validate_row *row, int key, char value[24])
 /* Presets in their table's order, GPU counts by number, all else as it comes in the enums. */
 static int rank_of(const struct validate_row *row, int key)
 {
-    const struct dt_model_preset *p;
-    const struct dt_model_family *family;
-    int preset = 0;
-    while ((p = model_preset(preset, &family)) && strcmp(p->name, row->model) != 0)
-        preset++;
-    const int ranks[KEYS] = {(int)row->experiment.paradigm,   preset, row->experiment.world_size, nodes_of(row) > 1,
-                             (int)row->experiment.activation, 0};
+    const int ranks[KEYS] = {
+        (int)row->experiment.paradigm, row->model_order, row->experiment.world_size, nodes_of(row) > 1, (int)row->experiment.activation, 0};
     return ranks[key];
 }
 
@@ -150,6 +144,50 @@ static void find_winners(const struct validate_rows *rows, struct validate_winne
     }
 }
 
+/* ---- the fastest configuration, and memory ---- */
+
+static bool same_work(const struct validate_row *a, const struct validate_row *b)
+{
+    return a->experiment.world_size == b->experiment.world_size && a->gpus_per_node == b->gpus_per_node &&
+           a->batch_per_gpu == b->batch_per_gpu && a->experiment.model.block_size == b->experiment.model.block_size &&
+           strcmp(a->model, b->model) == 0;
+}
+
+static bool counts(const struct validate_row *row)
+{
+    return row->outcome == VALIDATE_PREDICTED && !isnan(row->measured_s);
+}
+
+static void find_choices(const struct validate_rows *rows, struct validate_choices *out)
+{
+    for (int i = 0; i < rows->count; i++) {
+        const struct validate_row *fastest = &rows->rows[i], *chosen = fastest;
+        bool first = counts(fastest), several = false;
+        for (int j = 0; j < rows->count && first; j++) {
+            const struct validate_row *row = &rows->rows[j];
+            if (!counts(row) || !same_work(&rows->rows[i], row))
+                continue;
+            first = j >= i; /* a cell counts at its first row */
+            several |= strcmp(row->experiment.hash, rows->rows[i].experiment.hash) != 0;
+            fastest = row->measured_s < fastest->measured_s ? row : fastest;
+            chosen = row->predicted_s < chosen->predicted_s ? row : chosen;
+        }
+        if (!first || !several)
+            continue;
+        out->cells++;
+        out->right += chosen->measured_s <= (1 + VALIDATE_NEAR) * fastest->measured_s;
+    }
+}
+
+static void count_fits(const struct validate_rows *rows, struct validate_fits *out)
+{
+    for (int i = 0; i < rows->count; i++) {
+        const struct validate_row *row = &rows->rows[i];
+        if (row->outcome != VALIDATE_SKIPPED && row->measured_fit != VALIDATE_FIT_UNKNOWN)
+            out->rows[row->measured_fit == VALIDATE_FIT_NOT][row->outcome == VALIDATE_OUT_OF_MEMORY]++;
+    }
+}
+
 /* ---- all of it ---- */
 
 dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out)
@@ -167,6 +205,8 @@ dt_status validate_summarize(const struct validate_rows *rows, struct validate_s
             status = summarize_group(rows, key, rank, scratch, &out->groups[out->group_count++]);
     if (status == DT_OK)
         find_winners(rows, &out->winners);
+    find_choices(rows, &out->choices);
+    count_fits(rows, &out->fits);
     free(scratch);
     return status;
 }

@@ -2,38 +2,6 @@
 
 #include <math.h>
 
-/* The factor of the worse aligned of two row lengths. */
-static double alignment(const struct gpt_cost_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
-{
-    size_t unit = (size_t)p->gemm.aligned_bytes, left = left_elems * element_bytes, right = right_elems * element_bytes;
-    size_t both = left | right; /* a power of two divides both where it divides this */
-    return both % unit == 0                          ? 1
-           : unit % 2 == 0 && both % (unit / 2) == 0 ? p->gemm.half_aligned
-           : unit % 4 == 0 && both % (unit / 4) == 0 ? p->gemm.quarter_aligned
-                                                     : p->gemm.unaligned;
-}
-
-/* The share of the multiprocessors that work, on average over the waves of tiles. */
-static double fill(const struct gpt_costs *c, double batch, double m, double n)
-{
-    double rows = c->profile.gemm.tile_rows, columns = c->profile.gemm.tile_columns, processors = c->profile.gemm.multiprocessors;
-    if (rows < 1 || columns < 1 || processors < 1)
-        return 1;
-    double waves = batch * ceil(m / rows) * ceil(n / columns) / processors;
-    return fmax(waves / ceil(waves), c->profile.gemm.least_fill);
-}
-
-double gpt_cost_product_s(const struct gpt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
-                          size_t element_bytes)
-{
-    const struct gpt_cost_profile *p = &c->profile;
-    double efficiency =
-        p->gemm.peak_fraction * k / (k + p->gemm.half_k) * fill(c, batch, m, n) * alignment(p, left_elems, right_elems, element_bytes);
-    double arithmetic_s = 2 * batch * m * n * k / (c->hardware.peak_flops * efficiency);
-    double moved_s = gpt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
-    return fmax(arithmetic_s, moved_s);
-}
-
 double gpt_cost_memory_s(const struct gpt_costs *c, double launches, double bytes)
 {
     double moved_s = bytes / (c->hardware.memory_bytes_per_s * c->profile.bandwidth_fraction);

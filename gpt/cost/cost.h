@@ -1,4 +1,4 @@
-/* What kernels cost on a described device: the formulas behind gpt/cost/backend.c. Seconds, bytes and element counts; nothing is queued. */
+/* What kernels cost on a described device: the formulas behind gpt/cost/backend.c. Products are in product.c. Seconds, bytes and element counts; nothing is queued. */
 #ifndef GPT_COST_COST_H
 #define GPT_COST_COST_H
 
@@ -23,11 +23,12 @@ struct gpt_costs {
 
 /* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and right_elems long in memory.
  *
- * The larger of two times. Arithmetic: 2 m n k flops at the GPU's peak, times peak_fraction, times k / (k + half_k) (filling and draining a
- * tile's pipeline), times the share of multiprocessors that tiles of the output keep busy in the last wave (at least least_fill, as short
- * products are split along k), times a factor for rows that do not begin at 16-byte boundaries. Memory: each operand and the output crosses
- * it once.
- * Source  NVIDIA, "Matrix Multiplication Background User's Guide", sections 2 to 4: tile and wave quantisation, alignment. */
+ * The larger of two times. Memory: each operand and the output crosses it once. Arithmetic: with the fastest of the library's tiles, whole
+ * tiles at the GPU's peak, times peak_fraction, times what a smaller tile loses because it reuses less of what it loads, times k / (k +
+ * half_k) (filling and draining a tile's pipeline), times the share of multiprocessors that work on average over the waves of tiles. Where
+ * that is below least_fill, the inner dimension may be split. Rows that do not begin at 16-byte boundaries limit peak_fraction's share.
+ * Source  NVIDIA, "Matrix Multiplication Background User's Guide", sections 2 and 3: tiles and their reuse, tile and wave quantisation,
+ *         alignment; cuBLAS documentation, cublasLtMatmul: split-K and its reduction. */
 double gpt_cost_product_s(const struct gpt_costs *costs, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                           size_t element_bytes);
 

@@ -33,18 +33,21 @@ static const struct dt_field fields[] = {
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
     {"gemm.half_k", DT_FIELD_NUMBER, AT(gemm.half_k), .max = 1e6, .description = "Inner dimension at which half of it is reached."},
     {"gemm.tile_rows", DT_FIELD_NUMBER, AT(gemm.tile_rows), .max = 65536,
-     .description = "Rows of the output that one multiprocessor computes at a time; 0: any number."},
+     .description =
+         "Rows of the output in the largest tile that one multiprocessor computes at a time; smaller ones are its halves; 0: no tiles."},
     {"gemm.tile_columns", DT_FIELD_NUMBER, AT(gemm.tile_columns), .max = 65536, .description = "Columns likewise."},
     {"gemm.multiprocessors", DT_FIELD_NUMBER, AT(gemm.multiprocessors), .max = 65536,
      .description = "Of the GPU that the profile is for; 0: any number."},
     {"gemm.least_fill", DT_FIELD_NUMBER, AT(gemm.least_fill), .above = true, .max = 1,
-     .description = "Share of the multiprocessors that a product of few tiles keeps busy at least, because its inner dimension is split."},
+     .description = "Share of the multiprocessors that a product of few tiles keeps busy at least, where its inner dimension is split."},
     {"gemm.aligned_bytes", DT_FIELD_INT, AT(gemm.aligned_bytes), .min = 1, .max = 4096,
      .description = "Row lengths that are a multiple of this power of two, in bytes, run at full speed."},
     {"gemm.half_aligned", DT_FIELD_NUMBER, AT(gemm.half_aligned), .above = true, .max = 1,
-     .description = "Factor where only half of aligned_bytes divides a row length."},
+     .description = "The most of peak_fraction that products reach, whatever k, where only half of aligned_bytes divides a row length."},
     {"gemm.quarter_aligned", DT_FIELD_NUMBER, AT(gemm.quarter_aligned), .above = true, .max = 1, .description = "A quarter."},
     {"gemm.unaligned", DT_FIELD_NUMBER, AT(gemm.unaligned), .above = true, .max = 1, .description = "None of them."},
+    {"gemm.half_reuse", DT_FIELD_NUMBER, AT(gemm.half_reuse), .max = 1000, .initial = "0",
+     .description = "Operations on each loaded element at which a tile reaches half of its speed: what smaller tiles lose; 0: nothing."},
     {"gemm.fused_attention", DT_FIELD_NUMBER, AT(gemm.fused_attention), .above = true, .max = 100,
      .description = "Time of fused attention's products over that of whole squares: less for causality, more for its efficiency."},
     {"gemm.qkv_products", DT_FIELD_INT, AT(gemm.qkv_products), .min = 1, .max = 3,
@@ -157,8 +160,8 @@ static bool covers(const char *key, const char *path)
     return strncmp(key, path, bytes) == 0 && (path[bytes] == 0 || path[bytes] == '.');
 }
 
-/* Each constant has a source, each source a constant. */
-static dt_status check_sources(const struct cJSON *sources, const char *source)
+/* Each constant that is given has a source, each source a constant. */
+static dt_status check_sources(const struct cJSON *sources, const bool *given, const char *source)
 {
     if (!cJSON_IsObject(sources))
         return dt_fail(DT_ERR_INVALID, "%s: sources: missing; expected an object that says where each constant comes from", source);
@@ -173,7 +176,7 @@ static dt_status check_sources(const struct cJSON *sources, const char *source)
                            item->string);
     }
     for (int i = 1; i < table.count; i++) { /* the name is no constant */
-        bool covered = false;
+        bool covered = !given[i];
         for (const cJSON *item = sources->child; item && !covered; item = item->next)
             covered = covers(item->string, table.fields[i].path);
         if (!covered)
@@ -182,15 +185,22 @@ static dt_status check_sources(const struct cJSON *sources, const char *source)
     return DT_OK;
 }
 
-/* The rows of the table, of which each must be there. */
-static dt_status read_table(const struct cJSON *object, const char *source, struct gpt_cost_profile *out)
+/* The rows of the table. given [table.count], zeroed. */
+static dt_status read_rows(const struct cJSON *object, const struct cJSON *sources, const char *source, bool *given,
+                           struct gpt_cost_profile *out)
+{
+    DT_TRY(dt_config_defaults(&table, out));
+    DT_TRY(dt_config_read(&table, object, source, out, given));
+    DT_TRY(dt_config_check_required(&table, given, source));
+    return check_sources(sources, given, source);
+}
+
+static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct gpt_cost_profile *out)
 {
     bool *given = calloc((size_t)table.count, sizeof *given);
     if (!given)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory", source);
-    dt_status status = dt_config_read(&table, object, source, out, given);
-    if (status == DT_OK)
-        status = dt_config_check_required(&table, given, source);
+    dt_status status = read_rows(object, sources, source, given, out);
     free(given);
     return status;
 }
@@ -208,10 +218,7 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
         return dt_fail(DT_ERR_INVALID, "%s: expected a profile, a JSON object", source);
     struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which no row describes */
-    dt_status status = read_table(object, source, out);
-    if (status < 0)
-        goto end;
-    status = check_sources(sources, source);
+    dt_status status = read_table(object, sources, source, out);
     if (status < 0)
         goto end;
     status = read_measured(measured, source, &out->measured);

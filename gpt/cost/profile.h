@@ -2,8 +2,8 @@
  *
  * A cluster file (lib/sim/cluster.h) says what a GPU and its links can do; a profile says how much of that a framework gets, and what its
  * host threads and its allocator add. Together they give the time of every kernel (gpt/cost/cost.h) and the bytes that dtbench's own schedule
- * does not have. A profile is a JSON object, read by one table: every constant must be there, and "sources" must say of each where it comes
- * from: a data sheet, a source file, or the rows it was fitted on. Nothing in it knows a paradigm, a model or a row.
+ * does not have. A profile is a JSON object, read by one table: every constant without a default must be there, and "sources" must say of
+ * each where it comes from: a data sheet, a source file, or the rows it was fitted on. Nothing in it knows a paradigm, a model or a row.
  *
  * Passes count how often one element crosses the device's memory, read or written; what an element is stands with each kernel below. */
 #ifndef GPT_COST_PROFILE_H
@@ -31,15 +31,16 @@ struct gpt_cost_profile {
     char name[128];
     uint64_t hash; /* FNV-1a of the file's bytes */
 
-    /* Matrix products: time = flops / (the GPU's peak * efficiency). See gpt_cost_gemm_s. */
+    /* Matrix products: see gpt_cost_product_s. */
     struct {
         double peak_fraction;           /* of a large, aligned product */
         double half_k;                  /* inner dimension at which half of that is reached */
-        double tile_rows, tile_columns; /* of the output, computed by one multiprocessor at a time; 0: no quantisation */
+        double tile_rows, tile_columns; /* the library's largest: a piece of the output that one multiprocessor computes; 0: no tiles */
         double multiprocessors;         /* of the GPU; 0: no quantisation */
-        double least_fill;              /* split products keep at least this share of the multiprocessors busy */
+        double least_fill;              /* share of the multiprocessors below which a product's inner dimension is split */
         int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
-        double half_aligned, quarter_aligned, unaligned; /* factors where only a half, a quarter of it, or neither divides the length */
+        double half_aligned, quarter_aligned, unaligned; /* most of peak_fraction where only a half, a quarter of it, or neither divides */
+        double half_reuse;                               /* operations on a loaded element at which a tile reaches half of its speed */
         double fused_attention; /* time of fused products over that of whole squares: less for causality, more for efficiency */
         int qkv_products;       /* 1: q, k and v in one product, as dtbench; 3: one after the other */
     } gemm;

@@ -143,11 +143,18 @@ static bool is_section_given(const struct dt_table *table, const bool *given, co
     return false;
 }
 
+enum dt_requirement dt_field_requirement(const struct dt_table *table, const struct dt_field *field)
+{
+    if (table->complete)
+        return field->initial ? DT_OPTIONAL : DT_REQUIRED;
+    return field->required;
+}
+
 dt_status dt_config_check_required(const struct dt_table *table, const bool *given, const char *where)
 {
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
-        enum dt_requirement required = table->complete ? DT_REQUIRED : field->required;
+        enum dt_requirement required = dt_field_requirement(table, field);
         if (given[i] || required == DT_OPTIONAL)
             continue;
         if (required == DT_REQUIRED || is_section_given(table, given, field->path))

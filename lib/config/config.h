@@ -67,7 +67,7 @@ struct dt_field {
 struct dt_table {
     const struct dt_field *fields;
     int count;
-    bool complete; /* every key is required, whatever its row says */
+    bool complete; /* every key without a default is required, whatever its row says */
 };
 
 /* A list of objects that have a table of their own. */
@@ -90,6 +90,9 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target);
  * "sweep" is skipped. `where` begins every error ("quickstart.json"). Errors:
  * DT_ERR_INVALID. */
 dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given);
+
+/* Whether a file must have the key. */
+enum dt_requirement dt_field_requirement(const struct dt_table *table, const struct dt_field *field);
 
 /* Refuse a file that lacks a required key; `given` is dt_config_read's. Errors: DT_ERR_INVALID. */
 dt_status dt_config_check_required(const struct dt_table *table, const bool *given, const char *where);

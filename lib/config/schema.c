@@ -123,8 +123,8 @@ static bool is_required(const struct dt_table *table, const char *path)
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (strcmp(field->path, path) == 0)
-            return table->complete || field->required != DT_OPTIONAL;
-        if (strncmp(field->path, path, bytes) == 0 && field->path[bytes] == '.' && (table->complete || field->required == DT_REQUIRED))
+            return dt_field_requirement(table, field) != DT_OPTIONAL;
+        if (strncmp(field->path, path, bytes) == 0 && field->path[bytes] == '.' && dt_field_requirement(table, field) == DT_REQUIRED)
             return true;
     }
     return false;

@@ -43,13 +43,42 @@ static void rows_become_experiments(void)
     validate_rows_finish(&rows);
 }
 
+#define MESH "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,iteration time (ms),zero/fsdp,vpp,schedule,"
+#define MESH_REST "recompute,kv_heads,cp,status,peak_mem_gib,dtype,color,notes\n"
+
+static void meshes_become_experiments(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text(MESH MESH_REST "8,32,2,1024,16,24,2048,1,2,4,500,none,1,1F1B,none,16,1,ok,10,amp_bf16,red,a\n"
+                                      "8,32,2,1024,16,24,2048,1,8,1,250,zero1,1,,full,,1,OOM,,fp16,red,b\n"
+                                      "8,32,2,1024,16,24,2048,1,8,1,250,FULL_SHARD,1,,,8,1,ok,,fp16,red,c\n"
+                                      "8,32,2,1024,16,24,2048,1,4,1,250,,1,,,16,2,ok,,fp16,red,c\n"
+                                      "8,30,2,1024,16,24,2048,1,8,1,250,,1,,,16,1,ok,,fp16,red,c\n",
+                       &rows, path));
+    const struct experiment *pipelines = &rows.rows[0].experiment, *shards = &rows.rows[1].experiment;
+    CHECK(rows.rows[0].outcome == VALIDATE_PREDICTED, "%s", rows.rows[0].reason);
+    CHECK(pipelines->paradigm == PARADIGM_PDP && pipelines->pipeline.stages == 4 && pipelines->pipeline.chunks == 8 &&
+          pipelines->batch_size == 4 && strcmp(pipelines->pipeline.order, "1f1b") == 0 && pipelines->model.block_size == 2048 &&
+          pipelines->model.dtype == DT_BF16 && pipelines->optimizer.name == OPTIMIZER_ADAM && rows.rows[0].measured_s == 0.5 &&
+          rows.rows[0].measured_bytes == 10 * 0x1p30 && strcmp(rows.rows[0].model, "24 x 1024") == 0);
+    CHECK(shards->paradigm == PARADIGM_ZERO1 && shards->batch_size == 4 && shards->micro_batches == 2 &&
+          shards->activation == ACTIVATION_CHECKPOINT && rows.rows[1].measured_fit == VALIDATE_FIT_NOT);
+    CHECK(strstr(rows.rows[2].reason, "kv_heads 8") && strstr(rows.rows[3].reason, "context parallelism of 2") &&
+              strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
+          "%s; %s; %s", rows.rows[2].reason, rows.rows[3].reason, rows.rows[4].reason);
+    CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
+    validate_rows_finish(&rows);
+}
+
 static void faults(void)
 {
     static const struct {
         const char *text, *error;
     } wrong[] = {
         {"paradigm,model,gpus\n", ":1: there is no column batch_per_replica"},
-        {"paradigm,model,gpus,batch_per_replica,step\n", ":1: unknown column step; did you mean step_s?"},
+        {"paradigm,model,gpus,batch_per_replic\n1,2,3,4\n",
+         ":1: there is no column batch_per_replica; not used: batch_per_replic (did you mean batch_per_replica?)"},
         {HEADER, ": no rows"},
         {HEADER "dpd,GPTSmall,8,8,0,1,1,8,keep,,1,1\n", ":2: paradigm: \"dpd\" is not one of"},
         {HEADER "ddp,GPTTiny,8,8,0,1,1,8,keep,,1,1\n", ":2: model: there is no GPTTiny; did you mean"},
@@ -108,6 +137,8 @@ static void summaries(void)
     const struct validate_winners *w = &summary.winners;
     CHECK(w->cells == 2 && w->right == 1 && w->clear_cells == 1 && w->clear_right == 0, "%d of %d, %d of %d", w->right, w->cells,
           w->clear_right, w->clear_cells);
+    const struct validate_choices *c = &summary.choices;
+    CHECK(c->cells == 2 && c->right == 1, "%d of %d", c->right, c->cells);
     validate_summary_finish(&summary);
     validate_rows_finish(&rows);
 }
@@ -140,6 +171,7 @@ static void bars(void)
 
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
+    {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"a file that is wrong gets one line", faults},
     {"errors, groups and cells, by hand", summaries},
     {"the study's own measurements", bars},

@@ -1,0 +1,132 @@
+/* A row of a table of meshes, as papers and projects publish them: sizes of the model, of each kind of parallelism, and of the batch. */
+#include "cli/predict/validate_run.h"
+
+#include "schedules/config/families.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* The paradigm that replicas have: by ZeRO's stage or FSDP's sharding strategy. NULL: as no text says otherwise. */
+static const struct {
+    const char *text;
+    enum paradigm_kind paradigm;
+} replicas[] = {
+    {"", PARADIGM_DDP},         {"none", PARADIGM_DDP},          {"zero0", PARADIGM_DDP},       {"zero1", PARADIGM_ZERO1},
+    {"zero2", PARADIGM_ZERO2},  {"zero3", PARADIGM_FSDP},        {"FULL_SHARD", PARADIGM_FSDP}, {"SHARD_GRAD_OP", PARADIGM_ZERO2},
+    {"NO_SHARD", PARADIGM_DDP}, {"HYBRID_SHARD", PARADIGM_HSDP},
+};
+
+/* Orders as tables write them, by the beginning of the text. */
+static const struct {
+    const char *text, *order;
+} orders[] = {
+    {"gpipe", "gpipe"}, {"1f1b", "1f1b"}, {"interleaved", "interleaved"}, {"zb-1p", "zb_h1"}, {"zb-2p", "zb_h2"}, {"zb-v", "zb_v"},
+};
+
+static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_ZERO);
+    size_t i = 0, count = sizeof replicas / sizeof *replicas;
+    while (i < count && strcasecmp(text, replicas[i].text) != 0)
+        i++;
+    if (i == count)
+        return measured_wrong(t, row, COLUMN_ZERO, "one of none, zero0 to zero3, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD");
+    run->paradigm = replicas[i].paradigm;
+    if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
+        run->paradigm = PARADIGM_PDP;
+    else if (replicas_count == 1 && run->stages == 1 && run->tensor == 1)
+        run->paradigm = PARADIGM_NONE;
+    return DT_OK;
+}
+
+static void order_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_ORDER);
+    run->order = *text ? NULL : "1f1b";
+    for (size_t i = 0; !run->order && i < sizeof orders / sizeof *orders; i++)
+        if (strncasecmp(text, orders[i].text, strlen(orders[i].text)) == 0)
+            run->order = orders[i].order;
+    if (!run->order)
+        snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
+}
+
+static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_DTYPE);
+    if (strstr(text, "fp8"))
+        snprintf(run->reason, sizeof run->reason, "dtype %.64s", text);
+    run->dtype = strstr(text, "bf16") ? "bf16" : strstr(text, "32") && !strstr(text, "16") ? "fp32" : "fp16";
+}
+
+static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
+    run->activation = strncmp(text, "full", 4) == 0 ? ACTIVATION_CHECKPOINT : ACTIVATION_KEEP;
+    if (*text && strncmp(text, "full", 4) != 0 && strncmp(text, "none", 4) != 0)
+        snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
+}
+
+static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    int ffn, kv_heads;
+    run->family = model_family(0);
+    DT_TRY(measured_count(t, row, COLUMN_LAYERS, 0, &run->layers));
+    DT_TRY(measured_count(t, row, COLUMN_HIDDEN, 0, &run->hidden));
+    DT_TRY(measured_count(t, row, COLUMN_HEADS, 0, &run->heads));
+    DT_TRY(measured_count(t, row, COLUMN_SEQUENCE, 0, &run->sequence));
+    DT_TRY(measured_count(t, row, COLUMN_FFN, 4 * run->hidden, &ffn));
+    DT_TRY(measured_count(t, row, COLUMN_KV_HEADS, run->heads, &kv_heads));
+    if (*measured_text(t, row, COLUMN_VOCAB))
+        DT_TRY(measured_count(t, row, COLUMN_VOCAB, 0, &run->vocab));
+    if (ffn != 4 * run->hidden)
+        snprintf(run->reason, sizeof run->reason, "ffn %d: this version's models have 4 times hidden", ffn);
+    if (kv_heads != run->heads)
+        snprintf(run->reason, sizeof run->reason, "kv_heads %d: this version's models have as many as heads", kv_heads);
+    return DT_OK;
+}
+
+/* Replicas' batches, cut into micro-batches: of a pipeline chunks, else one after the other. */
+static dt_status batch_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
+{
+    int global, micro;
+    DT_TRY(measured_count(t, row, COLUMN_GLOBAL_BATCH, 0, &global));
+    DT_TRY(measured_count(t, row, COLUMN_MICRO_BATCH, 0, &micro));
+    run->samples = global / replicas_count;
+    int parts = run->samples / micro;
+    run->chunks = run->stages > 1 ? parts : 1;
+    run->micro_batches = run->stages > 1 ? 1 : parts;
+    if (global % replicas_count || run->samples % micro || parts < 1)
+        snprintf(run->reason, sizeof run->reason, "global_batch is no multiple of dp times micro_batch");
+    else if (run->samples % (run->stages * run->tensor))
+        snprintf(run->reason, sizeof run->reason, "a replica's samples are no multiple of its GPUs");
+    return DT_OK;
+}
+
+dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
+{
+    int data, context;
+    *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam", .wrap = -1, .offload = 0};
+    DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
+    if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
+        DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
+    DT_TRY(measured_count(t, i, COLUMN_DATA, 0, &data));
+    DT_TRY(measured_count(t, i, COLUMN_TENSOR, 1, &run->tensor));
+    DT_TRY(measured_count(t, i, COLUMN_PIPELINE, 1, &run->stages));
+    DT_TRY(measured_count(t, i, COLUMN_CONTEXT, 1, &context));
+    DT_TRY(measured_count(t, i, COLUMN_VIRTUAL_STAGES, 1, &run->virtual_stages));
+    DT_TRY(model_in(t, i, run));
+    DT_TRY(replicas_in(t, i, data, run));
+    DT_TRY(batch_in(t, i, data, run));
+    run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
+    run->sequence_parallel_told = *measured_text(t, i, COLUMN_SEQUENCE_PARALLEL);
+    run->sequence_parallel = strncmp(measured_text(t, i, COLUMN_SEQUENCE_PARALLEL), "yes", 3) == 0;
+    numbers_in(t, i, run);
+    recomputed_in(t, i, run);
+    if (run->stages > 1)
+        order_in(t, i, run);
+    if (context > 1)
+        snprintf(run->reason, sizeof run->reason, "context parallelism of %d", context);
+    if ((long long)data * run->tensor * run->stages * context != run->gpus)
+        snprintf(run->reason, sizeof run->reason, "%d GPUs are not dp times tp times pp times cp", run->gpus);
+    return DT_OK;
+}

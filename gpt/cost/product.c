@@ -1,0 +1,69 @@
+/* How long a GEMM library takes for a product: which tiles it cuts the output into, how they fill the device, and how it reads operands
+ * whose rows are not aligned. */
+#include "gpt/cost/cost.h"
+
+#include <math.h>
+
+/* The most that aligned products' own share of the peak may be, with rows of these lengths. Kernels for rows that are not aligned read
+ * fewer bytes at a time, and below a length leave the tensor cores: their speed no longer follows from k. */
+static double alignment_limit(const struct gpt_cost_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
+{
+    size_t unit = (size_t)p->gemm.aligned_bytes, left = left_elems * element_bytes, right = right_elems * element_bytes;
+    size_t both = left | right; /* a power of two divides both where it divides this */
+    return both % unit == 0                          ? 1
+           : unit % 2 == 0 && both % (unit / 2) == 0 ? p->gemm.half_aligned
+           : unit % 4 == 0 && both % (unit / 4) == 0 ? p->gemm.quarter_aligned
+                                                     : p->gemm.unaligned;
+}
+
+struct product {
+    const struct gpt_costs *costs;
+    double batch, m, n, k;
+    double limit; /* alignment_limit */
+};
+
+/* Operations on each element that a tile loads, over the same with the side that half of the speed needs. */
+static double reuse(const struct gpt_costs *c, double rows, double columns)
+{
+    double per_element = rows * columns / (rows + columns);
+    return per_element / (per_element + c->profile.gemm.half_reuse);
+}
+
+/* With tiles of this size: whole tiles are computed, also those that the output's edges cut off, in waves of one for each multiprocessor.
+ * Where the last wave leaves too many idle, the inner dimension is split, and the parts are added up through memory in fp32. */
+static double tiled_s(const struct product *p, double rows, double columns)
+{
+    const struct gpt_costs *c = p->costs;
+    const struct gpt_cost_profile *profile = &c->profile;
+    double tiles = p->batch * ceil(p->m / rows) * ceil(p->n / columns), waves = tiles / profile->gemm.multiprocessors;
+    double share =
+        reuse(c, rows, columns) / reuse(c, profile->gemm.tile_rows, profile->gemm.tile_columns) * p->k / (p->k + profile->gemm.half_k);
+    double flops_per_s = c->hardware.peak_flops * profile->gemm.peak_fraction * fmin(share, p->limit);
+    double full_s = 2 * tiles * rows * columns * p->k / flops_per_s, fill = waves / ceil(waves);
+    if (fill >= profile->gemm.least_fill)
+        return full_s / fill;
+    double parts = ceil(profile->gemm.least_fill / fill), partial_bytes = 2 * parts * p->batch * p->m * p->n * sizeof(float);
+    return fmin(full_s / fill, full_s / profile->gemm.least_fill + gpt_cost_memory_s(c, 1, partial_bytes));
+}
+
+/* The library knows its tiles: the largest, and what halving its sides gives. */
+static double arithmetic_s(const struct product *p)
+{
+    enum { SMALLEST = 64 };
+    const struct gpt_cost_profile *profile = &p->costs->profile;
+    double best_s = INFINITY, k_share = p->k / (p->k + profile->gemm.half_k);
+    if (profile->gemm.tile_rows < 1 || profile->gemm.tile_columns < 1 || profile->gemm.multiprocessors < 1)
+        return 2 * p->batch * p->m * p->n * p->k / (p->costs->hardware.peak_flops * profile->gemm.peak_fraction * fmin(k_share, p->limit));
+    for (double rows = profile->gemm.tile_rows; rows == profile->gemm.tile_rows || rows >= SMALLEST; rows /= 2)
+        for (double columns = profile->gemm.tile_columns; columns == profile->gemm.tile_columns || columns >= SMALLEST; columns /= 2)
+            best_s = fmin(best_s, tiled_s(p, rows, columns));
+    return best_s;
+}
+
+double gpt_cost_product_s(const struct gpt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
+                          size_t element_bytes)
+{
+    const struct product p = {c, batch, m, n, k, alignment_limit(&c->profile, left_elems, right_elems, element_bytes)};
+    double moved_s = gpt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
+    return fmax(arithmetic_s(&p), moved_s);
+}
