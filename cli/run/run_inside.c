@@ -56,13 +56,15 @@ static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s,
 {
     char address[DT_ADDRESS_BYTES];
     struct dt_rendezvous *rendezvous;
+    struct dt_secret secret;
     struct dt_rendezvous_place where = {.address = address,
                                         .local = place->local_size == place->size,
                                         .rank = place->rank,
                                         .size = place->size,
-                                        .job = dt_rendezvous_job(place),
+                                        .secret = &secret,
                                         .timeout_s = timeout_s};
     DT_TRY(dt_world_meeting_point(place, address, &where.port));
+    DT_TRY(dt_secret_of_job(place, &secret));
     int *ranks = calloc((size_t)place->size, sizeof *ranks);
     if (!ranks)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);

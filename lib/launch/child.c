@@ -155,7 +155,8 @@ bool dt_launch_uses_mpirun(const struct dt_launch *launch)
     return launch->mpirun && launch->world_size > 1;
 }
 
-dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *socket_name, struct dt_child *out)
+dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *secret, const char *socket_name,
+                         struct dt_child *out)
 {
     char program[4096], size_text[16], **arguments = NULL;
     struct dt_launch_environment environment = {.variables = NULL};
@@ -165,7 +166,7 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
     dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
     if (status < 0)
         goto done;
-    status = dt_launch_environment_make(rank, launch->world_size, port, &environment);
+    status = dt_launch_environment_make(rank, launch->world_size, port, secret, &environment);
     if (status < 0)
         goto done;
     status = start(launch, arguments, environment.variables, out);

@@ -18,10 +18,11 @@ struct dt_child {
 /* Are the ranks mpirun's children, or the supervisor's own? */
 bool dt_launch_uses_mpirun(const struct dt_launch *launch);
 
-/* Start mpirun, or rank `rank` with its place in the environment (lib/launch/environment.h; port 0: it is alone), with `socket_name` as the
+/* Start mpirun, or rank `rank` with its place in the environment and the ranks' secret (lib/launch/environment.h; port 0: it is alone), with `socket_name` as the
  * program's last argument. *out starts with gone and noise_fd -1. Errors: DT_ERR_UNAVAILABLE (names mpirun's package, or the program),
  * DT_ERR_IO, DT_ERR_HOST_MEMORY. */
-dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *socket_name, struct dt_child *out);
+dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *secret, const char *socket_name,
+                         struct dt_child *out);
 /* Notice its end without waiting. */
 void dt_child_check(struct dt_child *child);
 /* Take what it wrote. `echo`: to stderr as well. */

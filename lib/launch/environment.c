@@ -1,5 +1,7 @@
 #include "lib/launch/environment.h"
 
+#include "lib/launch/secret.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,7 +17,7 @@ extern char **environ;
 /* Of an outer launcher, and lies for the ranks that are started here. */
 static const char *const foreign_prefixes[] = {
     "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",    "PMIX_",        "PMI_",         "RANK=",
-    "WORLD_SIZE=",      "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=",
+    "WORLD_SIZE=",      "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", DT_SECRET_VARIABLE "=",
 };
 
 static bool is_foreign(const char *variable)
@@ -27,7 +29,7 @@ static bool is_foreign(const char *variable)
     return false;
 }
 
-dt_status dt_launch_environment_make(int rank, int size, int port, struct dt_launch_environment *out)
+dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, struct dt_launch_environment *out)
 {
     size_t count = 0, kept = 0;
     while (environ[count])
@@ -47,6 +49,7 @@ dt_status dt_launch_environment_make(int rank, int size, int port, struct dt_lau
     snprintf(out->place[3], sizeof out->place[3], "LOCAL_WORLD_SIZE=%d", size);
     snprintf(out->place[4], sizeof out->place[4], "MASTER_ADDR=127.0.0.1");
     snprintf(out->place[5], sizeof out->place[5], "MASTER_PORT=%d", port);
+    snprintf(out->place[6], sizeof out->place[6], DT_SECRET_VARIABLE "=%s", secret);
     for (int i = 0; i < DT_LAUNCH_PLACE_VARIABLES; i++)
         out->variables[kept++] = out->place[i];
     return DT_OK;

@@ -39,6 +39,16 @@ void dt_supervisor_ask_for_dumps(struct supervisor *s)
     s->dump_sent = true;
 }
 
+bool dt_supervisor_dumps_done(const struct supervisor *s)
+{
+    bool done = true;
+    for (int r = 0; r < s->launch->world_size; r++) {
+        const struct peer *p = s->by_rank[r];
+        done &= !p || p->fd < 0 || p->done || p->dumped;
+    }
+    return done;
+}
+
 /* A rank announces itself: it gets the input and our stderr. */
 static void welcome(struct supervisor *s, struct peer *p, int rank)
 {
@@ -64,7 +74,7 @@ static void handle_failed(struct supervisor *s, const struct peer *p, const stru
         snprintf(text, sizeof text, "rank %d: %s", p->rank, message->text);
     else
         snprintf(text, sizeof text, "%s", message->text);
-    dt_supervisor_fail(s, message->value < 0 ? (dt_status)message->value : DT_ERR_COMM, p->rank, linger_failed_s, text);
+    dt_supervisor_fail(s, (dt_status)message->value, p->rank, linger_failed_s, text);
     if (message->value == DT_ERR_TIMEOUT)
         dt_supervisor_ask_for_dumps(s);
 }
@@ -92,6 +102,7 @@ static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_me
         }
         break;
     case DT_WIRE_FAILED: handle_failed(s, p, message); break;
+    case DT_WIRE_DUMPED: p->dumped = true; break;
     case DT_WIRE_DONE: p->done = true; break;
     default: break;
     }
@@ -113,6 +124,16 @@ static void hang_up(struct supervisor *s, struct peer *p)
     dt_supervisor_fail(s, DT_ERR_COMM, p->rank, linger_vanished_s, text);
 }
 
+/* What a peer sent is no message, or there is no memory for it. One that is no rank is closed, and nothing else comes of it. */
+static void refuse(struct supervisor *s, const struct peer *p, dt_status status)
+{
+    char text[256];
+    if (p->rank < 0 && status == DT_ERR_COMM)
+        return;
+    snprintf(text, sizeof text, "rank %d (pid %d) sent %s", p->rank, (int)p->pid, dt_error_message());
+    dt_supervisor_fail(s, status, p->rank, 0, status == DT_ERR_COMM ? text : dt_error_message());
+}
+
 static void read_peer(struct supervisor *s, struct peer *p)
 {
     struct dt_wire_message message;
@@ -123,7 +144,7 @@ static void read_peer(struct supervisor *s, struct peer *p)
     for (; have > 0; have = dt_wire_next(&p->reader, &message))
         handle(s, p, &message);
     if (have < 0)
-        dt_supervisor_fail(s, (dt_status)have, p->rank, 0, dt_error_message());
+        refuse(s, p, (dt_status)have);
     if (have < 0 || end)
         hang_up(s, p);
 }
@@ -148,7 +169,8 @@ static void accept_peers(struct supervisor *s)
             continue;
         }
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a stopped rank must not stop us */
-        *p = (struct peer){.fd = fd, .rank = -1, .pid = who.pid, .reader = {.passed_fd = -1}, .heard_ns = dt_clock_ns()};
+        *p = (struct peer){
+            .fd = fd, .rank = -1, .pid = who.pid, .reader = {.end = DT_WIRE_SUPERVISOR, .passed_fd = -1}, .heard_ns = dt_clock_ns()};
     }
 }
 

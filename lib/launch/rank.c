@@ -58,12 +58,21 @@ static dt_status take_stderr(struct dt_launch_rank *rank)
     return DT_OK;
 }
 
+static dt_status send_text(struct dt_launch_rank *rank, enum dt_wire_type type, int value, const char *text)
+{
+    pthread_mutex_lock(&rank->sending);
+    dt_status status = dt_wire_send(rank->fd, type, value, text, strlen(text), -1);
+    pthread_mutex_unlock(&rank->sending);
+    return status;
+}
+
 static void run_dump(struct dt_launch_rank *rank)
 {
     pthread_mutex_lock(&rank->dumping);
     if (rank->dump)
         rank->dump(rank->dump_context);
     pthread_mutex_unlock(&rank->dumping);
+    send_text(rank, DT_WIRE_DUMPED, 0, ""); /* the supervisor waits for it before it ends this process */
 }
 
 static void *listen_to_supervisor(void *context)
@@ -137,14 +146,6 @@ fail:
 const char *dt_launch_rank_input(const struct dt_launch_rank *rank)
 {
     return rank->input;
-}
-
-static dt_status send_text(struct dt_launch_rank *rank, enum dt_wire_type type, int value, const char *text)
-{
-    pthread_mutex_lock(&rank->sending);
-    dt_status status = dt_wire_send(rank->fd, type, value, text, strlen(text), -1);
-    pthread_mutex_unlock(&rank->sending);
-    return status;
 }
 
 dt_status dt_launch_rank_progress(struct dt_launch_rank *rank, const char *text)

@@ -23,7 +23,7 @@ dt_status dt_launch_rank_connect(const char *socket_name, int rank, struct dt_la
 
 const char *dt_launch_rank_input(const struct dt_launch_rank *rank); /* lives as long as `rank` */
 
-/* Alive, and a step further. The first one ends the start-up. Callable from one thread at a time, like the two below. */
+/* Alive, and a step further. The first one ends the start-up. From any thread, like the two below. */
 dt_status dt_launch_rank_progress(struct dt_launch_rank *rank, const char *text);
 dt_status dt_launch_rank_result(struct dt_launch_rank *rank, const char *text);
 dt_status dt_launch_rank_failed(struct dt_launch_rank *rank, dt_status status, const char *text);

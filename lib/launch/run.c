@@ -2,6 +2,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/launch/environment.h"
+#include "lib/launch/secret.h"
 #include "lib/launch/supervisor.h"
 
 #include <errno.h>
@@ -13,8 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long dumps and ordinary ends may take. With what lib/launch/peers.c grants after a failure it stays well below ten seconds. */
-static const double linger_dump_s = 0.5, linger_exit_s = 3.0;
+/* How long dumps and ordinary ends may take; dumps take milliseconds, but for a rank that gets no processor. With what lib/launch/peers.c
+ * grants after a failure it stays below ten seconds. */
+static const double linger_dump_s = 5.0, linger_exit_s = 3.0;
 
 static bool all_done(const struct supervisor *s)
 {
@@ -73,6 +75,7 @@ static void time_out(struct supervisor *s, const char *what, double limit_s, boo
                  count == 1 ? "" : "s", list, least);
     dt_supervisor_ask_for_dumps(s);
     dt_supervisor_fail(s, s->stop_sent ? DT_ERR_INTERRUPTED : DT_ERR_TIMEOUT, -1, linger_dump_s, text);
+    s->for_dumps = true;
 }
 
 static void check_timeouts(struct supervisor *s)
@@ -150,7 +153,7 @@ static bool is_complete(const struct supervisor *s)
 static void supervise(struct supervisor *s)
 {
     while (!all_done(s) && !dt_deadline_passed(s->end_ns)) {
-        if (s->status != DT_OK && is_complete(s))
+        if (s->status != DT_OK && (is_complete(s) || (s->for_dumps && dt_supervisor_dumps_done(s))))
             break;
         dt_supervisor_handle_events(s, s->end_ns || dt_supervisor_children_gone(s) ? 10 : 100);
         check_stop(s);
@@ -244,11 +247,14 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
 /* Each rank, or mpirun. Ranks without mpirun connect at a port of this machine; one that is alone connects nowhere. */
 static dt_status start_children(struct supervisor *s, const char *socket_name)
 {
+    char secret[DT_SECRET_TEXT_BYTES] = "";
     int port = 0;
-    if (s->child_count > 1)
+    if (s->child_count > 1) {
         DT_TRY(dt_launch_reserve_port(&s->port_fd, &port));
+        DT_TRY(dt_secret_make(secret));
+    }
     for (int c = 0; c < s->child_count; c++)
-        DT_TRY(dt_child_start(s->launch, c, port, socket_name, &s->children[c]));
+        DT_TRY(dt_child_start(s->launch, c, port, secret, socket_name, &s->children[c]));
     return DT_OK;
 }
 

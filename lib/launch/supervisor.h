@@ -17,7 +17,8 @@ struct peer {
     struct dt_wire_reader reader;
     long steps; /* progress messages */
     int64_t heard_ns;
-    bool done; /* has sent its last message */
+    bool done;   /* has sent its last message */
+    bool dumped; /* has done so when asked */
 };
 
 struct supervisor {
@@ -35,6 +36,7 @@ struct supervisor {
     char text[1024];
     int vanished; /* the rank of that failure, when it is a disappearance; -1 */
     bool stop_sent, dump_sent;
+    bool for_dumps; /* the end only waits for them */
 };
 
 /* The first failure counts; what follows is its echo. The run ends `linger_s` later at the latest. */
@@ -42,7 +44,8 @@ void dt_supervisor_fail(struct supervisor *s, dt_status status, int rank, double
 
 /* A message without text to every rank that is not done. */
 void dt_supervisor_send_all(struct supervisor *s, enum dt_wire_type type);
-void dt_supervisor_ask_for_dumps(struct supervisor *s); /* once */
+void dt_supervisor_ask_for_dumps(struct supervisor *s);    /* once */
+bool dt_supervisor_dumps_done(const struct supervisor *s); /* all ranks that were asked have done it, or are gone */
 
 /* Wait for the next events, at most `milliseconds`, and handle them. */
 void dt_supervisor_handle_events(struct supervisor *s, int milliseconds);

@@ -14,7 +14,26 @@ struct header {
     uint64_t length;
 };
 
-enum { RECEIVE_BYTES = 64 << 10, LONGEST_BYTES = 256 << 20 };
+enum { RECEIVE_BYTES = 64 << 10, LINE_BYTES = 4 << 10, DOCUMENT_BYTES = 256 << 20 };
+
+/* What each type may be. */
+enum value { NO_VALUE, A_RANK, A_FAILURE };
+static const struct rule {
+    const char *name;
+    enum dt_wire_end to;
+    enum value value;
+    uint64_t most_bytes; /* of its text */
+} rules[DT_WIRE_TYPES] = {
+    [DT_WIRE_HELLO] = {"hello", DT_WIRE_SUPERVISOR, A_RANK, 0},
+    [DT_WIRE_INPUT] = {"input", DT_WIRE_RANK, NO_VALUE, DOCUMENT_BYTES},
+    [DT_WIRE_PROGRESS] = {"progress", DT_WIRE_SUPERVISOR, NO_VALUE, LINE_BYTES},
+    [DT_WIRE_RESULT] = {"result", DT_WIRE_SUPERVISOR, NO_VALUE, DOCUMENT_BYTES},
+    [DT_WIRE_FAILED] = {"failure", DT_WIRE_SUPERVISOR, A_FAILURE, LINE_BYTES},
+    [DT_WIRE_STOP] = {"stop", DT_WIRE_RANK, NO_VALUE, 0},
+    [DT_WIRE_DUMP] = {"dump", DT_WIRE_RANK, NO_VALUE, 0},
+    [DT_WIRE_DUMPED] = {"dumped", DT_WIRE_SUPERVISOR, NO_VALUE, 0},
+    [DT_WIRE_DONE] = {"done", DT_WIRE_SUPERVISOR, NO_VALUE, 0},
+};
 
 /* An abstract address is a NUL and the name, as long as the given length says. */
 static dt_status make_address(const char *name, struct sockaddr_un *out, socklen_t *out_length)
@@ -146,14 +165,36 @@ dt_status dt_wire_receive(struct dt_wire_reader *reader, int fd, bool *out_end)
     return DT_OK;
 }
 
+static bool is_value(enum value kind, int32_t value)
+{
+    switch (kind) {
+    case NO_VALUE: return value == 0;
+    case A_RANK: return value >= 0; /* whether there is one the supervisor knows */
+    case A_FAILURE: return value < DT_OK && value >= DT_ERR_WORLD;
+    }
+    return false;
+}
+
+static dt_status check(enum dt_wire_end end, const struct header *header)
+{
+    const struct rule *rule = &rules[header->type < DT_WIRE_TYPES ? header->type : 0];
+    if (!rule->name || rule->to != end)
+        return dt_fail(DT_ERR_COMM, "a message of a type that nobody sends there: %u", header->type);
+    if (!is_value(rule->value, header->value))
+        return dt_fail(DT_ERR_COMM, "a message of type %s with a value out of range: %d", rule->name, header->value);
+    if (header->length > rule->most_bytes)
+        return dt_fail(DT_ERR_COMM, "a message of type %s with a length out of range: %llu bytes", rule->name,
+                       (unsigned long long)header->length);
+    return DT_OK;
+}
+
 int dt_wire_next(struct dt_wire_reader *reader, struct dt_wire_message *out)
 {
     struct header header;
     if (reader->used - reader->start < sizeof header)
         return 0;
     memcpy(&header, reader->data + reader->start, sizeof header);
-    if (header.type < DT_WIRE_HELLO || header.type > DT_WIRE_DONE || header.length > LONGEST_BYTES)
-        return dt_fail(DT_ERR_COMM, "a message between supervisor and rank makes no sense");
+    DT_TRY(check(reader->end, &header));
     if (reader->used - reader->start - sizeof header < header.length)
         return 0;
     char *text = realloc(reader->text, header.length + 1);
@@ -173,5 +214,5 @@ void dt_wire_finish(struct dt_wire_reader *reader)
     free(reader->text);
     if (reader->passed_fd >= 0)
         close(reader->passed_fd);
-    *reader = (struct dt_wire_reader){.passed_fd = -1};
+    *reader = (struct dt_wire_reader){.end = reader->end, .passed_fd = -1};
 }

@@ -17,8 +17,13 @@ enum dt_wire_type {
     DT_WIRE_FAILED,    /* rank: value is the dt_status, text says why */
     DT_WIRE_STOP,      /* supervisor: end after the current step */
     DT_WIRE_DUMP,      /* supervisor: write the communicators' state to stderr */
+    DT_WIRE_DUMPED,    /* rank: that is done */
     DT_WIRE_DONE,      /* rank, last: whatever happens to me now, I am finished */
+    DT_WIRE_TYPES
 };
+
+/* Who reads: it takes only what the other end sends. */
+enum dt_wire_end { DT_WIRE_RANK, DT_WIRE_SUPERVISOR };
 
 struct dt_wire_message {
     enum dt_wire_type type;
@@ -27,8 +32,9 @@ struct dt_wire_message {
     const char *text; /* [length + 1], NUL-terminated; the reader's, until its next call */
 };
 
-/* Collects what arrives until a message is whole. Starts zeroed, but passed_fd -1. */
+/* Collects what arrives until a message is whole. Starts zeroed, but `end`, and passed_fd -1. */
 struct dt_wire_reader {
+    enum dt_wire_end end;
     char *data;
     size_t start, used, capacity; /* bytes [start, used) are unread */
     char *text;                   /* the last message's */
@@ -44,7 +50,8 @@ dt_status dt_wire_send(int fd, enum dt_wire_type type, int32_t value, const char
 
 /* Take what has arrived; blocks only while there is nothing and `fd` is a blocking one. *out_end: the other end is gone. */
 dt_status dt_wire_receive(struct dt_wire_reader *reader, int fd, bool *out_end);
-/* The next whole message: 1; none yet: 0; nonsense arrived: DT_ERR_COMM; out of memory: DT_ERR_HOST_MEMORY. */
+/* The next whole message: 1; none yet: 0; out of memory: DT_ERR_HOST_MEMORY. DT_ERR_COMM: a message breaks the rules of its type, which is
+ * found before its text is there. */
 int dt_wire_next(struct dt_wire_reader *reader, struct dt_wire_message *out);
 void dt_wire_finish(struct dt_wire_reader *reader);
 

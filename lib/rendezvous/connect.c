@@ -16,13 +16,17 @@
  * rank 0 the others give up, since it knows who is missing; for a name that is not known (yet). */
 static const double pause_s = 0.05, connect_s = 3, silence_s = 5, grace_s = 3, unknown_name_s = 5;
 
+/* How long something else may listen there: rank 0 waits as long for the port. */
+static const double stranger_s = 2.5;
+
 /* One rank's search for rank 0. */
 struct search {
     struct dt_rendezvous *r;
     const struct dt_rendezvous_place *place;
     char place_name[300];
-    int64_t start_ns, end_ns; /* end_ns 0: never */
-    char problem[200];        /* of the last attempt */
+    int64_t start_ns, end_ns;  /* end_ns 0: never */
+    int64_t stranger_since_ns; /* since when attempts have found something else there; 0: the last one did not */
+    char problem[200];         /* of the last attempt */
 };
 
 static bool over(const struct search *s)
@@ -105,18 +109,17 @@ static bool next_frame(struct dt_link *link, double seconds, struct dt_frame *fr
 {
     int64_t end_ns = dt_deadline_ns(seconds);
     while (!dt_link_next(link, frame, payload)) {
-        if (dt_deadline_passed(end_ns) || !*open)
+        if (dt_deadline_passed(end_ns) || !*open || link->fault)
             return false;
         if (wait_for(link->fd, POLLIN, end_ns && seconds < 1 ? seconds : 1))
             *open = dt_link_receive(link);
     }
-    return frame->type >= DT_FRAME_WELCOME && frame->type <= DT_FRAME_MET;
+    return true;
 }
 
 static dt_status refused(const struct search *s, const struct dt_frame *frame, const char *payload)
 {
-    dt_status status = frame->count > 0 && frame->count < 64 ? (dt_status)(-(int)frame->count) : DT_ERR_COMM;
-    return dt_fail(status, "%.*s", (int)(frame->bytes < 900 ? frame->bytes : 900), payload);
+    return dt_fail((dt_status)(-(int)frame->count), "%.*s", (int)frame->bytes, payload);
 }
 
 /* Welcomed by rank 0: until all are there. */
@@ -127,37 +130,98 @@ static dt_status wait_for_others(struct search *s, struct dt_link *link)
     bool open = true;
     double left_s = s->end_ns ? (double)(s->end_ns - dt_clock_ns()) * 1e-9 + grace_s : 0;
     if (!next_frame(link, left_s, &frame, &payload, &open))
-        return open ? dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d, at %s, did not report within %g s that all ranks had connected",
-                              s->place->size, s->place_name, s->place->timeout_s + grace_s)
-                    : dt_fail(DT_ERR_COMM, "rank 0 of %d, at %s, closed its connection before all ranks had connected", s->place->size,
-                              s->place_name);
+        return link->fault ? dt_fail(DT_ERR_COMM, "rank 0 of %d, at %s, is given up: %s", s->place->size, s->place_name,
+                                     dt_frame_fault_text(link->fault))
+               : open      ? dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d, at %s, did not report within %g s that all ranks had connected",
+                                     s->place->size, s->place_name, s->place->timeout_s + grace_s)
+                      : dt_fail(DT_ERR_COMM, "rank 0 of %d, at %s, closed its connection before all ranks had connected", s->place->size,
+                                s->place_name);
     return frame.type == DT_FRAME_MET ? DT_OK : refused(s, &frame, payload);
 }
 
-/* Say hello on a new connection. *again: this was nothing, and something else may be there later. */
-static dt_status introduce(struct search *s, int fd, bool *again)
+/* What listens at the meeting point. */
+enum answer {
+    RANK_0,
+    NOBODY, /* it closed the connection without a word, or says nothing: rank 0 may be busy, or of an earlier rendezvous */
+    ANOTHER_JOB,
+    SOMEBODY_ELSE,
+};
+
+/* Rank 0's answer to a hello. */
+static enum answer hear_challenge(const struct search *s, int fd, const struct dt_hello *hello, struct dt_challenge *out)
+{
+    int64_t end_ns = dt_deadline_ns(silence_s);
+    size_t got = 0;
+    while (got < sizeof *out && dt_magic_fits(out, got)) {
+        ssize_t now =
+            wait_for(fd, POLLIN, milliseconds_to(end_ns) * 1e-3) ? recv(fd, (char *)out + got, sizeof *out - got, MSG_DONTWAIT) : 0;
+        if (now < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (now <= 0 && (got == 0 || dt_deadline_passed(end_ns)))
+            return NOBODY;
+        if (now <= 0)
+            return SOMEBODY_ELSE;
+        got += (size_t)now;
+    }
+    if (got < sizeof *out)
+        return SOMEBODY_ELSE;
+    return dt_challenge_is_true(s->place->secret, hello, out) ? RANK_0 : ANOTHER_JOB;
+}
+
+/* Both ends prove who they are. */
+static dt_status introduce(const struct search *s, int fd, enum answer *answer)
+{
+    struct dt_hello hello;
+    struct dt_challenge challenge;
+    struct dt_claim claim = {.rank = s->place->rank, .size = s->place->size};
+    *answer = NOBODY;
+    dt_link_prepare(fd);
+    DT_TRY(dt_hello_make(&hello));
+    if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
+        return DT_OK;
+    *answer = hear_challenge(s, fd, &hello, &challenge);
+    if (*answer != RANK_0)
+        return DT_OK;
+    dt_rendezvous_build_name(claim.build);
+    dt_claim_prove(s->place->secret, &hello, &challenge, &claim);
+    if (send(fd, &claim, sizeof claim, MSG_NOSIGNAL) != sizeof claim)
+        *answer = NOBODY;
+    return DT_OK;
+}
+
+/* Nobody who belongs here listens there, and has done so for a while. */
+static dt_status fail_stranger(const struct search *s, enum answer answer)
+{
+    if (answer == SOMEBODY_ELSE)
+        return dt_fail(DT_ERR_WORLD, "what listens at %s is not dtbench's rank 0: set MASTER_PORT to a port that is free", s->place_name);
+    return dt_fail(DT_ERR_WORLD,
+                   "another job's ranks connect at %s, or rank %d does not have rank 0's secret: set MASTER_PORT to a port that is "
+                   "free, or " DT_SECRET_VARIABLE " to one text on all nodes",
+                   s->place_name, s->place->rank);
+}
+
+/* On a new connection: until all ranks are there. *again: it was nothing, and something else may be there later. */
+static dt_status talk(struct search *s, int fd, bool *again)
 {
     struct dt_link *link = &s->r->links[0];
-    struct dt_hello hello;
     struct dt_frame frame = {0};
     const char *payload;
     bool open = true;
-    *link = (struct dt_link){.fd = fd};
+    enum answer answer;
     *again = false;
-    dt_link_prepare(fd);
-    dt_rendezvous_fill_hello(s->place, &hello);
-    bool heard = send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello && next_frame(link, silence_s, &frame, &payload, &open);
-    if (heard)
+    *link = (struct dt_link){.fd = fd, .reader = link->reader};
+    DT_TRY(introduce(s, fd, &answer));
+    if (answer == RANK_0 && next_frame(link, silence_s, &frame, &payload, &open))
         return frame.type == DT_FRAME_WELCOME ? wait_for_others(s, link) : refused(s, &frame, payload);
-    /* A connection closed without an answer may be rank 0's earlier rendezvous, or the machine's; a few bytes, or silence, are somebody
-     * else's. */
-    bool stranger = frame.type != 0 || link->used > 0;
-    *again = !stranger;
-    snprintf(s->problem, sizeof s->problem, open ? "what listens there does not answer" : "connections are closed at once");
+    bool stranger = answer == ANOTHER_JOB || answer == SOMEBODY_ELSE;
+    if (!stranger)
+        s->stranger_since_ns = 0;
+    else if (s->stranger_since_ns == 0)
+        s->stranger_since_ns = dt_clock_ns();
+    snprintf(s->problem, sizeof s->problem, "%s", stranger ? "something else listens there" : "what listens there does not answer");
     dt_link_close(link);
-    return stranger
-               ? dt_fail(DT_ERR_WORLD, "what listens at %s is not dtbench's rank 0: set MASTER_PORT to a port that is free", s->place_name)
-               : DT_OK;
+    *again = !stranger || dt_clock_since_s(s->stranger_since_ns) < stranger_s;
+    return *again ? DT_OK : fail_stranger(s, answer);
 }
 
 dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezvous_place *place)
@@ -168,7 +232,7 @@ dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezv
         bool known = true, again = true;
         int fd = connect_to_any(&s, &known);
         if (fd >= 0) {
-            dt_status status = introduce(&s, fd, &again);
+            dt_status status = talk(&s, fd, &again);
             if (!again)
                 return status;
         }

@@ -38,13 +38,24 @@ static struct gathering **find(struct dt_rendezvous *r, const struct dt_frame *f
     return link;
 }
 
-static struct gathering *begin(const struct dt_frame *frame)
+/* May rank `from` begin one more? It waits for one at a time, and a few may be left that timed out. `mutex` is held. */
+static bool may_begin(const struct dt_rendezvous *r, int from)
+{
+    enum { OPEN_GATHERINGS = 64 };
+    int open = 0;
+    for (const struct gathering *g = r->gatherings; g; g = g->next)
+        open += g->begun_by == from;
+    return open < OPEN_GATHERINGS;
+}
+
+static struct gathering *begin(int from, const struct dt_frame *frame)
 {
     struct gathering *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
     g->group = frame->group;
     g->sequence = frame->sequence;
+    g->begun_by = from;
     g->count = (int)frame->count;
     g->bytes = frame->bytes;
     g->ranks = malloc(frame->count * sizeof *g->ranks);
@@ -64,9 +75,11 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     struct gathering *complete = NULL;
     pthread_mutex_lock(&r->mutex);
     struct gathering **link = find(r, frame), *g = *link;
-    if (!g)
-        g = *link = begin(frame);
-    if (g && (int)frame->index < g->count && g->ranks[frame->index] < 0) {
+    if (!g && may_begin(r, from))
+        g = *link = begin(from, frame);
+    else if (!g)
+        r->links[from].fault = DT_FRAME_TOO_MANY;                               /* the thread that reads this link closes it */
+    if (g && frame->index < (uint32_t)g->count && g->ranks[frame->index] < 0) { /* the gathering may have been begun with another count */
         if (g->bytes == frame->bytes && g->count == (int)frame->count)
             memcpy(g->pieces + frame->index * frame->bytes, payload, frame->bytes);
         else
@@ -120,23 +133,22 @@ static void handle_withdrawal(struct dt_rendezvous *r, const struct dt_frame *fr
 
 static void handle_question(struct dt_rendezvous *r, int from, const struct dt_frame *frame)
 {
-    struct dt_frame ask = *frame, state;
+    struct dt_frame state;
     struct dt_rendezvous_progress progress;
-    ask.index = (uint32_t)from;
-    send_to_others(r, &ask, NULL);
-    if (dt_rendezvous_own_state(r, &ask, &state, &progress))
+    send_to_others(r, frame, NULL);
+    if (dt_rendezvous_own_state(r, frame, &state, &progress))
         send_to(r, from, &state, &progress);
 }
 
-void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_state how)
+void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_state how, enum dt_frame_fault fault)
 {
-    struct dt_frame frame = {.type = how == DT_LINK_LEFT ? DT_FRAME_LEFT : DT_FRAME_LOST, .index = (uint32_t)rank};
+    struct dt_frame frame = {.type = how == DT_LINK_LEFT ? DT_FRAME_LEFT : DT_FRAME_LOST, .index = (uint32_t)rank, .count = fault};
     pthread_mutex_lock(&r->routing);
     pthread_mutex_lock(&r->sending);
     dt_link_close(&r->links[rank]);
     pthread_mutex_unlock(&r->sending);
     send_to_others(r, &frame, NULL); /* first: once this process knows, it may end, and the others would take rank 0 for the cause */
-    dt_rendezvous_set_state(r, rank, how);
+    dt_rendezvous_set_state(r, rank, how, fault);
     pthread_mutex_unlock(&r->routing);
 }
 
@@ -147,10 +159,7 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
     case DT_FRAME_GATHER: handle_piece(r, from, frame, payload); break;
     case DT_FRAME_WITHDRAW: handle_withdrawal(r, frame); break;
     case DT_FRAME_ASK: handle_question(r, from, frame); break;
-    case DT_FRAME_STATE:
-        if ((int)frame->index < r->size)
-            send_to(r, (int)frame->index, frame, payload);
-        break;
+    case DT_FRAME_STATE: send_to(r, (int)frame->index, frame, payload); break;
     case DT_FRAME_FAILED:
         send_to_others(r, frame, payload); /* the one who said it passes it over */
         dt_rendezvous_keep_failure(r, frame, payload);

@@ -3,35 +3,12 @@
 #include "lib/rendezvous/parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+void dt_rendezvous_build_name(char out[DT_BUILD_BYTES])
 {
-    for (const char *c = text ? text : ""; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    return (hash ^ 0xff) * UINT64_C(1099511628211);
-}
-
-uint64_t dt_rendezvous_job(const struct dt_world *world)
-{
-    char user[32];
-    uint64_t hash = UINT64_C(14695981039346656037);
-    snprintf(user, sizeof user, "%ld", (long)getuid());
-    hash = hash_text(hash, user);
-    hash = hash_text(hash, world->launcher);
-    if (strcmp(world->launcher, "srun") == 0)
-        return hash_text(hash_text(hash, getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID"));
-    if (strcmp(world->launcher, "mpirun") == 0)
-        return hash_text(hash, getenv("PMIX_NAMESPACE"));
-    return hash_text(hash, getenv("TORCHELASTIC_RUN_ID"));
-}
-
-void dt_rendezvous_fill_hello(const struct dt_rendezvous_place *place, struct dt_hello *out)
-{
-    *out = (struct dt_hello){.magic = DT_HELLO_MAGIC, .rank = place->rank, .size = place->size, .job = place->job};
-    snprintf(out->build, sizeof out->build, "%.20s %.20s", dt_version(), dt_git_commit());
+    memset(out, 0, DT_BUILD_BYTES);
+    snprintf(out, DT_BUILD_BYTES, "%.20s %.20s", dt_version(), dt_git_commit());
 }
 
 void dt_rendezvous_place_name(const struct dt_rendezvous_place *place, char *text, size_t text_bytes)

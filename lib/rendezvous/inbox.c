@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(sizeof(struct dt_rendezvous_progress) == DT_FRAME_STATE_BYTES, "a frame has exactly this many");
+
 static struct letter *letter_of(const struct dt_frame *frame, const void *payload)
 {
     struct letter *letter = malloc(sizeof *letter + frame->bytes);
@@ -15,23 +17,35 @@ static struct letter *letter_of(const struct dt_frame *frame, const void *payloa
     return letter;
 }
 
+/* An answer that nobody waits for (any more); `mutex` is held. */
+static bool is_stale(const struct dt_rendezvous *r, const struct dt_frame *frame)
+{
+    return frame->type == DT_FRAME_STATE && (!r->question_open || frame->group != r->open_group || frame->sequence != r->questions);
+}
+
 void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
 {
     struct letter *letter = letter_of(frame, payload);
     if (!letter)
         return; /* the wait times out */
     pthread_mutex_lock(&r->mutex);
-    letter->next = r->letters;
-    r->letters = letter;
-    pthread_cond_broadcast(&r->changed);
+    bool stale = is_stale(r, frame);
+    if (!stale) {
+        letter->next = r->letters;
+        r->letters = letter;
+        pthread_cond_broadcast(&r->changed);
+    }
     pthread_mutex_unlock(&r->mutex);
+    if (stale)
+        free(letter);
 }
 
-void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state)
+void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state, enum dt_frame_fault fault)
 {
     pthread_mutex_lock(&r->mutex);
-    if (rank >= 0 && rank < r->size && r->states[rank] == DT_LINK_HERE) {
+    if (r->states[rank] == DT_LINK_HERE) {
         r->states[rank] = state;
+        r->faults[rank] = fault;
         r->turns[rank] = ++r->last_turn;
     }
     pthread_cond_broadcast(&r->changed);
@@ -40,7 +54,7 @@ void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_sta
 
 void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
 {
-    if ((int)frame->index == r->rank)
+    if (frame->index == (uint32_t)r->rank)
         return;
     pthread_mutex_lock(&r->mutex);
     if (!r->failure)

@@ -12,9 +12,6 @@
 /* A machine that loses power closes nothing: keepalive notices it within a minute, whether or not something is being sent. */
 enum { KEEPALIVE_IDLE_S = 20, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 4, SEND_TIMEOUT_S = 10 };
 
-/* No gathering comes near this: a frame that says so is not one. */
-static const uint64_t longest_payload_bytes = UINT64_C(1) << 32;
-
 void dt_link_prepare(int fd)
 {
     int yes = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
@@ -70,8 +67,8 @@ static bool make_room(struct dt_link *link, size_t bytes)
 
 bool dt_link_receive(struct dt_link *link)
 {
-    enum { PIECE_BYTES = 16 << 10 };
-    for (;;) {
+    enum { PIECE_BYTES = 16 << 10, AT_ONCE_BYTES = 4 << 20 };
+    for (size_t before = link->used - link->taken; link->used - link->taken < before + AT_ONCE_BYTES;) {
         if (!make_room(link, PIECE_BYTES))
             return false;
         ssize_t got = recv(link->fd, link->data + link->used, link->capacity - link->used, MSG_DONTWAIT);
@@ -83,15 +80,15 @@ bool dt_link_receive(struct dt_link *link)
             return false;
         link->used += (size_t)got;
     }
+    return true;
 }
 
 bool dt_link_next(struct dt_link *link, struct dt_frame *frame, const char **payload)
 {
     size_t have = link->used - link->taken;
-    if (have < sizeof *frame)
+    if (link->fault || !dt_frame_decode(&link->reader, link->data + link->taken, have, frame, &link->fault))
         return false;
-    memcpy(frame, link->data + link->taken, sizeof *frame);
-    if (frame->bytes > longest_payload_bytes || have - sizeof *frame < frame->bytes)
+    if (link->fault || have - sizeof *frame < frame->bytes)
         return false;
     *payload = link->data + link->taken + sizeof *frame;
     link->taken += sizeof *frame + frame->bytes;
@@ -103,5 +100,5 @@ void dt_link_close(struct dt_link *link)
     if (link->fd >= 0)
         close(link->fd);
     free(link->data);
-    *link = (struct dt_link){.fd = -1};
+    *link = (struct dt_link){.fd = -1, .reader = link->reader, .fault = link->fault};
 }

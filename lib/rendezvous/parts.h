@@ -1,50 +1,22 @@
-/* Inside lib/rendezvous: links and frames (link.c), who a rank is (identity.c), how ranks find each other (connect.c, listen.c), what has
+/* Inside lib/rendezvous: links (link.c) and the frames on them (frame.c), who a rank is (identity.c), how ranks find each other (connect.c, port.c, listen.c), what has
  * arrived (inbox.c), what rank 0 does for the others (hub.c), and waiting (rendezvous.c). Included in this folder only. */
 #ifndef LIB_RENDEZVOUS_PARTS_H
 #define LIB_RENDEZVOUS_PARTS_H
 
+#include "lib/rendezvous/frame.h"
+#include "lib/rendezvous/proof.h"
 #include "lib/rendezvous/rendezvous.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What travels once a link is accepted: this, and `bytes` behind it. Between machines of one kind: no byte order is turned. */
-enum dt_frame_type {
-    DT_FRAME_WELCOME = 1, /* rank 0: you are who you say; the others are still to come */
-    DT_FRAME_REFUSED,     /* rank 0: the meeting has failed for you; count: the status, negated; a text */
-    DT_FRAME_MET,         /* rank 0: all are here */
-    DT_FRAME_GATHER,      /* to rank 0: index of count gives a piece for gathering `sequence` of `group` */
-    DT_FRAME_GATHERED,    /* from rank 0: all pieces */
-    DT_FRAME_DIFFERENT,   /* from rank 0 instead: the pieces are not alike */
-    DT_FRAME_WITHDRAW,    /* to rank 0: I wait no longer, who is missing? */
-    DT_FRAME_MISSING,     /* from rank 0, to all who gave a piece: a byte for each of the group, 1 for whom is missing */
-    DT_FRAME_GOODBYE,     /* to rank 0: I leave in order */
-    DT_FRAME_LEFT,        /* from rank 0: rank `index` did so */
-    DT_FRAME_LOST,        /* from rank 0: rank `index` is gone without a goodbye */
-    DT_FRAME_ASK,    /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence distinguishes its questions */
-    DT_FRAME_STATE,  /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
-    DT_FRAME_FAILED, /* to rank 0, and from it to all: rank `index` gives up; count: the status, negated; a text */
-};
-
-struct dt_frame {
-    uint32_t type, index, count, unused;
-    uint64_t group, sequence, bytes;
-};
-
-/* The first thing that a rank says on a connection, in one piece. */
-struct dt_hello {
-    char magic[8]; /* DT_HELLO_MAGIC */
-    int32_t rank, size;
-    uint64_t job;
-    char build[48];
-};
-#define DT_HELLO_MAGIC "dtbench" /* and its NUL */
-
 enum dt_link_state { DT_LINK_HERE, DT_LINK_LEFT, DT_LINK_LOST };
 
 struct dt_link {
-    int fd;     /* -1: none */
-    char *data; /* [capacity] received and not taken: taken..used */
+    int fd; /* -1: none */
+    struct dt_frame_reader reader;
+    enum dt_frame_fault fault; /* the rule that the other end has broken: nothing more is taken from it */
+    char *data;                /* [capacity] received and not taken: taken..used */
     size_t taken, used, capacity;
 };
 
@@ -52,9 +24,11 @@ struct dt_link {
 void dt_link_prepare(int fd);
 /* Send a frame whole. False: the connection is of no use any more. */
 bool dt_link_send(struct dt_link *link, const struct dt_frame *frame, const void *payload);
-/* Take in what has arrived, without waiting. False: closed, or memory is out. */
+/* Take in what has arrived, without waiting and a bounded amount at a time, so that frames are looked at before more is taken. False: closed,
+ * or memory is out. */
 bool dt_link_receive(struct dt_link *link);
-/* The next complete frame and its payload, valid until the link's next call; false: not there yet. */
+/* The next complete frame and its payload, valid until the link's next call; false: not there yet, or `fault` is set. A frame that breaks a
+ * rule is found by its fixed part, before its payload is there. */
 bool dt_link_next(struct dt_link *link, struct dt_frame *frame, const char **payload);
 void dt_link_close(struct dt_link *link);
 
@@ -68,6 +42,7 @@ struct letter {
 struct gathering {
     struct gathering *next;
     uint64_t group, sequence;
+    int begun_by; /* the world's rank */
     int count, arrived;
     size_t bytes;
     int *ranks; /* [count] the world's rank that gave the piece; -1: none yet */
@@ -86,26 +61,44 @@ struct dt_rendezvous {
     pthread_mutex_t sending; /* one frame at a time; taken behind `mutex` or alone */
     pthread_mutex_t mutex;   /* everything below */
     pthread_cond_t changed;
-    enum dt_link_state *states;   /* [size] of each rank, as far as is known here */
-    int *turns, last_turn;        /* [size] which ranks went first: the others may have gone because of them */
-    struct letter *letters;       /* for this process's waits */
-    struct gathering *gatherings; /* rank 0 */
-    uint64_t questions;
+    enum dt_link_state *states;     /* [size] of each rank, as far as is known here */
+    enum dt_frame_fault *faults;    /* [size] what a rank that is lost was closed for */
+    int *turns, last_turn;          /* [size] which ranks went first: the others may have gone because of them */
+    struct letter *letters;         /* for this process's waits */
+    struct gathering *gatherings;   /* rank 0 */
+    uint64_t questions, open_group; /* asked so far; the group of the one that is open */
+    bool question_open;
     struct letter *failure; /* the first word of another rank that gave up */
     dt_rendezvous_answer *answer;
     void *answer_context;
 };
 
+/* The port at which rank 0 listens while the ranks meet. */
+enum { DT_PORT_SOCKETS = 4 };
+
+struct dt_port {
+    int fd[DT_PORT_SOCKETS], count;
+};
+
+/* Listen where the others will look for rank 0, and nowhere else: on this machine's loopback where all ranks are on it, else at the address
+ * that place->address names. Where that name is of no use for it, as on machines that know their own name as 127.0.1.1, at all addresses. A port in
+ * use is tried again for two seconds: a world that has just ended may still have it. `name` is place's in messages. Owner: the caller,
+ * dt_port_close, also after a failure. Errors: DT_ERR_WORLD where the port is in use, DT_ERR_IO. */
+dt_status dt_port_open(const struct dt_rendezvous_place *place, const char *name, struct dt_port *out);
+void dt_port_close(struct dt_port *port);
+
 /* Rank 0 at the meeting: fills links. The others: fills links[0]. Errors as dt_rendezvous_create. */
 dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvous_place *place);
 dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezvous_place *place);
-void dt_rendezvous_fill_hello(const struct dt_rendezvous_place *place, struct dt_hello *out);
+/* "0.1.0 1a2b3c4d5e6f" */
+void dt_rendezvous_build_name(char out[DT_BUILD_BYTES]);
 /* "node1:29500", "[::1]:29500" */
 void dt_rendezvous_place_name(const struct dt_rendezvous_place *place, char *text, size_t text_bytes);
 
 /* Keep a frame for this process's waits, and wake them. */
 void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload);
-void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state);
+/* A rank is gone; fault: for what it was closed, where that is known. */
+void dt_rendezvous_set_state(struct dt_rendezvous *r, int rank, enum dt_link_state state, enum dt_frame_fault fault);
 /* Keep another rank's word that it gives up. */
 void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload);
 /* This rank's own progress, as asked by frame: answered by a frame of the type DT_FRAME_STATE. */
@@ -114,8 +107,8 @@ bool dt_rendezvous_own_state(struct dt_rendezvous *r, const struct dt_frame *ask
 
 /* Rank 0: a frame that rank `from` sent (0: this process itself). */
 void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload);
-/* Rank 0: a connection has closed. */
-void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_state how);
+/* Rank 0: a connection has closed, or is to be for this fault. */
+void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_state how, enum dt_frame_fault fault);
 void dt_rendezvous_hub_finish(struct dt_rendezvous *r);
 
 #endif

@@ -34,8 +34,8 @@ static void handle(struct dt_rendezvous *r, const struct dt_frame *frame, const 
     struct dt_frame state;
     struct dt_rendezvous_progress progress;
     switch (frame->type) {
-    case DT_FRAME_LEFT: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LEFT); break;
-    case DT_FRAME_LOST: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LOST); break;
+    case DT_FRAME_LEFT: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LEFT, DT_FRAME_FINE); break;
+    case DT_FRAME_LOST: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LOST, (enum dt_frame_fault)frame->count); break;
     case DT_FRAME_ASK:
         if (dt_rendezvous_own_state(r, frame, &state, &progress))
             send_to_hub(r, &state, &progress);
@@ -59,16 +59,17 @@ static void read_link(struct dt_rendezvous *r, int index)
         else if (!left)
             dt_rendezvous_hub_handle(r, index, &frame, payload);
     }
-    if (open && !left)
+    enum dt_frame_fault fault = link->fault;
+    if (open && !left && !fault)
         return;
     if (r->rank == 0) {
-        dt_rendezvous_hub_lose(r, index, left ? DT_LINK_LEFT : DT_LINK_LOST);
+        dt_rendezvous_hub_lose(r, index, left ? DT_LINK_LEFT : DT_LINK_LOST, fault);
         return;
     }
     pthread_mutex_lock(&r->sending);
     dt_link_close(link);
     pthread_mutex_unlock(&r->sending);
-    dt_rendezvous_set_state(r, 0, atomic_load(&r->leaving) ? DT_LINK_LEFT : DT_LINK_LOST);
+    dt_rendezvous_set_state(r, 0, atomic_load(&r->leaving) ? DT_LINK_LEFT : DT_LINK_LOST, fault);
 }
 
 static void *look_after_links(void *context)
@@ -138,12 +139,24 @@ int dt_rendezvous_gone(struct dt_rendezvous *r, const struct dt_rendezvous_group
     return index;
 }
 
+const char *dt_rendezvous_how_gone(struct dt_rendezvous *r, const struct dt_rendezvous_group *group, int index)
+{
+    pthread_mutex_lock(&r->mutex);
+    const char *how = dt_frame_fault_text(r->faults[group->ranks[index]]);
+    pthread_mutex_unlock(&r->mutex);
+    return how;
+}
+
 /* A wait in vain, with rank 0's answer to who is missing (NULL: none came). */
 static dt_status timed_out(const struct dt_rendezvous_group *group, const char *what, const struct letter *letter, double timeout_s)
 {
     char names[512] = "";
-    if (letter && letter->frame.bytes == (uint64_t)group->size)
-        dt_rendezvous_name_ranks((const bool *)(const void *)letter->payload, group->size, names, sizeof names);
+    bool *missing = letter && letter->frame.bytes == (uint64_t)group->size ? calloc((size_t)group->size, sizeof *missing) : NULL;
+    for (int i = 0; missing && i < group->size; i++)
+        missing[i] = letter->payload[i] != 0;
+    if (missing)
+        dt_rendezvous_name_ranks(missing, group->size, names, sizeof names);
+    free(missing);
     return dt_fail(DT_ERR_TIMEOUT, "%s: waited %g s for %s", what, timeout_s,
                    *names ? names : "the others; rank 0 of the world did not answer for whom");
 }
@@ -159,9 +172,11 @@ static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rende
                        (int)r->failure->frame.bytes, r->failure->payload);
     if (index >= 0)
         return dt_fail(DT_ERR_COMM, "%s: rank %d is gone: %s", what, index,
-                       r->states[group->ranks[index]] == DT_LINK_LEFT ? "it has left" : "its connection closed");
+                       r->states[group->ranks[index]] == DT_LINK_LEFT ? "it has left"
+                                                                      : dt_frame_fault_text(r->faults[group->ranks[index]]));
     if (r->states[0] != DT_LINK_HERE)
-        return dt_fail(DT_ERR_COMM, "%s: the world's rank 0, through which all ranks talk, is gone: its connection closed", what);
+        return dt_fail(DT_ERR_COMM, "%s: the world's rank 0, through which all ranks talk, is gone: %s", what,
+                       dt_frame_fault_text(r->faults[0]));
     return DT_OK;
 }
 
@@ -179,6 +194,8 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
     int64_t end_ns = dt_deadline_ns(timeout_s);
     dt_status status = DT_OK;
     bool late = false;
+    if (bytes > DT_FRAME_PIECE_BYTES || (uint64_t)group->size * bytes > UINT64_C(1) << DT_FRAME_GATHERED_BYTES_LOG2)
+        return dt_fail(DT_ERR_INVALID, "%s: %d ranks with %zu bytes each are more than a rendezvous passes on", what, group->size, bytes);
     struct letter *letter = NULL;
     send_to_hub(r, &frame, mine);
     pthread_mutex_lock(&r->mutex);
@@ -201,8 +218,11 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
         pthread_mutex_lock(&r->mutex);
     }
     pthread_mutex_unlock(&r->mutex);
-    if (letter && letter->frame.type == DT_FRAME_GATHERED)
+    if (letter && letter->frame.type == DT_FRAME_GATHERED && letter->frame.bytes == (size_t)group->size * bytes)
         memcpy(all, letter->payload, (size_t)group->size * bytes);
+    else if (letter && letter->frame.type == DT_FRAME_GATHERED)
+        status = dt_fail(DT_ERR_COMM, "%s: the world's rank 0 answered with %llu bytes instead of %zu", what,
+                         (unsigned long long)letter->frame.bytes, (size_t)group->size * bytes);
     else if (letter && letter->frame.type == DT_FRAME_DIFFERENT)
         status = dt_fail(DT_ERR_COMM, "%s: the ranks call different operations, or with different counts", what);
     else if (status == DT_OK)
@@ -228,6 +248,8 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
     memset(answered, 0, (size_t)group->size * sizeof *answered);
     pthread_mutex_lock(&r->mutex);
     frame.sequence = ++r->questions;
+    r->open_group = group->id;
+    r->question_open = true;
     pthread_mutex_unlock(&r->mutex);
     send_to_hub(r, &frame, NULL);
     pthread_mutex_lock(&r->mutex);
@@ -238,7 +260,7 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
             continue;
         }
         for (int i = 0; i < group->size; i++) {
-            if (group->ranks[i] == (int)letter->frame.count && letter->frame.bytes == sizeof *progress && !answered[i]) {
+            if (group->ranks[i] == (int)letter->frame.count && !answered[i]) {
                 memcpy(&progress[i], letter->payload, sizeof *progress);
                 answered[i] = true;
                 missing--;
@@ -246,6 +268,7 @@ void dt_rendezvous_ask(struct dt_rendezvous *r, const struct dt_rendezvous_group
         }
         free(letter);
     }
+    r->question_open = false;
     pthread_mutex_unlock(&r->mutex);
 }
 
@@ -288,6 +311,13 @@ static void init(struct dt_rendezvous *r)
     pthread_condattr_destroy(&monotonic);
 }
 
+/* Link i: at rank 0 that of rank i, elsewhere the one to rank 0. */
+static struct dt_frame_reader reader_of(const struct dt_rendezvous_place *place, int i)
+{
+    bool hub = place->rank == 0;
+    return (struct dt_frame_reader){.hub = hub, .rank = (uint32_t)(hub ? i : place->rank), .size = (uint32_t)place->size};
+}
+
 /* Signals are the main thread's business. */
 static dt_status start_thread(struct dt_rendezvous *r)
 {
@@ -326,17 +356,20 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
     r->size = place->size;
     r->wake_fd = -1;
     r->states = calloc((size_t)place->size, sizeof *r->states);
+    r->faults = calloc((size_t)place->size, sizeof *r->faults);
     r->turns = calloc((size_t)place->size, sizeof *r->turns);
     r->links = calloc((size_t)links, sizeof *r->links);
     for (int i = 0; r->links && i < links; i++)
-        r->links[i].fd = -1;
-    if (!r->states || !r->turns || !r->links) {
+        r->links[i] = (struct dt_link){.fd = -1, .reader = reader_of(place, i)};
+    if (!r->states || !r->faults || !r->turns || !r->links) {
         dt_fail(status, "no host memory for the rendezvous of %d ranks", place->size);
         goto fail;
     }
     status = place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place);
     if (status < 0)
         goto fail;
+    for (int i = 0; i < links; i++)
+        r->links[i].reader.met = true;
     status = start_thread(r);
     if (status < 0)
         goto fail;
@@ -388,6 +421,7 @@ void dt_rendezvous_destroy(struct dt_rendezvous *r, bool well)
     pthread_mutex_destroy(&r->sending);
     pthread_mutex_destroy(&r->routing);
     free(r->states);
+    free(r->faults);
     free(r->turns);
     free(r->links);
     free(r);

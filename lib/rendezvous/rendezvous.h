@@ -1,7 +1,8 @@
 /* Rendezvous over TCP: how the ranks of a world connect where no MPI does it, and what they exchange beside their devices.
  *
- * Rank 0 listens at the meeting point (dt_world_meeting_point), the others connect and try again until it is there. Each says its rank, the
- * size it expects and which job it belongs to, so that neither a stranger nor a rank of another job gets in. The connections stay open
+ * Rank 0 listens at the meeting point (dt_world_meeting_point), the others connect and try again until it is there. Both ends of a
+ * connection prove that they know the job's secret (lib/launch/secret.h) before anything that they say counts, so that neither a stranger nor
+ * a rank of another job gets in, delays the ranks, or ends their meeting. The connections stay open
  * until the end: gatherings of a few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A
  * thread in each process looks after them. Nothing here touches a device.
  *
@@ -10,7 +11,7 @@
 #define LIB_RENDEZVOUS_RENDEZVOUS_H
 
 #include "lib/base/status.h"
-#include "lib/launch/world.h"
+#include "lib/launch/secret.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,15 +24,13 @@ struct dt_rendezvous_place {
     int port;
     bool local; /* all ranks are on this machine: nobody else can connect, and `address` is not looked at */
     int rank, size;
-    uint64_t job;     /* of dt_rendezvous_job: ranks of another one are refused */
-    double timeout_s; /* until all have met; 0: never */
+    const struct dt_secret *secret; /* of dt_secret_of_job */
+    double timeout_s;               /* until all have met; 0: never */
 };
 
-/* A number that the ranks of one job have in common, and those of another user, Slurm step, mpirun or torchrun do not. */
-uint64_t dt_rendezvous_job(const struct dt_world *world);
-
 /* Meet. Collective over the ranks; size is at least 2. Errors, each with a text that names place and ranks:
- *   DT_ERR_TIMEOUT  "ranks 3 and 5 of 8 did not reach node1:29500 within 60 s", on every rank that came
+ *   DT_ERR_TIMEOUT  "ranks 3 and 5 of 8 did not reach node1:29500 within 60 s", on every rank that came; says so where connections began as
+ *                   a rank's and could not prove to be of this job
  *   DT_ERR_WORLD    the port is in use or another job's; ranks that disagree on the size, the build of dtbench, or who is rank 2
  *   DT_ERR_COMM     a rank went away; DT_ERR_IO, DT_ERR_HOST_MEMORY
  * Owner: the caller. */
@@ -61,6 +60,8 @@ void dt_rendezvous_interrupt(struct dt_rendezvous *rendezvous);
 /* The one of a group's members that went first, by its place in the group; -1: none is gone. One that took leave counts where `left` is
  * set. */
 int dt_rendezvous_gone(struct dt_rendezvous *rendezvous, const struct dt_rendezvous_group *group, bool left);
+/* How one that is gone without leave went: "its connection closed", or which rule it broke before it was closed. */
+const char *dt_rendezvous_how_gone(struct dt_rendezvous *rendezvous, const struct dt_rendezvous_group *group, int index);
 
 /* Tell all others that this rank gives up, and why: they hear it before its connection closes, and their waits end with it. The first such
  * word counts. heard: has another rank said so? Its rank, status and text. */

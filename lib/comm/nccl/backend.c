@@ -256,13 +256,15 @@ static dt_status join(struct nccl_comm *world)
 static dt_status meet(struct nccl_family *f, const struct dt_world *world)
 {
     char address[DT_ADDRESS_BYTES];
+    struct dt_secret secret;
     struct dt_rendezvous_place place = {.address = address,
                                         .local = world->local_size == world->size,
                                         .rank = world->rank,
                                         .size = world->size,
-                                        .job = dt_rendezvous_job(world),
+                                        .secret = &secret,
                                         .timeout_s = f->options.init_timeout_s};
     DT_TRY(dt_world_meeting_point(world, address, &place.port));
+    DT_TRY(dt_secret_of_job(world, &secret));
     return dt_rendezvous_create(&place, &f->rendezvous);
 }
 

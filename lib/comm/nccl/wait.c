@@ -121,8 +121,8 @@ static dt_status check_ranks(struct nccl_family *f, bool left)
     int gone = world ? dt_rendezvous_gone(f->rendezvous, &world->group, left) : -1;
     if (gone < 0)
         return DT_OK;
-    snprintf(text, sizeof text, "rank %d of %d is gone: %s", gone, world->base.size,
-             left ? "it has left while others wait" : "its connection closed, so it was killed or crashed");
+    const char *how = left ? "it has left while others wait" : dt_rendezvous_how_gone(f->rendezvous, &world->group, gone);
+    snprintf(text, sizeof text, "rank %d of %d is gone: %s", gone, world->base.size, how);
     return dt_nccl_give_up(f, DT_ERR_COMM, text);
 }
 

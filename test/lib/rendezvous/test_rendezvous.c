@@ -13,6 +13,8 @@
 
 enum { MOST = 8 };
 
+static const struct dt_secret ours = {.bytes = "this job's secret"}, theirs = {.bytes = "another job's"};
+
 static int socket_on(int port, struct sockaddr_in *out)
 {
     *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -68,9 +70,10 @@ static void *run_rank(void *context)
 static void set_up(struct rank *ranks, int size, int port, void (*part)(struct rank *rank))
 {
     for (int i = 0; i < size; i++)
-        ranks[i] = (struct rank){.place = {.address = "127.0.0.1", .port = port, .local = true, .rank = i, .size = size, .timeout_s = 20},
-                                 .part = part,
-                                 .well = true};
+        ranks[i] = (struct rank){
+            .place = {.address = "127.0.0.1", .port = port, .local = true, .rank = i, .size = size, .secret = &ours, .timeout_s = 20},
+            .part = part,
+            .well = true};
 }
 
 /* All but rank `absent` (-1: all). */
@@ -195,6 +198,25 @@ static void *disturb(void *context)
     return NULL;
 }
 
+struct talker {
+    int fd, connections;
+};
+
+/* A server of something else, until its socket is shut down. */
+static void *talk_like_ssh(void *context)
+{
+    struct talker *talker = context;
+    for (;;) {
+        int there = accept(talker->fd, NULL, NULL);
+        if (there < 0)
+            return NULL;
+        talker->connections++;
+        if (write(there, "SSH-2.0-x\r\n", 11) < 0)
+            perror("stranger");
+        close(there);
+    }
+}
+
 static void strangers(void)
 {
     struct rank ranks[MOST];
@@ -221,13 +243,16 @@ static void strangers(void)
     set_up(ranks, 2, port, NULL);
     if (pthread_create(&first, NULL, run_rank, &ranks[1]) != 0)
         abort();
-    int there = accept(fd, NULL, NULL);
-    CHECK(write(there, "SSH-2.0-x\r\n", 11) == 11);
-    dt_sleep_ms(50);
-    close(there);
+    struct talker talker = {.fd = fd};
+    if (pthread_create(&stranger, NULL, talk_like_ssh, &talker) != 0)
+        abort();
     pthread_join(first, NULL);
+    shutdown(fd, SHUT_RDWR);
+    pthread_join(stranger, NULL);
     close(fd);
     expect(&ranks[1], DT_ERR_WORLD, "is not dtbench's rank 0: set MASTER_PORT");
+    CHECK(talker.connections > 1 && ranks[1].took_s > 2 && ranks[1].took_s < 5, "%d connections, %g s", talker.connections,
+          ranks[1].took_s); /* rank 0 waits as long for its port */
 }
 
 static void wait_a_little(struct rank *rank)
@@ -237,30 +262,30 @@ static void wait_a_little(struct rank *rank)
 
 static void two_jobs_on_one_port(void)
 {
-    struct rank ours[MOST], theirs[MOST];
+    struct rank first_job[MOST], second_job[MOST];
     pthread_t first;
     int port = free_port();
-    set_up(ours, 2, port, NULL);
-    set_up(theirs, 2, port, NULL);
+    set_up(first_job, 2, port, NULL);
+    set_up(second_job, 2, port, NULL);
     for (int i = 0; i < 2; i++)
-        theirs[i].place.job = 77;
-    if (pthread_create(&first, NULL, run_rank, &ours[0]) != 0)
+        second_job[i].place.secret = &theirs;
+    if (pthread_create(&first, NULL, run_rank, &first_job[0]) != 0)
         abort();
     dt_sleep_ms(100);
-    run_ranks(theirs, 2, -1);
-    run_ranks(ours, 2, 0);
+    run_ranks(second_job, 2, -1);
+    run_ranks(first_job, 2, 0);
     pthread_join(first, NULL);
-    expect(&theirs[0], DT_ERR_WORLD, "port is in use");
-    expect(&theirs[1], DT_ERR_WORLD, "another job's ranks connect at");
-    expect(&ours[0], DT_OK, "");
-    expect(&ours[1], DT_OK, "");
-    printf("# %s\n# %s\n", theirs[0].text, theirs[1].text);
-    struct dt_world srun = {.size = 2, .launcher = "srun"};
-    setenv("SLURM_JOB_ID", "7", 1);
-    uint64_t seventh = dt_rendezvous_job(&srun);
-    setenv("SLURM_JOB_ID", "8", 1);
-    CHECK(seventh != dt_rendezvous_job(&srun));
-    unsetenv("SLURM_JOB_ID");
+    expect(&second_job[0], DT_ERR_WORLD, "port is in use");
+    expect(&second_job[1], DT_ERR_WORLD, "another job's ranks connect at");
+    expect(&first_job[0], DT_OK, "");
+    expect(&first_job[1], DT_OK, "");
+    printf("# %s\n# %s\n", second_job[0].text, second_job[1].text);
+
+    set_up(second_job, 2, port, NULL);
+    second_job[1].place.secret = &theirs;
+    second_job[0].place.timeout_s = second_job[1].place.timeout_s = 0.5;
+    run_ranks(second_job, 2, -1);
+    expect(&second_job[0], DT_ERR_TIMEOUT, "did not prove to know this job's secret");
 }
 
 /* ---- what goes wrong later ---- */

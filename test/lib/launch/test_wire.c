@@ -1,0 +1,82 @@
+/* The rules of messages between supervisor and ranks: what is refused before there is memory for it. */
+#include "lib/launch/wire.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct header {
+    uint32_t type;
+    int32_t value;
+    uint64_t length;
+};
+
+/* What the reader at `end` says of a header and as many bytes of text as there are, at most 64. */
+static int read_one(enum dt_wire_end end, struct header header, struct dt_wire_message *out)
+{
+    struct dt_wire_reader reader = {.end = end, .passed_fd = -1};
+    static const char text[64] = "text";
+    int fd[2], have = -1;
+    bool closed;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0)
+        abort();
+    size_t bytes = header.length < sizeof text ? header.length : sizeof text;
+    CHECK(write(fd[0], &header, sizeof header) == sizeof header && write(fd[0], text, bytes) == (ssize_t)bytes);
+    CHECK_OK(dt_wire_receive(&reader, fd[1], &closed));
+    if (reader.used == sizeof header && bytes > 0)
+        CHECK_OK(dt_wire_receive(&reader, fd[1], &closed));
+    have = dt_wire_next(&reader, out);
+    CHECK(reader.capacity <= 1 << 17, "%zu bytes of memory", reader.capacity);
+    out->text = NULL;
+    dt_wire_finish(&reader);
+    close(fd[0]);
+    close(fd[1]);
+    return have;
+}
+
+static void each_rule(void)
+{
+    const uint64_t mib = 1 << 20;
+    const struct {
+        enum dt_wire_end end;
+        struct header header;
+        int want;
+    } rows[] = {
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_HELLO, 3, 0}, 1},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_HELLO, -1, 0}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_HELLO, 3, 1}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_PROGRESS, 0, 5}, 1},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_PROGRESS, 1, 5}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_PROGRESS, 0, 4096}, 0},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_PROGRESS, 0, 4097}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_RESULT, 0, 256 * mib}, 0},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_RESULT, 0, 256 * mib + 1}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_RESULT, 0, UINT64_MAX}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_FAILED, DT_ERR_WORLD, 5}, 1},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_FAILED, DT_ERR_WORLD - 1, 5}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_FAILED, DT_OK, 5}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_DONE, 0, 0}, 1},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_INPUT, 0, 5}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {DT_WIRE_TYPES, 0, 0}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {0, 0, 0}, DT_ERR_COMM},
+        {DT_WIRE_SUPERVISOR, {UINT32_MAX, 0, 0}, DT_ERR_COMM},
+        {DT_WIRE_RANK, {DT_WIRE_INPUT, 0, 5}, 1},
+        {DT_WIRE_RANK, {DT_WIRE_STOP, 0, 0}, 1},
+        {DT_WIRE_RANK, {DT_WIRE_STOP, 0, 5}, DT_ERR_COMM},
+        {DT_WIRE_RANK, {DT_WIRE_DONE, 0, 0}, DT_ERR_COMM},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct dt_wire_message message = {0};
+        int have = read_one(rows[i].end, rows[i].header, &message);
+        CHECK(have == rows[i].want, "row %zu: %d, not %d: %s", i, have, rows[i].want, dt_error_message());
+        CHECK(have != 1 || (message.value == rows[i].header.value && message.length == rows[i].header.length), "row %zu", i);
+    }
+}
+
+static const struct test_case cases[] = {
+    {"each rule", each_rule},
+};
+
+TEST_MAIN(cases)
