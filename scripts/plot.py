@@ -36,6 +36,8 @@ PHASES = {
     "backward_s": ("backward", "#56B4E9"),
     "optimizer_s": ("optimizer", "#CC79A7"),
     "exposed_comm_s": ("exposed communication", "#D55E00"),
+    "bubble_s": ("pipeline bubble", "#F0E442"),
+    "host_s": ("waiting for the host", "#000000"),
     "other": ("other", "#999999"),
 }
 PARADIGMS = {
@@ -273,7 +275,7 @@ def draw_time(axes, records, names):
     stack(axes, columns, {p: colour for p, (_, colour) in PHASES.items()}, {p: name for p, (name, _) in PHASES.items()},
           lambda i: f"{sum(columns[i].values()):.2f}")
     mark_failures(axes, records)
-    finish(axes, names, "Where a step's time goes (medians)", "s per step")
+    finish(axes, names, "Where a step's time goes (mean of the ranks)", "s per step")
     legend_beside(axes)
 
 

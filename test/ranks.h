@@ -4,9 +4,11 @@
 
 #include "lib/comm/comm.h"
 #include "lib/launch/world.h"
+#include "schedules/run/measure.h"
 #include "test/check.h"
 #include "test/lib/device/device_kind.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -26,6 +28,17 @@ static inline const char *ranks_device_setting(void)
 static inline double ranks_tolerance(double on_cpu)
 {
     return strcmp(test_device_kind(), "cpu") == 0 || on_cpu > 1e-4 ? on_cpu : 1e-4;
+}
+
+/* The parts of a step add up to it. Comparisons with NAN are false: a part that is not known fails, too. */
+static inline void ranks_check_times(const struct measure_result *result, const char *what)
+{
+    const struct dt_step_metrics *t = &result->metrics.step;
+    struct dt_metrics all = {0};
+    CHECK_OK(dt_metrics_set_steps(&all, result->step_s, result->steps_done));
+    double parts = t->forward_s + t->backward_s + t->optimizer_s + t->exposed_comm_s + t->bubble_s + t->host_s;
+    CHECK(fabs(parts / all.step_s.median - 1) < 0.01, "%s: %g s of a step of %g s", what, parts, all.step_s.median);
+    CHECK(t->forward_s > 0 && t->backward_s > 0 && t->exposed_comm_s >= 0 && t->bubble_s >= 0 && t->host_s >= 0, "%s: times", what);
 }
 
 static inline int ranks_main(const struct test_case *cases, int count)

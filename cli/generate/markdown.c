@@ -53,8 +53,10 @@ static void write_rule(const struct dt_metric *metric, FILE *to)
 {
     static const char *const over_ranks[] = {
         [DT_RANKS_ONE] = "", [DT_RANKS_MEAN] = "mean of the ranks", [DT_RANKS_SUM] = "sum of the ranks", [DT_RANKS_MAX] = "highest rank"};
-    static const char *const over_steps[] = {
-        [DT_STEPS_RUN] = "", [DT_STEPS_MEDIAN] = "median of the timed steps", [DT_STEPS_SUM] = "sum of all steps"};
+    static const char *const over_steps[] = {[DT_STEPS_RUN] = "",
+                                             [DT_STEPS_MEDIAN] = "median of the timed steps",
+                                             [DT_STEPS_MIDDLE] = "of the median step",
+                                             [DT_STEPS_SUM] = "sum of all steps"};
     const char *ranks = over_ranks[metric->ranks], *steps = over_steps[metric->steps];
     fprintf(to, "%s%s%s", ranks, *ranks && *steps ? ", " : "", steps);
 }

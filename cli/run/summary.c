@@ -62,6 +62,7 @@ static const struct column {
     {.title = "cv", .offset = AT(step_s.cv), .unit = DT_UNIT_FRACTION},
     {.title = "peak", .offset = AT(peak_bytes.total), .unit = DT_UNIT_BYTES},
     {.title = "host", .offset = AT(host_peak_bytes.total), .unit = DT_UNIT_BYTES, .if_any = true},
+    {.title = "bubble", .offset = AT(bubble), .unit = DT_UNIT_FRACTION, .if_any = true},
     {.title = "exposed", .offset = AT(step.exposed_comm_s), .unit = DT_UNIT_SECONDS},
     {.title = "ACO", .offset = AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE},
 };

@@ -55,6 +55,8 @@ struct dt_device_backend {
     void (*event_destroy)(struct dt_event *event);
     dt_status (*event_record)(struct dt_event *event, struct dt_stream *stream);
     dt_status (*event_elapsed_ns)(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+    void (*event_idle)(const struct dt_event *start, const struct dt_event *end,
+                       struct dt_stream_idle *out); /* both passed; *out is zeroed */
 
     dt_status (*alloc)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* fills data and block; must not block the queue */
     void (*free)(struct dt_stream *stream, const struct dt_buffer *buffer);

@@ -133,6 +133,15 @@ dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_even
     return start->device->backend->event_elapsed_ns(start, end, out_ns);
 }
 
+dt_status dt_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out)
+{
+    int64_t elapsed_ns;
+    *out = (struct dt_stream_idle){0};
+    DT_TRY(dt_event_elapsed_ns(start, end, &elapsed_ns)); /* the same arguments are right */
+    start->device->backend->event_idle(start, end, out);
+    return DT_OK;
+}
+
 static struct dt_ledger *ledger_of(struct dt_device *device, bool on_host)
 {
     return on_host ? &device->host_ledger : &device->ledger;

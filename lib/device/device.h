@@ -92,13 +92,19 @@ const char *dt_stream_name(const struct dt_stream *stream);
 
 /* Events. record: queues a mark on `stream`, replacing an earlier one. wait: queues, `stream` goes on once the mark recorded last (at the
  * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed and both of
- * timed events (DT_ERR_INVALID otherwise); on sim 0. Plain events only order, which costs a GPU less. */
+ * timed events (DT_ERR_INVALID otherwise); on sim 0. idle: how much of that time, between two marks of one stream, it had no kernel to run,
+ * and why; errors as elapsed. Plain events only order, which costs a GPU less. */
+struct dt_stream_idle {
+    int64_t host_ns; /* nothing was queued: it waited for the host. cuda: not known, 0 */
+    int64_t copy_ns; /* copies to or from the host went on in the stream itself, in its kernels' place. sim alone; elsewhere 0 */
+};
 dt_status dt_event_create(struct dt_device *device, struct dt_event **out);
 dt_status dt_event_create_timed(struct dt_device *device, struct dt_event **out);
 void dt_event_destroy(struct dt_event *event); /* takes NULL; waits while the last mark is still ahead; earlier ones must be passed */
 dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event);
 dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+dt_status dt_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out);
 
 /* Memory, in stream order. The bytes are undefined at first (cpu poisons them with 0xFF, NaN in every dtype, when the environment variable
  * DTBENCH_POISON is set). The buffer is usable on `stream` from here on. A backend may hand out memory freed on another stream: it then

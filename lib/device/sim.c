@@ -14,10 +14,10 @@ struct sim_device {
     uintptr_t next_address;
     struct dt_sim_device description;
     bool described;
-    struct dt_sim_program *program; /* being recorded; NULL */
-    uint32_t epoch;                 /* of programs: counts from 1 */
-    const double *event_s;          /* of the last program; the caller's */
-    char (*stream_names)[32];       /* [stream_count] all that were ever made */
+    struct dt_sim_program *program;     /* being recorded; NULL */
+    uint32_t epoch;                     /* of programs: counts from 1 */
+    const struct dt_sim_moment *events; /* of the last program; the caller's */
+    char (*stream_names)[32];           /* [stream_count] all that were ever made */
     int stream_count;
     struct dt_sim_slot *slots; /* [slot_count] likewise */
     int slot_count;
@@ -117,7 +117,7 @@ dt_status dt_sim_record_start(struct dt_device *base, bool coalesce)
     for (int i = 0; i < device->slot_count && status == DT_OK; i++)
         status = dt_sim_program_add_slot(device->program, &number);
     device->epoch++;
-    device->event_s = NULL;
+    device->events = NULL;
     return status;
 }
 
@@ -185,9 +185,9 @@ struct dt_sim_program *dt_sim_recording(const struct dt_stream *stream, int *out
     return sim_of(stream->device)->program;
 }
 
-void dt_sim_replayed(struct dt_device *device, const double *event_s)
+void dt_sim_replayed(struct dt_device *device, const struct dt_sim_moment *events)
 {
-    sim_of(device)->event_s = event_s;
+    sim_of(device)->events = events;
 }
 
 uint64_t dt_sim_allocation_hash(const struct dt_device *device)
@@ -293,15 +293,41 @@ static dt_status sim_event_record(struct dt_event *base, struct dt_stream *strea
     return program ? dt_sim_program_record(program, number, &event->number) : DT_OK;
 }
 
+/* Both marks in the last program, once that has been replayed; false: they are at no time. */
+static bool find_moments(const struct dt_event *start_base, const struct dt_event *end_base, const struct dt_sim_moment **start,
+                         const struct dt_sim_moment **end)
+{
+    const struct sim_event *first = (const struct sim_event *)start_base, *last = (const struct sim_event *)end_base;
+    const struct sim_device *device = sim_of(start_base->device);
+    if (!device->events || first->epoch != device->epoch || last->epoch != device->epoch)
+        return false;
+    *start = &device->events[first->number];
+    *end = &device->events[last->number];
+    return true;
+}
+
+double dt_sim_event_s(const struct dt_event *event)
+{
+    const struct dt_sim_moment *start, *end;
+    return find_moments(event, event, &start, &end) ? end->at_s : NAN;
+}
+
 static dt_status sim_event_elapsed_ns(const struct dt_event *start_base, const struct dt_event *end_base, int64_t *out_ns)
 {
-    const struct sim_event *start = (const struct sim_event *)start_base, *end = (const struct sim_event *)end_base;
-    const struct sim_device *device = sim_of(start_base->device);
-    if (!start->recorded || !end->recorded)
+    const struct dt_sim_moment *start, *end;
+    if (!((const struct sim_event *)start_base)->recorded || !((const struct sim_event *)end_base)->recorded)
         return dt_fail(DT_ERR_INVALID, "elapsed time: an event was never recorded");
-    bool known = device->event_s && start->epoch == device->epoch && end->epoch == device->epoch;
-    *out_ns = known ? llround((device->event_s[end->number] - device->event_s[start->number]) * 1e9) : 0;
+    *out_ns = find_moments(start_base, end_base, &start, &end) ? llround((end->at_s - start->at_s) * 1e9) : 0;
     return DT_OK;
+}
+
+static void sim_event_idle(const struct dt_event *start_base, const struct dt_event *end_base, struct dt_stream_idle *out)
+{
+    const struct dt_sim_moment *start, *end;
+    if (!find_moments(start_base, end_base, &start, &end))
+        return;
+    out->host_ns = llround((end->idle.host_s - start->idle.host_s) * 1e9);
+    out->copy_ns = llround((end->idle.copy_s - start->idle.copy_s) * 1e9);
 }
 
 /* ---- memory ---- */
@@ -404,6 +430,7 @@ const struct dt_device_backend dt_device_sim = {
     .event_destroy = sim_event_destroy,
     .event_record = sim_event_record,
     .event_elapsed_ns = sim_event_elapsed_ns,
+    .event_idle = sim_event_idle,
     .alloc = sim_alloc,
     .free = sim_free,
     .alloc_host = sim_alloc,

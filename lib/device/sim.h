@@ -50,9 +50,18 @@ dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, d
 /* The same on processors that ranks share (dt_sim_program_shared_work). */
 dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double load, const char *label);
 
-/* When the events of the last recorded program happened, in seconds; dt_event_elapsed_ns returns these from now on. [event_count] of
- * that program, the caller's, valid until the next program or replay. */
-void dt_sim_replayed(struct dt_device *device, const double *event_s);
+/* When an event of a program happened, in seconds, and for how long its stream had been idle by then. */
+struct dt_sim_moment {
+    double at_s;
+    struct dt_sim_idle idle;
+};
+
+/* The events of the last recorded program; dt_event_elapsed_ns and dt_event_idle follow them from now on. [event_count] of that program,
+ * the caller's, valid until the next program or replay. */
+void dt_sim_replayed(struct dt_device *device, const struct dt_sim_moment *events);
+
+/* When an event happened, in seconds from the begin of the program; NAN where it did not. */
+double dt_sim_event_s(const struct dt_event *event);
 
 int dt_sim_slot_count(const struct dt_device *device);
 const struct dt_sim_slot *dt_sim_slot(const struct dt_device *device, int index);

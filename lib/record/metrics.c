@@ -22,14 +22,22 @@ static const struct dt_metric table[] = {
      .help = "Model FLOPs utilization: tflops_per_gpu over the device's peak; null where the peak is unknown."},
     {"flops_formula", AT(flops_formula), DT_METRIC_TEXT,
      .help = "How the floating-point operations of a step are counted."},
-    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
-     .help = "Time of a step in which the device computes the forward pass."},
-    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
+    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+     .help = "Time of a step in which the device computes the forward pass. These six times add up to the step."},
+    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
      .help = "Time of a step in which it computes the backward pass, with what checkpointing computes again."},
-    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
+    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
      .help = "Time of a step in which it updates parameters."},
-    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MEDIAN,
-     .help = "Time of a step in which computing waits for communication or for copies from or to host memory; a pipeline's bubble counts."},
+    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+     .help = "Time of a step in which computing waits for communication or for copies from or to host memory."},
+    {"bubble_s", AT(step.bubble_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
+     .help = "Time of a step in which it waits for a neighbouring stage of its pipeline, or for other stages to finish."},
+    {"host_s", AT(step.host_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
+     .help = "Time of a step in which it waits for the host: for launches, and around the step."},
+    {"bubble", AT(bubble), .unit = DT_UNIT_FRACTION, .later = true,
+     .help = "bubble_s over the step's time."},
+    {"bubble_ideal", AT(bubble_ideal), .unit = DT_UNIT_FRACTION, .later = true,
+     .help = "The same of the pipeline's order alone, with equal stages and messages that take no time; 0 without a pipeline."},
     {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE,
      .help = "Amortised communication overhead: exposed_comm_s in ms, per sample of a rank."},
     {"overflow_steps", AT(step.overflow_steps), DT_METRIC_NUMBER, DT_UNIT_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
@@ -191,25 +199,33 @@ void dt_metrics_add_step(struct dt_metrics *metrics, const struct dt_step_metric
             set_of_step(m, &metrics->step, value_of_step(m, &metrics->step) + value_of_step(m, step));
 }
 
-dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, int count)
+/* The steps in order of their times. */
+struct timed_step {
+    double step_s;
+    int index;
+};
+
+static int compare_times(const void *left, const void *right)
 {
-    struct dt_statistics statistics;
-    dt_status status = DT_OK;
-    double *values = malloc(((size_t)count + 1) * sizeof *values);
-    if (!values)
+    const struct timed_step *a = left, *b = right;
+    return a->step_s == b->step_s ? a->index - b->index : (a->step_s > b->step_s) - (a->step_s < b->step_s);
+}
+
+/* Of an even number of steps the median is the mean of two, and so are its parts. */
+dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, const double *step_s, int count)
+{
+    struct timed_step *steps = calloc((size_t)count + 1, sizeof *steps);
+    if (!steps)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the medians of %d steps", count);
-    for (const struct dt_metric *m = table; m < end; m++) {
-        if (!is_of_step(m) || m->steps != DT_STEPS_MEDIAN)
-            continue;
-        for (int i = 0; i < count; i++)
-            values[i] = value_of_step(m, &timed[i]);
-        status = dt_statistics_compute(values, count, &statistics);
-        if (status < 0)
-            break;
-        set_of_step(m, &metrics->step, statistics.median);
-    }
-    free(values);
-    return status;
+    for (int i = 0; i < count; i++)
+        steps[i] = (struct timed_step){step_s[i], i};
+    qsort(steps, (size_t)count, sizeof *steps, compare_times);
+    int lower = count > 0 ? steps[(count - 1) / 2].index : 0, upper = count > 0 ? steps[count / 2].index : 0;
+    free(steps);
+    for (const struct dt_metric *m = table; m < end; m++)
+        if (is_of_step(m) && m->steps == DT_STEPS_MIDDLE)
+            set_of_step(m, &metrics->step, count > 0 ? (value_of_step(m, &timed[lower]) + value_of_step(m, &timed[upper])) / 2 : NAN);
+    return DT_OK;
 }
 
 dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s, int count)

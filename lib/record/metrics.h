@@ -20,7 +20,7 @@ struct cJSON;
 
 /* What one rank measures in one step, and what these become over ranks and steps by their rows' rules. */
 struct dt_step_metrics {
-    double forward_s, backward_s, optimizer_s, exposed_comm_s;
+    double forward_s, backward_s, optimizer_s, exposed_comm_s, bubble_s, host_s;
     double overflow_steps, overflow_elements; /* of one step: 0 or 1, and how many parameters it left out */
 };
 
@@ -38,6 +38,7 @@ struct dt_metrics {
     double tflops_per_gpu, mfu;
     const char *flops_formula; /* NULL: unknown; the caller's */
     struct dt_step_metrics step;
+    double bubble, bubble_ideal;
     double aco_ms_per_sample;
     double startup_s, wall_s;
     struct dt_peaks peak_bytes, host_peak_bytes;
@@ -77,6 +78,7 @@ enum dt_over_ranks {
 enum dt_over_steps {
     DT_STEPS_RUN,    /* measured once, not in each step */
     DT_STEPS_MEDIAN, /* of the timed steps */
+    DT_STEPS_MIDDLE, /* of the timed step whose time is the median: parts of it add up to it */
     DT_STEPS_SUM,    /* of all steps, warm-up included */
 };
 
@@ -107,11 +109,12 @@ void dt_step_metrics_init(struct dt_step_metrics *step);
  * unknown makes the result so. */
 void dt_metrics_over_ranks(const struct dt_step_metrics *first, size_t stride, int count, struct dt_step_metrics *out);
 
-/* Over steps: sums begin at 0, grow with every step, and medians are taken at the end from the timed steps [count] (unknown for none).
+/* Over steps: sums begin at 0, grow with every step, and medians are taken at the end from the timed steps [count] (unknown for none),
+ * of which the time is step_s.
  * Errors: DT_ERR_HOST_MEMORY. */
 void dt_metrics_begin_sums(struct dt_metrics *metrics);
 void dt_metrics_add_step(struct dt_metrics *metrics, const struct dt_step_metrics *step);
-dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, int count);
+dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, const double *step_s, int count);
 
 /* step_s of the timed steps [count]. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s, int count);

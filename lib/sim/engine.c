@@ -46,6 +46,7 @@ void dt_sim_engine_destroy(struct dt_sim_engine *e)
         free(rank->streams);
         free(rank->seats);
         free(rank->event_s);
+        free(rank->event_idle);
     }
     for (int g = 0; g < e->group_count; g++) {
         free(e->groups[g]->name);
@@ -137,7 +138,8 @@ dt_status dt_sim_engine_set_program(struct dt_sim_engine *e, int number, const s
     rank->streams = calloc((size_t)program->stream_count + 1, sizeof *rank->streams);
     rank->seats = calloc((size_t)program->slot_count + 1, sizeof *rank->seats);
     rank->event_s = malloc(((size_t)program->event_count + 1) * sizeof *rank->event_s);
-    if (!rank->streams || !rank->seats || !rank->event_s)
+    rank->event_idle = calloc((size_t)program->event_count + 1, sizeof *rank->event_idle);
+    if (!rank->streams || !rank->seats || !rank->event_s || !rank->event_idle)
         return no_memory();
     for (uint32_t i = 0; i < program->event_count; i++)
         rank->event_s[i] = NAN;
@@ -242,20 +244,25 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
         double host = s->issued_s[s->done & (s->room - 1)], ready = fmax(s->clock_s, host + op->host_s), end = ready;
         if (op->kind > DT_SIM_WAIT) {
             uint32_t before = s->done;
+            s->idle.host_s += is_alone(op) ? ready - s->clock_s : 0;
             DT_TRY(come_to(e, number, stream, op, ready));
             *progress |= s->done != before;
             continue;
         }
         if (op->kind == DT_SIM_WORK) {
             end = fmax(s->clock_s + op->amount, host + op->lead_s);
+            s->idle.host_s += end - op->amount - s->clock_s;
             engine_report_span(e, number, stream, op, end - op->amount, end - op->amount, end);
         } else if (op->kind == DT_SIM_RECORD) {
+            s->idle.host_s += end - s->clock_s;
             rank->event_s[op->target] = end;
+            rank->event_idle[op->target] = s->idle;
         } else if (isnan(rank->event_s[op->target])) {
             s->hold = HOLD_EVENT;
             return DT_OK;
         } else {
             end = fmax(ready, rank->event_s[op->target]);
+            s->idle.host_s += fmax(0, ready - fmax(s->clock_s, rank->event_s[op->target])); /* not where it had to wait anyway */
         }
         s->clock_s = end;
         s->done++;
@@ -348,6 +355,12 @@ double dt_sim_engine_event_s(const struct dt_sim_engine *e, int rank, uint32_t e
 {
     const struct rank *r = &e->ranks[rank];
     return r->program && event < r->program->event_count ? r->event_s[event] : NAN;
+}
+
+struct dt_sim_idle dt_sim_engine_event_idle(const struct dt_sim_engine *e, int rank, uint32_t event)
+{
+    const struct rank *r = &e->ranks[rank];
+    return r->program && event < r->program->event_count ? r->event_idle[event] : (struct dt_sim_idle){0};
 }
 
 double dt_sim_engine_end_s(const struct dt_sim_engine *e, int rank)

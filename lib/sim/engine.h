@@ -82,6 +82,8 @@ dt_status dt_sim_engine_run(struct dt_sim_engine *engine);
 
 /* Afterwards: when an event of the rank's program happened, in seconds from the start; NAN when it did not. */
 double dt_sim_engine_event_s(const struct dt_sim_engine *engine, int rank, uint32_t event);
+/* For how long the stream of that event had no work to do by then, and why. */
+struct dt_sim_idle dt_sim_engine_event_idle(const struct dt_sim_engine *engine, int rank, uint32_t event);
 /* When the rank's last queue, or (rank -1) everybody's, was done. */
 double dt_sim_engine_end_s(const struct dt_sim_engine *engine, int rank);
 /* Operations done so far, of all ranks. */

@@ -95,6 +95,8 @@ static void end_collective(struct dt_sim_engine *e, struct group *g, double now_
 void engine_end_activity(struct dt_sim_engine *e, uint32_t number, double now_s)
 {
     struct activity *a = &e->activities[number];
+    if (a->kind == ACTIVITY_COPY && a->op[0]->kind == DT_SIM_COPY)
+        e->ranks[a->rank[0]].streams[a->stream[0]].idle.copy_s += now_s - a->came_s[0];
     for (int i = 0; i < 2 && a->kind != ACTIVITY_COLLECTIVE && a->op[i]; i++) {
         engine_report_span(e, a->rank[i], a->stream[i], a->op[i], a->came_s[i], a->start_s, now_s);
         release(e, a->rank[i], a->stream[i], a->op[i], now_s);

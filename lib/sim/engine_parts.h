@@ -18,13 +18,14 @@ enum hold {
 };
 
 struct stream {
-    double clock_s;        /* what came before is done */
-    double came_s;         /* to the operation that holds it up */
-    double *issued_s;      /* ring [room]: host's clock before each operation that is issued and not begun */
-    uint32_t room;         /* a power of two, or 0 */
-    uint32_t issued, done; /* operations of the stream, counted from the start */
-    uint32_t unfinished;   /* messages of the open group */
-    uint8_t hold;          /* enum hold */
+    double clock_s;          /* what came before is done */
+    double came_s;           /* to the operation that holds it up */
+    double *issued_s;        /* ring [room]: host's clock before each operation that is issued and not begun */
+    uint32_t room;           /* a power of two, or 0 */
+    uint32_t issued, done;   /* operations of the stream, counted from the start */
+    uint32_t unfinished;     /* messages of the open group */
+    uint8_t hold;            /* enum hold */
+    struct dt_sim_idle idle; /* so far */
 };
 
 /* A rank's part in one communicator. */
@@ -39,6 +40,7 @@ struct rank {
     struct stream *streams;               /* [program->stream_count] */
     struct seat *seats;                   /* [program->slot_count] */
     double *event_s;                      /* [program->event_count], NAN until it happened */
+    struct dt_sim_idle *event_idle;       /* [program->event_count] of the event's stream, then */
     double host_s;
     size_t host_next; /* operation */
     uint8_t host_hold;

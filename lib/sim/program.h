@@ -38,6 +38,12 @@ enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST };
 
 enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_MAX_STREAMS = 64, DT_SIM_MAX_LOAD = 16 };
 
+/* Seconds in which a stream did no work of its own. */
+struct dt_sim_idle {
+    double host_s; /* the host had not issued what comes next */
+    double copy_s; /* it was copying to or from the host */
+};
+
 struct dt_sim_op {
     uint8_t kind;     /* enum dt_sim_op_kind */
     uint8_t detail;   /* enum dt_sim_collective, enum dt_sim_direction */

@@ -49,24 +49,25 @@ void links_finish(struct links *links)
     mesh_neighbours_finish(&links->gradients);
 }
 
-dt_status links_recv(struct links *links, const struct action *action, enum dt_dtype dtype, size_t elems, struct timeline *timeline,
+dt_status links_recv(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
                      struct dt_buffer *buffer)
 {
     struct link *link = link_of(links, action->op);
     struct dt_event *arrived = link->arrived[action->slot];
-    DT_TRY(dt_alloc(link->stream, DT_ACTIVATIONS, elems * dt_dtype_bytes(dtype), buffer));
-    DT_TRY(dt_recv(link->comm, buffer->data, elems, dtype, 1 - dt_comm_rank(link->comm), link->stream));
+    DT_TRY(dt_alloc(link->stream, DT_ACTIVATIONS, message->elems * dt_dtype_bytes(message->dtype), buffer));
+    DT_TRY(dt_recv(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
     DT_TRY(dt_event_record(arrived, link->stream));
-    return timeline_wait(timeline, arrived);
+    return timeline_receive(timeline, arrived, message->key);
 }
 
-dt_status links_send(struct links *links, const struct action *action, enum dt_dtype dtype, size_t elems, struct dt_stream *compute,
-                     struct dt_buffer *buffer)
+dt_status links_send(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
+                     struct dt_stream *compute, struct dt_buffer *buffer)
 {
     struct link *link = link_of(links, action->op);
+    DT_TRY(timeline_send(timeline, message->key));
     DT_TRY(dt_event_record(link->ready, compute));
     DT_TRY(dt_stream_wait(link->stream, link->ready));
-    DT_TRY(dt_send(link->comm, buffer->data, elems, dtype, 1 - dt_comm_rank(link->comm), link->stream));
+    DT_TRY(dt_send(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
     dt_free(link->stream, buffer);
     return DT_OK;
 }

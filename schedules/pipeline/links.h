@@ -29,12 +29,19 @@ struct links {
 dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_device *device, int slots);
 void links_finish(struct links *links); /* takes zeroed ones */
 
-/* Receive `elems` elements into `buffer`, which is allocated; the timeline's compute stream goes on once they are there. */
-dt_status links_recv(struct links *links, const struct action *action, enum dt_dtype dtype, size_t elems, struct timeline *timeline,
+/* What is received or sent; key: for the timeline. */
+struct link_message {
+    enum dt_dtype dtype;
+    size_t elems;
+    uint64_t key;
+};
+
+/* Receive a message into `buffer`, which is allocated; the timeline's compute stream goes on once it is there. */
+dt_status links_recv(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
                      struct dt_buffer *buffer);
-/* `buffer`, which compute has just been given the work to fill, goes to the neighbour and is freed behind that. */
-dt_status links_send(struct links *links, const struct action *action, enum dt_dtype dtype, size_t elems, struct dt_stream *compute,
-                     struct dt_buffer *buffer);
+/* `buffer`, which compute, the timeline's, has just been given the work to fill, goes to the neighbour and is freed behind that. */
+dt_status links_send(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
+                     struct dt_stream *compute, struct dt_buffer *buffer);
 
 /* Theirs, to be synchronized at the end of a step; NULL where there is no neighbour. */
 void links_streams(const struct links *links, struct dt_stream *streams[LINKS]);

@@ -89,23 +89,30 @@ static struct dt_buffer *message_of(struct pipeline *p, const struct action *a)
     return forward ? &stash_of(p, a)->x : &stash_of(p, a)->dx;
 }
 
-/* Elements of one micro-batch's activations. */
-static size_t message_elems(const struct pipeline *p, const struct dt_stash *stash)
+/* One micro-batch's activations, or their gradient, between virtual stages v and v + 1: the key is made of that, and the same at both ends. */
+static struct link_message describe_message(struct pipeline *p, const struct action *a)
 {
     const struct dt_model *model = &p->setup.experiment->model;
-    return stash->samples * (size_t)model->block_size * (size_t)model->hidden;
+    bool gradient = a->op == ACTION_RECV_GRADIENT || a->op == ACTION_SEND_GRADIENT;
+    bool above = a->op == ACTION_RECV_INPUT || a->op == ACTION_SEND_GRADIENT;
+    uint64_t boundary = (uint64_t)(plan_virtual_stage(&p->plan, a) - above);
+    return (struct link_message){
+        .dtype = model->dtype,
+        .elems = stash_of(p, a)->samples * (size_t)model->block_size * (size_t)model->hidden,
+        .key = (boundary << 33 | (uint64_t)gradient << 32 | a->micro_batch) + 1,
+    };
 }
 
 static dt_status run_recv(struct pipeline *p, const struct action *a)
 {
-    size_t elems = message_elems(p, stash_of(p, a));
-    return links_recv(&p->links, a, p->setup.experiment->model.dtype, elems, p->setup.timeline, message_of(p, a));
+    struct link_message message = describe_message(p, a);
+    return links_recv(&p->links, a, &message, p->setup.timeline, message_of(p, a));
 }
 
 static dt_status run_send(struct pipeline *p, const struct action *a)
 {
-    size_t elems = message_elems(p, stash_of(p, a));
-    return links_send(&p->links, a, p->setup.experiment->model.dtype, elems, p->setup.compute, message_of(p, a));
+    struct link_message message = describe_message(p, a);
+    return links_send(&p->links, a, &message, p->setup.timeline, p->setup.compute, message_of(p, a));
 }
 
 /* ---- stashes ---- */
@@ -304,7 +311,7 @@ static dt_status run_plan(struct pipeline *p)
 dt_status pipeline_step(struct pipeline *p, int step)
 {
     p->step = step;
-    p->phase = TIMELINE_OTHER;
+    p->phase = TIMELINE_FORWARD;
     dt_status status = run_plan(p);
     if (p->range_open)
         dt_range_pop();

@@ -208,15 +208,19 @@ dt_status plan_play(const struct plan *plans, int stages, int **times)
 
 /* ---- both, for all ranks ---- */
 
-static dt_status emit_all(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_all(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans, int **times)
 {
     for (int stage = 0; stage < shape->stages; stage++) {
         struct order_shape one = *shape;
         one.stage = stage;
         DT_TRY(pipeline_order_emit(order, &one, &plans[stage]));
         DT_TRY(plan_add_messages(&plans[stage]));
+        if (times)
+            times[stage] = calloc((size_t)plans[stage].count, sizeof **times);
+        if (times && !times[stage])
+            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", plans[stage].count);
     }
-    return plan_play(plans, shape->stages, NULL);
+    return plan_play(plans, shape->stages, times);
 }
 
 dt_status plan_from_order(const char *name, const struct order_shape *shape, struct plan *out)
@@ -228,7 +232,7 @@ dt_status plan_from_order(const char *name, const struct order_shape *shape, str
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
     if (!plans)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
-    dt_status status = emit_all(order, shape, plans);
+    dt_status status = emit_all(order, shape, plans, NULL);
     if (status == DT_OK) {
         *out = plans[shape->stage];
         plans[shape->stage] = (struct plan){0};
@@ -236,5 +240,42 @@ dt_status plan_from_order(const char *name, const struct order_shape *shape, str
     for (int stage = 0; stage < shape->stages; stage++)
         plan_finish(&plans[stage]);
     free(plans);
+    return status;
+}
+
+static double bubble_of(const struct plan *plans, int stages, int *const *times)
+{
+    double busy = 0, end = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        for (int i = 0; i < plans[stage].count; i++) {
+            busy += duration(&plans[stage], plans[stage].actions[i].op);
+            end = times[stage][i] > end ? times[stage][i] : end;
+        }
+    }
+    return 1 - busy / (end * stages);
+}
+
+dt_status plan_order_bubble(const char *name, const struct order_shape *shape, double *out)
+{
+    const struct pipeline_order *order = pipeline_order_find(name);
+    struct order_shape window = *shape;
+    *out = 0;
+    if (!order)
+        return dt_fail(DT_ERR_INVALID, "unknown pipeline order \"%s\"", name);
+    if (order->flushes)
+        window.micro_batches = shape->window; /* all windows are alike */
+    struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
+    int **times = calloc((size_t)shape->stages, sizeof *times);
+    dt_status status = plans && times ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
+    if (status == DT_OK)
+        status = emit_all(order, &window, plans, times);
+    if (status == DT_OK)
+        *out = bubble_of(plans, shape->stages, times);
+    for (int stage = 0; plans && times && stage < shape->stages; stage++) {
+        plan_finish(&plans[stage]);
+        free(times[stage]);
+    }
+    free(plans);
+    free(times);
     return status;
 }

@@ -25,6 +25,9 @@ dt_status plan_play(const struct plan *plans, int stages, int **times);
  * caller, also after a failure. Errors: as plan_play and pipeline_order_emit, DT_ERR_INVALID for an unknown name. */
 dt_status plan_from_order(const char *name, const struct order_shape *shape, struct plan *out);
 
+/* *out: the part of the ranks' time in which they wait, when an order is played as plan_play does it. Errors: as plan_from_order. */
+dt_status plan_order_bubble(const char *name, const struct order_shape *shape, double *out);
+
 /* ---- 2. slots ---- */
 
 /* Give each micro-batch a stash slot, the lowest that is free, from the first of its actions to the last, and set plan->slots: the fewest

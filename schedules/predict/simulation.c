@@ -113,40 +113,84 @@ static dt_status replay_create(const struct simulated_system *s, const struct si
     return DT_OK;
 }
 
-/* Each rank's events give its phases, through the trainer that recorded them. Nothing is computed, so no gradient is known. event_s: room
- * for the events of any role. */
-static dt_status metrics_of_rank(const struct replay *replay, const struct simulated_ranks *r, int rank, double *event_s,
-                                 struct dt_step_metrics *out)
+/* What a rank knows of the step, through the trainer that recorded it. */
+struct rank_times {
+    struct step_times times;
+    struct step_messages sent, received;
+};
+
+/* A step in virtual time: from begin_s to end_s on the clock of the replay. */
+struct interval {
+    double begin_s, end_s;
+};
+
+/* moments: room for the events of any role. A rank's own end is its last mark: what its host does behind that takes no time. */
+static dt_status times_of_rank(const struct replay *replay, const struct simulated_ranks *r, int rank, const struct interval *step,
+                               struct dt_sim_moment *moments, struct rank_times *out)
 {
     const struct simulated_role *role = &r->roles[r->ranks[rank].role];
     for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
-        event_s[event] = dt_sim_engine_event_s(replay->engine, rank, event);
-    dt_sim_replayed(role->device, event_s);
-    dt_step_metrics_init(out);
-    return trainer_phases(role->trainer, out);
+        moments[event] = (struct dt_sim_moment){dt_sim_engine_event_s(replay->engine, rank, event),
+                                                dt_sim_engine_event_idle(replay->engine, rank, event)};
+    dt_sim_replayed(role->device, moments);
+    DT_TRY(trainer_times(role->trainer, &out->times.timeline));
+    double all_s = (double)out->times.timeline.all_ns * 1e-9, rest_s = fmax(step->end_s - step->begin_s - all_s, 0);
+    out->times.own_s = all_s + fmin(fmax(dt_sim_event_s(trainer_begin(role->trainer)) - step->begin_s, 0), rest_s);
+    if (trainer_messages_limit(role->trainer) == 0)
+        return DT_OK;
+    DT_TRY(trainer_messages(role->trainer, true, &out->sent));
+    return trainer_messages(role->trainer, false, &out->received);
 }
 
-static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, struct dt_step_metrics *out)
+/* Nothing is computed, so no gradient is known. */
+static void divide_step(const struct simulated_ranks *r, int rank, const struct interval *step, struct rank_times *all,
+                        struct dt_step_metrics *out)
+{
+    const struct trainer *trainer = r->roles[r->ranks[rank].role].trainer;
+    int from[2];
+    trainer_neighbours(trainer, rank, from);
+    struct step_messages sent[2] = {all[from[0]].sent, all[from[1]].sent};
+    all[rank].times.bubble_ns = step_bubble_ns(&all[rank].received, sent, 2);
+    dt_step_metrics_init(out);
+    step_times_divide(&all[rank].times, step->end_s - step->begin_s, trainer_end(trainer), out);
+}
+
+static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, const struct interval *step,
+                                 struct dt_step_metrics *out)
 {
     uint32_t most = 0;
     for (int i = 0; i < r->role_count; i++)
         most = r->roles[i].steps[RECORDED_STEPS - 1]->event_count > most ? r->roles[i].steps[RECORDED_STEPS - 1]->event_count : most;
-    double *event_s = malloc(((size_t)most + 1) * sizeof *event_s);
+    struct dt_sim_moment *moments = malloc(((size_t)most + 1) * sizeof *moments);
+    struct rank_times *times = calloc((size_t)r->world_size, sizeof *times);
     struct dt_step_metrics *of_rank = malloc((size_t)r->world_size * sizeof *of_rank);
     dt_status status =
-        event_s && of_rank ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, r->world_size);
+        moments && times && of_rank ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, r->world_size);
     for (int i = 0; i < r->world_size && status == DT_OK; i++)
-        status = metrics_of_rank(replay, r, i, event_s, &of_rank[i]);
+        status = times_of_rank(replay, r, i, step, moments, &times[i]);
+    for (int i = 0; i < r->world_size && status == DT_OK; i++)
+        divide_step(r, i, step, times, &of_rank[i]);
     if (status == DT_OK)
         dt_metrics_over_ranks(of_rank, sizeof *of_rank, r->world_size, out);
+    for (int i = 0; times && i < r->world_size; i++) {
+        free(times[i].sent.all);
+        free(times[i].received.all);
+    }
     free(of_rank);
-    free(event_s);
+    free(times);
+    free(moments);
     return status;
 }
 
-/* metrics: of the last recorded step; NULL: not asked for. */
+/* What is asked of a replay: the program's whole time, and, where metrics is not NULL (of the last recorded step), those of what comes
+ * after before_s of it. */
+struct question {
+    double before_s, *seconds;
+    struct dt_step_metrics *metrics;
+};
+
 static dt_status replay_collected(const struct simulated_system *s, const struct simulated_ranks *r, int step,
-                                  const struct dt_sim_collector *collector, double *seconds, struct dt_step_metrics *metrics)
+                                  const struct dt_sim_collector *collector, const struct question *question)
 {
     struct replay replay;
     dt_status status = replay_create(s, r, step, collector, &replay);
@@ -155,9 +199,10 @@ static dt_status replay_collected(const struct simulated_system *s, const struct
     status = dt_sim_engine_run(replay.engine);
     if (status < 0)
         goto done;
-    *seconds = dt_sim_engine_end_s(replay.engine, -1);
-    if (metrics)
-        status = collect_metrics(&replay, r, metrics);
+    *question->seconds = dt_sim_engine_end_s(replay.engine, -1);
+    struct interval interval = {question->before_s, *question->seconds};
+    if (question->metrics)
+        status = collect_metrics(&replay, r, &interval, question->metrics);
 done:
     replay_finish(&replay);
     return status;
@@ -165,13 +210,13 @@ done:
 
 /* The same; trace: a file, NULL for none. */
 static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const char *trace,
-                             double *seconds, struct dt_step_metrics *metrics)
+                             const struct question *question)
 {
     struct simulation_trace *writer = NULL;
     struct dt_sim_collector collector = {0};
     if (trace)
         DT_TRY(simulation_trace_open(trace, s, r->world_size, &writer, &collector));
-    dt_status status = replay_collected(s, r, step, &collector, seconds, metrics);
+    dt_status status = replay_collected(s, r, step, &collector, question);
     dt_status written = simulation_trace_close(writer);
     return status < 0 ? status : written;
 }
@@ -208,21 +253,22 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
 static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r,
                               const struct measure_hooks *hooks, struct measure_result *result)
 {
-    double seconds[RECORDED_STEPS];
+    double seconds[RECORDED_STEPS] = {0}, before_s = 0;
+    int last = RECORDED_STEPS - 1;
     bool alike = true;
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
-    DT_TRY(replay_step(s, r, RECORDED_STEPS - 1, hooks->trace, &seconds[RECORDED_STEPS - 1], &result->metrics.step));
     if (s->costs.profile.host.runs_ahead) { /* two steps were recorded together, the second beginning before the first is over */
-        DT_TRY(replay_step(s, r, 0, NULL, &seconds[0], NULL));
-        seconds[1] -= seconds[0];
-        fill_steps(e, seconds, hooks, result);
-        return DT_OK;
+        DT_TRY(replay_step(s, r, 0, NULL, &(struct question){.seconds = &seconds[0]}));
+        before_s = seconds[0];
     }
-    for (int step = 0; step < RECORDED_STEPS - 1; step++) {
-        seconds[step] = seconds[RECORDED_STEPS - 1];
+    struct question question = {before_s, &seconds[last], &result->metrics.step};
+    DT_TRY(replay_step(s, r, last, hooks->trace, &question));
+    seconds[last] -= before_s;
+    for (int step = 0; step < last && before_s == 0; step++) {
+        seconds[step] = seconds[last];
         if (!alike)
-            DT_TRY(replay_step(s, r, step, NULL, &seconds[step], NULL));
+            DT_TRY(replay_step(s, r, step, NULL, &(struct question){.seconds = &seconds[step]}));
     }
     fill_steps(e, seconds, hooks, result);
     return DT_OK;

@@ -39,7 +39,8 @@ static dt_status find_ranks_per_node(struct dt_comm *world, int *out)
 
 /* What the ranks tell each other after each step. */
 struct step_report {
-    double seconds, loss; /* loss NaN on ranks without the last stage */
+    double loss; /* NaN on ranks without the last stage */
+    struct step_times times;
     struct dt_step_metrics metrics;
     int stop, has_loss;
 };
@@ -51,9 +52,53 @@ struct run {
     struct trainer *trainer;
     struct measure_result *result;
     struct step_report *reports;   /* [size] */
+    struct timeline_message *sent; /* [size, the trainer's limit] once needed */
     struct dt_step_metrics *timed; /* [timed] over the ranks */
     bool stop;
 };
+
+/* The senders tell when they had made what this rank has waited for; every rank's list is as long as any can be. */
+static dt_status exchange_messages(struct run *r, const struct step_messages *mine, int limit, int64_t *bubble_ns)
+{
+    int size = dt_comm_size(r->world), rank = dt_comm_rank(r->world), from[2];
+    struct step_messages received = {0};
+    struct timeline_message *padded = malloc((size_t)limit * sizeof *padded);
+    if (!r->sent)
+        r->sent = calloc((size_t)size * (size_t)limit, sizeof *r->sent);
+    dt_status status = padded && r->sent ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d ranks", size);
+    if (status < 0)
+        goto end;
+    for (int i = 0; i < limit; i++)
+        padded[i] = i < mine->count ? mine->all[i] : (struct timeline_message){.key = UINT64_MAX};
+    status = dt_host_all_gather(r->world, padded, (size_t)limit * sizeof *padded, r->sent);
+    if (status < 0)
+        goto end;
+    status = trainer_messages(r->trainer, false, &received);
+    if (status < 0)
+        goto end;
+    trainer_neighbours(r->trainer, rank, from);
+    struct step_messages sent[2] = {{&r->sent[(size_t)from[0] * (size_t)limit], limit}, {&r->sent[(size_t)from[1] * (size_t)limit], limit}};
+    *bubble_ns = step_bubble_ns(&received, sent, 2);
+end:
+    free(received.all);
+    free(padded);
+    return status;
+}
+
+static dt_status take_times(struct run *r, double own_s, struct step_times *out)
+{
+    int limit = trainer_messages_limit(r->trainer);
+    struct step_messages sent = {0};
+    *out = (struct step_times){.own_s = own_s};
+    DT_TRY(trainer_times(r->trainer, &out->timeline));
+    if (limit == 0)
+        return DT_OK;
+    dt_status status = trainer_messages(r->trainer, true, &sent);
+    if (status == DT_OK)
+        status = exchange_messages(r, &sent, limit, &out->bubble_ns);
+    free(sent.all);
+    return status;
+}
 
 static dt_status run_step(struct run *r, int index)
 {
@@ -66,26 +111,28 @@ static dt_status run_step(struct run *r, int index)
     DT_TRY(trainer_step(r->trainer, index));
     DT_TRY(trainer_synchronize(r->trainer));
     dt_range_pop();
-    mine.seconds = dt_clock_s() - start;
+    double own_s = dt_clock_s() - start;
     mine.loss = trainer_loss(r->trainer);
     dt_step_metrics_init(&mine.metrics);
     mine.metrics.overflow_elements = (double)trainer_overflows(r->trainer);
     mine.metrics.overflow_steps = mine.metrics.overflow_elements > 0;
     mine.has_loss = trainer_has_loss(r->trainer);
     mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    DT_TRY(trainer_phases(r->trainer, &mine.metrics));
+    DT_TRY(take_times(r, own_s, &mine.times));
     DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));
 
     double slowest = 0, loss = 0, losses = 0;
     for (int i = 0; i < size; i++) {
         const struct step_report *report = &r->reports[i];
-        slowest = fmax(slowest, report->seconds);
+        slowest = fmax(slowest, report->times.own_s);
         r->stop |= report->stop;
         if (report->has_loss) {
             loss += report->loss;
             losses++;
         }
     }
+    for (int i = 0; i < size; i++)
+        step_times_divide(&r->reports[i].times, slowest, trainer_end(r->trainer), &r->reports[i].metrics);
     dt_metrics_over_ranks(&r->reports[0].metrics, sizeof *r->reports, size, &step);
     struct measure_result *result = r->result;
     result->losses[result->losses_done++] = loss / losses;
@@ -185,7 +232,8 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         r.hooks->ready(r.hooks->context, result->metrics.startup_s);
     if (status == DT_OK)
         status = run_traced_steps(&r, device);
-    dt_status taken = dt_metrics_take_medians(&result->metrics, r.timed, result->steps_done); /* of a run that failed, too */
+    dt_status taken =
+        dt_metrics_take_medians(&result->metrics, r.timed, result->step_s, result->steps_done); /* of a run that failed, too */
     status = status < 0 ? status : taken;
 
     if (r.trainer)
@@ -193,6 +241,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     trainer_destroy(r.trainer);
     free(r.timed);
     free(r.reports);
+    free(r.sent);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "lib/record/record.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/plan/passes.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -138,6 +139,16 @@ static int known_ranks(const struct measure_result *result)
     return result->ranks && result->rank_count > 0 && result->ranks[0].memory.device.peak_total_bytes > 0 ? result->rank_count : 0;
 }
 
+/* 0 without a pipeline. */
+static dt_status ideal_bubble(const struct experiment *e, double *out)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    struct order_shape shape = {
+        .stages = mesh.size[MESH_PIPELINE], .micro_batches = e->micro_batches * e->pipeline.chunks, .window = e->pipeline.chunks};
+    *out = 0;
+    return shape.stages > 1 ? plan_order_bubble(e->pipeline.order, &shape, out) : DT_OK;
+}
+
 dt_status report_measure(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     const struct measure_result *result = &report->result;
@@ -154,6 +165,8 @@ dt_status report_measure(const struct report *report, const struct experiment *e
     /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
      * nothing but wait for communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;
+    out->bubble = out->step.bubble_s / step_s;
+    DT_TRY(ideal_bubble(e, &out->bubble_ideal));
     out->wall_s = dt_clock_s() - report->began_s;
     return DT_OK;
 }

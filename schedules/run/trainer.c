@@ -293,13 +293,39 @@ uint64_t trainer_overflows(const struct trainer *t)
     return t->dp->repeats_updates ? 0 : t->overflows;
 }
 
-dt_status trainer_phases(const struct trainer *t, struct dt_step_metrics *out)
+dt_status trainer_times(const struct trainer *t, struct timeline_times *out)
 {
-    int64_t phase_ns[TIMELINE_PHASES];
-    DT_TRY(timeline_collect(t->timeline, phase_ns));
-    out->forward_s = (double)phase_ns[TIMELINE_FORWARD] * 1e-9;
-    out->backward_s = (double)phase_ns[TIMELINE_BACKWARD] * 1e-9;
-    out->optimizer_s = (double)phase_ns[TIMELINE_OPTIMIZER] * 1e-9;
-    out->exposed_comm_s = (double)phase_ns[TIMELINE_EXPOSED] * 1e-9;
+    return timeline_collect(t->timeline, out);
+}
+
+const struct dt_event *trainer_begin(const struct trainer *t)
+{
+    return timeline_begin(t->timeline);
+}
+
+dt_status trainer_messages(const struct trainer *t, bool sent, struct step_messages *out)
+{
+    DT_TRY(timeline_messages(t->timeline, sent, &out->all, &out->count));
+    step_messages_sort(out);
     return DT_OK;
+}
+
+int trainer_messages_limit(const struct trainer *t)
+{
+    const struct plan *plan = pipeline_plan(t->pipeline);
+    return t->mesh.shape.size[MESH_PIPELINE] > 1 ? 2 * plan->parts * plan->micro_batches : 0;
+}
+
+void trainer_neighbours(const struct trainer *t, int rank, int ranks[2])
+{
+    int stages = t->mesh.shape.size[MESH_PIPELINE], stage = mesh_coordinate(&t->mesh.shape, MESH_PIPELINE, rank);
+    ranks[0] = mesh_moved(&t->mesh.shape, MESH_PIPELINE, rank, (stage + stages - 1) % stages);
+    ranks[1] = mesh_moved(&t->mesh.shape, MESH_PIPELINE, rank, (stage + 1) % stages);
+}
+
+enum step_end trainer_end(const struct trainer *t)
+{
+    if (t->mesh.shape.size[MESH_PIPELINE] > 1)
+        return STEP_ENDS_WITH_STAGES;
+    return dt_comm_size(t->mesh.world) > 1 ? STEP_ENDS_WITH_RANKS : STEP_ENDS_ALONE;
 }

@@ -2,8 +2,8 @@
 #ifndef SCHEDULES_RUN_TRAINER_H
 #define SCHEDULES_RUN_TRAINER_H
 
-#include "lib/record/metrics.h"
 #include "schedules/pipeline/pipeline.h"
+#include "schedules/step/step_times.h"
 
 struct trainer;
 
@@ -29,11 +29,20 @@ dt_status trainer_synchronize(struct trainer *trainer);
 const struct plan *trainer_plan(const struct trainer *trainer);
 
 /* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
- * sim), the parameters that its updates have left out for a gradient that was not finite, each on one rank alone, and where the compute
- * stream's time went: *out's members that are times. */
+ * sim), and the parameters that its updates have left out for a gradient that was not finite, each on one rank alone. */
 bool trainer_has_loss(const struct trainer *trainer); /* it is of the last stage */
 double trainer_loss(const struct trainer *trainer);
 uint64_t trainer_overflows(const struct trainer *trainer);
-dt_status trainer_phases(const struct trainer *trainer, struct dt_step_metrics *out);
+
+/* Where the compute stream's time went, of which schedules/step/step_times.h makes the step's times: the timeline, its first mark, and the
+ * messages of a pipeline, sorted; the caller frees messages->all, also after a failure. */
+dt_status trainer_times(const struct trainer *trainer, struct timeline_times *out);
+const struct dt_event *trainer_begin(const struct trainer *trainer);
+dt_status trainer_messages(const struct trainer *trainer, bool sent, struct step_messages *out);
+/* How many messages a rank sends in a step at most, 0 without a pipeline; and the ranks that send some to `rank`, one twice where there are
+ * two stages. */
+int trainer_messages_limit(const struct trainer *trainer);
+void trainer_neighbours(const struct trainer *trainer, int rank, int ranks[2]);
+enum step_end trainer_end(const struct trainer *trainer);
 
 #endif

@@ -7,6 +7,8 @@
 struct mark {
     struct dt_event *event;
     enum timeline_phase phase; /* of the time from here to the next mark */
+    uint64_t key;              /* of the message that is waited for from here on, or was made before it */
+    bool received, sent;
 };
 
 struct timeline {
@@ -53,41 +55,95 @@ static dt_status grow(struct timeline *timeline)
     return DT_OK;
 }
 
-dt_status timeline_enter(struct timeline *timeline, enum timeline_phase phase)
+static dt_status add_mark(struct timeline *timeline, struct mark like)
 {
     if (timeline->count == timeline->capacity)
         DT_TRY(grow(timeline));
     struct mark *mark = &timeline->marks[timeline->count++];
-    mark->phase = timeline->phase = phase;
+    like.event = mark->event;
+    *mark = like;
+    timeline->phase = like.phase;
     return dt_event_record(mark->event, timeline->compute);
+}
+
+dt_status timeline_enter(struct timeline *timeline, enum timeline_phase phase)
+{
+    return add_mark(timeline, (struct mark){.phase = phase});
 }
 
 dt_status timeline_start(struct timeline *timeline)
 {
     timeline->count = 0;
-    return timeline_enter(timeline, TIMELINE_OTHER);
+    return timeline_enter(timeline, TIMELINE_FORWARD);
 }
 
-dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event)
+/* Then the phase goes on as before. */
+static dt_status wait_within(struct timeline *timeline, const struct dt_event *event, struct mark mark)
 {
     enum timeline_phase before = timeline->phase;
-    DT_TRY(timeline_enter(timeline, TIMELINE_EXPOSED));
+    DT_TRY(add_mark(timeline, mark));
     DT_TRY(dt_stream_wait(timeline->compute, event));
     return timeline_enter(timeline, before);
 }
 
-dt_status timeline_stop(struct timeline *timeline)
+dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event)
 {
-    return timeline_enter(timeline, TIMELINE_OTHER);
+    return wait_within(timeline, event, (struct mark){.phase = TIMELINE_EXPOSED});
 }
 
-dt_status timeline_collect(const struct timeline *timeline, int64_t phase_ns[TIMELINE_PHASES])
+dt_status timeline_receive(struct timeline *timeline, const struct dt_event *event, uint64_t key)
 {
-    memset(phase_ns, 0, TIMELINE_PHASES * sizeof *phase_ns);
+    return wait_within(timeline, event, (struct mark){.phase = TIMELINE_MESSAGE, .key = key, .received = true});
+}
+
+dt_status timeline_send(struct timeline *timeline, uint64_t key)
+{
+    return add_mark(timeline, (struct mark){.phase = timeline->phase, .key = key, .sent = true});
+}
+
+dt_status timeline_stop(struct timeline *timeline)
+{
+    return timeline_enter(timeline, timeline->phase);
+}
+
+dt_status timeline_collect(const struct timeline *timeline, struct timeline_times *out)
+{
+    *out = (struct timeline_times){0};
     for (int i = 0; i + 1 < timeline->count; i++) {
+        const struct mark *mark = &timeline->marks[i];
+        struct dt_stream_idle idle;
         int64_t ns;
-        DT_TRY(dt_event_elapsed_ns(timeline->marks[i].event, timeline->marks[i + 1].event, &ns));
-        phase_ns[timeline->marks[i].phase] += ns;
+        DT_TRY(dt_event_elapsed_ns(mark->event, mark[1].event, &ns));
+        DT_TRY(dt_event_idle(mark->event, mark[1].event, &idle));
+        out->phase_ns[mark->phase] += ns - idle.host_ns - idle.copy_ns;
+        out->phase_ns[TIMELINE_EXPOSED] += idle.copy_ns;
+        out->host_ns += idle.host_ns;
+        out->all_ns += ns;
+    }
+    return DT_OK;
+}
+
+const struct dt_event *timeline_begin(const struct timeline *timeline)
+{
+    return timeline->marks[0].event;
+}
+
+dt_status timeline_messages(const struct timeline *timeline, bool sent, struct timeline_message **out, int *count)
+{
+    struct timeline_message *messages = calloc((size_t)timeline->count + 1, sizeof *messages);
+    *out = messages;
+    *count = 0;
+    if (!messages)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of a step");
+    for (int i = 0; i < timeline->count; i++) {
+        const struct mark *mark = &timeline->marks[i];
+        struct timeline_message *message = &messages[*count];
+        if (sent ? !mark->sent : !mark->received)
+            continue;
+        message->key = mark->key;
+        DT_TRY(dt_event_elapsed_ns(timeline->marks[0].event, mark->event, &message->begin_ns));
+        DT_TRY(dt_event_elapsed_ns(timeline->marks[0].event, mark[sent ? 0 : 1].event, &message->end_ns));
+        ++*count;
     }
     return DT_OK;
 }
@@ -95,8 +151,11 @@ dt_status timeline_collect(const struct timeline *timeline, int64_t phase_ns[TIM
 dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, int *count)
 {
     static const char *const names[TIMELINE_PHASES] = {
-        [TIMELINE_OTHER] = "other",         [TIMELINE_FORWARD] = "forward", [TIMELINE_BACKWARD] = "backward",
-        [TIMELINE_OPTIMIZER] = "optimizer", [TIMELINE_EXPOSED] = "exposed",
+        [TIMELINE_FORWARD] = "forward",
+        [TIMELINE_BACKWARD] = "backward",
+        [TIMELINE_OPTIMIZER] = "optimizer",
+        [TIMELINE_EXPOSED] = "exposed",
+        [TIMELINE_MESSAGE] = "waiting for a neighbour",
     };
     struct dt_span *spans = calloc((size_t)timeline->count + 1, sizeof *spans);
     dt_status status = spans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d phases", timeline->count);

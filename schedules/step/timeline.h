@@ -2,27 +2,49 @@
  *
  * timeline_enter marks the compute stream: from here on its time belongs to `phase`, until the next mark. A step's phases therefore add up
  * to the step. TIMELINE_EXPOSED is the time in which the compute stream waits for a network stream, or for a copy from or to host memory:
- * communication that nothing hides, a pipeline's bubble included, because a stage in its bubble waits for a message. */
+ * communication that nothing hides. TIMELINE_MESSAGE is the same for a message from a neighbouring stage of a pipeline, of which a part is
+ * the pipeline's bubble: schedules/step/step_times.h tells which.
+ *
+ * Messages have keys, the same at both ends and each once in a step of a pipeline. */
 #ifndef SCHEDULES_STEP_TIMELINE_H
 #define SCHEDULES_STEP_TIMELINE_H
 
 #include "lib/device/span.h"
 
-enum timeline_phase { TIMELINE_OTHER, TIMELINE_FORWARD, TIMELINE_BACKWARD, TIMELINE_OPTIMIZER, TIMELINE_EXPOSED, TIMELINE_PHASES };
+enum timeline_phase { TIMELINE_FORWARD, TIMELINE_BACKWARD, TIMELINE_OPTIMIZER, TIMELINE_EXPOSED, TIMELINE_MESSAGE, TIMELINE_PHASES };
+
+/* One rank's end of a message, in ns from the step's first mark. */
+struct timeline_message {
+    uint64_t key;
+    int64_t begin_ns, end_ns; /* received: compute began to wait for it, and went on. Sent: both when compute had made it */
+};
+
+struct timeline_times {
+    int64_t phase_ns[TIMELINE_PHASES]; /* without host_ns; copies within the compute stream are EXPOSED */
+    int64_t host_ns;                   /* compute had nothing queued */
+    int64_t all_ns;                    /* of both: from the first mark to the last */
+};
 
 struct timeline;
 
 dt_status timeline_create(struct dt_device *device, struct dt_stream *compute, struct timeline **out);
 void timeline_destroy(struct timeline *timeline); /* takes NULL; compute must be synchronized */
 
-dt_status timeline_start(struct timeline *timeline); /* forget earlier marks; the step begins here, in OTHER */
+dt_status timeline_start(struct timeline *timeline); /* forget earlier marks; the step begins here, in FORWARD */
 dt_status timeline_enter(struct timeline *timeline, enum timeline_phase phase);
 /* compute waits for `event` of a network or copy stream; the wait counts as EXPOSED, then the phase goes on as before. */
 dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event);
+/* The same for message `key`, which the stream of `event` receives; the wait counts as MESSAGE. */
+dt_status timeline_receive(struct timeline *timeline, const struct dt_event *event, uint64_t key);
+/* compute has made message `key`, which another stream now sends. */
+dt_status timeline_send(struct timeline *timeline, uint64_t key);
 /* Close the step. After the compute stream is synchronized, timeline_collect gives the time of each phase. */
 dt_status timeline_stop(struct timeline *timeline);
-dt_status timeline_collect(const struct timeline *timeline, int64_t phase_ns[TIMELINE_PHASES]);
-/* The same one by one while lib/device/span.h records: *out [*count], the caller's to free, in order. */
+dt_status timeline_collect(const struct timeline *timeline, struct timeline_times *out);
+const struct dt_event *timeline_begin(const struct timeline *timeline); /* the first mark */
+/* The step's messages, received or sent, in order: *out [*count], the caller's to free. Errors: also DT_ERR_HOST_MEMORY. */
+dt_status timeline_messages(const struct timeline *timeline, bool sent, struct timeline_message **out, int *count);
+/* The phases one by one while lib/device/span.h records: *out [*count], the caller's to free, in order. */
 dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, int *count);
 
 #endif

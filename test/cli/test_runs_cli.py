@@ -72,6 +72,24 @@ def test_offloaded_inputs_travel_beside_the_kernels():
     check(offload["step_s"]["median"] < 1.001 * checkpoint["step_s"]["median"], offload["step_s"], checkpoint["step_s"])
 
 
+PARTS = ["forward_s", "backward_s", "optimizer_s", "exposed_comm_s", "bubble_s", "host_s"]
+
+
+def test_times_add_up_to_the_step():
+    paradigms = ["ddp", "pdp", "fsdp", "zero1", "zero2", "hsdp", "data_parallel", "parameter_server"]
+    for device in ("cpu", "sim"):
+        output = records_path(f"parts_{device}.jsonl")
+        run("run", config(f"parts_{device}.json", device=device, sweep={"paradigm": paradigms}), "-q", "-o", output, code=OK)
+        for r in read_records(output):
+            metrics, paradigm = r["metrics"], r["config"]["paradigm"]
+            step, parts = metrics["step_s"]["median"], [metrics[part] for part in PARTS]
+            check(abs(sum(parts) / step - 1) < 0.01 and min(parts) >= 0, device, paradigm, parts, step)
+            check(abs(metrics["bubble"] - metrics["bubble_s"] / step) < 1e-9, "the bubble as a fraction")
+            pipelined = paradigm == "pdp"  # two stages, two chunks: 1 of 3
+            check(abs(metrics["bubble_ideal"] - pipelined / 3) < 1e-9 and (metrics["bubble"] > 0) == pipelined, device, paradigm,
+                  metrics["bubble"])
+
+
 def test_resume():
     output = records_path("resume.jsonl")
     run("run", config(), "-o", output, "-q", "--set", 'sweep.paradigm=["ddp"]', code=OK)

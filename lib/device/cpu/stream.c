@@ -59,13 +59,14 @@ static void run_wait(struct cpu_stream *stream, const struct wait_arguments *a, 
         set_failure(stream, status, number, text);
 }
 
-static void run_mark(const struct mark_arguments *a)
+static void run_mark(const struct cpu_stream *stream, const struct mark_arguments *a)
 {
     int64_t now_ns = dt_clock_ns();
     pthread_mutex_lock(&a->event->mutex);
     if (a->event->passed < a->count) { /* an event recorded anew on another stream may be passed there first */
         a->event->passed = a->count;
         a->event->time_ns = now_ns;
+        a->event->starved_ns = stream->starved_ns;
     }
     pthread_mutex_unlock(&a->event->mutex);
 }
@@ -76,7 +77,7 @@ static void run_entry(struct cpu_stream *stream, struct cpu_entry *entry, uint64
     switch (entry->kind) {
     case CPU_TASK: status = failed ? DT_OK : entry->task(entry->arguments); break;
     case CPU_CLEANUP: status = entry->task(entry->arguments); break;
-    case CPU_MARK: run_mark((const struct mark_arguments *)entry->arguments); break;
+    case CPU_MARK: run_mark(stream, (const struct mark_arguments *)entry->arguments); break;
     case CPU_WAIT: run_wait(stream, (const struct wait_arguments *)entry->arguments, number); break;
     }
     if (status < 0) {
@@ -85,17 +86,26 @@ static void run_entry(struct cpu_stream *stream, struct cpu_entry *entry, uint64
     }
 }
 
+/* Sleep until there is an entry, or none will come; with the mutex held. */
+static void await_entry(struct cpu_stream *stream)
+{
+    int64_t start_ns = dt_clock_ns();
+    while (stream->passed == stream->queued && !stream->stop) {
+        stream->idle = true;
+        pthread_cond_wait(&stream->added, &stream->mutex);
+    }
+    stream->idle = false;
+    stream->starved_ns += dt_clock_ns() - start_ns;
+}
+
 static void *stream_main(void *argument)
 {
     struct cpu_stream *stream = argument;
     dt_openmp_set_threads(stream->threads);
     pthread_mutex_lock(&stream->mutex);
     for (;;) {
-        while (stream->passed == stream->queued && !stream->stop) {
-            stream->idle = true;
-            pthread_cond_wait(&stream->added, &stream->mutex);
-        }
-        stream->idle = false;
+        if (stream->passed == stream->queued)
+            await_entry(stream);
         if (stream->passed == stream->queued)
             break;
         uint64_t number = stream->passed + 1;
@@ -286,4 +296,9 @@ dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_
         return dt_fail(DT_ERR_INVALID, "elapsed time: a mark was never recorded or is still ahead of its stream");
     *out_ns = end_ns - start_ns;
     return DT_OK;
+}
+
+void dt_cpu_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out)
+{
+    out->host_ns = ((const struct cpu_event *)end)->starved_ns - ((const struct cpu_event *)start)->starved_ns;
 }

@@ -47,6 +47,7 @@ struct cpu_stream {
     uint64_t queued, passed;
     int waiting; /* threads in `advanced` */
     bool idle, stop;
+    int64_t starved_ns; /* the thread's own: all the time in which the ring was empty */
     struct cpu_failure failure;
 };
 
@@ -58,6 +59,7 @@ struct cpu_event {
     pthread_mutex_t mutex;     /* guards what follows */
     uint64_t passed;           /* the latest record that was passed, by count */
     int64_t time_ns;           /* when */
+    int64_t starved_ns;        /* the stream's, then */
 };
 
 /* Owner of *out: the device; stop ends the thread and frees the ring, discard frees the rest. Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
@@ -83,5 +85,6 @@ dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_ev
 void dt_cpu_event_destroy(struct dt_event *event);
 dt_status dt_cpu_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+void dt_cpu_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out);
 
 #endif

@@ -42,8 +42,12 @@ static void only_between_start_and_finish(void)
     CHECK(program->ops[1].kind == DT_SIM_WORK && program->ops[1].amount == 2 && program->ops[1].host_s == 0.5);
     CHECK(program->ops[3].kind == DT_SIM_WAIT && program->ops[3].stream == 1 && program->ops[3].target == program->ops[2].target);
     CHECK(dt_event_elapsed_ns(early, late, &ns) == DT_OK && ns == 0, "not replayed");
-    dt_sim_replayed(device, (const double[]){1, 3.5});
+    struct dt_stream_idle idle;
+    CHECK(dt_event_idle(early, late, &idle) == DT_OK && idle.host_ns == 0 && idle.copy_ns == 0, "not replayed");
+    dt_sim_replayed(device, (const struct dt_sim_moment[]){{1, {0.5, 0}}, {3.5, {1.5, 0.25}}});
     CHECK(dt_event_elapsed_ns(early, late, &ns) == DT_OK && ns == 2500000000, "%lld ns", (long long)ns);
+    CHECK(dt_event_idle(early, late, &idle) == DT_OK && idle.host_ns == 1000000000 && idle.copy_ns == 250000000, "idle between them");
+    CHECK(dt_sim_event_s(late) == 3.5, "%g s", dt_sim_event_s(late));
 
     dt_sim_program_destroy(program);
     dt_event_destroy(early);

@@ -4,6 +4,7 @@
 #include "schedules/plan/passes.h"
 #include "test/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_STAGES = 8, MOST_ACTIONS = 1000 };
@@ -116,6 +117,11 @@ static void check_end(const char *order, int stages, int micro_batches, int wind
     CHECK(r.end == (int)((3 * micro_batches + bubble) * UNIT_TIME), "%s, %d stages, %d micro-batches: %g, expected %g", order, stages,
           micro_batches, (double)r.end / UNIT_TIME, 3 * micro_batches + bubble);
     ranks_finish(&r);
+    double part, wanted = bubble / (3 * micro_batches + bubble);
+    struct order_shape shape = {.stages = stages, .micro_batches = micro_batches, .window = window};
+    CHECK_OK(plan_order_bubble(order, &shape, &part));
+    CHECK(fabs(part - wanted) < 1e-12, "%s, %d stages, %d micro-batches: %g of the time, expected %g", order, stages, micro_batches, part,
+          wanted);
 }
 
 static void test_bubbles_are_those_of_the_papers(void)

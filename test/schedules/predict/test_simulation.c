@@ -75,14 +75,60 @@ static void the_same_twice(void)
               "%s", divisions[d]);
         CHECK(step->forward_s > 0 && step->backward_s > 0, "%s", divisions[d]);
         CHECK(isnan(step->overflow_steps) && isnan(once.metrics.startup_s), "nothing is computed");
-        double sum = step->forward_s + step->backward_s + step->optimizer_s + step->exposed_comm_s;
-        CHECK(sum <= once.step_s[0] && sum > 0.2 * once.step_s[0], "phases of %g s in a step of %g s: %s", sum, once.step_s[0],
-              divisions[d]);
+        double sum = step->forward_s + step->backward_s + step->optimizer_s + step->exposed_comm_s + step->bubble_s + step->host_s;
+        CHECK(fabs(sum - once.step_s[0]) < 1e-6 * once.step_s[0], "times of %g s in a step of %g s: %s", sum, once.step_s[0], divisions[d]);
         measure_result_finish(&once);
         measure_result_finish(&twice);
         simulated_system_destroy(system);
         free(e);
     }
+}
+
+/* Eight equal stages on one node, four chunks: 7 of 11 parts of a step are bubble, and nothing is left that no time has. */
+static void a_bubble_is_counted(void)
+{
+    struct simulated_system *system;
+    struct measure_result result;
+    struct experiment *e = experiment_of("\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 8, \"pipeline\": {\"stages\": 8, "
+                                         "\"chunks\": 4}, \"model\": {\"preset\": \"GPTLarge\"}");
+    CHECK_OK(simulated_system_create(e, &system));
+    run(e, system, &result);
+    const struct dt_step_metrics *step = &result.metrics.step;
+    CHECK(fabs(step->bubble_s / result.step_s[0] - 7.0 / 11) < 0.04, "%g of a step", step->bubble_s / result.step_s[0]);
+    CHECK(step->exposed_comm_s < 0.05 * result.step_s[0], "%g s of %g s are communication", step->exposed_comm_s, result.step_s[0]);
+    measure_result_finish(&result);
+    simulated_system_destroy(system);
+    free(e);
+}
+
+/* A host that takes long for each launch keeps the device waiting, and its kernels are no longer for that. */
+static void slow_launches(struct simulated_system *system)
+{
+    system->costs.profile.host.launch_s *= 50;
+    system->costs.profile.host.interpreter_launch_s *= 50;
+}
+
+static void waiting_for_launches_is_the_hosts(void)
+{
+    struct dt_step_metrics step[2];
+    double seconds[2];
+    for (int slow = 0; slow < 2; slow++) {
+        struct simulated_system *system;
+        struct measure_result result;
+        struct experiment *e = experiment_of("\"world_size\": 1, \"batch_size\": 4, " SMALL);
+        CHECK_OK(simulated_system_create(e, &system));
+        if (slow)
+            slow_launches(system);
+        seconds[slow] = run(e, system, &result);
+        step[slow] = result.metrics.step;
+        measure_result_finish(&result);
+        simulated_system_destroy(system);
+        free(e);
+    }
+    CHECK(step[1].host_s > 0.5 * seconds[1] && seconds[1] > 2 * seconds[0], "%g s of %g s", step[1].host_s, seconds[1]);
+    CHECK(fabs(step[1].backward_s / step[0].backward_s - 1) < 0.01 && fabs(step[1].forward_s / step[0].forward_s - 1) < 0.01,
+          "kernels: forward %g and %g s, backward %g and %g s", step[0].forward_s, step[1].forward_s, step[0].backward_s,
+          step[1].backward_s);
 }
 
 static void bytes_are_those_of_check(void)
@@ -369,6 +415,8 @@ static const struct test_case cases[] = {
     {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
     {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
+    {"a bubble is counted", a_bubble_is_counted},
+    {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
     {"DDP hides its network behind its kernels", ddp_hides_its_network},
     {"what does not fit", what_does_not_fit},
     {"what is refused", what_is_refused},

@@ -98,6 +98,7 @@ static void train(const char *const *sets, int count)
               result.losses[i], reference()[i]);
     CHECK_OK(memory_fit_predict(&e, world.rank, &predicted));
     if (status == DT_OK) {
+        ranks_check_times(&result, what);
         compare_bytes(&result.ranks[world.rank].memory.device, &predicted.device, "device", what);
         compare_bytes(&result.ranks[world.rank].memory.host, &predicted.host, "host", what);
     }

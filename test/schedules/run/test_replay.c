@@ -69,6 +69,7 @@ static bool train(struct experiment *e, bool graph, const char *what, struct mea
     CHECK(strcmp(result->graph, expected) == 0, "%s: \"%s\", not \"%s\"", what, result->graph, expected);
     if (status < 0)
         return false;
+    ranks_check_times(result, what);
     CHECK_OK(memory_fit_predict(e, world.rank, &predicted));
     check_bytes(&result->ranks[world.rank].memory.device, &predicted.device, what);
     check_bytes(&result->ranks[world.rank].memory.host, &predicted.host, what);

@@ -141,6 +141,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     for (int i = 0; i < together.losses_done; i++)
         CHECK(fabs(together.losses[i] / alone[i] - 1) <= ranks_tolerance(tolerance), "%s step %d: loss %.9g, one device has %.9g",
               paradigm_name(e.paradigm), i, together.losses[i], alone[i]);
+    ranks_check_times(&together, paradigm_name(e.paradigm));
     double overflows = count_overflows(&e);
     CHECK(together.metrics.step.overflow_elements == overflows && together.metrics.step.overflow_steps == (overflows > 0 ? 10 : 0),
           "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm),
