@@ -50,13 +50,13 @@ _dtbench_values() {
 }
 
 _dtbench_keys() {
-    echo "name= device= world_size= paradigm= gpus_per_node= share_gpus= straddle_nodes= batch_size= micro_batches=
+    echo "name= device= world_size= paradigm= gpus_per_node= share_gpus= straddle_nodes= mesh.order= batch_size= micro_batches=
         gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size= model.block_size=
-        model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= fsdp.unit=
-        hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size= activation= activation_blocks= parameter_offload=
-        optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
-        seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib=
-        threads= cluster= profile="
+        model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= pipeline.paradigms=
+        fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size= activation=
+        activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2=
+        optimizer.epsilon= loss= loss_scaling= graph= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_
+        memory_limit_gib= host_memory_limit_gib= threads= cluster= profile="
 }
 
 # The values of key $1, where they have names.
@@ -66,12 +66,15 @@ _dtbench_choices() {
     paradigm) echo "none ddp pdp fsdp zero1 zero2 hsdp data_parallel parameter_server" ;;
     share_gpus) echo "true false" ;;
     straddle_nodes) echo "true false" ;;
+    mesh.order) echo "tensor-pipeline-data tensor-data-pipeline pipeline-tensor-data pipeline-data-tensor data-tensor-pipeline data-pipeline-tensor" ;;
     gradient_reduction) echo "last each" ;;
     model.preset) echo "GPTSmall GPTMedium GPTLarge GPTXL GPT2.7B GPT6.7B GPT13B GPT39B GPT76B GPT100B GPT175B GPT1T" ;;
     model.dtype) echo "fp32 fp16 bf16" ;;
     model.attention) echo "fused unfused" ;;
     pipeline.order) echo "gpipe 1f1b" ;;
+    pipeline.paradigms) echo "pdp all" ;;
     fsdp.unit) echo "block linear auto" ;;
+    fsdp.gather) echo "micro_batch step" ;;
     activation) echo "keep checkpoint offload selective" ;;
     parameter_offload) echo "true false" ;;
     optimizer.name) echo "sgd adam" ;;

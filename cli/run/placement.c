@@ -90,12 +90,12 @@ static struct mesh_shape mesh_here(const struct experiment *e, const struct plac
 }
 
 /* Groups that communicate all the time are each on one node. */
-static dt_status check_groups(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
+static dt_status check_groups(const struct experiment *e, int number, int count, const struct placement_rank *ranks, enum mesh_axis axis)
 {
-    const struct paradigm *paradigm = paradigm_of(e->paradigm);
-    enum mesh_axis axis = paradigm->node_group.axis;
+    const char *key = experiment_node_key(e, axis);
     struct mesh_shape mesh = mesh_here(e, ranks);
-    for (int rank = 0; paradigm->node_group.key && rank < e->world_size; rank++) {
+    int span = mesh_span(&mesh, axis);
+    for (int rank = 0; key && rank < e->world_size; rank++) {
         int at = mesh_coordinate(&mesh, axis, rank), previous = mesh_moved(&mesh, axis, rank, at > 0 ? at - 1 : 0);
         if (same_node(&ranks[rank], &ranks[previous]))
             continue;
@@ -103,8 +103,7 @@ static dt_status check_groups(const struct experiment *e, int number, int count,
             DT_ERR_INVALID,
             "experiment %d of %d: %s: %d ranks that belong together would straddle nodes: ranks %d and %d are on %s and %s; put a "
             "multiple of %d on each node (srun --ntasks-per-node), or allow it with \"straddle_nodes\": true",
-            number, count, paradigm->node_group.key, mesh.size[axis], previous, rank, ranks[previous].node, ranks[rank].node,
-            mesh.size[axis]);
+            number, count, key, mesh.size[axis], previous, rank, ranks[previous].node, ranks[rank].node, span);
     }
     return DT_OK;
 }
@@ -114,7 +113,9 @@ dt_status placement_check(const struct experiment *e, int number, int count, con
     if (e->gpus_per_node > 0)
         DT_TRY(check_nodes(e, number, count, ranks));
     DT_TRY(check_gpus(e, number, count, ranks));
-    return e->straddle_nodes ? DT_OK : check_groups(e, number, count, ranks);
+    for (int axis = 0; axis < MESH_AXES && !e->straddle_nodes; axis++)
+        DT_TRY(check_groups(e, number, count, ranks, (enum mesh_axis)axis));
+    return DT_OK;
 }
 
 dt_status placement_check_alone(const struct experiment *e, int number, int count, int gpus)

@@ -33,8 +33,11 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     /* What one device alone may use, and what makes no difference to it: so that more experiments share a reference. */
     out->memory_limit_gib = out->host_memory_limit_gib = 0;
     out->threads = 0;
+    out->mesh.order = MESH_TENSOR_PIPELINE_DATA;
     out->pipeline.stages = out->pipeline.chunks = 1;
+    snprintf(out->pipeline.order, sizeof out->pipeline.order, "gpipe");
     out->fsdp.unit = DT_UNIT_BLOCK;
+    out->fsdp.gather = GATHER_EACH;
     out->hsdp.shard_size = 0;
     out->ddp.bucket_mib = 25;
     out->parameter_server.servers = 1;

@@ -43,6 +43,20 @@ static dt_status read_number(const struct dt_field *field, const struct cJSON *v
     return DT_OK;
 }
 
+/* ["a", "b", "c"] as "a-b-c"; what is no word becomes one that no choice has. */
+static dt_status join_words(const struct cJSON *list, const char *label, struct cJSON **out)
+{
+    char text[128];
+    size_t used = 0;
+    text[0] = 0;
+    for (const struct cJSON *word = list->child; word && used < sizeof text; word = word->next) {
+        bool is_word = cJSON_IsString(word) && !strchr(word->valuestring, '-');
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "-" : "", is_word ? word->valuestring : "?");
+    }
+    *out = cJSON_CreateString(text);
+    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+}
+
 static dt_status read_string(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
     if (!cJSON_IsString(value))
@@ -72,8 +86,19 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
     return DT_OK;
 }
 
+static dt_status read_list(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
+{
+    struct cJSON *joined;
+    DT_TRY(join_words(value, label, &joined));
+    dt_status status = read_string(field, joined, label, target);
+    cJSON_Delete(joined);
+    return status;
+}
+
 dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
+    if (field->list && cJSON_IsArray(value))
+        return read_list(field, value, label, target);
     switch (field->kind) {
     case DT_FIELD_STRING:
     case DT_FIELD_ENUM: return read_string(field, value, label, target);
@@ -221,6 +246,19 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
     case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(field->choice(as_int));
     }
     return NULL;
+}
+
+dt_status dt_config_shows(const struct dt_field *field, const void *source, bool *out)
+{
+    *out = true;
+    if (!field->later)
+        return DT_OK;
+    struct cJSON *value = value_of(field, source), *initial = cJSON_Parse(field->initial);
+    bool both = value && initial;
+    *out = both && !cJSON_Compare(value, initial, true);
+    cJSON_Delete(value);
+    cJSON_Delete(initial);
+    return both ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
 }
 
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out)

@@ -57,9 +57,11 @@ struct dt_field {
     const char *prefix;                      /* settings */
     const char *(*choice)(int index);        /* enums, and strings with a fixed list:
                                                 names, NULL after the last */
+    bool list;                               /* of a choice that is written "a-b-c": the list of its words is the same value */
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
+    bool later;              /* came after configs were first written out: dt_config_shows */
     const char *group;       /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
     const char *description; /* for the schema and the reference page */
 };
@@ -100,6 +102,10 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
 /* The reverse: an object with every field whose wanted[i] is true (NULL: all),
  * in the table's order. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out);
+
+/* Whether a config that is written out has the field: one that came later is left out where it has its default, so that older configs look
+ * as they did, and have the same hash. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_config_shows(const struct dt_field *field, const void *source, bool *out);
 
 /* The same of a list: up to list->max structs at `target`. `where` begins every error ("cpu.json: measured"); NULL is an empty list.
  * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */

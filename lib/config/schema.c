@@ -60,12 +60,25 @@ static void write_setting(FILE *to)
             DT_CONFIG_SETTING_CHARACTERS);
 }
 
+/* "a-b-c" as ["a","b","c"]. */
+static void write_words(FILE *to, const char *choice)
+{
+    fputs("[\"", to);
+    for (; *choice; choice++)
+        fputs(*choice == '-' ? "\",\"" : (char[]){*choice, 0}, to);
+    fputs("\"]", to);
+}
+
 static void write_choices(FILE *to, const struct dt_field *field)
 {
-    fputs("\"type\":\"string\",\"enum\":[", to);
+    fputs(field->list ? "\"enum\":[" : "\"type\":\"string\",\"enum\":[", to);
     for (int i = 0; field->choice(i); i++) {
         fputs(i > 0 ? "," : "", to);
         write_string(to, field->choice(i));
+    }
+    for (int i = 0; field->list && field->choice(i); i++) {
+        fputc(',', to);
+        write_words(to, field->choice(i));
     }
     fputc(']', to);
 }

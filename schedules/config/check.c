@@ -73,14 +73,51 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
         which, largest);
 }
 
+/* A config with the keys of paradigms that one experiment cannot have together was written out by dtbench, as in records: `pipeline` was pdp's
+ * alone when the first of them were, and where it is not they have pipeline.paradigms. */
+static bool is_written_out(const bool *given)
+{
+    return is_given(given, "hsdp.shard_size") && is_given(given, "parameter_server.servers");
+}
+
+/* Whether this experiment has a pipeline is known from here on. */
+static void resolve_pipeline(struct experiment *e, const bool *given)
+{
+    if (!is_given(given, "pipeline.paradigms")) {
+        bool meant = is_given(given, "pipeline.stages") && !is_written_out(given);
+        e->pipeline.paradigms = meant ? PIPELINE_OF_ALL : PIPELINE_OF_PDP;
+    }
+    if (e->paradigm == PARADIGM_PDP || e->pipeline.stages == 1) /* it makes no difference */
+        e->pipeline.paradigms = PIPELINE_OF_PDP;
+}
+
+static dt_status check_pipeline(const struct experiment *e, const char *where)
+{
+    int stages = experiment_stages(e);
+    int64_t samples = (int64_t)stages * e->tensor.size * e->batch_size;
+    if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
+        return dt_fail(DT_ERR_INVALID,
+                       "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
+                       " samples (%sstages * batch_size); at most one each",
+                       where, e->pipeline.chunks, e->micro_batches, samples, e->tensor.size > 1 ? "tensor.size * " : "");
+    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    dt_status status = e->model.family->partition(&e->model, stages, first_layer);
+    free(first_layer);
+    if (status == DT_ERR_INVALID)
+        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
+    return status;
+}
+
 static dt_status check_division(const struct experiment *e, const char *where)
 {
     const struct paradigm *paradigm = paradigm_of(e->paradigm);
-    if (!paradigm->axes && e->world_size > 1)
-        return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"%s\" is one device; use 1, or another paradigm", where,
-                       e->world_size, paradigm->name);
+    DT_TRY(experiment_check_mesh(e, where));
     if (e->micro_batches > e->batch_size)
         return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
+    if (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1)
+        DT_TRY(check_pipeline(e, where));
     if (paradigm->check)
         DT_TRY(paradigm->check(e, where));
     /* Random tokens and masks are keyed by a 32-bit sample number. */
@@ -122,6 +159,7 @@ static void resolve_simulated(struct experiment *e)
 dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
 {
     DT_TRY(resolve_model(e, given, where));
+    resolve_pipeline(e, given);
     DT_TRY(check_division(e, where));
     DT_TRY(check_sizes(e, where));
     if (!is_given(given, "optimizer.learning_rate"))

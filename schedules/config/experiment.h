@@ -5,6 +5,7 @@
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 
 #include "lib/model/model.h"
+#include "schedules/config/composition.h"
 #include "schedules/config/paradigm.h"
 
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
+enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD, ACTIVATION_SELECTIVE };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
@@ -28,7 +30,7 @@ struct framework_policy {
 struct experiment {
     char name[256]; /* at most 63 characters of UTF-8 */
     char device[8]; /* "auto", "cpu", "cuda", "sim" */
-    int world_size; /* all ranks, pipeline stages included; 1 with paradigm none */
+    int world_size; /* all ranks, those of a pipeline and of a tensor-parallel group included */
     enum paradigm_kind paradigm;
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
@@ -38,12 +40,17 @@ struct experiment {
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     struct dt_model model;
     struct {
-        int stages;     /* pdp: ranks in one pipeline, divides world_size */
-        int chunks;     /* pdp: parts in the pipeline at a time; times micro_batches at most stages * batch_size */
-        char order[32]; /* a name of schedules/plan/orders.c */
+        enum mesh_order order;
+    } mesh;
+    struct {                           /* where the experiment has one: experiment_stages */
+        int stages;                    /* ranks in one pipeline; times tensor.size divides world_size */
+        int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
+        char order[32];                /* a name of schedules/plan/orders.c */
+        enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
     } pipeline;
     struct {
         enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
+        enum gather_kind gather;
     } fsdp;
     struct {
         int shard_size; /* hsdp: consecutive ranks that share one copy, divides world_size; 0: those of a node */

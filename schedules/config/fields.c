@@ -45,6 +45,22 @@ static const char *reduction_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *mesh_order_choice(int index)
+{
+    return mesh_order_name((enum mesh_order)index);
+}
+
+static const char *pipeline_reach_choice(int index)
+{
+    return pipeline_reach_name((enum pipeline_reach)index);
+}
+
+static const char *gather_choice(int index)
+{
+    static const char *const names[] = {[GATHER_EACH] = "micro_batch", [GATHER_ONCE] = "step"};
+    return pick(names, 2, index);
+}
+
 static const char *order_choice(int index)
 {
     const struct pipeline_order *order;
@@ -98,16 +114,26 @@ static const struct dt_field fields[] = {
      .description = "What computes. auto: cuda where a GPU and everything that it needs is found (for several ranks NCCL, too), else "
                     "cpu. sim predicts the run on a described cluster, and auto never takes it."},
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
-     .description = "Ranks (GPUs), pipeline stages included. 1 with paradigm none; a multiple of pipeline.stages with pdp."},
+     .description =
+         "Ranks (GPUs), those of pipelines and tensor-parallel groups included: a multiple of pipeline.stages times tensor.size, "
+         "and with paradigm none equal to it."},
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
-     .description = "How the work is divided over the ranks; dtbench list describes each."},
+     .description =
+         "What the ranks, or the pipelines where there are some, do with samples, parameters and gradients; dtbench list describes "
+         "each."},
     {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .group = "Placement", .min = 0, .max = 4096, .initial = "0",
      .description = "Ranks on each node; 0: any number, as the launcher places them."},
     {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false",
      .description = "cuda: several ranks may use one GPU; they take turns and communicate over sockets. For correctness only: the "
                     "times are worthless."},
     {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false",
-     .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes."},
+     .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes. A pipeline may be in any case "
+                    "where mesh.order has data before pipeline."},
+    {"mesh.order", DT_FIELD_ENUM, AT(mesh.order), .choice = mesh_order_choice, .list = true, .initial = "\"tensor-pipeline-data\"",
+     .later = true,
+     .description =
+         "Axes of the mesh from neighbouring ranks to distant ones, also as a list; data are the ranks of ddp, zero1, zero2, fsdp "
+         "and hsdp. tensor-pipeline-data places pipelines as the study does, tensor-data-pipeline as Megatron-LM."},
     {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8",
      .description = "Samples per rank and step."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
@@ -134,20 +160,28 @@ static const struct dt_field fields[] = {
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
 
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
-     .description = "pdp: ranks of a pipeline; must divide world_size."},
+     .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "
+                    "parameter_server; pipeline.paradigms says when."},
     {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
-     .description = "pdp: micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
+     .description = "Micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
                     "micro_batches at most stages * batch_size."},
     {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .refused = refused_orders, .initial = "\"gpipe\"",
-     .description =
-         "pdp: order of forward and backward passes. gpipe: all forward passes first; 1f1b: one of each in turns, which keeps fewer "
-         "activations."},
+     .description = "Order of forward and backward passes in a pipeline. gpipe: all forward passes first; 1f1b: one of each in turns, "
+                    "which keeps fewer "
+                    "activations."},
+    {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_choice, .initial = "\"pdp\"", .later = true,
+     .description = "Whether the pipeline is pdp's alone (pdp), or goes with the config's other paradigms, too (all). When not given all "
+                    "where the config has pipeline.stages, and pdp where it, or its sweep, names paradigm pdp: there each paradigm reads "
+                    "its own keys."},
     {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"",
      .description = "fsdp, hsdp: what is gathered and freed at a time: a transformer block, or each linear layer. auto: block below "
                     "80e9 parameters, else linear."},
+    {"fsdp.gather", DT_FIELD_ENUM, AT(fsdp.gather), .choice = gather_choice, .initial = "\"micro_batch\"", .later = true,
+     .description = "fsdp, hsdp: how often a unit is gathered. micro_batch: for each forward and each backward pass, and freed after it; "
+                    "step: once, and kept from its first forward to its last backward pass of the step."},
     {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0",
-     .description = "hsdp: consecutive ranks that share one copy of the parameters; must divide world_size. 0: the ranks of a node "
-                    "(all, on one machine)."},
+     .description = "hsdp: ranks that share one copy of the parameters, neighbours on the data axis; must divide world_size, or the number "
+                    "of pipelines. 0: those of a node (all, on one machine)."},
     {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25",
      .description = "ddp, pdp, zero1, zero2, data_parallel: size of a gradient bucket, in MiB."},
     {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
@@ -220,7 +254,8 @@ static const struct dt_schema_section sections[] = {
      "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"layers\", \"heads\", \"hidden\"]}]}}}"},
     {"model", "The GPT: a preset, or layers, heads and hidden.",
      "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"layers\": false, \"heads\": false, \"hidden\": false}}"},
-    {"pipeline", "Options of paradigm pdp.", NULL},
+    {"mesh", "How the ranks are laid out.", NULL},
+    {"pipeline", "The pipeline, where there is one.", NULL},
     {"fsdp", "Options of paradigms fsdp and hsdp.", NULL},
     {"hsdp", "Options of paradigm hsdp.", NULL},
     {"ddp", "Options of paradigms with gradient buckets.", NULL},

@@ -8,34 +8,6 @@
 
 /* ---- checks ---- */
 
-static dt_status check_pipeline(const struct experiment *e, const char *where)
-{
-    int stages = e->pipeline.stages;
-    if (e->world_size % stages != 0)
-        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d", where, stages, e->world_size);
-    int64_t samples = (int64_t)stages * e->batch_size;
-    if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
-        return dt_fail(DT_ERR_INVALID,
-                       "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
-                       " samples (stages * batch_size); at most one each",
-                       where, e->pipeline.chunks, e->micro_batches, samples);
-    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
-    dt_status status = e->model.family->partition(&e->model, stages, first_layer);
-    free(first_layer);
-    if (status == DT_ERR_INVALID)
-        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
-    return status;
-}
-
-static dt_status check_shard_groups(const struct experiment *e, const char *where)
-{
-    if (e->hsdp.shard_size > 0 && e->world_size % e->hsdp.shard_size != 0)
-        return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d does not divide world_size %d", where, e->hsdp.shard_size, e->world_size);
-    return DT_OK;
-}
-
 static dt_status check_servers(const struct experiment *e, const char *where)
 {
     if (e->parameter_server.servers > e->world_size)
@@ -51,12 +23,13 @@ static int server_of_kind(const struct experiment *e, int index)
 
 /* ---- the table ---- */
 
-static const char *const no_keys[] = {NULL};
+#define PIPELINE_KEYS "pipeline.stages", "pipeline.chunks", "pipeline.order", "pipeline.paradigms", "straddle_nodes"
+
+static const char *const pipeline_keys[] = {PIPELINE_KEYS, NULL};
 static const char *const bucket_keys[] = {"ddp.bucket_mib", NULL};
-static const char *const pipeline_keys[] = {"pipeline.stages", "pipeline.chunks", "pipeline.order",
-                                            "ddp.bucket_mib",  "straddle_nodes",  NULL};
-static const char *const fsdp_keys[] = {"fsdp.unit", NULL};
-static const char *const hsdp_keys[] = {"fsdp.unit", "hsdp.shard_size", "straddle_nodes", NULL};
+static const char *const pipeline_and_bucket_keys[] = {PIPELINE_KEYS, "ddp.bucket_mib", NULL};
+static const char *const fsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", NULL};
+static const char *const hsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "hsdp.shard_size", NULL};
 static const char *const server_keys[] = {"parameter_server.servers", NULL};
 
 static const struct paradigm paradigms[PARADIGM_COUNT] = {
@@ -65,7 +38,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .name = "none",
             .help = "one device trains alone",
             .mode = DP_NONE,
-            .keys = no_keys,
+            .keys = pipeline_keys,
             .bytes = {"2 P", "the largest group", "12 P"},
         },
     [PARADIGM_DDP] =
@@ -74,19 +47,17 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "every rank has the whole model; gradients are averaged in buckets during backward",
             .axes = MESH_ON_REPLICA,
             .mode = DP_DDP,
-            .keys = bucket_keys,
+            .keys = pipeline_and_bucket_keys,
             .bytes = {"2 P", "2 P", "12 P"},
         },
     [PARADIGM_PDP] =
         {
             .name = "pdp",
-            .help = "pipelines of stages, each rank with a part of the layers; DDP across the pipelines",
+            .help = "pipelines of stages, each rank with a part of the layers; ddp across them: the study's name for ddp with a pipeline",
             .axes = MESH_ON_PIPELINE | MESH_ON_REPLICA,
             .mode = DP_DDP,
-            .keys = pipeline_keys,
+            .keys = pipeline_and_bucket_keys,
             .bytes = {"2 P / S", "2 P / S", "12 P / S"},
-            .node_group = {MESH_PIPELINE, "pipeline.stages"},
-            .check = check_pipeline,
         },
     [PARADIGM_FSDP] =
         {
@@ -103,7 +74,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "ddp with the optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = DP_ZERO1,
-            .keys = bucket_keys,
+            .keys = pipeline_and_bucket_keys,
             .bytes = {"2 P", "2 P", "12 P / N"},
         },
     [PARADIGM_ZERO2] =
@@ -112,7 +83,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "ddp with gradients and optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = DP_ZERO2,
-            .keys = bucket_keys,
+            .keys = pipeline_and_bucket_keys,
             .bytes = {"2 P", "2 P / N", "12 P / N"},
         },
     [PARADIGM_HSDP] =
@@ -123,14 +94,13 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .mode = DP_FSDP,
             .keys = hsdp_keys,
             .bytes = {"2 P / N", "2 P / N", "12 P / N"},
-            .node_group = {MESH_SHARD, "hsdp.shard_size"},
-            .check = check_shard_groups,
         },
     [PARADIGM_DATA_PARALLEL] =
         {
             .name = "data_parallel",
             .help = "a root sends parameters to all ranks every step, sums their gradients and updates alone",
             .axes = MESH_ON_REPLICA,
+            .no_pipeline = "its root has the whole model, and makes every update",
             .mode = DP_DATA_PARALLEL,
             .keys = bucket_keys,
             .bytes = {"2 P", "2 P", "12 P on the root"},
@@ -140,6 +110,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .name = "parameter_server",
             .help = "k ranks own the parameters: they sum the workers' gradients, update and send the result",
             .axes = MESH_ON_REPLICA,
+            .no_pipeline = "its servers own layers of the whole model, and every worker computes all of it",
             .mode = DP_PARAMETER_SERVER,
             .keys = server_keys,
             .bytes = {"2 P", "2 P", "12 P over the servers"},
@@ -168,28 +139,6 @@ bool paradigm_has_key(const struct paradigm *p, const char *path)
 }
 
 /* ---- where ranks are ---- */
-
-/* Ranks that share one copy of the parameters with hsdp: hsdp.shard_size, or a node's, or all of them where nodes are not equal. */
-static int shard_size(const struct experiment *e)
-{
-    if (e->hsdp.shard_size > 0)
-        return e->hsdp.shard_size;
-    return e->ranks_per_node > 0 && e->world_size % e->ranks_per_node == 0 ? e->ranks_per_node : e->world_size;
-}
-
-struct mesh_shape experiment_mesh(const struct experiment *e)
-{
-    const struct paradigm *p = paradigm_of(e->paradigm);
-    struct mesh_shape shape = {.size = {1, 1, 1, 1}, .order = {MESH_TENSOR, MESH_PIPELINE, MESH_SHARD, MESH_REPLICA}};
-    if (p->axes & MESH_ON_PIPELINE)
-        shape.size[MESH_PIPELINE] = e->pipeline.stages;
-    int data = e->world_size / shape.size[MESH_PIPELINE];
-    if (p->axes & MESH_ON_SHARD)
-        shape.size[MESH_SHARD] = p->axes & MESH_ON_REPLICA ? shard_size(e) : data;
-    if (p->axes & MESH_ON_REPLICA)
-        shape.size[MESH_REPLICA] = data / shape.size[MESH_SHARD];
-    return shape;
-}
 
 int experiment_rank_of_kind(const struct experiment *e, int index)
 {

@@ -29,18 +29,14 @@ enum dp_kind { DP_NONE, DP_DDP, DP_ZERO1, DP_ZERO2, DP_FSDP, DP_DATA_PARALLEL, D
 struct paradigm {
     const char *name; /* in configs and records */
     const char *help; /* a line, in `dtbench list` */
-    unsigned axes;    /* of the mesh: on the others there is one rank */
+    unsigned axes;    /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/composition.h) */
+    const char *no_pipeline; /* why a pipeline makes no sense with it; NULL: it goes with one */
     enum dp_kind mode;
     const char *const *keys; /* of the config, that this paradigm reads and not every other does; NULL at the end */
     /* What a rank holds of P parameters in a 16-bit type with Adam, for the documentation; N: ranks in a shard group, S: stages. */
     struct {
         const char *parameters, *gradients, *optimizer;
     } bytes;
-    /* Groups on this axis communicate all the time: each belongs on one node. `key` names their size in the config; NULL: no such axis. */
-    struct {
-        enum mesh_axis axis;
-        const char *key;
-    } node_group;
     /* What the fields alone cannot tell, or NULL. `where` begins the text. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
     dt_status (*check)(const struct experiment *experiment, const char *where);
     /* As experiment_rank_of_kind; NULL: one rank of each pipeline stage. */
@@ -51,9 +47,6 @@ struct paradigm {
 const struct paradigm *paradigm_of(enum paradigm_kind kind);
 const char *paradigm_name(enum paradigm_kind kind); /* NULL past the last */
 bool paradigm_has_key(const struct paradigm *paradigm, const char *path);
-
-/* The mesh of an experiment that has been checked. */
-struct mesh_shape experiment_mesh(const struct experiment *experiment);
 
 /* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
  * What is left out is like one of these or needs less. */

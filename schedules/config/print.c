@@ -6,16 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields that an experiment does not show: strings and settings that are empty,
- * and of preset and sizes the one that it was not made of. */
-static bool is_shown(const struct experiment *e, const struct dt_field *field)
+/* Fields that an experiment does not show: strings and settings that are empty, those that came later and have their default, and of preset
+ * and sizes the one that it was not made of. */
+static dt_status decide(const struct experiment *e, const struct dt_field *field, bool *shown)
 {
     bool size =
         strcmp(field->path, "model.layers") == 0 || strcmp(field->path, "model.heads") == 0 || strcmp(field->path, "model.hidden") == 0;
-    if (size)
-        return e->model.preset[0] == 0;
     bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
-    return !text || ((const char *)e)[field->offset] != 0;
+    DT_TRY(dt_config_shows(field, e, shown));
+    if (size)
+        *shown = e->model.preset[0] == 0;
+    else if (text)
+        *shown &= ((const char *)e)[field->offset] != 0;
+    return DT_OK;
 }
 
 dt_status experiment_to_json(const struct experiment *e, int style, char **out)
@@ -25,9 +28,11 @@ dt_status experiment_to_json(const struct experiment *e, int style, char **out)
     bool *shown = calloc((size_t)table->count, sizeof *shown);
     if (!shown)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
-    for (int i = 0; i < table->count; i++)
-        shown[i] = is_shown(e, &table->fields[i]);
-    dt_status status = dt_config_write(table, e, shown, &object);
+    dt_status status = DT_OK;
+    for (int i = 0; i < table->count && status == DT_OK; i++)
+        status = decide(e, &table->fields[i], &shown[i]);
+    if (status == DT_OK)
+        status = dt_config_write(table, e, shown, &object);
     free(shown);
     DT_TRY(status);
     status = dt_json_print(object, style, out);

@@ -32,7 +32,46 @@ static dt_status read_base(const struct cJSON *config, const char *source, struc
     return dt_sweep_init(experiment_table(), config, source, sweep);
 }
 
-static dt_status resolve_all(const struct cJSON *config, const char *source, struct experiment **out, int *count)
+/* ---- whose pipeline it is ---- */
+
+static bool is_pdp(const struct cJSON *value)
+{
+    return cJSON_IsString(value) && strcmp(value->valuestring, paradigm_name(PARADIGM_PDP)) == 0;
+}
+
+/* Whether the config, or its sweep, names pdp. */
+static bool names_pdp(const struct cJSON *config)
+{
+    const struct cJSON *swept = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(config, "sweep"), "paradigm");
+    for (const struct cJSON *value = swept ? swept->child : NULL; value; value = value->next)
+        if (is_pdp(value))
+            return true;
+    return is_pdp(cJSON_GetObjectItemCaseSensitive(config, "paradigm"));
+}
+
+/* Whether an override sets pipeline.stages, by itself or in a sweep. */
+static bool sets_stages(const char *const *sets, int set_count)
+{
+    for (int i = 0; i < set_count; i++) {
+        const char *path = strncmp(sets[i], "sweep.", 6) == 0 ? sets[i] + 6 : sets[i];
+        if (strncmp(path, "pipeline.stages=", 16) == 0 || strncmp(path, "pipeline=", 9) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What a config says of a pipeline when it does not say pipeline.paradigms. One that is written for pdp among others stays so when an
+ * override chooses another paradigm, unless overrides ask for stages, too. */
+static void find_reach(const struct cJSON *config, bool was_for_pdp, struct experiment *base, bool *given)
+{
+    int index = dt_config_find(experiment_table(), "pipeline.paradigms");
+    if (given[index] || !(was_for_pdp || names_pdp(config)))
+        return;
+    base->pipeline.paradigms = PIPELINE_OF_PDP;
+    given[index] = true;
+}
+
+static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const char *source, struct experiment **out, int *count)
 {
     const struct dt_table *table = experiment_table();
     struct experiment *base = calloc(1, sizeof *base), *experiments = NULL;
@@ -46,6 +85,7 @@ static dt_status resolve_all(const struct cJSON *config, const char *source, str
     status = read_base(config, source, base, base_given, sweep);
     if (status < 0)
         goto done;
+    find_reach(config, for_pdp, base, base_given);
     experiments = calloc((size_t)sweep->combinations, sizeof *experiments);
     if (!experiments) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source, sweep->combinations);
@@ -82,10 +122,11 @@ dt_status experiments_parse(const char *text, size_t length, const char *source,
 {
     struct cJSON *config;
     DT_TRY(dt_json_parse(text, length, source, &config));
+    bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
     dt_status status = override(config, source, sets, set_count);
     if (status < 0)
         goto done;
-    status = resolve_all(config, source, out, count);
+    status = resolve_all(config, for_pdp, source, out, count);
 done:
     dt_json_destroy(config);
     return status;

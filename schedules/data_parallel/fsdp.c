@@ -5,7 +5,8 @@
  * travels between nodes.
  *
  * A group is gathered one group ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
- * the network stream beside the kernels.
+ * the network stream beside the kernels. With fsdp.gather "step" it is gathered once and stays until its last backward of the step: a
+ * stage's whole parameters, and one gather in place of two for each micro-batch.
  * Memory  per rank and parameter, in a 16-bit dtype with Adam over N shards: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
  *         for a short time only and count as communication. Micro-batches that are not reduced leave whole gradients until the last one.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.3 (P_os+g+p);
@@ -134,6 +135,7 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
     if (status == DT_OK)
         status = residency_init(&fsdp->base);
+    fsdp->base.rules.gathers_once = setup->experiment->fsdp.gather == GATHER_ONCE;
     for (int g = 0; status == DT_OK && g < group_count; g++)
         status = fsdp_make_shard(fsdp, g);
     if (status < 0) {

@@ -41,6 +41,11 @@ int mesh_moved(const struct mesh_shape *shape, enum mesh_axis axis, int rank, in
     return rank + (coordinate - mesh_coordinate(shape, axis, rank)) * stride_of(shape, axis);
 }
 
+int mesh_span(const struct mesh_shape *shape, enum mesh_axis axis)
+{
+    return stride_of(shape, axis) * shape->size[axis];
+}
+
 int mesh_rank(const struct mesh_shape *shape, const int coordinates[MESH_AXES])
 {
     int rank = 0;

@@ -33,6 +33,8 @@ int mesh_index(const struct mesh_shape *shape, unsigned axes, int rank);
 int mesh_coordinate(const struct mesh_shape *shape, enum mesh_axis axis, int rank);
 /* The rank at `coordinate` on the axis, with the other coordinates of `rank`. */
 int mesh_moved(const struct mesh_shape *shape, enum mesh_axis axis, int rank, int coordinate);
+/* How many consecutive ranks a group on this axis and on those nearer takes. */
+int mesh_span(const struct mesh_shape *shape, enum mesh_axis axis);
 /* The rank with these coordinates. */
 int mesh_rank(const struct mesh_shape *shape, const int coordinates[MESH_AXES]);
 

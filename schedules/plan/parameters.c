@@ -9,6 +9,7 @@ struct placement {
     const struct plan_part *parts;
     const struct plan_rules *rules;
     bool **there;               /* [parts] [group_count] parameters that are on the device, or on their way */
+    int **readers;              /* [parts] [group_count] passes that will read them */
     int (**passes)[PASS_KINDS]; /* [parts] [group_count] so far */
     bool published;
 };
@@ -42,10 +43,11 @@ static dt_status free_params(struct placement *p, const struct action *user, con
 {
     bool *there = &p->there[user->part][user->group];
     bool used_next = next && next->part == user->part && next->group == user->group && !p->rules->gathers_in_turn;
+    bool used_later = p->rules->gathers_once && p->readers[user->part][user->group] > 0;
     struct action a = *user;
     a.op = ACTION_FREE;
     a.flags = 0;
-    if (!*there || used_next)
+    if (!*there || used_next || used_later)
         return DT_OK;
     *there = false;
     return plan_append(out, a);
@@ -116,6 +118,7 @@ static dt_status place_around(void *context, const struct plan *from, int at, st
         DT_TRY(gather(p, &a, out));
     if (p->rules->gathers && !p->rules->gathers_in_turn && next)
         DT_TRY(gather(p, next, out));
+    p->readers[a.part][a.group] -= reads_params(p, &a);
     a.flags = (uint16_t)flags_of(p, from, &a);
     DT_TRY(plan_append(out, a));
     if (p->rules->gathers)
@@ -129,20 +132,27 @@ dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts
                           .rules = rules,
                           .there = calloc((size_t)plan->parts, sizeof *p.there),
                           .passes = calloc((size_t)plan->parts, sizeof *p.passes)};
-    bool all = p.there && p.passes;
+    p.readers = calloc((size_t)plan->parts, sizeof *p.readers);
+    bool all = p.there && p.passes && p.readers;
     for (int i = 0; all && i < plan->parts; i++) {
         p.there[i] = calloc((size_t)parts[i].group_count, sizeof **p.there);
         p.passes[i] = calloc((size_t)parts[i].group_count, sizeof **p.passes);
-        all = p.there[i] && p.passes[i];
+        p.readers[i] = calloc((size_t)parts[i].group_count, sizeof **p.readers);
+        all = p.there[i] && p.passes[i] && p.readers[i];
     }
+    for (int i = 0; all && i < plan->count; i++)
+        if (action_computes(&plan->actions[i]))
+            p.readers[plan->actions[i].part][plan->actions[i].group] += reads_params(&p, &plan->actions[i]);
     dt_status status = all ? plan_rewrite(plan, place_around, &p) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan's groups");
     if (status == DT_OK)
         status = plan_append(plan, (struct action){.op = ACTION_END_STEP});
-    for (int i = 0; p.there && p.passes && i < plan->parts; i++) {
+    for (int i = 0; p.there && p.passes && p.readers && i < plan->parts; i++) {
         free(p.there[i]);
         free(p.passes[i]);
+        free(p.readers[i]);
     }
     free(p.there);
     free(p.passes);
+    free(p.readers);
     return status;
 }

@@ -70,6 +70,7 @@ dt_status plan_expand(struct plan *plan, const struct plan_part *parts);
 struct plan_rules {
     bool publishes;       /* PUBLISH before the step's first pass */
     bool gathers;         /* GATHER before a group is used, FREE after, unless the next pass uses the same group */
+    bool gathers_once;    /* GATHER before a group's first pass of the step that reads it, FREE after the last */
     bool gathers_in_turn; /* GATHER right before each use; otherwise one pass ahead, so that at most two groups are there */
     int reduce_every;     /* REDUCE after so many micro-batches' backward passes; 0: never */
     bool updates_at_once; /* UPDATE after a group's last backward pass */

@@ -117,10 +117,10 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
 
-    /* A pipeline alone has nothing to average. */
+    /* A pipeline alone has nothing to average, and holds the gradients of one group at a time. */
     const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
     struct mesh_shape shape = experiment_mesh(experiment);
-    bool alone = shape.size[MESH_PIPELINE] > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
+    bool alone = paradigm->mode == DP_DDP && shape.size[MESH_PIPELINE] > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
     const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
     t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
 

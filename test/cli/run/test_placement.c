@@ -21,23 +21,29 @@ struct example {
     const char *refusal;
 };
 
+static void try_example(const struct example *x, enum pipeline_reach reach, enum mesh_order order)
+{
+    struct placement_rank ranks[16] = {0};
+    struct experiment e = {.paradigm = x->paradigm, .gpus_per_node = x->gpus_per_node, .straddle_nodes = x->straddle};
+    e.world_size = read_nodes(x->nodes, ranks);
+    e.tensor.size = 1;
+    e.mesh.order = order;
+    e.pipeline.stages = x->stages;
+    e.pipeline.paradigms = reach;
+    e.hsdp.shard_size = x->shard_size;
+    dt_status status = placement_check(&e, 2, 3, ranks);
+    if (!x->refusal) {
+        CHECK(status == DT_OK, "%s: %s", x->nodes, dt_error_message());
+        return;
+    }
+    CHECK(status == DT_ERR_INVALID && strstr(dt_error_message(), x->refusal) && strstr(dt_error_message(), "experiment 2 of 3"),
+          "%s: not \"%s\" but %s", x->nodes, x->refusal, dt_error_message());
+}
+
 static void try_examples(const struct example *examples, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct example *x = &examples[i];
-        struct placement_rank ranks[16] = {0};
-        struct experiment e = {.paradigm = x->paradigm, .gpus_per_node = x->gpus_per_node, .straddle_nodes = x->straddle};
-        e.world_size = read_nodes(x->nodes, ranks);
-        e.pipeline.stages = x->stages;
-        e.hsdp.shard_size = x->shard_size;
-        dt_status status = placement_check(&e, 2, 3, ranks);
-        if (!x->refusal) {
-            CHECK(status == DT_OK, "%s: %s", x->nodes, dt_error_message());
-            continue;
-        }
-        CHECK(status == DT_ERR_INVALID && strstr(dt_error_message(), x->refusal) && strstr(dt_error_message(), "experiment 2 of 3"),
-              "%s: not \"%s\" but %s", x->nodes, x->refusal, dt_error_message());
-    }
+    for (size_t i = 0; i < count; i++)
+        try_example(&examples[i], PIPELINE_OF_PDP, MESH_TENSOR_PIPELINE_DATA);
 }
 
 static void groups(void)
@@ -59,6 +65,28 @@ static void groups(void)
         {"a a a b", PARADIGM_HSDP, 0, 0, 0, true, NULL},
     };
     try_examples(examples, sizeof examples / sizeof examples[0]);
+}
+
+/* A pipeline with each paradigm. Stages that are farther apart than replicas are meant to be on several nodes. */
+static void pipelines(void)
+{
+    static const struct {
+        struct example example;
+        enum mesh_order order;
+    } all[] = {
+        {{"a a b b", PARADIGM_ZERO1, 2, 0, 0, false, NULL}, MESH_TENSOR_PIPELINE_DATA},
+        {{"a b a b", PARADIGM_ZERO1, 2, 0, 0, false, "pipeline.stages: 2 ranks"}, MESH_TENSOR_PIPELINE_DATA},
+        {{"a a b b", PARADIGM_FSDP, 4, 0, 0, false, "put a multiple of 4 on each node"}, MESH_TENSOR_PIPELINE_DATA},
+        {{"a a b b", PARADIGM_FSDP, 2, 0, 0, false, NULL}, MESH_TENSOR_DATA_PIPELINE},
+        {{"a a a a b b b b", PARADIGM_HSDP, 2, 2, 0, false, NULL}, MESH_TENSOR_PIPELINE_DATA},
+        {{"a a b b a a b b", PARADIGM_HSDP, 2, 2, 0, false,
+          "hsdp.shard_size: 2 ranks that belong together would straddle nodes: ranks 0 and 2"},
+         MESH_TENSOR_PIPELINE_DATA},
+        {{"a a b b a a b b", PARADIGM_HSDP, 2, 2, 0, false, NULL}, MESH_TENSOR_DATA_PIPELINE},
+        {{"a a a a b b b b", PARADIGM_HSDP, 2, 0, 0, false, NULL}, MESH_TENSOR_PIPELINE_DATA},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        try_example(&all[i].example, PIPELINE_OF_ALL, all[i].order);
 }
 
 static void nodes(void)
@@ -122,7 +150,8 @@ static void gpus(void)
     };
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         struct placement_rank ranks[8] = {0};
-        struct experiment e = {.paradigm = PARADIGM_DDP, .gpus_per_node = examples[i].gpus_per_node, .share_gpus = examples[i].share};
+        struct experiment e = {
+            .paradigm = PARADIGM_DDP, .tensor.size = 1, .gpus_per_node = examples[i].gpus_per_node, .share_gpus = examples[i].share};
         e.world_size = read_gpus(examples[i].places, examples[i].gpus, examples[i].slurm_gpus, ranks);
         dt_status status = placement_check(&e, 1, 1, ranks);
         if (!examples[i].refusal)
@@ -140,5 +169,6 @@ static void gpus(void)
     CHECK_OK(placement_check_alone(&e, 1, 1, 1));
 }
 
-static const struct test_case cases[] = {{"groups that straddle nodes", groups}, {"ranks on each node", nodes}, {"GPUs", gpus}};
+static const struct test_case cases[] = {
+    {"groups that straddle nodes", groups}, {"pipelines with every paradigm", pipelines}, {"ranks on each node", nodes}, {"GPUs", gpus}};
 TEST_MAIN(cases)

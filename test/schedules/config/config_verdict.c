@@ -55,6 +55,8 @@ static int print_table(void)
         cJSON_AddBoolToObject(field, "above", f->above);
         cJSON_AddBoolToObject(field, "below", f->below);
         cJSON_AddStringToObject(field, "description", f->description);
+        if (f->list)
+            cJSON_AddTrueToObject(field, "list");
         if (f->prefix)
             cJSON_AddStringToObject(field, "prefix", f->prefix);
         if (f->initial)

@@ -79,9 +79,9 @@ static void refuses_combinations(void)
         {"{\"model\":{\"layers\":2,\"hidden\":64}}", "t: model.heads: missing; expected layers, heads and hidden, or a preset"},
         {"{\"model\":{\"layers\":2,\"heads\":3,\"hidden\":64}}", "t: model.heads: 3 does not divide model.hidden 64"},
         {"{" TINY ",\"world_size\":2}", "t: world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another paradigm"},
-        {"{" TINY ",\"paradigm\":\"pdp\"}", "t: pipeline.stages: 2 does not divide world_size 1"},
+        {"{" TINY ",\"paradigm\":\"pdp\"}", "t: pipeline.stages: 2 does not divide world_size 1; 1 does"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":6,\"pipeline\":{\"stages\":4}}",
-         "t: pipeline.stages: 4 does not divide world_size 6"},
+         "t: pipeline.stages: 4 does not divide world_size 6; 1, 2, 3 and 6 do"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"pipeline\":{\"chunks\":5}}",
          "t: pipeline.chunks: 5 chunks (times micro_batches 1) of the pipeline's 4 samples (stages * batch_size); at most one each"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"micro_batches\":2,\"pipeline\":{\"chunks\":3}}",
@@ -94,18 +94,19 @@ static void refuses_combinations(void)
          "t: batch_size: together with model.block_size and model.heads it makes tensors of 1.18e+21 elements; no machine can hold them"},
         {"{" TINY ",\"paradigm\":\"zero3\"}", "t: paradigm: \"zero3\" is not supported by this version; use \"fsdp\""},
         {"{" TINY ",\"paradigm\":\"hsdp\",\"world_size\":4,\"hsdp\":{\"shard_size\":3}}",
-         "t: hsdp.shard_size: 3 does not divide world_size 4"},
+         "t: hsdp.shard_size: 3 does not divide world_size 4; 1, 2 and 4 do"},
         {"{" TINY ",\"paradigm\":\"parameter_server\",\"world_size\":2,\"parameter_server\":{\"servers\":3}}",
          "t: parameter_server.servers: 3 is more than world_size 2"},
         {"{" TINY ",\"paradigm\":\"ddp\",\"sweep\":{\"world_size\":[1,2],\"paradigm\":[\"ddp\",\"none\"]}}",
          "t: sweep combination 4 of 4 (world_size=2, paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, "
          "or "
          "another paradigm"},
-        {"[]", "t: expected an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, batch_size, "
-               "micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
-               "parameter_server, tensor, activation, "
-               "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, nccl, memory_limit_gib, "
-               "host_memory_limit_gib, threads, cluster, profile, not []"},
+        {"[]",
+         "t: expected an object with name, device, world_size, paradigm, gpus_per_node, share_gpus, straddle_nodes, mesh, batch_size, "
+         "micro_batches, gradient_reduction, model, pipeline, fsdp, hsdp, ddp, "
+         "parameter_server, tensor, activation, "
+         "activation_blocks, parameter_offload, optimizer, loss, loss_scaling, graph, seed, steps, timeout, nccl, memory_limit_gib, "
+         "host_memory_limit_gib, threads, cluster, profile, not []"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -120,6 +121,113 @@ static void refuses_combinations(void)
     CHECK(experiments_parse(many, strlen(many), "t", NULL, 0, &e, &count) == DT_ERR_INVALID &&
               strncmp(dt_error_message(), "t: pipeline.stages: ", 20) == 0,
           "%s", dt_error_message());
+}
+
+/* What goes with a pipeline, and how many ranks it takes. */
+static void refuses_meshes(void)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"{" TINY ",\"paradigm\":\"fsdp\",\"world_size\":6,\"pipeline\":{\"stages\":4}}",
+         "t: pipeline.stages: 4 does not divide world_size 6; 1, 2, 3 and 6 do"},
+        {"{" TINY ",\"world_size\":4,\"pipeline\":{\"stages\":2}}", "t: world_size: 4 ranks, but paradigm \"none\" is one copy of the "
+                                                                    "model, on pipeline.stages 2 times tensor.size 1 ranks; use 2, or "
+                                                                    "another paradigm"},
+        {"{" TINY ",\"paradigm\":\"hsdp\",\"world_size\":8,\"pipeline\":{\"stages\":2},\"hsdp\":{\"shard_size\":8}}",
+         "t: hsdp.shard_size: 8 does not divide the 4 ranks that hold the same stage; 1, 2 and 4 do"},
+        {"{" TINY ",\"paradigm\":\"data_parallel\",\"world_size\":4,\"pipeline\":{\"stages\":2}}",
+         "t: pipeline.stages: paradigm \"data_parallel\" goes with no pipeline: its root has the whole model, and makes every update; use "
+         "1, "
+         "or paradigm \"ddp\""},
+        {"{" TINY ",\"paradigm\":\"parameter_server\",\"world_size\":4,\"pipeline\":{\"stages\":2}}",
+         "t: pipeline.stages: paradigm \"parameter_server\" goes with no pipeline: its servers own layers of the whole model, and every "
+         "worker "
+         "computes all of it; use 1, or paradigm \"ddp\""},
+        {"{" TINY ",\"paradigm\":\"zero1\",\"world_size\":4,\"batch_size\":2,\"pipeline\":{\"stages\":2,\"chunks\":5}}",
+         "t: pipeline.chunks: 5 chunks (times micro_batches 1) of the pipeline's 4 samples (stages * batch_size); at most one each"},
+        {"{" TINY ",\"mesh\":{\"order\":[\"tensor\",\"data\"]}}",
+         "t: mesh.order: \"tensor-data\" is not one of tensor-pipeline-data, tensor-data-pipeline, pipeline-tensor-data, "
+         "pipeline-data-tensor, data-tensor-pipeline, data-pipeline-tensor"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct experiment *e = NULL;
+        int count;
+        CHECK(experiments_parse(bad[i].text, strlen(bad[i].text), "t", NULL, 0, &e, &count) == DT_ERR_INVALID && !e, "%s", bad[i].text);
+        CHECK(strcmp(dt_error_message(), bad[i].message) == 0, "%s\n# wanted\n# %s", dt_error_message(), bad[i].message);
+    }
+}
+
+/* Whose the pipeline is: stages of the first experiment, and of the last. */
+static void pipelines_of_paradigms(void)
+{
+    static const struct {
+        const char *text, *sets[3];
+        int first, last;
+    } all[] = {
+        {"{" TINY ",\"world_size\":4,\"paradigm\":\"fsdp\"}", {NULL}, 1, 1},
+        {"{" TINY ",\"world_size\":4,\"paradigm\":\"pdp\"}", {NULL}, 2, 2},
+        {"{" TINY ",\"world_size\":4,\"paradigm\":\"fsdp\",\"pipeline\":{\"stages\":2}}", {NULL}, 2, 2},
+        {"{" TINY ",\"world_size\":4,\"paradigm\":\"fsdp\",\"pipeline\":{\"chunks\":2}}", {NULL}, 1, 1},
+        {"{" TINY ",\"world_size\":2,\"pipeline\":{\"stages\":2}}", {NULL}, 2, 2},
+        {"{" TINY ",\"world_size\":4,\"sweep\":{\"paradigm\":[\"ddp\",\"fsdp\"],\"pipeline.stages\":[1,4]}}", {NULL}, 1, 4},
+        /* one sweep over paradigms, in which each reads its own keys */
+        {"{" TINY ",\"world_size\":4,\"pipeline\":{\"stages\":4},\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\"]}}", {NULL}, 1, 4},
+        {"{" TINY ",\"world_size\":4,\"pipeline\":{\"stages\":4,\"paradigms\":\"all\"},\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\"]}}",
+         {NULL},
+         4,
+         4},
+        {"{" TINY ",\"world_size\":4,\"pipeline\":{\"stages\":4},\"sweep\":{\"paradigm\":[\"pdp\",\"ddp\"]}}", {"paradigm=zero1"}, 1, 1},
+        {"{" TINY ",\"world_size\":4,\"sweep\":{\"paradigm\":[\"pdp\",\"ddp\"]}}", {"paradigm=zero1", "pipeline.stages=2"}, 2, 2},
+        {"{" TINY ",\"world_size\":4,\"sweep\":{\"paradigm\":[\"pdp\",\"ddp\"]}}", {"pipeline.stages=4"}, 4, 1},
+        {"{" TINY ",\"world_size\":4,\"paradigm\":\"pdp\",\"pipeline\":{\"stages\":4}}",
+         {"paradigm=ddp", "sweep.pipeline.stages=[2,4]"},
+         2,
+         4},
+        /* the config of a record before there was a choice */
+        {"{" TINY ",\"world_size\":4,\"paradigm\":\"ddp\",\"pipeline\":{\"stages\":2,\"chunks\":2,\"order\":\"gpipe\"},"
+         "\"hsdp\":{\"shard_size\":0},\"parameter_server\":{\"servers\":1}}",
+         {NULL},
+         1,
+         1},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct experiment *e = NULL;
+        int count = 0, sets = 0;
+        while (all[i].sets[sets])
+            sets++;
+        CHECK_OK(experiments_parse(all[i].text, strlen(all[i].text), "t", all[i].sets, sets, &e, &count));
+        if (e)
+            CHECK(experiment_stages(&e[0]) == all[i].first && experiment_stages(&e[count - 1]) == all[i].last, "%s: %d and %d", all[i].text,
+                  experiment_stages(&e[0]), experiment_stages(&e[count - 1]));
+        free(e);
+    }
+}
+
+/* Keys that came later leave no trace where they have their defaults: hashes of older configs stay. */
+static void later_keys(void)
+{
+    int count;
+    struct experiment *plain = parse("{" TINY ",\"world_size\":4,\"paradigm\":\"fsdp\",\"pipeline\":{\"stages\":1}}", &count);
+    struct experiment *said = parse("{" TINY ",\"world_size\":4,\"paradigm\":\"fsdp\",\"pipeline\":{\"stages\":1,\"paradigms\":\"all\"},"
+                                    "\"mesh\":{\"order\":[\"tensor\",\"pipeline\",\"data\"]},\"fsdp\":{\"gather\":\"micro_batch\"}}",
+                                    &count);
+    struct experiment *other = parse("{" TINY ",\"world_size\":4,\"paradigm\":\"fsdp\",\"pipeline\":{\"stages\":1},"
+                                     "\"mesh\":{\"order\":\"tensor-data-pipeline\"}}",
+                                     &count);
+    char *text = NULL;
+    if (plain && said && other) {
+        CHECK(strcmp(plain->hash, said->hash) == 0 && strcmp(plain->hash, other->hash) != 0);
+        CHECK_OK(experiment_to_json(said, DT_JSON_COMPACT, &text));
+        CHECK(!strstr(text, "mesh") && !strstr(text, "paradigms") && !strstr(text, "gather"), "%s", text);
+        free(text);
+        CHECK_OK(experiment_to_json(other, DT_JSON_COMPACT, &text));
+        CHECK(strstr(text, "\"mesh\":{\"order\":\"tensor-data-pipeline\"}") != NULL, "%s", text);
+        free(text);
+    }
+    free(plain);
+    free(said);
+    free(other);
 }
 
 /* The largest that the table allows can be described. */
@@ -151,6 +259,8 @@ static void round_trips(void)
         ",\"world_size\":4,\"seed\":9007199254740991,\"optimizer\":{\"name\":\"adam\",\"epsilon\":1.5e-9},\"memory_limit_gib\":0.1,"
         "\"nccl\":{\"NCCL_NET\":\"Socket\",\"NCCL_DEBUG\":\"INFO\"},"
         "\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\",\"fsdp\"],\"model.dtype\":[\"fp32\",\"fp16\",\"bf16\"],\"model.dropout\":[0,0.1,0.7]}}",
+        "{" TINY ",\"world_size\":8,\"sweep\":{\"paradigm\":[\"ddp\",\"zero1\",\"fsdp\",\"hsdp\"],\"pipeline.stages\":[1,2,4],"
+        "\"mesh.order\":[[\"tensor\",\"data\",\"pipeline\"],\"tensor-pipeline-data\"],\"fsdp.gather\":[\"step\",\"micro_batch\"]}}",
     };
     for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
         int count, again_count;
@@ -165,7 +275,7 @@ static void round_trips(void)
             for (int k = 0; k < i; k++)
                 CHECK(strcmp(all[i].hash, all[k].hash) != 0, "combinations %d and %d have the same hash", i, k);
         }
-        CHECK(count == (c == 2 ? 27 : 1));
+        CHECK(count == (c == 2 ? 27 : c == 3 ? 48 : 1));
         free(all);
     }
 }
@@ -249,6 +359,9 @@ static const struct test_case cases[] = {
     {"defaults", defaults},
     {"defaults that hang on other fields", dependent_defaults},
     {"combinations that make no sense are refused", refuses_combinations},
+    {"meshes that make no sense are refused", refuses_meshes},
+    {"whose the pipeline is", pipelines_of_paradigms},
+    {"keys that came later", later_keys},
     {"the largest can be described", describes_large},
     {"resolved experiments parse to themselves", round_trips},
     {"NCCL settings", nccl_settings},

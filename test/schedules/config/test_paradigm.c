@@ -30,11 +30,8 @@ static void keys_are_of_the_config(void)
         for (const char *const *key = p->keys; *key; key++)
             CHECK(dt_config_find(experiment_table(), *key) >= 0 && paradigm_has_key(p, *key), "%s: %s", p->name, *key);
         CHECK(!paradigm_has_key(p, "seed"));
-        if (p->node_group.key) {
-            CHECK(paradigm_has_key(p, p->node_group.key), "%s", p->name);
-            CHECK(p->axes & 1u << p->node_group.axis, "%s has no such axis", p->name);
-            CHECK(paradigm_has_key(p, "straddle_nodes"), "%s", p->name);
-        }
+        CHECK(paradigm_has_key(p, "pipeline.stages") == !p->no_pipeline, "%s", p->name);
+        CHECK(paradigm_has_key(p, "straddle_nodes") == !p->no_pipeline, "%s", p->name);
     }
 }
 

@@ -22,12 +22,14 @@ except ImportError:
 # What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
 BEYOND_SCHEMA = {
     "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
-    "one device": r"world_size: \d+ ranks, but paradigm \"none\"",
+    "one device": r"world_size: \d+ ranks, but paradigm \"none\" is one device",
+    "one copy of the model": r"world_size: \d+ ranks, but paradigm \"none\" is one copy",
+    "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",
     "stages divide the ranks": r"pipeline\.stages: \d+ does not divide world_size",
     "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",
     "micro-batches of at least one sample": r"micro_batches: \d+ is more than batch_size",
-    "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide world_size",
+    "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide (world_size|the \d+ ranks)",
     "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
     "tensors that have a size": r"batch_size: together with",
@@ -46,6 +48,7 @@ BASES = [
     {"model": TINY, "world_size": 4, "sweep": {"paradigm": ["ddp", "fsdp"]}},
     {"model": TINY, "world_size": 4, "paradigm": "hsdp", "hsdp": {"shard_size": 2}},
     {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 2}},
+    {"model": TINY, "world_size": 8, "paradigm": "hsdp", "pipeline": {"stages": 2}},
     {"world_size": 2, "paradigm": "fsdp", "sweep": {"model": [{"preset": "GPTXL"}, TINY]}},
 ]
 WRONG_TYPES = [None, True, False, 0, 1, 3, -1, 0.5, "", "x", "1", [], {}, [1], {"x": 1}]
@@ -56,7 +59,8 @@ def values_of(field):
     values = list(WRONG_TYPES)
     if "choices" in field:
         values += field["choices"] + field.get("refused", [])
-        values += [c.upper() for c in field["choices"]] + [c + " " for c in field["choices"]]
+        values += [c.upper() for c in field["choices"]] + [c + " " for c in field["choices"]] + [field["choices"], field["choices"][:1]]
+        values += [c.split("-") for c in field["choices"]] + [c.split("-")[:-1] for c in field["choices"]]
     elif field["type"] == "string":
         low, high = int(field["min"]), int(field["max"])
         for length in {low, max(low - 1, 0), high, high + 1}:
@@ -186,7 +190,10 @@ def check_table(schema, table):
     failures = []
     for path, field in table.items():
         expected = {"description": field["description"], "type": field["type"]}
-        if "choices" in field:
+        if "list" in field:
+            del expected["type"]
+            expected["enum"] = field["choices"] + [choice.split("-") for choice in field["choices"]]
+        elif "choices" in field:
             expected["enum"] = field["choices"]
         elif field["type"] == "string":
             expected.update(minLength=field["min"], maxLength=field["max"])

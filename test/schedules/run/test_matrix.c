@@ -1,13 +1,8 @@
 /* Every way of saving memory with every paradigm, alone and together: the losses are those of one device that saves nothing, and the bytes,
  * by category, those that were predicted. Run alone, or by mpirun on any number of ranks. */
-#include "schedules/config/parse.h"
-#include "schedules/run/measure.h"
-#include "schedules/run/memory_fit.h"
-#include "test/ranks.h"
+#include "test/schedules/run/one_device.h"
 
-#include <stdlib.h>
-
-enum { STEPS = 4, BATCH = 8 };
+enum { BATCH = 8 };
 
 /* The head's logits come in several pieces, the blocks in segments of unequal size, and buckets hold a few layers each. */
 static const char *const base = "{\"name\": \"matrix\", \"device\": \"cpu\", \"batch_size\": 8, \"seed\": 11,"
@@ -15,69 +10,21 @@ static const char *const base = "{\"name\": \"matrix\", \"device\": \"cpu\", \"b
                                 " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
                                 " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
 
-static dt_status parse(const char *const *sets, int count, struct experiment *out)
-{
-    struct experiment *all = NULL;
-    int number = 0;
-    dt_status status = experiments_parse(base, strlen(base), "test", sets, count, &all, &number);
-    if (status == DT_OK)
-        *out = all[0];
-    free(all);
-    return status;
-}
-
-/* The samples of all ranks on one device that keeps everything. */
-static bool train_alone(double learning_rate, double losses[STEPS])
-{
-    struct experiment alone;
-    struct measure_result result = {0};
-    struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
-    struct dt_comm_options options = {0};
-    struct dt_device_options device_options = {.threads = 1, .local_size = 1};
-    struct dt_device *own = NULL;
-    struct dt_comm *self = NULL;
-
-    CHECK_OK(parse(NULL, 0, &alone));
-    alone.batch_size = BATCH * world.size;
-    alone.optimizer.learning_rate = learning_rate;
-    CHECK_OK(dt_device_create("cpu", &device_options, &own));
-    CHECK_OK(dt_comm_create(own, &one, &options, &self));
-    CHECK_OK(measure_run(&alone, own, self, NULL, &result));
-    bool complete = result.losses_done == STEPS;
-    for (int i = 0; complete && i < STEPS; i++)
-        losses[i] = result.losses[i];
-    measure_result_finish(&result);
-    dt_comm_destroy(self);
-    dt_device_destroy(own);
-    return complete;
-}
-
 /* Made once: whatever divides and saves, the work is the same. */
 static const double *reference(void)
 {
     static double losses[STEPS];
     static bool made;
     if (!made)
-        made = train_alone(2, losses);
+        made = train_alone(base, BATCH, 2, losses);
     CHECK(made, "no reference");
     return losses;
-}
-
-static void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_memory_bytes *predicted, const char *where, const char *what)
-{
-    CHECK(seen->peak_total_bytes == predicted->peak_total_bytes, "%s: %s: %zu bytes, predicted %zu", what, where,
-          (size_t)seen->peak_total_bytes, (size_t)predicted->peak_total_bytes);
-    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s %s: %zu bytes, predicted %zu", what, where,
-              dt_category_name((enum dt_category)c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
 }
 
 /* One cell of the matrix. */
 static void train(const char *const *sets, int count)
 {
     struct experiment e;
-    struct measure_result result;
-    struct dt_memory_usage predicted, left;
     char what[256] = "";
     for (int i = 0, used = 0; i < count; i++)
         used += snprintf(what + used, sizeof what - (size_t)used, "%s%s", i ? " " : "", sets[i]);
@@ -85,26 +32,10 @@ static void train(const char *const *sets, int count)
     const char *all[16] = {ranks_device_setting()};
     for (int i = 0; i < count; i++)
         all[i + 1] = sets[i];
-    dt_status status = parse(all, count + 1, &e);
+    dt_status status = parse_one(base, all, count + 1, &e);
     CHECK(status == DT_OK, "%s: %s", what, dt_error_message());
-    if (status < 0)
-        return;
-
-    dt_memory_reset_peak(device);
-    status = measure_run(&e, device, everyone, NULL, &result);
-    CHECK(status == DT_OK && result.losses_done == STEPS, "%s: %s", what, dt_error_message());
-    for (int i = 0; status == DT_OK && i < STEPS; i++)
-        CHECK(fabs(result.losses[i] / reference()[i] - 1) <= ranks_tolerance(1e-5), "%s: step %d: loss %.9g, one device has %.9g", what, i,
-              result.losses[i], reference()[i]);
-    CHECK_OK(memory_fit_predict(&e, world.rank, &predicted));
-    if (status == DT_OK) {
-        ranks_check_times(&result, what);
-        compare_bytes(&result.ranks[world.rank].memory.device, &predicted.device, "device", what);
-        compare_bytes(&result.ranks[world.rank].memory.host, &predicted.host, "host", what);
-    }
-    dt_memory_usage(device, &left);
-    CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0, "%s: memory is left behind", what);
-    measure_result_finish(&result);
+    if (status == DT_OK)
+        train_and_compare(&e, reference(), what);
 }
 
 /* A paradigm's row: up to eight micro-batches of `samples`, without and with parameter offload. `more`: a setting of the paradigm, or NULL.
@@ -184,7 +115,7 @@ static void uneven(void)
 static void updates_matter(void)
 {
     double frozen[STEPS];
-    if (!train_alone(1e-12, frozen))
+    if (!train_alone(base, BATCH, 1e-12, frozen))
         return;
     CHECK(frozen[0] == reference()[0]);
     CHECK(fabs(frozen[STEPS - 1] / reference()[STEPS - 1] - 1) > 1e-3, "%.9g and %.9g", frozen[STEPS - 1], reference()[STEPS - 1]);

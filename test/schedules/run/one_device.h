@@ -1,0 +1,84 @@
+/* An experiment on all ranks of a test against one device that divides and saves nothing: equal losses, and on every rank the bytes that
+ * were predicted, by category. */
+#ifndef TEST_SCHEDULES_RUN_ONE_DEVICE_H
+#define TEST_SCHEDULES_RUN_ONE_DEVICE_H
+
+#include "schedules/config/parse.h"
+#include "schedules/run/measure.h"
+#include "schedules/run/memory_fit.h"
+#include "test/ranks.h"
+
+#include <stdlib.h>
+
+enum { STEPS = 4 };
+
+static inline dt_status parse_one(const char *base, const char *const *sets, int count, struct experiment *out)
+{
+    struct experiment *all = NULL;
+    int number = 0;
+    dt_status status = experiments_parse(base, strlen(base), "test", sets, count, &all, &number);
+    if (status == DT_OK)
+        *out = all[0];
+    free(all);
+    return status;
+}
+
+/* The samples of all ranks, batch_size of each, on one device. */
+static inline bool train_alone(const char *base, int batch_size, double learning_rate, double losses[STEPS])
+{
+    struct experiment alone;
+    struct measure_result result = {0};
+    struct dt_world one = {.size = 1, .local_size = 1, .launcher = "none"};
+    struct dt_comm_options options = {0};
+    struct dt_device_options device_options = {.threads = 1, .local_size = 1};
+    struct dt_device *own = NULL;
+    struct dt_comm *self = NULL;
+
+    CHECK_OK(parse_one(base, NULL, 0, &alone));
+    alone.batch_size = batch_size * world.size;
+    alone.optimizer.learning_rate = learning_rate;
+    CHECK_OK(dt_device_create("cpu", &device_options, &own));
+    CHECK_OK(dt_comm_create(own, &one, &options, &self));
+    CHECK_OK(measure_run(&alone, own, self, NULL, &result));
+    bool complete = result.losses_done == STEPS;
+    for (int i = 0; complete && i < STEPS; i++)
+        losses[i] = result.losses[i];
+    measure_result_finish(&result);
+    dt_comm_destroy(self);
+    dt_device_destroy(own);
+    return complete;
+}
+
+static inline void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_memory_bytes *predicted, const char *where,
+                                 const char *what)
+{
+    CHECK(seen->peak_total_bytes == predicted->peak_total_bytes, "%s: %s: %zu bytes, predicted %zu", what, where,
+          (size_t)seen->peak_total_bytes, (size_t)predicted->peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        CHECK(seen->peak_bytes[c] == predicted->peak_bytes[c], "%s: %s %s: %zu bytes, predicted %zu", what, where,
+              dt_category_name((enum dt_category)c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
+}
+
+/* Train `e` on all ranks. what: in messages. */
+static inline void train_and_compare(const struct experiment *e, const double reference[STEPS], const char *what)
+{
+    struct measure_result result;
+    struct dt_memory_usage predicted, left;
+    dt_memory_reset_peak(device);
+    dt_status status = measure_run(e, device, everyone, NULL, &result);
+    CHECK(status == DT_OK && result.losses_done == STEPS, "%s: %s", what, dt_error_message());
+    for (int i = 0; status == DT_OK && i < STEPS; i++)
+        CHECK(fabs(result.losses[i] / reference[i] - 1) <= ranks_tolerance(1e-5), "%s: step %d: loss %.9g, one device has %.9g", what, i,
+              result.losses[i], reference[i]);
+    CHECK_OK(memory_fit_predict(e, world.rank, &predicted));
+    if (status == DT_OK) {
+        ranks_check_times(&result, what);
+        compare_bytes(&result.ranks[world.rank].memory.device, &predicted.device, "device", what);
+        compare_bytes(&result.ranks[world.rank].memory.host, &predicted.host, "host", what);
+    }
+    dt_memory_usage(device, &left);
+    CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0, "%s: memory is left behind", what);
+    measure_result_finish(&result);
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* What replicas do, with a pipeline, tensor parallelism and every way of saving memory: losses are those of one device, and each rank's
+ * bytes those that were predicted. Run alone, or by mpirun on any number of ranks.
+ *
+ * All combinations of the axes below are numbered. By default a fixed sample of them is trained; with DTBENCH_COMBINATIONS=FIRST:COUNT
+ * those numbers of the whole list, and with DTBENCH_COMBINATIONS=random:SEED:COUNT a random walk. */
+#include "schedules/plan/orders.h"
+#include "test/schedules/run/one_device.h"
+
+#include "lib/base/random.h"
+
+enum { BATCH = 4, SAMPLE = 20 };
+
+static const char *const base = "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"
+                                " \"model\": {\"layers\": 6, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 6,"
+                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
+                                " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
+
+/* The axes: the settings that each value stands for, NULL after the last. Those of `numbered` are in the list of combinations; of the others
+ * a value is drawn for each. */
+struct axis {
+    const char *name, *const *values;
+};
+
+static const char *const paradigms[] = {"none", "ddp", "zero1", "zero2", "fsdp", "hsdp", "pdp", NULL};
+static const char *const stages[] = {"1", "2", "4", NULL};
+static const char *const tensors[] = {"1", "2", "4", NULL};
+static const char *const activations[] = {"keep", "checkpoint", "offload", "selective", NULL};
+static const char *const switches[] = {"false", "true", NULL};
+static const char *const parts[] = {"1", "2", "3", NULL};
+static const char *const reductions[] = {"last", "each", NULL};
+static const char *orders[16];
+
+static const struct axis numbered[] = {
+    {"paradigm", paradigms},     {"pipeline.stages", stages},     {"tensor.size", tensors}, {"pipeline.order", orders},
+    {"activation", activations}, {"parameter_offload", switches}, {"micro_batches", parts}, {"gradient_reduction", reductions},
+};
+
+static const char *const chunks[] = {"1", "2", "3", "4", NULL};
+static const char *const gathers[] = {"micro_batch", "step", NULL};
+static const char *const units[] = {"block", "linear", NULL};
+static const char *const shard_sizes[] = {"0", "1", "2", NULL};
+static const char *const attentions[] = {"fused", "unfused", NULL};
+static const char *const blocks[] = {"1", "2", NULL};
+static const char *mesh_orders[MESH_ORDERS + 1];
+
+static const struct axis drawn[] = {
+    {"pipeline.chunks", chunks},      {"mesh.order", mesh_orders},     {"fsdp.gather", gathers},      {"fsdp.unit", units},
+    {"hsdp.shard_size", shard_sizes}, {"model.attention", attentions}, {"activation_blocks", blocks},
+};
+
+enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 3 };
+
+static uint32_t count_of(const struct axis *axis)
+{
+    uint32_t count = 0;
+    while (axis->values[count])
+        count++;
+    return count;
+}
+
+static uint32_t combinations(void)
+{
+    uint32_t all = 1;
+    for (int i = 0; i < NUMBERED; i++)
+        all *= count_of(&numbered[i]);
+    return all;
+}
+
+static void fill_orders(void)
+{
+    const struct pipeline_order *order;
+    int count = 0;
+    for (int i = 0; (order = pipeline_order_at(i)) && count < 15; i++)
+        if (!order->planned)
+            orders[count++] = order->name;
+    for (int i = 0; i < MESH_ORDERS; i++)
+        mesh_orders[i] = mesh_order_name((enum mesh_order)i);
+}
+
+struct combination {
+    char settings[SETTINGS][64];
+    const char *sets[SETTINGS];
+    int count;
+    char what[640];
+};
+
+static void add_setting(struct combination *c, const char *name, const char *value)
+{
+    size_t used = strlen(c->what);
+    snprintf(c->settings[c->count], sizeof c->settings[0], "%s=%s", name, value);
+    c->sets[c->count] = c->settings[c->count];
+    snprintf(c->what + used, sizeof c->what - used, " %s", c->settings[c->count++]);
+}
+
+/* Combination `number`, its other settings drawn by `seed`. */
+static void compose(uint32_t number, uint32_t seed, struct combination *c)
+{
+    char size[16];
+    uint32_t rest = number;
+    *c = (struct combination){0};
+    snprintf(c->what, sizeof c->what, "%u:", number);
+    snprintf(size, sizeof size, "%d", world.size);
+    add_setting(c, "device", test_device_kind());
+    add_setting(c, "world_size", size);
+    for (int i = 0; i < NUMBERED; i++) {
+        add_setting(c, numbered[i].name, numbered[i].values[rest % count_of(&numbered[i])]);
+        rest /= count_of(&numbered[i]);
+    }
+    for (int i = 0; i < DRAWN; i++) {
+        struct dt_philox random = dt_philox4x32(seed, number, (uint32_t)i, 0, 0);
+        add_setting(c, drawn[i].name, drawn[i].values[random.word[0] % count_of(&drawn[i])]);
+    }
+}
+
+/* Whether the numbers mean something that another combination does not: an order where there is a pipeline, a reduction where there are
+ * several to choose from. */
+static bool is_distinct(const struct experiment *e)
+{
+    bool pipelined = experiment_stages(e) > 1;
+    if (e->paradigm == PARADIGM_PDP && e->pipeline.stages == 1)
+        return false;
+    return (pipelined || strcmp(e->pipeline.order, orders[0]) == 0) && (e->micro_batches > 1 || e->gradient_reduction == REDUCTION_LAST);
+}
+
+static const double *reference(void)
+{
+    static double losses[STEPS];
+    static bool made;
+    if (!made)
+        made = train_alone(base, BATCH, 2, losses);
+    CHECK(made, "no reference");
+    return losses;
+}
+
+/* Train the combination, if there is one of that number on so many ranks. */
+static bool train(uint32_t number, uint32_t seed)
+{
+    struct combination c;
+    struct experiment e;
+    compose(number, seed, &c);
+    if (parse_one(base, c.sets, c.count, &e) < 0 || !is_distinct(&e))
+        return false;
+    train_and_compare(&e, reference(), c.what);
+    return true;
+}
+
+static void train_list(uint32_t first, uint32_t count)
+{
+    uint32_t trained = 0;
+    for (uint32_t number = first; number < first + count && number < combinations(); number++)
+        trained += train(number, 1);
+    if (world.rank == 0)
+        printf("# %u combinations on %d ranks, of the numbers from %u on\n", trained, world.size, first);
+}
+
+static void walk(uint32_t seed, uint32_t count)
+{
+    uint32_t trained = 0;
+    for (uint32_t i = 0; trained < count && i < 1000 * count; i++) {
+        struct dt_philox random = dt_philox4x32(seed, i, 1, 0, 0);
+        trained += train(random.word[0] % combinations(), random.word[1]);
+    }
+    CHECK(trained == count, "%u of %u", trained, count);
+    if (world.rank == 0)
+        printf("# a walk of %u combinations on %d ranks, seed %u\n", trained, world.size, seed);
+}
+
+static void train_all(void)
+{
+    const char *asked = getenv("DTBENCH_COMBINATIONS");
+    unsigned first, count;
+    fill_orders();
+    if (!asked)
+        walk(7, SAMPLE);
+    else if (sscanf(asked, "random:%u:%u", &first, &count) == 2)
+        walk(first, count);
+    else if (sscanf(asked, "%u:%u", &first, &count) == 2)
+        train_list(first, count);
+    else
+        CHECK(false, "DTBENCH_COMBINATIONS=%s: FIRST:COUNT or random:SEED:COUNT", asked);
+}
+
+static const struct test_case cases[] = {{"combinations", train_all}};
+
+int main(void)
+{
+    return ranks_main(cases, (int)(sizeof cases / sizeof *cases));
+}
