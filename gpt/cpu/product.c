@@ -1,8 +1,8 @@
 #include "gpt/cpu/product.h"
 
+#include "gpt/cpu/onednn.h"
 #include "gpt/cpu/team.h"
 
-#include <dnnl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,14 +100,6 @@ void gpt_cpu_products_destroy(struct gpt_cpu_products *products)
 
 /* ---- primitives ---- */
 
-/* A [rows, columns] operand; transposed: stored [columns, rows]. */
-static dnnl_status_t describe(dnnl_memory_desc_t *out, enum dt_dtype dtype, size_t rows, size_t columns, bool transposed)
-{
-    const dnnl_dims_t dims = {(dnnl_dim_t)rows, (dnnl_dim_t)columns};
-    const dnnl_dims_t strides = {transposed ? 1 : (dnnl_dim_t)columns, transposed ? (dnnl_dim_t)rows : 1};
-    return dnnl_memory_desc_init_by_strides(out, 2, dims, dtype == DT_BF16 ? dnnl_bf16 : dnnl_f32, strides);
-}
-
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, bool accumulate)
 {
     dnnl_post_ops_t additions = NULL;
@@ -119,7 +111,7 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, bool accumulate
         return status;
     status = dnnl_post_ops_create(&additions);
     if (status == dnnl_success)
-        status = dnnl_post_ops_append_sum(additions, 1);
+        status = gpt_onednn_add_to_c(additions);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(*out, additions);
     dnnl_post_ops_destroy(additions);
@@ -134,39 +126,43 @@ static bool is_reference(const_dnnl_primitive_desc_t desc)
     return strncmp(name, "ref", 3) == 0;
 }
 
+/* Memory objects for the operands and the scratchpad of `desc`; a product without bias has one less. */
+static dnnl_status_t make_memories(struct gpt_cpu_products *products, struct primitive *p, const_dnnl_primitive_desc_t desc)
+{
+    const struct {
+        dnnl_memory_t *memory;
+        dnnl_query_t operand;
+        int index;
+    } all[] = {{&p->a, dnnl_query_src_md, 0},
+               {&p->b, dnnl_query_weights_md, 0},
+               {&p->c, dnnl_query_dst_md, 0},
+               {&p->scratch, dnnl_query_scratchpad_md, 0},
+               {&p->bias, dnnl_query_weights_md, 1}};
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < (p->shape.bias ? 5 : 4) && status == dnnl_success; i++)
+        status = gpt_onednn_memory(products->engine, desc, all[i].operand, all[i].index, all[i].memory,
+                                   all[i].memory == &p->scratch ? &p->scratch_bytes : NULL);
+    return status;
+}
+
 static dnnl_status_t make_matmul(struct gpt_cpu_products *products, struct primitive *p, dnnl_primitive_attr_t attributes)
 {
     const struct gpt_cpu_product *s = &p->shape;
-    dnnl_memory_desc_t a, b, bias, c;
-    dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t primitive_desc = NULL;
-    dnnl_status_t status = describe(&a, p->dtype, s->m, s->k, s->transpose_a);
-    if (status == dnnl_success)
-        status = describe(&b, p->dtype, s->k, s->n, s->transpose_b);
-    if (status == dnnl_success)
-        status = describe(&bias, p->dtype, 1, s->n, false);
-    if (status == dnnl_success)
-        status = describe(&c, p->dtype, s->m, s->n, false);
-    if (status == dnnl_success)
-        status = dnnl_matmul_desc_init(&desc, &a, &b, s->bias ? &bias : NULL, &c);
-    if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(&primitive_desc, &desc, attributes, products->engine, NULL);
-    if (p->dtype != DT_FP32 && (status == dnnl_unimplemented || (status == dnnl_success && is_reference(primitive_desc)))) {
+    const dnnl_data_type_t type = p->dtype == DT_BF16 ? dnnl_bf16 : dnnl_f32;
+    const struct gpt_onednn_matrix a = {type, s->m, s->k, s->transpose_a, false}, b = {type, s->k, s->n, s->transpose_b, false},
+                                   bias = {type, 1, s->n, false, false}, c = {type, s->m, s->n, false, false};
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t status = gpt_onednn_matmul(products->engine, &a, &b, s->bias ? &bias : NULL, &c, attributes, &desc);
+    if (p->dtype != DT_FP32 && (status == dnnl_unimplemented || (status == dnnl_success && is_reference(desc)))) {
         p->convert = true;
-        dnnl_primitive_desc_destroy(primitive_desc);
+        dnnl_primitive_desc_destroy(desc);
         return dnnl_success;
     }
     if (status == dnnl_success)
-        status = dnnl_primitive_create(&p->matmul, primitive_desc);
-    const dnnl_memory_desc_t *scratch =
-        status == dnnl_success ? dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0) : NULL;
-    const dnnl_memory_desc_t *const descs[] = {&a, &b, &bias, &c, scratch};
-    dnnl_memory_t *const memories[] = {&p->a, &p->b, &p->bias, &p->c, &p->scratch};
-    for (size_t i = 0; i < sizeof descs / sizeof descs[0] && status == dnnl_success; i++)
-        status = dnnl_memory_create(memories[i], descs[i], products->engine, DNNL_MEMORY_NONE);
+        status = dnnl_primitive_create(&p->matmul, desc);
     if (status == dnnl_success)
-        p->scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    dnnl_primitive_desc_destroy(primitive_desc);
+        status = make_memories(products, p, desc);
+    dnnl_primitive_desc_destroy(desc);
     return status;
 }
 

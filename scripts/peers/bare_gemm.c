@@ -4,7 +4,8 @@
  * matrices as training holds them, each layer with weights of its own. Attention's products, biases and element-wise work are left out.
  * With --packed oneDNN may choose the weights' layout; arranging them so is not timed, so this is more than a training step could reach.
  * Usage: bare_gemm [--batch N] [--block T] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32] [--packed]; prints one JSON line. */
-#include <dnnl.h>
+#include "gpt/cpu/onednn.h"
+
 #include <omp.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,20 +53,9 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A description of [rows, columns], stored so or transposed. */
-static dnnl_memory_desc_t describe(const struct options *o, int64_t rows, int64_t columns, bool transposed)
-{
-    dnnl_memory_desc_t desc;
-    const dnnl_dims_t dims = {rows, columns};
-    check(dnnl_memory_desc_init_by_tag(&desc, 2, dims, o->dtype, transposed ? dnnl_ba : dnnl_ab), "memory description");
-    return desc;
-}
-
 /* Memory of its own, filled with small numbers: zeros and denormals would be a different workload. */
-static dnnl_memory_t allocate(const struct step *s, const dnnl_memory_desc_t *desc)
+static void *allocate(size_t bytes)
 {
-    dnnl_memory_t memory;
-    size_t bytes = dnnl_memory_desc_get_size(desc);
     void *data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!data) {
         fprintf(stderr, "bare_gemm: out of memory\n");
@@ -76,58 +66,62 @@ static dnnl_memory_t allocate(const struct step *s, const dnnl_memory_desc_t *de
         state = state * 1664525u + 1013904223u;
         ((uint16_t *)data)[i] = (uint16_t)(0x3c00u | (state >> 31 << 15) | (state >> 20 & 0x7f));
     }
-    check(dnnl_memory_create(&memory, desc, s->engine, data), "memory");
-    return memory;
+    return data;
 }
 
-static dnnl_memory_t view(const struct step *s, dnnl_memory_t of, const dnnl_memory_desc_t *desc)
+static void *allocate_matrix(const struct options *o, size_t rows, size_t columns)
+{
+    return allocate(rows * columns * dnnl_data_type_size(o->dtype));
+}
+
+static dnnl_memory_t view(const struct step *s, dnnl_primitive_desc_t desc, dnnl_query_t operand, void *data, size_t *out_bytes)
 {
     dnnl_memory_t memory;
-    void *data;
-    check(dnnl_memory_get_data_handle(of, &data), "data handle");
-    check(dnnl_memory_create(&memory, desc, s->engine, data), "memory");
+    check(gpt_onednn_memory(s->engine, desc, operand, 0, &memory, out_bytes), "memory");
+    check(dnnl_memory_set_data_handle(memory, data), "memory");
     return memory;
 }
 
 /* b NULL: weights of oneDNN's own layout are allocated. */
-static void add_product(struct step *s, dnnl_memory_desc_t a_desc, dnnl_memory_t a, dnnl_memory_desc_t b_desc, dnnl_memory_t b,
-                        dnnl_memory_desc_t c_desc, dnnl_memory_t c)
+static void add_product(struct step *s, struct gpt_onednn_matrix a_shape, void *a, struct gpt_onednn_matrix b_shape, void *b,
+                        struct gpt_onednn_matrix c_shape, void *c)
 {
     struct product *p = &s->products[s->count++];
-    dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t primitive_desc;
+    dnnl_primitive_desc_t desc;
+    size_t b_bytes;
+    b_shape.any_layout = b == NULL;
+    check(gpt_onednn_matmul(s->engine, &a_shape, &b_shape, NULL, &c_shape, NULL, &desc), "matmul");
+    check(dnnl_primitive_create(&p->primitive, desc), "matmul");
+    p->a = view(s, desc, dnnl_query_src_md, a, NULL);
+    p->b = view(s, desc, dnnl_query_weights_md, b, &b_bytes);
+    p->c = view(s, desc, dnnl_query_dst_md, c, NULL);
     if (!b)
-        check(dnnl_memory_desc_init_by_tag(&b_desc, 2, b_desc.dims, s->options->dtype, dnnl_format_tag_any), "memory description");
-    check(dnnl_matmul_desc_init(&desc, &a_desc, &b_desc, NULL, &c_desc), "matmul description");
-    check(dnnl_primitive_desc_create(&primitive_desc, &desc, NULL, s->engine, NULL), "matmul");
-    check(dnnl_primitive_create(&p->primitive, primitive_desc), "matmul");
-    p->a = view(s, a, &a_desc);
-    p->b = b ? view(s, b, &b_desc) : allocate(s, dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_weights_md, 0));
-    p->c = view(s, c, &c_desc);
-    check(dnnl_primitive_desc_destroy(primitive_desc), "matmul");
-    s->flops += 2.0 * (double)a_desc.dims[0] * (double)a_desc.dims[1] * (double)b_desc.dims[1];
+        check(dnnl_memory_set_data_handle(p->b, allocate(b_bytes)), "memory");
+    check(dnnl_primitive_desc_destroy(desc), "matmul");
+    s->flops += 2.0 * (double)a_shape.rows * (double)a_shape.columns * (double)b_shape.columns;
 }
 
 /* x [rows, in], y [rows, out]: activations, shared by layers of the same shape. Weights and their gradients are the layer's own. */
-static void add_linear(struct step *s, int64_t rows, int64_t in, int64_t out, dnnl_memory_t x, dnnl_memory_t dx, dnnl_memory_t y)
+static void add_linear(struct step *s, size_t rows, size_t in, size_t out, void *x, void *dx, void *y)
 {
     const struct options *o = s->options;
-    dnnl_memory_desc_t x_desc = describe(o, rows, in, false), y_desc = describe(o, rows, out, false);
-    dnnl_memory_desc_t w_desc = describe(o, out, in, false), wt_desc = describe(o, in, out, true);
-    dnnl_memory_t w = allocate(s, &w_desc), dw = allocate(s, &w_desc);
-    add_product(s, x_desc, x, wt_desc, o->packed ? NULL : w, y_desc, y);                         /* y = x * w^T */
-    add_product(s, y_desc, y, w_desc, o->packed ? NULL : w, x_desc, dx);                         /* dx = dy * w */
-    add_product(s, describe(o, out, rows, true), y, x_desc, x, describe(o, out, in, false), dw); /* dw = dy^T * x */
+    const struct gpt_onednn_matrix xs = {.type = o->dtype, .rows = rows, .columns = in},
+                                   ys = {.type = o->dtype, .rows = rows, .columns = out},
+                                   ws = {.type = o->dtype, .rows = out, .columns = in};
+    const struct gpt_onednn_matrix wt = {.type = o->dtype, .rows = in, .columns = out, .transposed = true},
+                                   yt = {.type = o->dtype, .rows = out, .columns = rows, .transposed = true};
+    void *w = allocate_matrix(o, out, in), *dw = allocate_matrix(o, out, in);
+    add_product(s, xs, x, wt, o->packed ? NULL : w, ys, y);  /* y = x * w^T */
+    add_product(s, ys, y, ws, o->packed ? NULL : w, xs, dx); /* dx = dy * w */
+    add_product(s, yt, y, xs, x, ws, dw);                    /* dw = dy^T * x */
 }
 
 static void build(struct step *s)
 {
     const struct options *o = s->options;
-    int64_t rows = (int64_t)o->batch * o->block, d = HIDDEN;
-    dnnl_memory_desc_t narrow = describe(o, rows, d, false), wide = describe(o, rows, 4 * d, false),
-                       logits = describe(o, rows, VOCAB, false);
-    dnnl_memory_t x = allocate(s, &narrow), dx = allocate(s, &narrow), h = allocate(s, &wide), dh = allocate(s, &wide);
-    dnnl_memory_t z = allocate(s, &logits);
+    size_t rows = (size_t)o->batch * (size_t)o->block, d = HIDDEN;
+    void *x = allocate_matrix(o, rows, d), *dx = allocate_matrix(o, rows, d), *h = allocate_matrix(o, rows, 4 * d),
+         *dh = allocate_matrix(o, rows, 4 * d), *z = allocate_matrix(o, rows, VOCAB);
     for (int layer = 0; layer < LAYERS; layer++) {
         add_linear(s, rows, d, 3 * d, x, dx, h);
         add_linear(s, rows, d, d, x, dx, h);
