@@ -1,6 +1,7 @@
 #include "lib/launch/child.h"
 
 #include "lib/launch/environment.h"
+#include "lib/launch/mpirun.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,28 +14,6 @@
 #include <unistd.h>
 
 extern char **environ;
-
-/* Open MPI's launcher, kept on this machine whatever allocation it finds itself in, talking to its ranks over the loopback only; ranks
- * beside each other on as many cores as there are, not bound, because each has threads of its own. */
-static const char *const mpirun_options[] = {
-    "--oversubscribe",
-    "--bind-to",
-    "none",
-    "--allow-run-as-root",
-    "--mca",
-    "plm",
-    "isolated",
-    "--mca",
-    "ras",
-    "^slurm,gridengine,tm,lsf,alps,loadleveler",
-    "--mca",
-    "oob_tcp_if_include",
-    "lo",
-    "--mca",
-    "odls_base_sigkill_timeout",
-    "0",
-};
-enum { MPIRUN_OPTIONS = sizeof mpirun_options / sizeof mpirun_options[0] };
 
 static bool on_path(const char *program)
 {
@@ -65,7 +44,7 @@ static dt_status make_arguments(const struct dt_launch *launch, const char *sock
     } else {
         snprintf(program, program_bytes, "%s", launch->argv[0]);
     }
-    const char **arguments = calloc((size_t)count + MPIRUN_OPTIONS + 8, sizeof *arguments);
+    const char **arguments = calloc((size_t)count + 8, sizeof *arguments);
     if (!arguments)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' arguments");
     if (dt_launch_uses_mpirun(launch)) {
@@ -73,8 +52,6 @@ static dt_status make_arguments(const struct dt_launch *launch, const char *sock
         arguments[n++] = "mpirun";
         arguments[n++] = "-n";
         arguments[n++] = size_text;
-        for (int i = 0; i < MPIRUN_OPTIONS; i++)
-            arguments[n++] = mpirun_options[i];
     }
     arguments[n++] = program;
     for (int i = 1; i < count; i++)
@@ -166,7 +143,8 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
     dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
     if (status < 0)
         goto done;
-    status = dt_launch_environment_make(rank, launch->world_size, port, secret, &environment);
+    status = dt_launch_environment_make(rank, launch->world_size, port, secret, dt_launch_uses_mpirun(launch) ? dt_mpirun_settings() : NULL,
+                                        &environment);
     if (status < 0)
         goto done;
     status = start(launch, arguments, environment.variables, out);
@@ -217,24 +195,4 @@ void dt_child_finish(struct dt_child *child)
     if (child->noise_fd >= 0)
         close(child->noise_fd);
     child->noise_fd = -1;
-}
-
-bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int *out_exit_code)
-{
-    *out_signal = *out_exit_code = 0;
-    const char *found = strstr(noise, "noticed that process rank ");
-    if (found && sscanf(found, "noticed that process rank %d", out_rank) == 1) {
-        const char *on = strstr(found, "exited on signal ");
-        if (on)
-            sscanf(on, "exited on signal %d", out_signal);
-        return true;
-    }
-    found = strstr(noise, "Process name: [[");
-    if (found && sscanf(found, "Process name: [[%*d,%*d],%d]", out_rank) == 1) {
-        const char *code = strstr(found, "Exit code:");
-        if (code)
-            sscanf(code, "Exit code: %d", out_exit_code);
-        return true;
-    }
-    return false;
 }

@@ -31,7 +31,4 @@ void dt_child_read_noise(struct dt_child *child, bool echo);
 void dt_child_signal(const struct dt_child *child, int signal_number, bool group);
 void dt_child_finish(struct dt_child *child); /* closes; the process is gone by now */
 
-/* What mpirun's text says of the first rank that died: its number and the signal or exit code, 0 where it does not say. False: nothing. */
-bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int *out_exit_code);
-
 #endif

@@ -29,18 +29,36 @@ static bool is_foreign(const char *variable)
     return false;
 }
 
-dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, struct dt_launch_environment *out)
+static bool is_replaced(const char *variable, const char *const *settings)
 {
-    size_t count = 0, kept = 0;
+    size_t name_bytes = strcspn(variable, "=") + 1;
+    for (size_t i = 0; settings[i]; i++) {
+        if (strncmp(variable, settings[i], name_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, const char *const *settings,
+                                     struct dt_launch_environment *out)
+{
+    static const char *const nothing[] = {NULL};
+    size_t count = 0, added = 0, kept = 0;
+    if (!settings)
+        settings = nothing;
     while (environ[count])
         count++;
-    out->variables = calloc(count + DT_LAUNCH_PLACE_VARIABLES + 1, sizeof *out->variables);
+    while (settings[added])
+        added++;
+    out->variables = calloc(count + added + DT_LAUNCH_PLACE_VARIABLES + 1, sizeof *out->variables);
     if (!out->variables)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' environment");
     for (size_t i = 0; i < count; i++) {
-        if (!is_foreign(environ[i]))
+        if (!is_foreign(environ[i]) && !is_replaced(environ[i], settings))
             out->variables[kept++] = environ[i];
     }
+    for (size_t i = 0; i < added; i++)
+        out->variables[kept++] = (char *)settings[i]; /* execve changes nothing of it */
     if (port == 0)
         return DT_OK;
     snprintf(out->place[0], sizeof out->place[0], "RANK=%d", rank);

@@ -8,14 +8,15 @@ enum { DT_LAUNCH_PLACE_VARIABLES = 7 };
 
 struct dt_launch_environment {
     char place[DT_LAUNCH_PLACE_VARIABLES][96];
-    char **variables; /* NULL-terminated: this process's own, and `place` */
+    char **variables; /* NULL-terminated: this process's own, the settings, and `place` */
 };
 
 /* This process's environment without the variables in which an outer launcher gave it a place. port > 0: with the place of rank `rank` of
  * `size` on this machine, in the variables that lib/launch/world.h calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it is
- * alone. Owner: the
- * caller, dt_launch_environment_finish. *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
-dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, struct dt_launch_environment *out);
+ * alone. settings: "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to,
+ * not copied. Owner: the caller, dt_launch_environment_finish. *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, const char *const *settings,
+                                     struct dt_launch_environment *out);
 void dt_launch_environment_finish(struct dt_launch_environment *environment);
 
 /* A port of the loopback on which rank 0 may listen: held by a socket that is bound and does not listen, so that nobody else is given it.

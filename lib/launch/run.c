@@ -2,6 +2,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/launch/environment.h"
+#include "lib/launch/mpirun.h"
 #include "lib/launch/secret.h"
 #include "lib/launch/supervisor.h"
 
