@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,13 +88,19 @@ static int connect_to(struct search *s, const struct addrinfo *a)
     return -1;
 }
 
+/* NULL is the loopback. "localhost" always is (RFC 6761), also where no list of hosts says so. */
+static const char *name_to_look_up(const struct dt_rendezvous_place *place)
+{
+    return place->local || strcasecmp(place->address, "localhost") == 0 ? NULL : place->address;
+}
+
 static int connect_to_any(struct search *s, bool *known)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     char port[16];
     int fd = -1;
     snprintf(port, sizeof port, "%d", s->place->port);
-    int error = getaddrinfo(s->place->local ? NULL : s->place->address, port, &hints, &list);
+    int error = getaddrinfo(name_to_look_up(s->place), port, &hints, &list);
     *known = error != EAI_NONAME;
     if (error)
         snprintf(s->problem, sizeof s->problem, "%s", gai_strerror(error));
