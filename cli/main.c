@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 #include "cli/generate/generate.h"
 #include "cli/text/exit_code.h"
+#include "cli/text/line.h"
 #include "cli/text/options.h"
 #include "lib/base/edit_distance.h"
 #include "lib/record/provenance.h"
@@ -50,9 +51,9 @@ static const struct command *find_command(const char *name)
 static int unknown_command(const char *word)
 {
     size_t length = strlen(word);
-    fprintf(stderr, "dtbench: unknown command '%s'", word);
+    line_part(stderr, "dtbench: unknown command '%s'", word);
     if (length > 5 && strcmp(word + length - 5, ".json") == 0) {
-        fprintf(stderr, "; to run a config: dtbench run %s\n", word);
+        line_print(stderr, "; to run a config: dtbench run %s", word);
         return EXIT_CODE_USAGE;
     }
     for (int i = 0; commands[i]; i++) {

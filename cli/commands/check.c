@@ -7,6 +7,7 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/experiment_columns.h"
 #include "cli/text/format.h"
+#include "cli/text/line.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 
@@ -108,9 +109,9 @@ static void print_notes(const struct check *checks, int count)
             if (said)
                 continue;
             if (same == count)
-                printf("note: %s\n", checks[i].notes[n]);
+                line_print(stdout, "note: %s", checks[i].notes[n]);
             else
-                printf("note: experiment %d%s: %s\n", i + 1, same > 1 ? " and others" : "", checks[i].notes[n]);
+                line_print(stdout, "note: experiment %d%s: %s", i + 1, same > 1 ? " and others" : "", checks[i].notes[n]);
         }
     }
 }

@@ -10,6 +10,7 @@
 #include "cli/run/sweep_shard.h"
 #include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
+#include "cli/text/line.h"
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/device_choice.h"
 
@@ -152,17 +153,17 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
         fprintf(stderr, "dtbench run: %s\n", dt_error_message());
     fflush(stdout);
     if (s->output_failed)
-        fprintf(stderr, "dtbench run: %s\n", s->output_error);
+        line_print(stderr, "dtbench run: %s", s->output_error);
     if (quiet)
         return;
     if (own == 0)
         fprintf(stderr, "dtbench: this shard of the %d experiments is empty\n", s->count);
     else if (finished == 0 && left == 0)
-        fprintf(stderr, "dtbench: nothing is left to run, according to the records in %s\n", path);
+        line_print(stderr, "dtbench: nothing is left to run, according to the records in %s", path);
     if (left > 0)
         fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume runs them");
-    if (finished > 0 && !records_on_stdout)
-        fprintf(stderr, "dtbench: records in %s\n", path);
+    if (finished > 0 && !records_on_stdout && !s->output_failed)
+        line_print(stderr, "dtbench: records in %s", path);
 }
 
 /* Without srun a batch script runs on its first node only. */
@@ -183,7 +184,7 @@ static void note_passed_gpu(const struct sweep *s, bool quiet)
     for (int i = 0; i < s->count && !quiet; i++) {
         if (!device_choice_skips_gpu(&s->experiments[i], why, sizeof why))
             continue;
-        fprintf(stderr, "dtbench: note: there is a GPU, but device \"auto\" takes the cpu: %s\n", why);
+        line_print(stderr, "dtbench: note: there is a GPU, but device \"auto\" takes the cpu: %s", why);
         return;
     }
 }
@@ -237,6 +238,8 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
         return EXIT_CODE_OUTPUT;
     note_unused_nodes(s, o->quiet);
     note_passed_gpu(s, o->quiet);
+    if (!o->dry_run)
+        rendezvous_note_secret(s);
     return EXIT_CODE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/format.h"
+#include "cli/text/line.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 
@@ -101,7 +102,7 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
         fputc('\n', to);
     for (int i = 0; i < sweep->count; i++)
         if (sweep->items[i].state == STATE_FAILED || sweep->items[i].state == STATE_INTERRUPTED)
-            fprintf(to, "%s: %s: %s\n", sweep->items[i].label, sweep->items[i].record->status, sweep->items[i].record->error);
+            line_print(to, "%s: %s: %s", sweep->items[i].label, sweep->items[i].record->status, sweep->items[i].record->error);
     if (unnamed)
         print_unnamed(sweep, to);
     return status;
@@ -112,10 +113,11 @@ static void print_summary(const struct sweep_status *sweep, FILE *to)
     char text[FORMAT_BYTES];
     int left = sweep->counts[STATE_MISSING] + sweep->counts[STATE_INTERRUPTED], failed = sweep->counts[STATE_FAILED];
     if (*sweep->id)
-        fprintf(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
-                sweep->count == 1 ? "" : "s");
+        line_part(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
+                  sweep->count == 1 ? "" : "s");
     else
-        fprintf(to, "%s, of no sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count, sweep->count == 1 ? "" : "s");
+        line_part(to, "%s, of no sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
+                  sweep->count == 1 ? "" : "s");
     for (int s = 0; s < STATE_COUNT; s++)
         if (sweep->counts[s] > 0 || s == STATE_DONE)
             fprintf(to, "%s%d %s", s == STATE_DONE ? ": " : ", ", sweep->counts[s], sweep_state_name((enum sweep_state)s));

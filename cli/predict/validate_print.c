@@ -1,5 +1,6 @@
 /* What validate found, as a table. */
 #include "cli/predict/validate.h"
+#include "cli/text/line.h"
 #include "cli/text/table.h"
 
 #include <math.h>
@@ -65,7 +66,7 @@ static void print_skipped(const struct validate_rows *rows, FILE *to)
             said |= equal && j < i;
         }
         if (!said)
-            fprintf(to, "skipped: %d row%s from line %d on: %s\n", same, same > 1 ? "s" : "", rows->rows[i].line, reason);
+            line_print(to, "skipped: %d row%s from line %d on: %s", same, same > 1 ? "s" : "", rows->rows[i].line, reason);
     }
 }
 
@@ -100,6 +101,6 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     print_fits(&summary->fits, to);
     print_skipped(rows, to);
     if (*rows->unused)
-        fprintf(to, "columns not used: %s\n", rows->unused);
+        line_print(to, "columns not used: %s", rows->unused);
     return status;
 }

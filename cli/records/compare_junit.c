@@ -1,18 +1,24 @@
 /* A comparison as JUnit's XML, which GitLab, Jenkins and others show as tests: an experiment is a test case, a regression its failure. */
 #include "cli/records/compare.h"
 
+#include "lib/base/printable.h"
+
 #include <math.h>
 #include <string.h>
 
-/* Text of an element or attribute, UTF-8. XML 1.0 has no other control characters than these three, in whatever form, and neither U+FFFE nor
- * U+FFFF. */
-static void put(const char *text, FILE *to)
+enum { TEXT_BYTES = 2048 };
+
+/* Text of an element or attribute, UTF-8. XML 1.0 has neither control characters, in whatever form, nor U+FFFE and U+FFFF. */
+static void put(const char *foreign, FILE *to)
 {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (strncmp(text, "\xef\xbf\xbe", 3) == 0 || strncmp(text, "\xef\xbf\xbf", 3) == 0) {
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", foreign);
+    dt_printable(text);
+    for (const char *at = text; *at; at++) {
+        char c = *at;
+        if (strncmp(at, "\xef\xbf\xbe", 3) == 0 || strncmp(at, "\xef\xbf\xbf", 3) == 0) {
             fputc('?', to);
-            text += 2;
+            at += 2;
         } else if (c == '&')
             fputs("&amp;", to);
         else if (c == '<')
@@ -21,8 +27,6 @@ static void put(const char *text, FILE *to)
             fputs("&gt;", to);
         else if (c == '"')
             fputs("&quot;", to);
-        else if (c < ' ')
-            fputs(c == '\t' || c == '\n' || c == '\r' ? " " : "?", to);
         else
             fputc(c, to);
     }

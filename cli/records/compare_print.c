@@ -1,13 +1,15 @@
 /* A comparison as text: for a terminal, and as Markdown. Both have the same cells. */
 #include "cli/records/compare.h"
 #include "cli/text/format.h"
+#include "cli/text/line.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
+#include "lib/base/printable.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS = 9, PEAK = 5, CELL_BYTES = 256 };
+enum { COLUMNS = 9, PEAK = 5, CELL_BYTES = 256, TEXT_BYTES = 2048 };
 
 struct cells {
     char text[COLUMNS][CELL_BYTES];
@@ -124,13 +126,13 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];
         if (row->regressions)
-            fprintf(to, "REGRESSION %s (%s)%s%s\n", row->label, gates_text(row->regressions, gates, sizeof gates), *row->reason ? ": " : "",
-                    row->reason);
+            line_print(to, "REGRESSION %s (%s)%s%s", row->label, gates_text(row->regressions, gates, sizeof gates),
+                       *row->reason ? ": " : "", row->reason);
         else if (*row->reason)
-            fprintf(to, "%s: %s\n", row->label, row->reason);
+            line_print(to, "%s: %s", row->label, row->reason);
     }
     if (*c->different)
-        fprintf(to, "measured with different devices or libraries: %s\n", c->different);
+        line_print(to, "measured with different devices or libraries: %s", c->different);
     print_counts(c, to);
     fprintf(to, "; %d regression%s\n", c->regressions, c->regressions == 1 ? "" : "s");
     print_method(o, to);
@@ -138,13 +140,16 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     return status;
 }
 
-/* What Markdown would take for its own, a table's bar first of all. */
-static void put_escaped(const char *text, FILE *to)
+/* What Markdown would take for its own, or for HTML or a formula: a table's bar first of all. */
+static void put_escaped(const char *foreign, FILE *to)
 {
-    for (; *text; text++) {
-        if (strchr("|\\`*_<>[]", *text))
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", foreign);
+    dt_printable(text);
+    for (const char *c = text; *c; c++) {
+        if (strchr("|\\`*_<>[]&~#$", *c))
             fputc('\\', to);
-        fputc(*text, to);
+        fputc(*c, to);
     }
 }
 

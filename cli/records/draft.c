@@ -38,7 +38,8 @@ static bool replace(struct draft *draft, const char *line)
     if (!temporary)
         return false;
     strcat(strcpy(temporary, draft->path), "~");
-    int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    unlink(temporary); /* of a process that ended in between, or somebody's link: what is there is not written to */
+    int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool done = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOTSUP || errno == ENOLCK) &&
                 write(fd, line, bytes) == (ssize_t)bytes && rename(temporary, draft->path) == 0;
     if (done) {
@@ -104,13 +105,19 @@ void draft_end(struct draft *draft)
     *draft = (struct draft){.fd = -1};
 }
 
-/* The lock of a draft whose process has ended; -1 where it runs, or where the file system has no locks. */
+/* Is the open file a draft that this user has written? Others may put links and files beside records in a folder that is open to all. */
+static bool is_own_file(const struct stat *facts)
+{
+    return S_ISREG(facts->st_mode) && facts->st_nlink == 1 && facts->st_uid == geteuid();
+}
+
+/* A draft whose process has ended, open and locked; -1 where it runs, where it is none, or where the file system has no locks. */
 static int lock_of_dead(const char *path)
 {
     struct stat opened, named;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     /* Between its opening and its locking a live process may have replaced it. */
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &opened) == 0 && stat(path, &named) == 0 &&
+    if (fd >= 0 && fstat(fd, &opened) == 0 && is_own_file(&opened) && flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 &&
         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev)
         return fd;
     if (fd >= 0)
@@ -154,27 +161,30 @@ static void remove_draft(const char *path)
     unlink(path);
 }
 
-/* A draft is one line, or none where the process ended before it wrote the first. */
-static dt_status adopt(const char *path, struct dt_record_file *file, int *count)
+/* A draft is one line, or none where the process ended before it wrote the first. Closes `fd`, and with it the lock. */
+static dt_status adopt(const char *path, int fd, struct dt_record_file *file, int *count)
 {
     char *line = NULL;
     size_t size = 0;
-    FILE *draft = fopen(path, "re");
-    if (!draft)
-        return DT_OK; /* taken by another run */
+    FILE *draft = fdopen(fd, "r");
+    if (!draft) {
+        close(fd);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a draft");
+    }
     ssize_t bytes = getline(&line, &size, draft);
-    fclose(draft);
     if (bytes > 0) {
         line[strcspn(line, "\n")] = 0;
         dt_status status = dt_record_append(file, line);
         if (status < 0) {
             free(line);
+            fclose(draft);
             return status;
         }
         ++*count;
     }
     free(line);
     remove_draft(path);
+    fclose(draft);
     return DT_OK;
 }
 
@@ -187,8 +197,7 @@ dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *co
         int fd = lock_of_dead(found.gl_pathv[i]);
         if (fd < 0)
             continue;
-        status = adopt(found.gl_pathv[i], file, count);
-        close(fd);
+        status = adopt(found.gl_pathv[i], fd, file, count);
     }
     globfree(&found);
     return status;

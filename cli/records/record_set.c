@@ -2,6 +2,7 @@
 
 #include "cli/records/draft.h"
 #include "cli/records/glob_pattern.h"
+#include "cli/text/line.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
@@ -77,10 +78,10 @@ static bool is_newer(const cJSON *json)
 static void warn_of_left_out(const char *command, const char *file, int torn, int newer, double version)
 {
     if (torn > 0)
-        fprintf(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record\n", command, file, torn, torn > 1 ? "s" : "");
+        line_print(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record", command, file, torn, torn > 1 ? "s" : "");
     if (newer > 0)
-        fprintf(stderr, "dtbench %s: %s: %d record%s left out: schema_version %.17g, and this dtbench knows up to %d: use a newer one\n",
-                command, file, newer, newer > 1 ? "s" : "", version, DT_RECORD_SCHEMA_VERSION);
+        line_print(stderr, "dtbench %s: %s: %d record%s left out: schema_version %.17g, and this dtbench knows up to %d: use a newer one",
+                   command, file, newer, newer > 1 ? "s" : "", version, DT_RECORD_SCHEMA_VERSION);
 }
 
 static dt_status read_record(const cJSON *json, const char *file, struct record_facts *r)

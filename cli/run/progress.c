@@ -1,8 +1,10 @@
 #include "cli/run/progress.h"
 
 #include "cli/text/format.h"
+#include "cli/text/line.h"
 #include "cli/text/terminal.h"
 #include "lib/base/clock.h"
+#include "lib/base/printable.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,6 +45,7 @@ void progress_begin(struct progress *progress, int index, const char *label, int
     progress->steps_done = 0;
     progress->seconds = 0;
     snprintf(progress->label, sizeof progress->label, "%s", label);
+    dt_printable(progress->label);
 }
 
 void progress_phase(struct progress *progress, const char *what)
@@ -75,13 +78,13 @@ void progress_clear(struct progress *progress)
 
 void progress_note(struct progress *progress, const char *format, ...)
 {
+    char text[2048];
     va_list arguments;
     if (progress->quiet)
         return;
     progress_clear(progress);
-    fputs("dtbench: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    line_print(stderr, "dtbench: %s", text);
 }

@@ -2,6 +2,7 @@
 
 #include "cli/run/placement.h"
 #include "cli/run/run_inside.h"
+#include "lib/launch/secret.h"
 #include "schedules/run/device_choice.h"
 
 #include <stdlib.h>
@@ -85,4 +86,19 @@ dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
     free(mine);
     free(all);
     return status;
+}
+
+/* Does any of the experiments have ranks that meet over TCP? */
+static bool meets_over_tcp(const struct sweep *s)
+{
+    return s->inside && s->world.size > 1 && needs_gpus(s);
+}
+
+void rendezvous_note_secret(struct sweep *s)
+{
+    struct dt_secret secret;
+    if (!meets_over_tcp(s) || dt_secret_of_job(&s->world, &secret) < 0 || secret.source != DT_SECRET_FROM_NOTHING)
+        return; /* what is wrong with a variable is said when the ranks meet */
+    progress_note(&s->progress, "no secret keeps others out where the ranks meet (%s): set " DT_SECRET_VARIABLE " to one text on all nodes",
+                  secret.missing);
 }

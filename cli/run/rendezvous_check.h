@@ -10,4 +10,7 @@
  * Errors: DT_ERR_INVALID when the ranks are not placed as the experiments need it; as dt_comm_create when ranks are missing. */
 dt_status rendezvous_check(struct sweep *sweep, enum exit_code *code);
 
+/* Rank 0: a line on standard error where the ranks will meet over TCP without a secret, so that whoever reaches the port may join. */
+void rendezvous_note_secret(struct sweep *sweep);
+
 #endif

@@ -1,6 +1,7 @@
 #include "cli/run/summary.h"
 
 #include "cli/text/format.h"
+#include "cli/text/line.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 
@@ -232,7 +233,8 @@ dt_status summary_print(const struct sweep *s, FILE *to)
         if (!s->outcomes[i].run || s->outcomes[i].status == DT_OK)
             continue;
         experiment_label(&s->experiments[i], &s->columns, label, sizeof label);
-        fprintf(to, "%s%s: %s: %s\n", first ? "\n" : "", label, report_status_name(s->outcomes[i].status), s->outcomes[i].error);
+        fputs(first ? "\n" : "", to);
+        line_print(to, "%s: %s: %s", label, report_status_name(s->outcomes[i].status), s->outcomes[i].error);
         first = false;
     }
     return status;

@@ -1,5 +1,7 @@
 #include "cli/text/table.h"
 
+#include "lib/base/printable.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +66,8 @@ void table_colour_cell(struct table *table, int colour, const char *text)
         table->cell_capacity = capacity;
     }
     char *copy = strdup(text);
+    if (copy)
+        dt_printable(copy);
     if (copy)
         table->cells[table->cell_count++] = (struct cell){copy, colour};
     table->failed |= !copy;

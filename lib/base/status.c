@@ -1,5 +1,7 @@
 #include "lib/base/status.h"
 
+#include "lib/base/printable.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,6 +15,7 @@ dt_status dt_fail(dt_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    dt_printable(text); /* file names, keys and values of others are in it, and it is printed */
     snprintf(last_message, sizeof last_message, "%s", text);
     return status;
 }

@@ -31,7 +31,7 @@ typedef enum dt_status {
             return dt_try_status_;                                                                                                         \
     } while (0)
 
-/* Keep `format` as this thread's failure text (at most 1023 bytes) and return `status`. */
+/* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/printable.h) and return `status`. */
 dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */

@@ -100,6 +100,11 @@ const char *dt_comm_library(const struct dt_comm *comm)
     return comm->backend->library(comm);
 }
 
+const char *dt_comm_secret(const struct dt_comm *comm)
+{
+    return comm->backend->secret ? comm->backend->secret(comm) : NULL;
+}
+
 /* Note the operation as queued and give it to the backend. Nothing to move is nothing to do, the same on every rank. */
 static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 {

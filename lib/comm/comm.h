@@ -59,6 +59,9 @@ int dt_comm_size(const struct dt_comm *comm);
 const char *dt_comm_name(const struct dt_comm *comm);
 /* "Open MPI 4.1.4" and the like, for provenance; "none" for self and sim. */
 const char *dt_comm_library(const struct dt_comm *comm);
+/* Where the secret came from with which the ranks proved that they belong together: "variable", "file" or "none" (lib/launch/secret.h);
+ * NULL where they met without one, over MPI or in one process. */
+const char *dt_comm_secret(const struct dt_comm *comm);
 
 /* buffer [count]: in place, everybody's sum or average. */
 dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,

@@ -1,4 +1,5 @@
 #include "lib/config/config.h"
+#include "lib/base/printable.h"
 #include "lib/config/json.h"
 #include "lib/config/parts.h"
 
@@ -73,11 +74,11 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
         return DT_OK;
     }
     double characters = 0;
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c; c++)
         characters += ((unsigned char)*c & 0xC0) != 0x80;
-        if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            return dt_fail(DT_ERR_INVALID, "%s: a control character is not allowed here", label);
-    }
+    if (!dt_is_printable(text))
+        return dt_fail(DT_ERR_INVALID, "%s: a control character is not allowed here, nor one that has no width or turns the text round",
+                       label);
     if (!field->choice && (characters < field->min || characters > field->max))
         return dt_config_fail_range(field, value, label);
     if (strlen(text) >= field->size) /* a table whose size is smaller than its range */
@@ -122,7 +123,6 @@ static dt_status read_member(const struct dt_table *table, const char *prefix, c
     const char *key = member->string;
     dt_config_join(prefix, key, path);
     snprintf(inner, sizeof inner, "%s%s%s", label, *prefix ? "." : ": ", *key ? key : "\"\"");
-    dt_config_clean(inner);
     if (strchr(key, '.') && (dt_config_find(table, path) >= 0 || dt_config_is_object(table, path)))
         return dt_fail(DT_ERR_INVALID, "%s: a path of two keys; write an object inside an object", inner);
     if (!*key || strchr(key, '.') || (dt_config_find(table, path) < 0 && !dt_config_is_object(table, path)))

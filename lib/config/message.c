@@ -19,13 +19,6 @@ const char *dt_config_type_name(const struct cJSON *value)
                                    : "null";
 }
 
-void dt_config_clean(char *text)
-{
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            *c = '?';
-}
-
 static void append(char *list, size_t list_bytes, const char *separator, const char *word)
 {
     size_t used = strlen(list);

@@ -140,7 +140,6 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
     size_t bytes = strcspn(assignment, "=");
     int cut = (int)strlen(assignment) > 80 ? 77 : 80;
     snprintf(label, sizeof label, "--set %.*s%s", cut, assignment, cut < 80 ? "..." : "");
-    dt_config_clean(label);
     if (bytes == 0 || assignment[bytes] == 0)
         return dt_fail(DT_ERR_INVALID, "%s: expected PATH=VALUE, as in model.dtype=bf16", label);
     if (bytes >= sizeof path)

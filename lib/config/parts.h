@@ -52,8 +52,4 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
 /* "a string", "a number", ... */
 const char *dt_config_type_name(const struct cJSON *value);
 
-/* Control characters become '?', so that what a user typed cannot break the
- * line. */
-void dt_config_clean(char *text);
-
 #endif

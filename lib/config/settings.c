@@ -80,7 +80,6 @@ static dt_status add_all(const struct dt_field *field, struct cJSON *object, con
         return dt_config_fail_type(field, value, label);
     for (const struct cJSON *member = value->child; member; member = member->next) {
         snprintf(inner, sizeof inner, "%s.%s", label, member->string);
-        dt_config_clean(inner);
         DT_TRY(add(field, object, member->string, member, inner));
     }
     return DT_OK;

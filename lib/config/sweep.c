@@ -15,7 +15,6 @@ static dt_status collect_axes(const struct dt_table *table, const struct cJSON *
         char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES], quote[64];
         dt_config_join(prefix, child->string, path);
         snprintf(inner, sizeof inner, "%s.%s", label, *child->string ? child->string : "\"\"");
-        dt_config_clean(inner);
         if (!*child->string || !dt_config_is_known(table, path))
             return dt_config_fail_unknown(table, prefix, child->string, inner);
         int index = dt_config_find(table, path);

@@ -27,6 +27,7 @@ struct dt_provenance_facts {
                                 NULL: they have none */
     int gpu_count;
     const char *launcher;                       /* "none", "torchrun", "mpirun", "srun" */
+    const char *secret;                         /* where the ranks' secret came from: "variable", "file", "none" */
     const char *versions;                       /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last
                                                    word of each part is its version */
     const char *settings;                       /* environment variables of the ranks that are not this

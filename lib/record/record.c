@@ -1,5 +1,6 @@
 #include "lib/record/record.h"
 
+#include "lib/base/clock.h"
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
@@ -68,6 +69,42 @@ static dt_status probe_stream(const struct dt_record_file *f)
     return DT_OK;
 }
 
+/* A named pipe takes what nobody will read: its reader must be there, or come soon, as one does that a script starts beside this process.
+ * -1: it is not, and errno says so. */
+static int open_pipe(const char *path)
+{
+    static const double reader_s = 2;
+    int64_t end_ns = dt_deadline_ns(reader_s);
+    int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    while (fd < 0 && errno == ENXIO && !dt_deadline_passed(end_ns)) {
+        dt_sleep_ms(20);
+        fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+}
+
+static int open_path(const char *path)
+{
+    struct stat facts;
+    if (strcmp(path, "-") == 0)
+        return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode))
+        return open_pipe(path);
+    return open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+}
+
+/* Why it could not be opened. */
+static const char *open_problem(int error)
+{
+    switch (error) {
+    case ENOENT: return "its folder does not exist";
+    case ENXIO: return "it is a pipe, and nobody reads from it";
+    default: return strerror(error);
+    }
+}
+
 dt_status dt_record_open(const char *path, struct dt_record_file **out)
 {
     bool standard = strcmp(path, "-") == 0;
@@ -81,9 +118,9 @@ dt_status dt_record_open(const char *path, struct dt_record_file **out)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while opening %s", path);
     }
     f->path = name;
-    f->fd = standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    f->fd = open_path(path);
     if (f->fd < 0 || fstat(f->fd, &facts) < 0) {
-        dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
+        dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, open_problem(errno));
         goto fail;
     }
     f->regular = S_ISREG(facts.st_mode);

@@ -79,6 +79,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     memcpy(report->launcher, place->launcher, sizeof report->launcher);
     memcpy(report->driver, info.driver, sizeof report->driver);
     report->threads = info.threads;
+    snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
     add_version(report, kernels, model_kernels_available(info.kind, kernels, sizeof kernels));
@@ -240,6 +241,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .driver = known(report->driver),
         .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : NULL,
         .launcher = known(report->launcher),
+        .secret = known(report->secret),
         .versions = known(report->versions),
         .graph = known(report->result.graph),
         .cluster = {known(report->cluster.name), report->cluster.hash},
@@ -341,6 +343,7 @@ static bool add_place(cJSON *object, const struct report *report)
            cJSON_AddStringToObject(object, "device_name", report->device_name) &&
            cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
            cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "driver", report->driver) &&
+           cJSON_AddStringToObject(object, "secret", report->secret) &&
            cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
            cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
 }
@@ -441,6 +444,7 @@ static bool read_place(const cJSON *object, struct report *report)
     read_text(at(object, "launcher"), report->launcher, sizeof report->launcher);
     read_text(at(object, "versions"), report->versions, sizeof report->versions);
     read_text(at(object, "driver"), report->driver, sizeof report->driver);
+    read_text(at(object, "secret"), report->secret, sizeof report->secret);
     return read_lines(at(object, "hosts"), &report->hosts) && read_lines(at(object, "gpus"), &report->gpus);
 }
 

@@ -18,6 +18,7 @@ struct report {
     char device[8], device_name[128], launcher[16];
     char versions[384]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
     char driver[32];    /* the GPUs' */
+    char secret[16];    /* of dt_comm_secret; "": there is none */
     int threads;
     const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
     char *gpus;                         /* each rank's uuid on a line of its own; owned, NULL when they have none */

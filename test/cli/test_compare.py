@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -31,7 +32,7 @@ noise = random.Random(20240607)
 
 def run(*arguments, code=OK, **options):
     result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **options)
-    check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
+    check(code in (result.returncode, None), f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
     return result
 
 
@@ -410,6 +411,23 @@ def test_records_of_a_newer_version():
         check("mixed.jsonl: 2 records left out: schema_version 99, and this dtbench knows up to 1" in said, command, said)
     check([json.loads(line) for line in run("merge", mixed).stdout.splitlines()] == records[:1], "one is understood")
     check("newer dtbench would be lost" in run("merge", mixed, "--output", mixed, "--force", code=OUTPUT).stderr, "they stay")
+
+
+def test_foreign_text():
+    """What a record says cannot reach the terminal as a command, nor a page as markup."""
+    one, two, four = real_records()
+    evil = "red\x1b[31m\x9b2J\x07 \u202eturned\u2066 \u200b \ufeff\x7f\ttab\nline <img src=x onerror=alert(1)> &lt; `x` [a](b)"
+    records = [timed(one, [1.0] * 9, status="oom", error=evil), timed(two, [1.0] * 9, status=evil[:40], error=evil, config_hash=evil[:60]),
+               timed(four, [1.0] * 9, **{"config.name": evil[:40], "sweep.id": evil[:16]})]
+    bad, good = write("evil.jsonl", records), write("good.jsonl", [one, two, four])
+    said = [run("status", bad, code=None), run("status", bad, "--all", code=None), run("compare", good, bad, "--allow-different", code=None)]
+    said += [run("compare", good, bad, "--allow-different", "--format=" + form, code=None) for form in ("markdown", "junit")]
+    for result in said:
+        text = result.stdout + result.stderr
+        check(len(text) > 100 and not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]", text), repr(text))
+        check("line <img" not in text.split("\n"), "a record begins a line")
+    check("<img" not in said[3].stdout.replace("\\<img", "") and "<img" not in said[4].stdout, said[3].stdout, said[4].stdout)
+    check("red?[31m?2J? ?turned? ? ???tab?line" in said[0].stdout, said[0].stdout)
 
 
 # ---- status ----

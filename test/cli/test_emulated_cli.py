@@ -56,6 +56,7 @@ def test_paradigms_on_one_two_and_four_gpus():
         check(far < 1e-5 and len(record["losses"]) == 4, record["config"]["paradigm"], record["losses"], cpu["losses"])
         where = record["provenance"]
         check(where["device"] == "cuda" and where["device_name"] == "emulated GPU" and where["launcher"] == "none" and where["driver"], where)
+        check(where["rank_proof"] == ("variable" if record["config"]["world_size"] > 1 else None), where["rank_proof"])
         check(len(set(where["gpus"])) == record["config"]["world_size"], "a GPU each:", where["gpus"])
     check(records[0]["metrics"]["peak_bytes"]["total"] == cpu["metrics"]["peak_bytes"]["total"], "the cpu's bytes")
     check("NCCL" in records[-1]["provenance"]["versions"] and "NCCL" not in records[0]["provenance"]["versions"], "libraries")
@@ -130,6 +131,16 @@ def test_ranks_of_a_launcher():
     records = read_records(output)
     validate(records)
     check([r["verification"]["status"] for r in records] == ["passed"] * 2 and records[0]["provenance"]["launcher"] == "torchrun", records)
+    check(records[0]["provenance"]["rank_proof"] == "file" and "no secret" not in text, records[0]["provenance"]["rank_proof"], text)
+    # what keeps strangers out: one text on all ranks, or nothing
+    for mine, theirs, source in (("one text for both", "one text for both", "variable"), ("", "", "none")):
+        text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", output], *({"XDG_STATE_HOME": "/proc/none", "DTBENCH_SECRET": own} for own in (mine, theirs)))
+        check(codes == [OK, OK] and read_records(output)[-1]["provenance"]["rank_proof"] == source, codes, text)
+        check(("dtbench: no secret keeps others out where the ranks meet (/proc/none/dtbench/key: " in text) == (source == "none"), text)
+    check("one text for both" not in open(output, encoding="utf-8").read(), "the secret is in a record")
+    text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", output, "--set", "timeout.init_s=4"],
+                           {"DTBENCH_SECRET": "one text for me alone"}, {"DTBENCH_SECRET": "another text of rank 1"})
+    check(FAILED in codes and "did not prove to know this job's secret" in text, codes, text)
     # each sees one GPU, and it is the same; or its own
     text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", records_path("same.jsonl")], *[{"CUDA_VISIBLE_DEVICES": "1"}] * 2)
     check(codes[0] == CONFIG and re.search(r"ranks 0 and 1 are both on GPU-\S* of node", text), codes, text)

@@ -7,10 +7,11 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 
-from command import (FAILED, FOREVER, LATER, OK, Started, config, left_behind,
+from command import (FAILED, FOREVER, LATER, OK, OUTPUT, Started, config, left_behind,
                      main, one, ranks_of, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
@@ -66,6 +67,44 @@ def test_a_killed_run_leaves_what_it_measured():
     # The one that takes the run down is not tried for ever.
     result = run("run", sweep, "-o", output, *FOREVER, "--resume", "--skip-failed", "--dry-run", code=OK)
     check(result.stdout.count("skipped") == 1, result.stdout)
+
+
+def test_files_of_others_beside_the_records():
+    """Links and drafts that somebody else has put there are neither written to nor taken for records."""
+    output, victim = records_path("beside.jsonl"), os.path.join(os.path.dirname(records_path("x")), "victim")
+    with open(victim, "w", encoding="utf-8") as file:
+        file.write('{"config":{},"config_hash":"stranger","status":"ok"}\n')
+    before = os.stat(victim)
+    run_of = Started(one(), "-o", output, *FOREVER)
+    run_of.ranks_train()
+    draft, = drafts_of(output)
+    try:
+        os.symlink(victim, draft + "~")
+    except FileExistsError:
+        pass  # at this moment it is being replaced
+    age = os.stat(draft).st_mtime_ns
+    wait_for(lambda: os.stat(draft).st_mtime_ns > age, 20, "a draft that is written again")
+    run_of.process.kill()
+    run_of.process.communicate()
+    os.symlink(victim, output + ".abcdef.draft")
+    os.link(victim, output + ".ghijkl.draft")
+    os.mkfifo(output + ".mnopqr.draft")
+    result = run("run", one(), "-o", output, "--set", "steps.timed=2", code=OK)
+    check("1 unfinished record added" in result.stderr, result.stderr)
+    check([r["status"] for r in read_records(output)] == ["failed", "ok"] and len(drafts_of(output)) == 3, read_records(output))
+    check("stranger" not in open(output, encoding="utf-8").read(), "a stranger's line is a record")
+    after = os.stat(victim)
+    check((before.st_ino, before.st_size, before.st_mtime_ns) == (after.st_ino, after.st_size, after.st_mtime_ns), "the link's file was written to")
+
+
+def test_a_reader_that_goes_away():
+    """The first record arrives, and nothing is promised of the others."""
+    pipe = records_path("pipe.jsonl")
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["head", "-n", "1", pipe], stdout=subprocess.PIPE, text=True)
+    result = run("run", config("three.json", sweep={"paradigm": ["ddp", "fsdp", "ddp"], "batch_size": [2, 4]}), "-o", pipe, code=OUTPUT)
+    line, _ = reader.communicate(timeout=20)
+    check(json.loads(line)["status"] == "ok" and "cannot write a record" in result.stderr and "records in" not in result.stderr, result.stderr)
 
 
 def drafts_of(output):

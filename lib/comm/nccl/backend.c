@@ -53,6 +53,11 @@ static const char *nccl_library(const struct dt_comm *comm)
     return dt_nccl_of(comm)->family->library;
 }
 
+static const char *nccl_secret(const struct dt_comm *comm)
+{
+    return dt_secret_source_name(dt_nccl_of(comm)->family->secret);
+}
+
 /* ---- ending ---- */
 
 /* The ranks finalize together where nothing has failed; else the communicator is aborted. */
@@ -265,6 +270,7 @@ static dt_status meet(struct nccl_family *f, const struct dt_world *world)
                                         .timeout_s = f->options.init_timeout_s};
     DT_TRY(dt_world_meeting_point(world, address, &place.port));
     DT_TRY(dt_secret_of_job(world, &secret));
+    f->secret = secret.source;
     return dt_rendezvous_create(&place, &f->rendezvous);
 }
 
@@ -421,6 +427,7 @@ static void nccl_abort(struct dt_comm *base)
 static const struct dt_comm_backend nccl_backend = {
     .name = "nccl",
     .library = nccl_library,
+    .secret = nccl_secret,
     .destroy = nccl_destroy,
     .queue = dt_nccl_queue,
     .group_start = dt_nccl_group_start,

@@ -24,6 +24,7 @@ struct nccl_family {
     struct dt_cuda_watch watch;
     struct dt_comm_options options;
     int world_rank;
+    enum dt_secret_source secret;
     uint32_t groups; /* that this rank was the first to name */
 
     atomic_bool given_up; /* by any thread, with dt_comm_abort, or here after a failure */

@@ -111,7 +111,9 @@ static void refuses_values(void)
         {"{\"paint\":{\"color\":1}}", "t: paint.color: 1 is a number; expected one of red, green, blue"},
         {"{\"name\":\"\"}", "t: name: \"\" is out of range; expected a string of 1 to 4 characters"},
         {"{\"name\":\"abcde\"}", "t: name: \"abcde\" is out of range; expected a string of 1 to 4 characters"},
-        {"{\"name\":\"a\\tb\"}", "t: name: a control character is not allowed here"},
+        {"{\"name\":\"a\\tb\"}", "t: name: a control character is not allowed here, nor one that has no width or turns the text round"},
+        {"{\"name\":\"a\\u202eb\"}", "t: name: a control character is not allowed here, nor one that has no width or turns the text round"},
+        {"{\"name\":\"a\\u009bb\"}", "t: name: a control character is not allowed here, nor one that has no width or turns the text round"},
         {"{\"shape\":\"cube\"}", "t: shape: \"cube\" is not supported by this version; use \"disc\""},
         {"{\"only\":2}", "t: only: 2 is not supported by this version; use 1"},
         {"{\"only\":0}", "t: only: 0 is out of range; expected an integer from 1 to 1"},
@@ -206,7 +208,7 @@ static void overrides(void)
         {"{\"sweep\":3}", "sweep.count=[3]", "--set sweep.count=[3]: \"sweep\" is not an object in the config"},
         {"{\"sweep\":{\"paint\":[{\"color\":\"red\"}]}}", "paint.color=blue",
          "--set paint.color=blue: the sweep's \"paint\" sets it too; set sweep.paint as well"},
-        {"{}", "name=\xff", "--set name=\xff: byte 0xFF is not valid UTF-8"},
+        {"{}", "name=\xff", "--set name=?: byte 0xFF is not valid UTF-8"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cJSON *object = parse(cases[i].config);

@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -324,7 +325,41 @@ static void collects_provenance(void)
     dt_json_destroy(p);
 }
 
+static void *read_pipe(void *path)
+{
+    static char text[64];
+    int fd = open(path, O_RDONLY);
+    ssize_t got = read(fd, text, sizeof text - 1);
+    text[got > 0 ? got : 0] = 0;
+    close(fd);
+    return text;
+}
+
+/* A pipe without a reader would take the record, and lose it. */
+static void named_pipes(void)
+{
+    char path[64];
+    struct dt_record_file *file;
+    pthread_t reader;
+    void *text;
+    scratch(path, NULL);
+    CHECK(mkfifo(path, 0600) == 0);
+    CHECK(dt_record_open(path, &file) == DT_ERR_IO && strstr(dt_error_message(), "it is a pipe, and nobody reads from it"), "%s",
+          dt_error_message());
+    if (pthread_create(&reader, NULL, read_pipe, path) != 0)
+        abort();
+    CHECK_OK(dt_record_open(path, &file));
+    CHECK_OK(dt_record_append(file, "{\"a\":1}"));
+    pthread_join(reader, &text);
+    CHECK(strcmp(text, "{\"a\":1}\n") == 0, "%s", (const char *)text);
+    signal(SIGPIPE, SIG_IGN);
+    CHECK(dt_record_append(file, "{\"a\":2}") == DT_ERR_IO, "the reader is gone");
+    dt_record_close(file);
+    unlink(path);
+}
+
 static const struct test_case cases[] = {
+    {"named pipes", named_pipes},
     {"lines are appended and the probe leaves no trace", appends_lines},
     {"a torn tail is skipped, and ended before the next line", survives_torn_tail},
     {"finished work is found by its hash", finds_finished_work},

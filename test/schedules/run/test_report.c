@@ -48,6 +48,7 @@ static void fill(struct report *report)
     strcpy(report->versions, "oneDNN 2.6.3, Open MPI 4.1.4");
     report->threads = 3;
     strcpy(report->driver, "580.65");
+    strcpy(report->secret, "file");
     report->hosts = strdup("one\ntwo");
     report->gpus = strdup("GPU-1\nGPU-1");
 }
@@ -95,6 +96,7 @@ static void test_through_json(void)
     CHECK(strcmp(after.result.graph, "replayed") == 0, "graph");
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
     CHECK(after.gpus && strcmp(after.gpus, "GPU-1\nGPU-1") == 0 && strcmp(after.driver, "580.65") == 0, "GPUs");
+    CHECK(strcmp(after.secret, "file") == 0, "%s", after.secret);
     CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
     CHECK(report_read(&after, "{\"losses\": []}") == DT_ERR_INVALID, "half a result is none");
     CHECK(after.result.losses_done == 4, "and leaves the old one alone");

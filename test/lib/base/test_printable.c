@@ -1,0 +1,55 @@
+#include "lib/base/printable.h"
+#include "test/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void known_texts(void)
+{
+    static const struct {
+        const char *before, *after;
+    } rows[] = {
+        {"plain text, 100 %", "plain text, 100 %"},
+        {"Größe \xe2\x86\x92 7 \xf0\x9f\x99\x82", "Größe \xe2\x86\x92 7 \xf0\x9f\x99\x82"},
+        {"\033[31mred\033[0m", "?[31mred?[0m"},
+        {"a\nb\tc\rd\177", "a?b?c?d?"},
+        {"a\xc2\x9b"
+         "31mb",
+         "a?31mb"}, /* U+009B, the control sequence introducer in one character */
+        {"a\xe2\x80\xae"
+         "b\xe2\x81\xa6"
+         "c",
+         "a?b?c"}, /* U+202E, U+2066: from right to left */
+        {"a\xe2\x80\x8b"
+         "b\xef\xbb\xbf",
+         "a?b?"},                    /* U+200B, U+FEFF: nothing to see */
+        {"a\xf3\xa0\x81\x81", "a?"}, /* U+E0041: tags */
+        {"\x9b"
+         "31m",
+         "?31m"}, /* no UTF-8: a byte that some terminals take for U+009B */
+        {"\xc0\x9b"
+         "31m",
+         "??31m"},                    /* ESC in two bytes: not the shortest form */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
+        {"cut \xe2\x82", "cut ??"},   /* cut off */
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *text = strdup(rows[i].before);
+        if (!text)
+            abort();
+        bool same = strcmp(rows[i].before, rows[i].after) == 0;
+        CHECK(dt_is_printable(text) == same, "row %zu", i);
+        dt_printable(text);
+        CHECK(strcmp(text, rows[i].after) == 0, "row %zu: %s", i, text);
+        CHECK(dt_is_printable(text), "row %zu: not twice the same", i);
+        free(text);
+    }
+}
+
+static const struct test_case cases[] = {
+    {"known texts", known_texts},
+};
+
+TEST_MAIN(cases)
