@@ -69,6 +69,20 @@ struct mesh_shape experiment_mesh(const struct experiment *e)
     return shape;
 }
 
+int experiment_rank_of_kind(const struct experiment *e, int index)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    if (paradigm_of(e->paradigm)->mode == DP_PARAMETER_SERVER)
+        return index < e->parameter_server.servers ? mesh_moved(&mesh, MESH_REPLICA, 0, experiment_server_replica(e, index)) : -1;
+    return index < mesh.size[MESH_PIPELINE] ? mesh_moved(&mesh, MESH_PIPELINE, 0, index) : -1;
+}
+
+int experiment_server_replica(const struct experiment *e, int index)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    return (int)((long long)index * mesh.size[MESH_REPLICA] / e->parameter_server.servers);
+}
+
 const char *experiment_node_key(const struct experiment *e, enum mesh_axis axis)
 {
     struct mesh_shape mesh = experiment_mesh(e);

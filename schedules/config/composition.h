@@ -35,6 +35,13 @@ dt_status experiment_check_mesh(const struct experiment *experiment, const char 
 /* The mesh of an experiment that has been checked. */
 struct mesh_shape experiment_mesh(const struct experiment *experiment);
 
+/* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
+ * What is left out is like one of these or needs less. */
+int experiment_rank_of_kind(const struct experiment *experiment, int index);
+
+/* The replica that is parameter server `index`: spread evenly, the first one on rank 0, so that few servers lie on different nodes. */
+int experiment_server_replica(const struct experiment *experiment, int index);
+
 /* Groups on some axes communicate all the time: each belongs on one node. The key that names the size of the groups on this axis, if they
  * are of that kind in this experiment; else NULL. A pipeline is not where mesh.order has its stages farther apart than replicas. */
 const char *experiment_node_key(const struct experiment *experiment, enum mesh_axis axis);

@@ -2,8 +2,6 @@
 
 #include "schedules/config/experiment.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- checks ---- */
@@ -14,11 +12,6 @@ static dt_status check_servers(const struct experiment *e, const char *where)
         return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %d", where, e->parameter_server.servers,
                        e->world_size);
     return DT_OK;
-}
-
-static int server_of_kind(const struct experiment *e, int index)
-{
-    return index < e->parameter_server.servers ? experiment_server_rank(e, index) : -1;
 }
 
 /* ---- the table ---- */
@@ -115,7 +108,6 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .keys = server_keys,
             .bytes = {"2 P", "2 P", "12 P over the servers"},
             .check = check_servers,
-            .rank_of_kind = server_of_kind,
         },
 };
 
@@ -136,20 +128,4 @@ bool paradigm_has_key(const struct paradigm *p, const char *path)
         if (strcmp(*key, path) == 0)
             return true;
     return false;
-}
-
-/* ---- where ranks are ---- */
-
-int experiment_rank_of_kind(const struct experiment *e, int index)
-{
-    const struct paradigm *p = paradigm_of(e->paradigm);
-    struct mesh_shape mesh = experiment_mesh(e);
-    if (p->rank_of_kind)
-        return p->rank_of_kind(e, index);
-    return index < mesh.size[MESH_PIPELINE] ? mesh_moved(&mesh, MESH_PIPELINE, 0, index) : -1;
-}
-
-int experiment_server_rank(const struct experiment *e, int index)
-{
-    return (int)((long long)index * e->world_size / e->parameter_server.servers);
 }

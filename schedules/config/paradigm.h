@@ -39,20 +39,11 @@ struct paradigm {
     } bytes;
     /* What the fields alone cannot tell, or NULL. `where` begins the text. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
     dt_status (*check)(const struct experiment *experiment, const char *where);
-    /* As experiment_rank_of_kind; NULL: one rank of each pipeline stage. */
-    int (*rank_of_kind)(const struct experiment *experiment, int index);
 };
 
 /* The row of a paradigm; NULL past the last. */
 const struct paradigm *paradigm_of(enum paradigm_kind kind);
 const char *paradigm_name(enum paradigm_kind kind); /* NULL past the last */
 bool paradigm_has_key(const struct paradigm *paradigm, const char *path);
-
-/* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
- * What is left out is like one of these or needs less. */
-int experiment_rank_of_kind(const struct experiment *experiment, int index);
-
-/* The rank of parameter server `index`: spread evenly over the ranks, the first one on rank 0, so that few servers lie on different nodes. */
-int experiment_server_rank(const struct experiment *experiment, int index);
 
 #endif

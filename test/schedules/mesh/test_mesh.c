@@ -163,7 +163,7 @@ static void servers(void)
 {
     struct experiment e = of(PARADIGM_PARAMETER_SERVER, 7);
     e.parameter_server.servers = 3;
-    CHECK(experiment_server_rank(&e, 0) == 0 && experiment_server_rank(&e, 1) == 2 && experiment_server_rank(&e, 2) == 4);
+    CHECK(experiment_server_replica(&e, 0) == 0 && experiment_server_replica(&e, 1) == 2 && experiment_server_replica(&e, 2) == 4);
     CHECK(experiment_rank_of_kind(&e, 2) == 4 && experiment_rank_of_kind(&e, 3) == -1);
 }
 
