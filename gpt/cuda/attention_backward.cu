@@ -1,10 +1,11 @@
 /* Attention's gradient on the tensor cores.
  *
  * Two kernels compute the weights again from lse (unfused: read them), so that each sum has one owner: no atomics, the same bits in every
- * run. The first owns a tile of queries, walks over the keys up to the diagonal and makes dq; the second owns a tile of keys, walks over
- * the queries from the diagonal on and makes dk and dv. With P the weights, m dropout's factors and D = dots:
+ * run. The first owns a tile of Br = ROWS queries, loops over tiles of Bc = KEYS keys up to the causal diagonal and computes dq; the second
+ * owns a tile of Bc = KEYS keys, loops over tiles of Br = QUERIES queries from the diagonal on and computes dk and dv. With P the weights,
+ * Z dropout's factors (0 or 1 / (1 - p)) and D = dots, the rows' sums of dout * out:
  *
- *   dv = (P m)^T dout    dS = P (m (dout v^T) - D)    dq = dS k / sqrt(width)    dk = dS^T q / sqrt(width)
+ *   dv = (P Z)^T dout    dS = P (Z (dout v^T) - D)    dq = dS k / sqrt(width)    dk = dS^T q / sqrt(width)
  *
  * The second computes transposed scores, k q^T: then P^T and dS^T are where the next product needs its left operand, in registers.
  *
@@ -48,7 +49,7 @@ __device__ inline void weights_of(float (&p)[BLOCKS][KEYS / 8][4], const row_ope
         }
 }
 
-/* Scores become weights; 0 where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
+/* Scores become weights; causal: 0 where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
 template <int BLOCKS, int KEYS>
 __device__ inline void weights_from_scores(float (&s)[BLOCKS][KEYS / 8][4], const float (&lse_log2)[BLOCKS][2], float scale_log2,
                                            int first_row, int first_key)
@@ -64,7 +65,7 @@ __device__ inline void weights_from_scores(float (&s)[BLOCKS][KEYS / 8][4], cons
             }
 }
 
-/* dp = P (m dp - D), the scores' gradients before their scale. */
+/* dp = P (Z dp - D), the scores' gradients before their scale. */
 template <int BLOCKS, int KEYS>
 __device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const float (&p)[BLOCKS][KEYS / 8][4],
                                        const float (&dots)[BLOCKS][2], const head_dropout &d, float drop_scale, int first_row,
@@ -203,7 +204,7 @@ template <typename E, int KEYS, int QUERIES> __device__ inline void transposed_w
     }
 }
 
-/* Transposed scores become weights; 0 where the key comes after the query. */
+/* Transposed scores become weights; causal: 0 where the key comes after the query. */
 template <int QUERIES>
 __device__ inline void weights_from_transposed_scores(float (&s)[1][QUERIES / 8][4], const float *lse, float scale_log2, int first_key,
                                                       int first_query)
@@ -217,7 +218,7 @@ __device__ inline void weights_from_transposed_scores(float (&s)[1][QUERIES / 8]
         }
 }
 
-/* dp = P (m dp - D), then p = P m without its scale. dots: from the lane's column 0 on. */
+/* dp = P (Z dp - D), then p = P Z without its scale. dots: from the lane's column 0 on. */
 template <int QUERIES>
 __device__ inline void transposed_gradients(float (&dp)[1][QUERIES / 8][4], float (&p)[1][QUERIES / 8][4], const float *dots,
                                             const head_dropout &d, float drop_scale, int warp_key, int first_query)

@@ -28,7 +28,7 @@ template <int BLOCKS> struct running {
     float m[BLOCKS][2], l[BLOCKS][2]; /* running maximum of the unscaled scores; running sum of this lane's columns */
 };
 
-/* -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
+/* The causal mask: -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
 template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][KEYS / 8][4], int first_row, int first_key)
 {
 #pragma unroll

@@ -1,7 +1,7 @@
 /* Attention in fp32, forward and backward, on the FMA units: for checking numbers, of any width. Fused and unfused as on the tensor cores.
  *
- * Tiles of 32 queries by 32 keys, 256 threads. Eight lanes share a row: lane l of the eight computes the scores of keys l, l + 8, ..., and
- * owns the output's columns l, l + 8, .... Backward is two kernels as in attention_backward.cu: one owns queries, the other keys.
+ * Tiles of Br = 32 queries by Bc = 32 keys, 256 threads. Eight lanes share a row: lane i of the eight computes the scores of keys i, i + 8,
+ * ..., and owns the output's columns i, i + 8, .... Backward is two kernels as in attention_backward.cu: one owns queries, the other keys.
  *
  * Floor: 2 * T^2 * width FLOPs forward and 7 / 2 of that backward for one head, on the FMA units; but each FMA here reads shared memory,
  * which is slower. */
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
     float *query_tile = dynamic_shared<float>(), *key_tile = query_tile + SIZE * row_floats(width),
           *value_tile = key_tile + SIZE * row_floats(width), *weight = value_tile + SIZE * row_floats(width) + local * (SIZE + 1);
     head_dropout dropped = head_dropout_of(shape, place);
-    float out[COLUMNS] = {}, maximum = -INFINITY, sum = 0;
+    float out[COLUMNS] = {}, m = -INFINITY, l = 0; /* m, l: the row's running maximum and sum */
 
     load_rows(query_tile, queries + (size_t)first * stride, stride, T - first, width);
     for (int first_key = 0; first_key <= first; first_key += SIZE) {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
         load_rows(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width);
         load_rows(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width);
         __syncthreads();
-        float score[OWN], largest = maximum;
+        float score[OWN], largest = m;
         for (int i = 0; i < OWN; i++) {
             int key = lane + i * LANES;
             score[i] = first_key + key > row
@@ -106,12 +106,12 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
         }
         largest = max_of_8(largest);
         uint32_t kept = dropped.threshold > 0 ? kept_of_32_keys(dropped, (uint32_t)row, (uint32_t)first_key) : 0xffffffffu;
-        float shrink = expf(maximum - largest);
-        maximum = largest;
-        sum *= shrink;
+        float shrink = expf(m - largest);
+        m = largest;
+        l *= shrink;
         for (int i = 0; i < OWN; i++) {
             float x = expf(score[i] - largest);
-            sum += x;
+            l += x;
             weight[lane + i * LANES] = kept >> (lane + i * LANES) & 1 ? x : 0.0f;
         }
         __syncwarp(); /* a row's weights come from lanes of its own warp */
@@ -119,7 +119,8 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
             out[i] *= shrink;
         add_rows(out, weight, 1, value_tile, width);
     }
-    float lse = maximum + logf(sum = sum_of_8(sum));
+    l = sum_of_8(l);
+    float lse = m + logf(l);
     if (a.weights)
         for (int first_key = 0; first_key < T; first_key += SIZE) {
             __syncthreads();
@@ -140,8 +141,8 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
         return;
     if (a.lse && lane == 0)
         a.lse[place.rows + (size_t)row] = lse;
-    store_row((float *)a.out + (place.sample * (size_t)T + (size_t)row) * shape.d + (size_t)(place.head * width), out,
-              shape.drop.scale / sum, width);
+    store_row((float *)a.out + (place.sample * (size_t)T + (size_t)row) * shape.d + (size_t)(place.head * width), out, shape.drop.scale / l,
+              width);
 }
 
 /* What both backward kernels have in shared memory, and where they are. */
@@ -149,7 +150,7 @@ struct backward_tiles {
     attention_place place;
     const float *queries, *keys, *values, *douts; /* the head's row 0 in global memory */
     float *query, *key, *value, *dout;            /* tiles [SIZE, width] */
-    float *weight, *dscore;                       /* [SIZE queries, SIZE + 1]: P m without its scale, and dS */
+    float *weight, *dscore;                       /* [SIZE queries, SIZE + 1]: P Z without its scale, and dS */
     head_dropout dropped;
 };
 
