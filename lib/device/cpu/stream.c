@@ -37,10 +37,11 @@ static void set_failure(struct cpu_stream *stream, dt_status status, uint64_t nu
 
 static void wait_until_passed(struct cpu_stream *stream, uint64_t number) /* with the mutex held */
 {
-    stream->waiting++;
-    while (stream->passed < number)
+    while (stream->passed < number) {
+        if (number < stream->awaited) /* all are woken when the first of them may go on; the others say once more what they wait for */
+            stream->awaited = number;
         pthread_cond_wait(&stream->advanced, &stream->mutex);
-    stream->waiting--;
+    }
 }
 
 static void run_wait(struct cpu_stream *stream, const struct wait_arguments *a, uint64_t number)
@@ -114,8 +115,10 @@ static void *stream_main(void *argument)
         run_entry(stream, &stream->ring[(number - 1) % RING_ENTRIES], number, failed);
         pthread_mutex_lock(&stream->mutex);
         stream->passed = number;
-        if (stream->waiting)
+        if (number >= stream->awaited) {
+            stream->awaited = UINT64_MAX;
             pthread_cond_broadcast(&stream->advanced);
+        }
     }
     pthread_mutex_unlock(&stream->mutex);
     return NULL;
@@ -144,6 +147,7 @@ dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream *
     }
     stream->ring = ring;
     stream->threads = threads;
+    stream->awaited = UINT64_MAX;
     pthread_mutex_init(&stream->mutex, NULL);
     pthread_cond_init(&stream->added, NULL);
     pthread_cond_init(&stream->advanced, NULL);

@@ -45,7 +45,7 @@ struct cpu_stream {
     pthread_mutex_t mutex; /* guards what follows, and an entry's ownership: [passed, queued) is the thread's, the rest the host's */
     pthread_cond_t added, advanced;
     uint64_t queued, passed;
-    int waiting; /* threads in `advanced` */
+    uint64_t awaited; /* the smallest number that a thread in `advanced` waits for; UINT64_MAX: nobody waits */
     bool idle, stop;
     int64_t starved_ns; /* the thread's own: all the time in which the ring was empty */
     struct cpu_failure failure;
