@@ -1,5 +1,7 @@
 #include "gpt/cost/measured.h"
 
+#include "lib/sim/program.h"
+
 #include <math.h>
 
 double gpt_measured_work(enum gpt_kernel_kind kernel, const double shape[3])
@@ -110,7 +112,7 @@ bool gpt_measured_find(const struct gpt_measured_list *list, const struct gpt_me
             add_point(&fit, &list->entries[i], shape);
     if (fit.matrix[0][0] <= 0)
         return false;
-    *out_load = exp(fit.log_load / fit.matrix[0][0]);
+    *out_load = fmin(exp(fit.log_load / fit.matrix[0][0]), DT_SIM_MAX_LOAD); /* a measurement that was interrupted can give more */
     *out_alone_s = gpt_measured_work(what->kernel, what->shape) / exp(solve(&fit));
     return true;
 }

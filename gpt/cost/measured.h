@@ -53,8 +53,8 @@ void gpt_measured_nearest(const struct gpt_measured_list *list, int ranks, int t
  * whose logarithm is fitted to the measured shapes by a plane over the logarithms of the shape, each weighted by the inverse of its
  * distance's fourth power: measured shapes get what was measured, and those around them follow the slope (local regression: Cleveland,
  * "Robust locally weighted regression and smoothing scatterplots", 1979; weights: Shepard, "A two-dimensional interpolation function for
- * irregularly-spaced data", 1968). A variant that was not measured is taken for another. False: the kernel was not measured in this dtype.
- */
+ * irregularly-spaced data", 1968). The load is at most DT_SIM_MAX_LOAD. A variant that was not measured is taken for another. False: the
+ * kernel was not measured in this dtype. */
 bool gpt_measured_find(const struct gpt_measured_list *list, const struct gpt_measured *what, double *out_alone_s, double *out_load);
 
 /* Operations of a product, elements of the rest. */

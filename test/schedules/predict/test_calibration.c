@@ -61,6 +61,17 @@ static void times_between_shapes(void)
     free(c);
 }
 
+/* The operating system may take the processors away in the middle of a measurement: sim can still use it. */
+static void interrupted_measurements(void)
+{
+    struct calibration *c = made_up();
+    double seconds, load;
+    for (int i = 0; i < c->kernels.count; i++)
+        c->kernels.entries[i].together_s = 1000 * c->kernels.entries[i].alone_s;
+    CHECK(gpt_measured_find(&c->kernels, &c->kernels.entries[7], &seconds, &load) && load == DT_SIM_MAX_LOAD, "%g", load);
+    free(c);
+}
+
 static void ranks_and_threads_that_count(void)
 {
     struct calibration *c = calloc(1, sizeof *c);
@@ -254,6 +265,7 @@ static void kernels_are_probed(void)
 
 static const struct test_case cases[] = {
     {"times between shapes", times_between_shapes},
+    {"interrupted measurements", interrupted_measurements},
     {"ranks and threads that count", ranks_and_threads_that_count},
     {"collectives between sizes", collectives_between_sizes},
     {"files that sim reads", files_that_sim_reads},
