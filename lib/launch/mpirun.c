@@ -20,7 +20,7 @@ static const char *const settings[] = {
     /* Open MPI 5, whose launcher is PRRTE */
     "PRTE_MCA_plm=ssh",
     "PRTE_MCA_ras=^slurm,gridengine,pbs,lsf",
-    "PRTE_MCA_prte_if_include=lo",
+    "PMIX_MCA_ptl_tcp_if_include=lo",
     "PRTE_MCA_odls_base_sigkill_timeout=0",
     "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy=none",

@@ -25,25 +25,6 @@ static bool may_read_other_memory(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-/* Open MPI reads its settings from the environment. These suit ranks that share a machine with their compute threads; the user's own win.
- */
-static void set_defaults(const struct dt_world *world)
-{
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that are not there */
-    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
-    setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is the supervisor's to report, in one line */
-    if (!may_read_other_memory()) {        /* twice through shared memory instead, in pieces that survive naps between them */
-        setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
-        setenv("OMPI_MCA_btl_vader_max_send_size", "131072", 0);
-        setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "16", 0);
-    }
-    if (world->local_size == world->size) { /* no network to look for */
-        setenv("OMPI_MCA_pml", "ob1", 0);
-        setenv("OMPI_MCA_btl", "self,vader", 0);
-    }
-}
-
 /* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4". */
 static void read_library_version(char *out, size_t out_bytes)
 {
@@ -55,6 +36,45 @@ static void read_library_version(char *out, size_t out_bytes)
     if (version)
         memmove(version + 1, version + 2, strlen(version + 2) + 1);
     snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
+}
+
+/* What Open MPI calls its parts for the ranks of one machine. */
+struct local_parts {
+    const char *transports;
+    const char *copies, *no_copies; /* from one process's memory to another's: the setting, and its value for none */
+    const char *piece_bytes;        /* the setting */
+};
+static const struct local_parts parts_4 = {"self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism", "none",
+                                           "OMPI_MCA_btl_vader_max_send_size"};
+static const struct local_parts parts_5 = {"self,sm", "OMPI_MCA_smsc", "^cma,knem,xpmem", "OMPI_MCA_btl_sm_max_send_size"};
+
+/* Asked at run time: programs for version 4 run on the library of version 5. */
+static const struct local_parts *local_parts(void)
+{
+    char library[64];
+    int major = 0;
+    read_library_version(library, sizeof library);
+    return sscanf(library, "Open MPI %d", &major) == 1 && major < 5 ? &parts_4 : &parts_5;
+}
+
+/* Open MPI reads its settings from the environment. These suit ranks that share a machine with their compute threads; the user's own win.
+ * Other libraries read none of them. */
+static void set_defaults(const struct dt_world *world)
+{
+    const struct local_parts *parts = local_parts();
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that are not there */
+    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+    setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is the supervisor's to report, in one line */
+    if (!may_read_other_memory()) {        /* twice through shared memory instead, in pieces that survive naps between them */
+        setenv(parts->copies, parts->no_copies, 0);
+        setenv(parts->piece_bytes, "131072", 0);
+        setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "16", 0);
+    }
+    if (world->local_size == world->size) { /* no network to look for */
+        setenv("OMPI_MCA_pml", "ob1", 0);
+        setenv("OMPI_MCA_btl", parts->transports, 0);
+    }
 }
 
 /* Without the launcher's variables MPI would start every rank as a world of its own, or end the process in a long message. Open MPI has
