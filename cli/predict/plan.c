@@ -1,8 +1,11 @@
 #include "cli/predict/plan.h"
 
-#include "schedules/plan/passes.h"
+#include "schedules/config/order.h"
+#include "schedules/plan/plans.h"
+#include "schedules/plan/play.h"
 #include "schedules/run/rank_plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +47,7 @@ static void lines_finish(struct lines *lines)
 
 static dt_status lines_init(struct lines *lines, int stages, int columns)
 {
-    *lines = (struct lines){.text = calloc((size_t)stages, sizeof *lines->text), .stages = stages, .columns = columns};
+    *lines = (struct lines){.text = calloc((size_t)(unsigned)stages, sizeof *lines->text), .stages = stages, .columns = columns};
     for (int i = 0; lines->text && i < stages; i++) {
         lines->text[i] = malloc((size_t)columns + 1);
         if (!lines->text[i])
@@ -82,13 +85,13 @@ static dt_status draw_actions(const struct experiment *e, struct lines *lines)
 
 /* ---- several stages: a column for the time of a forward pass ---- */
 
-/* times [count]: when each action ends. A pass fills the columns from its start to its end, and the rank waits in those before it. */
-static void draw_stage(const struct plan *plan, const int *times, struct lines *lines)
+/* ends [count]: when each action ends. A pass fills the columns from its start to its end, and the rank waits in those before it. */
+static void draw_stage(const struct plan *plan, const double *ends, struct lines *lines)
 {
-    int unit = UNIT_TIME / plan->parts, column = 0;
+    int column = 0;
     for (int i = 0; i < plan->count; i++) {
         const struct action *a = &plan->actions[i];
-        int width = a->op == ACTION_BACKWARD ? 2 : 1, end = times[i] / unit;
+        int width = a->op == ACTION_BACKWARD ? 2 : 1, end = (int)lround(ends[i] * plan->parts);
         if (!action_computes(a))
             continue;
         for (; column < end - width; column++)
@@ -99,39 +102,42 @@ static void draw_stage(const struct plan *plan, const int *times, struct lines *
     put(lines, plan->stage, column, shown[ACTION_END_STEP].letter);
 }
 
-static dt_status draw_passes(const struct experiment *e, struct plan *plans, int **times, int stages, struct lines *lines)
+static dt_status draw_passes(const struct experiment_order *order, struct plan *plans, double **ends, struct lines *lines)
 {
-    struct order_shape shape = {.stages = stages, .micro_batches = e->micro_batches * e->pipeline.chunks, .window = e->pipeline.chunks};
-    int end = 0;
+    int stages = order->shape.stages;
+    double end = 0;
+    DT_TRY(plans_make(order->name, &order->shape, plans));
     for (int s = 0; s < stages; s++) {
-        shape.stage = s;
-        DT_TRY(pipeline_order_emit(pipeline_order_find(e->pipeline.order), &shape, &plans[s]));
-        DT_TRY(plan_add_messages(&plans[s]));
-        times[s] = calloc((size_t)plans[s].count, sizeof **times);
-        if (!times[s])
+        ends[s] = calloc((size_t)plans[s].count, sizeof **ends);
+        if (!ends[s])
             return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the times of %d actions", plans[s].count);
     }
-    DT_TRY(plan_play(plans, stages, times));
+    DT_TRY(plan_play(plans, stages, &plan_unit_times, ends));
     for (int s = 0; s < stages; s++)
-        end = times[s][plans[s].count - 1] > end ? times[s][plans[s].count - 1] : end;
-    DT_TRY(lines_init(lines, stages, end * plans[0].parts / UNIT_TIME + 1));
+        end = fmax(end, ends[s][plans[s].count - 1]);
+    DT_TRY(lines_init(lines, stages, (int)lround(end * plans[0].parts) + 1));
     for (int s = 0; s < stages; s++)
-        draw_stage(&plans[s], times[s], lines);
+        draw_stage(&plans[s], ends[s], lines);
     return DT_OK;
 }
 
 static dt_status draw_pipeline(const struct experiment *e, int stages, struct lines *lines)
 {
     struct plan *plans = calloc((size_t)stages, sizeof *plans);
-    int **times = calloc((size_t)stages, sizeof *times);
-    dt_status status = plans && times ? draw_passes(e, plans, times, stages, lines)
-                                      : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
-    for (int s = 0; plans && times && s < stages; s++) {
+    double **ends = calloc((size_t)stages, sizeof *ends);
+    struct experiment_order order = {0};
+    dt_status status = plans && ends ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+    if (status == DT_OK)
+        status = experiment_order_init(&order, e);
+    if (status == DT_OK)
+        status = draw_passes(&order, plans, ends, lines);
+    experiment_order_finish(&order);
+    for (int s = 0; plans && ends && s < stages; s++) {
         plan_finish(&plans[s]);
-        free(times[s]);
+        free(ends[s]);
     }
     free(plans);
-    free(times);
+    free(ends);
     return status;
 }
 

@@ -45,8 +45,10 @@ struct experiment {
     struct {                           /* where the experiment has one: experiment_stages */
         int stages;                    /* ranks in one pipeline; times tensor.size divides world_size */
         int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
-        char order[32];                /* a name of schedules/plan/orders.c */
         enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
+        char order[256];               /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.h) */
+        int virtual_stages;            /* interleaved: parts of the model on each rank */
+        int memory_limit; /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
     } pipeline;
     struct {
         enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */

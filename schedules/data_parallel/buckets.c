@@ -31,7 +31,6 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
         struct bucket *bucket = &b->buckets[b->bucket_count];
         if (bucket->elems == 0) {
-            bucket->first_group = g;
             bucket->first_elem = *flat_elems;
             DT_TRY(create_events(bucket, s->device));
         }
@@ -153,20 +152,13 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
 {
     const struct dp_setup *s = &b->base.setup;
     if (s->offload) { /* there only while they have not been reduced */
-        bucket->accumulate = bucket->flat.data != NULL;
-        if (!bucket->flat.data)
-            DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, room_elems(b, bucket->elems)), &bucket->flat));
+        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, room_elems(b, bucket->elems)), &bucket->flat));
         bucket->grads = bucket->flat.data;
         return DT_OK;
     }
-    if (action->flags & ACTION_FIRST) {
-        bucket->accumulate = false;
-    } else if (bucket->sent) { /* the network may still be at what is about to be written */
+    if (!(action->flags & ACTION_FIRST)) /* the network may still be at what is about to be written */
         DT_TRY(timeline_wait(s->timeline, bucket->reduced));
-        bucket->accumulate = keeps_sum;
-    } else {
-        bucket->accumulate = true;
-    }
+    bucket->keeps_sum = keeps_sum;
     bucket->grads = replica_grads(&b->replica, s, bucket->first_elem);
     return DT_OK;
 }
@@ -235,12 +227,11 @@ dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *gro
 {
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
-    if (group->index == bucket->first_group) {
+    if (!bucket->open)
         DT_TRY(b->scheme->begin(b, bucket, action));
-        bucket->sent = action->flags & ACTION_REDUCES;
-    }
+    bucket->open = true;
     group->grads = (char *)bucket->grads + dp_bytes(&dp->setup, b->replica.offset_elems[group->index] - bucket->first_elem);
-    group->accumulate = bucket->accumulate;
+    group->accumulate = action->flags & ACTION_FRESH ? bucket->keeps_sum && !(action->flags & ACTION_FIRST) : true;
     return DT_OK;
 }
 
@@ -261,6 +252,7 @@ dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group,
 {
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
+    bucket->open = false;
     DT_TRY(dt_event_record(bucket->computed, dp->setup.compute));
     DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
     DT_TRY(b->scheme->reduce(b, bucket));

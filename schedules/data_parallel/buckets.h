@@ -19,10 +19,9 @@
 
 struct bucket {
     size_t first_elem, elems; /* of the replica's flat parameters */
-    int first_group;          /* the one whose backward comes first */
     void *grads;              /* [elems] where backward writes now; set by begin */
-    bool accumulate;          /* adds to what is there */
-    bool sent;                /* what the last micro-batch has left there is reduced */
+    bool open;                /* backward has begun since the last reduction */
+    bool keeps_sum;           /* and what that one has left there is to be added to */
 
     /* What this rank updates: set by the scheme's divide, own_grads at the latest by its reduce. */
     size_t own_first_elem, own_elems; /* of the replica's flat parameters */
@@ -58,7 +57,7 @@ struct bucket_scheme {
     bool summed;         /* reduce makes sums, not averages */
     /* Say once what this rank updates of each bucket; own_state_elem follows by itself. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*divide)(struct buckets *b);
-    /* Before a micro-batch's first backward in the bucket: set grads and accumulate. */
+    /* Before the first backward in the bucket since its last reduction: set grads and keeps_sum. */
     dt_status (*begin)(struct buckets *b, struct bucket *bucket, const struct action *action);
     /* Queue on network, which has waited for the gradients. Afterwards own_grads is what it says. Collective. */
     dt_status (*reduce)(struct buckets *b, struct bucket *bucket);

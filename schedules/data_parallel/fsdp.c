@@ -150,8 +150,9 @@ static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group 
 {
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
-    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, action, &group->accumulate));
+    DT_TRY(shard_gradients_begin(&f->grads, &dp->setup, action));
     group->grads = f->grads.whole.data;
+    group->accumulate = !(action->flags & ACTION_FRESH);
     return DT_OK;
 }
 

@@ -15,10 +15,9 @@ size_t shard_padded_elems(const struct shard *shard, const struct dt_comm *shard
     return shard->share_elems * (size_t)dt_comm_size(shards);
 }
 
-dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct action *action, bool *accumulate)
+dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct action *action)
 {
     size_t run = g->shard.run_elems, padded = shard_padded_elems(&g->shard, setup->shards);
-    *accumulate = g->whole.data != NULL;
     g->has_sum &= !(action->flags & ACTION_FIRST);
     if (g->whole.data)
         return DT_OK;

@@ -28,8 +28,8 @@ struct shard_gradients {
 };
 
 /* Have memory for the whole run's gradients before its backward. They count as gradients where they stay until another micro-batch, else as
- * communication. *accumulate: an earlier micro-batch has left some to add to. Errors: DT_ERR_OOM. */
-dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct action *action, bool *accumulate);
+ * communication. Errors: DT_ERR_OOM. */
+dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct action *action);
 
 /* Reduce whole [padded]; to what earlier micro-batches of the step have left in the share it is added. Without a share buffer the averages
  * stay in their place within `whole`. Queues on network, which must have waited for `whole`;

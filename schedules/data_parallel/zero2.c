@@ -15,7 +15,7 @@ static dt_status zero2_divide(struct buckets *b)
 
 static dt_status zero2_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, action, &bucket->accumulate));
+    DT_TRY(shard_gradients_begin(&bucket->shard, &b->base.setup, action));
     bucket->grads = bucket->shard.whole.data;
     return DT_OK;
 }

@@ -3,8 +3,8 @@
 #include "lib/device/range.h"
 #include "schedules/data_parallel/residency.h"
 #include "schedules/pipeline/links.h"
-#include "schedules/plan/orders.h"
 #include "schedules/plan/passes.h"
+#include "schedules/plan/plans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static dt_status run_send(struct pipeline *p, const struct action *a)
 /* The first micro-batches are a sample larger where the samples do not come out even. */
 static size_t samples_of(const struct pipeline *p, size_t micro_batch, size_t *first)
 {
-    size_t count = (size_t)p->setup.micro_batches;
+    size_t count = (size_t)p->setup.order->shape.micro_batches;
     size_t even = p->setup.samples / count, larger = p->setup.samples % count;
     *first = micro_batch * even + (micro_batch < larger ? micro_batch : larger);
     return even + (micro_batch < larger);
@@ -349,7 +349,7 @@ static struct plan_part part_of(const struct pipeline *p, struct plan_group *gro
             .kept_with_next = stage->groups[g].kept_with_next,
             .bucket = dp->bucket_of ? dp->bucket_of[g] : g,
         };
-    struct plan_part part = {.groups = groups, .group_count = stage->group_count};
+    struct plan_part part = {.groups = groups, .end_group = stage->group_count};
     activation_describe(p->activation, &part);
     return part;
 }
@@ -378,11 +378,7 @@ static dt_status finish_plan(struct pipeline *p)
 static dt_status make_passes(struct pipeline *p)
 {
     const struct pipeline_setup *s = &p->setup;
-    struct order_shape shape = {.stage = s->mesh->at[MESH_PIPELINE],
-                                .stages = s->mesh->shape.size[MESH_PIPELINE],
-                                .micro_batches = s->micro_batches,
-                                .window = s->window};
-    DT_TRY(plan_from_order(s->order, &shape, &p->plan));
+    DT_TRY(plan_from_order(s->order->name, &s->order->shape, s->mesh->at[MESH_PIPELINE], &p->plan));
     return plan_assign_slots(&p->plan);
 }
 

@@ -7,6 +7,7 @@
 #ifndef SCHEDULES_PIPELINE_PIPELINE_H
 #define SCHEDULES_PIPELINE_PIPELINE_H
 
+#include "schedules/config/order.h"
 #include "schedules/data_parallel/mode.h"
 #include "schedules/mesh/mesh.h"
 #include "schedules/pipeline/activation.h"
@@ -31,10 +32,9 @@ struct pipeline_setup {
     struct dt_stream *compute;
     struct timeline *timeline;
     const struct mesh *mesh; /* this rank's stage, and its neighbours */
-    size_t samples;          /* of one step: divided into micro_batches, the first ones a sample larger where it does not come out even */
-    int micro_batches;       /* of a step: the config's micro_batches * chunks */
-    int window;              /* the config's chunks: schedules/plan/orders.h */
-    const char *order;
+    size_t
+        samples; /* of one step: divided into the order's micro-batches, the first ones a sample larger where it does not come out even */
+    const struct experiment_order *order;
     const struct pipeline_extra *extra; /* NULL: none */
 };
 

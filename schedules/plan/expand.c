@@ -9,6 +9,7 @@ struct expansion {
     bool **on_host;                  /* [parts] [slots, segment_count] copied out, and not yet back */
     struct action leaving, arriving; /* the copies that nobody has waited for yet */
     bool is_leaving, is_arriving;
+    bool halves; /* some backward passes of the plan are in halves: the others, too, are computed as two */
 };
 
 /* The action of one kind in place of a pass. */
@@ -118,11 +119,12 @@ static dt_status forward_segments(struct expansion *x, const struct action *pass
 static dt_status forward_and_forget(struct expansion *x, const struct action *pass, struct plan *out)
 {
     const struct plan_part *part = &x->parts[pass->part];
-    for (int first = 0, g = 0; g < part->group_count; g++) {
+    for (int first = part->first_group, g = first; g < part->end_group; g++) {
         DT_TRY(append_group(out, pass, ACTION_FORWARD, g, 0));
         if (part->groups[g].kept_with_next)
             continue;
-        DT_TRY(append_range(out, pass, first > 0 ? ACTION_DROP : ACTION_KEEP_INPUT, ACTION_WHOLE_PART, first, g + 1));
+        enum action_op op = first > part->first_group ? ACTION_DROP : ACTION_KEEP_INPUT;
+        DT_TRY(append_range(out, pass, op, ACTION_WHOLE_PART, first, g + 1));
         first = g + 1;
     }
     return DT_OK;
@@ -165,10 +167,10 @@ static dt_status prepare_next(struct expansion *x, const struct action *pass, in
     return backward ? copy_in(x, next, x->parts[next->part].segment_count - 1, out) : DT_OK;
 }
 
-static dt_status backward_groups(const struct action *pass, const struct plan_segment *segment, struct plan *out)
+static dt_status backward_groups(const struct action *pass, enum action_op op, const struct plan_segment *segment, struct plan *out)
 {
     for (int g = segment->end_group - 1; g >= segment->first_group; g--)
-        DT_TRY(append_group(out, pass, segment->late ? ACTION_FORWARD_BACKWARD : (enum action_op)pass->op, g, 0));
+        DT_TRY(append_group(out, pass, segment->late ? ACTION_FORWARD_BACKWARD : op, g, 0));
     return DT_OK;
 }
 
@@ -178,10 +180,22 @@ static bool precedes(const struct plan *from, int at, enum action_op op)
     return at > 0 && pass[-1].op == op && pass[-1].part == pass->part && pass[-1].micro_batch == pass->micro_batch;
 }
 
+/* A late head has had its whole backward with the inputs' gradients. */
+static dt_status expand_weights(struct expansion *x, const struct action *pass, struct plan *out)
+{
+    const struct plan_part *part = &x->parts[pass->part];
+    for (int i = part->segment_count - 1; i >= 0; i--)
+        if (!part->segments[i].late)
+            DT_TRY(backward_groups(pass, ACTION_BACKWARD_WEIGHT, &part->segments[i], out));
+    return plan_append(out, like(pass, ACTION_END));
+}
+
 static dt_status expand_backward(struct expansion *x, const struct plan *from, int at, struct plan *out)
 {
     const struct action *pass = &from->actions[at], *next = plan_next_computing(from, at);
     const struct plan_part *part = &x->parts[pass->part];
+    bool whole = pass->op == ACTION_BACKWARD;
+    enum action_op op = whole && !x->halves ? ACTION_BACKWARD : ACTION_BACKWARD_INPUT;
     for (int i = part->segment_count - 1; i >= 0; i--) {
         const struct plan_segment *segment = &part->segments[i];
         if (segment->input_only) {
@@ -192,19 +206,11 @@ static dt_status expand_backward(struct expansion *x, const struct plan *from, i
             DT_TRY(recompute(pass, segment, out));
         if (i == part->segment_count - 1 && precedes(from, at, ACTION_RECV_GRADIENT))
             DT_TRY(plan_append(out, pass[-1]));
-        DT_TRY(backward_groups(pass, segment, out));
+        DT_TRY(backward_groups(pass, op, segment, out));
     }
-    return pass->op == ACTION_BACKWARD ? plan_append(out, like(pass, ACTION_END)) : DT_OK;
-}
-
-/* A late head has had its whole backward with the inputs' gradients. */
-static dt_status expand_weights(struct expansion *x, const struct action *pass, struct plan *out)
-{
-    const struct plan_part *part = &x->parts[pass->part];
-    for (int i = part->segment_count - 1; i >= 0; i--)
-        if (!part->segments[i].late)
-            DT_TRY(backward_groups(pass, &part->segments[i], out));
-    return plan_append(out, like(pass, ACTION_END));
+    if (whole && x->halves)
+        return expand_weights(x, pass, out);
+    return whole ? plan_append(out, like(pass, ACTION_END)) : DT_OK;
 }
 
 static dt_status expand_action(void *context, const struct plan *from, int at, struct plan *out)
@@ -216,15 +222,24 @@ static dt_status expand_action(void *context, const struct plan *from, int at, s
     case ACTION_BACKWARD:
     case ACTION_BACKWARD_INPUT: return expand_backward(x, from, at, out);
     case ACTION_BACKWARD_WEIGHT: return expand_weights(x, a, out);
-    case ACTION_RECV_INPUT: DT_TRY(plan_append(out, like(a, ACTION_BEGIN))); return plan_append(out, *a);
+    case ACTION_RECV_INPUT:
+    case ACTION_TAKE_OVER: DT_TRY(plan_append(out, like(a, ACTION_BEGIN))); return plan_append(out, *a);
     case ACTION_RECV_GRADIENT: return DT_OK; /* its backward places it */
     default: return plan_append(out, *a);
     }
 }
 
+static bool has_halves(const struct plan *plan)
+{
+    for (int i = 0; i < plan->count; i++)
+        if (plan->actions[i].op == ACTION_BACKWARD_WEIGHT)
+            return true;
+    return false;
+}
+
 dt_status plan_expand(struct plan *plan, const struct plan_part *parts)
 {
-    struct expansion x = {.parts = parts, .on_host = calloc((size_t)plan->parts, sizeof *x.on_host)};
+    struct expansion x = {.parts = parts, .halves = has_halves(plan), .on_host = calloc((size_t)plan->parts, sizeof *x.on_host)};
     bool all = x.on_host != NULL;
     for (int i = 0; all && i < plan->parts; i++) {
         x.on_host[i] = calloc((size_t)plan->slots * (size_t)parts[i].segment_count + 1, sizeof **x.on_host);

@@ -1,50 +1,317 @@
 #include "schedules/plan/orders.h"
 
+#include "schedules/plan/order_file.h"
+#include "schedules/plan/search.h"
+
 #include <string.h>
 
-/* ---- warm-up rules ---- */
-
-static int all_first(const struct order_shape *shape, int parts)
+static int least(int a, int b)
 {
-    return shape->micro_batches;
+    return a < b ? a : b;
 }
 
-/* So many that the first backward pass of the last stage arrives when they are done. */
-static int stages_behind(const struct order_shape *shape, int parts)
-{
-    return shape->stages - shape->stage - 1;
-}
+/* ---- forward passes first, then one of each in turns ---- */
 
-/* Stages behind this one count twice, since a stage takes `stages` micro-batches of one part before those of the next part. */
-static int parts_behind(const struct order_shape *shape, int parts)
-{
-    return 2 * (shape->stages - shape->stage - 1) + (parts - 1) * shape->stages;
-}
-
-/* ---- weight gradients ---- */
-
-/* A late stage waits least for its gradients and has most time at the end: it puts off as many as stages are before it. No rank then holds
- * more stashes than the first one does under 1F1B. */
-static int stages_before(const struct order_shape *shape)
-{
-    return shape->stage;
-}
-
-/* ---- the orders ----
- *
- * gpipe             Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", NeurIPS 2019, section
- *                   2.3. Backward passes begin with the newest activations.
- * 1f1b              Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019, section 3.2, with the
- *                   flush of Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021, section 3.
- * interleaved_1f1b  Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021, section
- *                   2.2: two parts a rank.
- * zero_bubble       Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 2.1: the schedule ZB-H1. */
-static const struct pipeline_order orders[] = {
-    {.name = "gpipe", .parts = 1, .warm_up = all_first, .newest_first = true, .flushes = true},
-    {.name = "1f1b", .parts = 1, .warm_up = stages_behind},
-    {.name = "interleaved_1f1b", .planned = true, .parts = 2, .warm_up = parts_behind, .needs_whole_rounds = true},
-    {.name = "zero_bubble", .planned = true, .parts = 1, .warm_up = stages_behind, .halves = true, .weight_lag = stages_before},
+/* One rank's passes of a window. The passes of a kind are numbered from 0; with several parts `stages` micro-batches go through a part
+ * before they go through the next. Where the last round is not whole, the passes that it lacks are left out. */
+struct turns {
+    struct plan *plan;
+    int first, micro_batches; /* of the window */
+    int warm_up;              /* forward passes before the first backward pass */
+    bool newest_first;        /* backward passes begin with the micro-batch whose forward was the last; otherwise with the first */
+    bool halves;              /* backward is emitted in halves, and weight gradients come so many passes behind those of the inputs: */
+    int weight_lag;
 };
+
+static dt_status turn(const struct turns *t, enum action_op op, int number)
+{
+    bool forward = op == ACTION_FORWARD;
+    int parts = t->plan->parts, stages = t->plan->stages, micro_batch = number, part = 0;
+    if (!forward && t->newest_first)
+        micro_batch = t->micro_batches - 1 - number;
+    if (parts > 1) {
+        int in_round = number % (stages * parts);
+        micro_batch = number / (stages * parts) * stages + in_round % stages;
+        part = forward ? in_round / stages : parts - 1 - in_round / stages;
+    }
+    return micro_batch < t->micro_batches ? plan_append_pass(t->plan, op, part, t->first + micro_batch) : DT_OK;
+}
+
+static dt_status take_turns(const struct turns *t)
+{
+    int parts = t->plan->parts, round = parts > 1 ? t->plan->stages : 1, weights = 0;
+    int total = (t->micro_batches + round - 1) / round * round * parts;
+    for (int i = 0; i < t->warm_up && i < total; i++)
+        DT_TRY(turn(t, ACTION_FORWARD, i));
+    for (int i = 0; i < total; i++) {
+        if (t->warm_up + i < total)
+            DT_TRY(turn(t, ACTION_FORWARD, t->warm_up + i));
+        DT_TRY(turn(t, t->halves ? ACTION_BACKWARD_INPUT : ACTION_BACKWARD, i));
+        if (t->halves && i + 1 - weights > t->weight_lag)
+            DT_TRY(turn(t, ACTION_BACKWARD_WEIGHT, weights++));
+    }
+    for (; t->halves && weights < total; weights++)
+        DT_TRY(turn(t, ACTION_BACKWARD_WEIGHT, weights));
+    return DT_OK;
+}
+
+/* All forward passes of a window, then all backward passes. */
+static dt_status emit_gpipe(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    for (int rank = 0; rank < shape->stages; rank++)
+        for (int first = 0; first < shape->micro_batches; first += shape->window)
+            DT_TRY(take_turns(&(struct turns){
+                .plan = &plans[rank], .first = first, .micro_batches = shape->window, .warm_up = shape->window, .newest_first = true}));
+    return DT_OK;
+}
+
+/* So many forward passes that the first backward pass of the last stage arrives when they are done. */
+static dt_status emit_1f1b(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    for (int rank = 0; rank < shape->stages; rank++)
+        DT_TRY(
+            take_turns(&(struct turns){.plan = &plans[rank], .micro_batches = shape->micro_batches, .warm_up = shape->stages - 1 - rank}));
+    return DT_OK;
+}
+
+/* Stages behind a rank count twice, since it takes `stages` micro-batches of one part before those of the next part. */
+static int interleaved_warm_up(int stages, int parts, int rank)
+{
+    return 2 * (stages - 1 - rank) + (parts - 1) * stages;
+}
+
+static dt_status emit_interleaved(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    for (int rank = 0; rank < shape->stages; rank++)
+        DT_TRY(take_turns(&(struct turns){.plan = &plans[rank],
+                                          .micro_batches = shape->micro_batches,
+                                          .warm_up = interleaved_warm_up(shape->stages, plans[rank].parts, rank)}));
+    return DT_OK;
+}
+
+/* A late stage waits least for its gradients and has most time at the end: it puts off as many weight gradients as stages are before it. No
+ * rank then keeps more than the first one does under 1F1B. */
+static dt_status emit_zb_h1(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    for (int rank = 0; rank < shape->stages; rank++)
+        DT_TRY(take_turns(&(struct turns){.plan = &plans[rank],
+                                          .micro_batches = shape->micro_batches,
+                                          .warm_up = shape->stages - 1 - rank,
+                                          .halves = true,
+                                          .weight_lag = rank}));
+    return DT_OK;
+}
+
+/* Twice as many forward passes first, and twice as many weight gradients put off: the ranks' steps are no longer than their passes, and
+ * begin one after the other. */
+static dt_status emit_zb_h2(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    for (int rank = 0; rank < shape->stages; rank++)
+        DT_TRY(take_turns(&(struct turns){.plan = &plans[rank],
+                                          .micro_batches = shape->micro_batches,
+                                          .warm_up = 2 * (shape->stages - 1 - rank),
+                                          .halves = true,
+                                          .weight_lag = 2 * rank}));
+    return DT_OK;
+}
+
+/* ---- the V ---- */
+
+/* One rank's passes: of which micro-batch each kind of pass through each part comes next. A step with fewer micro-batches than fill the
+ * pipeline is a longer one with passes left out. */
+struct vee {
+    struct plan *plan;
+    int next[ACTION_OPS][2];
+};
+
+static dt_status vee_pass(struct vee *v, enum action_op op, int part)
+{
+    int micro_batch = v->next[op][part]++;
+    return micro_batch < v->plan->micro_batches ? plan_append_pass(v->plan, op, part, micro_batch) : DT_OK;
+}
+
+static dt_status vee_backward(struct vee *v, int part)
+{
+    DT_TRY(vee_pass(v, ACTION_BACKWARD_INPUT, part));
+    return vee_pass(v, ACTION_BACKWARD_WEIGHT, part);
+}
+
+/* The first rank has the loss too, and can begin with backward as soon as a micro-batch has gone down and up the V. Until then each rank has
+ * room for forward passes: at first down, then also up. */
+static dt_status vee_warm_up(struct vee *v, int stages, int rank)
+{
+    for (int i = 0; i < 2 * (stages - rank) - 1; i++)
+        DT_TRY(vee_pass(v, ACTION_FORWARD, 0));
+    for (int i = 0; i < rank; i++) {
+        DT_TRY(vee_pass(v, ACTION_FORWARD, 1));
+        DT_TRY(vee_pass(v, ACTION_FORWARD, 0));
+    }
+    for (int i = 0; i < stages - rank; i++) {
+        DT_TRY(vee_pass(v, ACTION_FORWARD, 1));
+        DT_TRY(vee_backward(v, 1));
+    }
+    return DT_OK;
+}
+
+static dt_status vee_steady(struct vee *v, int micro_batches)
+{
+    while (v->next[ACTION_FORWARD][1] < micro_batches) {
+        if (v->next[ACTION_FORWARD][0] < micro_batches)
+            DT_TRY(vee_pass(v, ACTION_FORWARD, 0));
+        DT_TRY(vee_backward(v, 0));
+        DT_TRY(vee_pass(v, ACTION_FORWARD, 1));
+        DT_TRY(vee_backward(v, 1));
+    }
+    return DT_OK;
+}
+
+/* Gradients of inputs first: other ranks wait for them. */
+static dt_status vee_end(struct vee *v, int micro_batches, int rank)
+{
+    for (int i = 0; i < rank; i++) {
+        DT_TRY(vee_pass(v, ACTION_BACKWARD_INPUT, 0));
+        DT_TRY(vee_pass(v, ACTION_BACKWARD_INPUT, 1));
+    }
+    while (v->next[ACTION_BACKWARD_INPUT][0] < micro_batches)
+        DT_TRY(vee_backward(v, 0));
+    for (int part = 1; part >= 0; part--)
+        while (v->next[ACTION_BACKWARD_WEIGHT][part] < micro_batches)
+            DT_TRY(vee_pass(v, ACTION_BACKWARD_WEIGHT, part));
+    return DT_OK;
+}
+
+static dt_status emit_zb_v(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    int fills = 2 * shape->stages - 1, micro_batches = shape->micro_batches > fills ? shape->micro_batches : fills;
+    for (int rank = 0; rank < shape->stages; rank++) {
+        struct vee v = {.plan = &plans[rank]};
+        DT_TRY(vee_warm_up(&v, shape->stages, rank));
+        DT_TRY(vee_steady(&v, micro_batches));
+        DT_TRY(vee_end(&v, micro_batches, rank));
+    }
+    return DT_OK;
+}
+
+/* ---- by a search ---- */
+
+static dt_status emit_zb_auto(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+{
+    return search_emit(shape, plans);
+}
+
+/* ---- closed forms ---- */
+
+static double kept_window(const struct pipeline_order *order, const struct order_shape *shape, int rank)
+{
+    return shape->window;
+}
+
+static double kept_1f1b(const struct pipeline_order *order, const struct order_shape *shape, int rank)
+{
+    return least(shape->stages - rank, shape->micro_batches);
+}
+
+static double kept_interleaved(const struct pipeline_order *order, const struct order_shape *shape, int rank)
+{
+    int parts = shape->virtual_stages;
+    return least(interleaved_warm_up(shape->stages, parts, rank) + 1, shape->micro_batches * parts) / (double)parts;
+}
+
+static double kept_stages(const struct pipeline_order *order, const struct order_shape *shape, int rank)
+{
+    return least(shape->stages, shape->micro_batches);
+}
+
+static double kept_zb_h2(const struct pipeline_order *order, const struct order_shape *shape, int rank)
+{
+    return least(2 * shape->stages - 1, shape->micro_batches);
+}
+
+static double whole_pass(const struct order_shape *shape)
+{
+    return shape->times.forward + shape->times.backward_input + shape->times.backward_weight;
+}
+
+static double bubble_gpipe(const struct order_shape *shape)
+{
+    return shape->micro_batches / shape->window * (shape->stages - 1) * whole_pass(shape);
+}
+
+static double bubble_1f1b(const struct order_shape *shape)
+{
+    return (shape->stages - 1) * whole_pass(shape);
+}
+
+static double bubble_interleaved(const struct order_shape *shape)
+{
+    return (shape->stages - 1) * whole_pass(shape) / shape->virtual_stages;
+}
+
+static double bubble_zb_h1(const struct order_shape *shape)
+{
+    const struct plan_times *t = &shape->times;
+    return (shape->stages - 1) * (t->forward + t->backward_input - t->backward_weight);
+}
+
+static double bubble_zb_h2(const struct order_shape *shape)
+{
+    const struct plan_times *t = &shape->times;
+    return (shape->stages - 1) * (t->forward + t->backward_input - 2 * t->backward_weight);
+}
+
+/* ---- the orders ---- */
+
+static const struct pipeline_order orders[] = {
+    /* Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", NeurIPS 2019, section 2.3. Backward
+     * passes begin with the newest activations. */
+    {.name = "gpipe",
+     .help = "all forward passes, then all backward passes",
+     .parts = 1,
+     .emit = emit_gpipe,
+     .kept = kept_window,
+     .bubble = bubble_gpipe},
+    /* Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019, section 3.2, with the flush of Narayanan
+     * et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021, section 3. */
+    {.name = "1f1b",
+     .help = "one of each in turns: fewer activations, the same bubble",
+     .parts = 1,
+     .emit = emit_1f1b,
+     .kept = kept_1f1b,
+     .bubble = bubble_1f1b},
+    /* Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2. */
+    {.name = "interleaved",
+     .help = "1f1b with several parts of the model on each rank: a bubble divided by their number",
+     .emit = emit_interleaved,
+     .kept = kept_interleaved,
+     .bubble = bubble_interleaved},
+    /* Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, sections 2.1 and 2.2. */
+    {.name = "zb_h1",
+     .help = "1f1b with weight gradients put off into the bubble",
+     .parts = 1,
+     .halves = true,
+     .emit = emit_zb_h1,
+     .kept = kept_stages,
+     .bubble = bubble_zb_h1},
+    {.name = "zb_h2",
+     .help = "the same with more forward passes first: no bubble where all passes take as long",
+     .parts = 1,
+     .halves = true,
+     .emit = emit_zb_h2,
+     .kept = kept_zb_h2,
+     .bubble = bubble_zb_h2},
+    /* Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS 2024, section 4: V-ZB. */
+    {.name = "zb_v",
+     .help = "two parts on each rank, placed as a V: no bubble where all passes take as long, with the activations of 1f1b",
+     .parts = 2,
+     .folded = true,
+     .halves = true,
+     .emit = emit_zb_v,
+     .kept = kept_stages},
+    /* Qi et al., ICLR 2024, section 3.1. */
+    {.name = "zb_auto", .help = "found by a search within pipeline.memory_limit", .parts = 1, .halves = true, .emit = emit_zb_auto},
+};
+
+static const struct pipeline_order file_order = {.name = "a file", .help = "passes as they stand in a file", .emit = order_file_emit};
 
 const struct pipeline_order *pipeline_order_at(int index)
 {
@@ -56,63 +323,28 @@ const struct pipeline_order *pipeline_order_find(const char *name)
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
         if (strcmp(orders[i].name, name) == 0)
             return &orders[i];
-    return NULL;
+    return strchr(name, '.') ? &file_order : NULL;
 }
 
-/* ---- emitting ---- */
-
-/* Passes of one window. The passes of a kind are numbered from 0; with several parts `stages` micro-batches go through a part before they
- * go through the next. */
-struct emitter {
-    const struct pipeline_order *order;
-    const struct order_shape *shape;
-    struct plan *plan;
-    int first, micro_batches; /* of the window */
-};
-
-static dt_status emit(const struct emitter *e, enum action_op op, int number)
+dt_status pipeline_order_layout(const char *name, const struct order_shape *shape, struct order_layout *out)
 {
-    bool forward = op == ACTION_FORWARD;
-    int parts = e->order->parts, stages = e->shape->stages, last = e->micro_batches * parts - 1;
-    int micro_batch = number, part = 0;
-    if (!forward && e->order->newest_first)
-        micro_batch = last - number;
-    if (parts > 1) {
-        int in_round = number % (stages * parts);
-        micro_batch = number / (stages * parts) * stages + in_round % stages;
-        part = forward ? in_round / stages : parts - 1 - in_round / stages;
-    }
-    return plan_append(e->plan,
-                       (struct action){.op = (uint8_t)op, .part = (uint8_t)part, .micro_batch = (uint32_t)(e->first + micro_batch)});
-}
-
-static dt_status emit_window(const struct emitter *e)
-{
-    const struct pipeline_order *order = e->order;
-    int total = e->micro_batches * order->parts, lag = order->halves ? order->weight_lag(e->shape) : 0, weights = 0;
-    int warm_up = order->warm_up(e->shape, order->parts);
-    for (int i = 0; i < warm_up && i < total; i++)
-        DT_TRY(emit(e, ACTION_FORWARD, i));
-    for (int i = 0; i < total; i++) {
-        if (warm_up + i < total)
-            DT_TRY(emit(e, ACTION_FORWARD, warm_up + i));
-        DT_TRY(emit(e, order->halves ? ACTION_BACKWARD_INPUT : ACTION_BACKWARD, i));
-        if (order->halves && i + 1 - weights > lag)
-            DT_TRY(emit(e, ACTION_BACKWARD_WEIGHT, weights++));
-    }
-    for (; order->halves && weights < total; weights++)
-        DT_TRY(emit(e, ACTION_BACKWARD_WEIGHT, weights));
+    const struct pipeline_order *order = pipeline_order_find(name);
+    if (!order)
+        return dt_fail(DT_ERR_INVALID, "unknown pipeline order \"%s\"", name);
+    if (order == &file_order)
+        return order_file_layout(shape, out);
+    *out = (struct order_layout){.parts = order->parts ? order->parts : shape->virtual_stages, .folded = order->folded};
     return DT_OK;
 }
 
-dt_status pipeline_order_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *out)
+dt_status pipeline_order_emit(const char *name, const struct order_shape *shape, struct plan *plans)
 {
-    int window = order->flushes ? shape->window : shape->micro_batches;
-    *out = (struct plan){.stage = shape->stage, .stages = shape->stages, .parts = order->parts, .micro_batches = shape->micro_batches};
-    if (order->needs_whole_rounds && shape->micro_batches % shape->stages != 0)
-        return dt_fail(DT_ERR_INVALID, "order \"%s\" needs a multiple of its %d stages as micro-batches; there are %d", order->name,
-                       shape->stages, shape->micro_batches);
-    for (int first = 0; first < shape->micro_batches; first += window)
-        DT_TRY(emit_window(&(struct emitter){.order = order, .shape = shape, .plan = out, .first = first, .micro_batches = window}));
-    return DT_OK;
+    struct order_layout layout;
+    memset(plans, 0, (size_t)shape->stages * sizeof *plans);
+    DT_TRY(pipeline_order_layout(name, shape, &layout));
+    const struct pipeline_order *order = pipeline_order_find(name);
+    for (int rank = 0; rank < shape->stages; rank++)
+        plans[rank] = (struct plan){
+            .stage = rank, .stages = shape->stages, .parts = layout.parts, .folded = layout.folded, .micro_batches = shape->micro_batches};
+    return order->emit(order, shape, plans);
 }

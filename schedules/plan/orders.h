@@ -3,38 +3,18 @@
 #ifndef SCHEDULES_PLAN_ORDERS_H
 #define SCHEDULES_PLAN_ORDERS_H
 
-#include "schedules/plan/plan.h"
+#include "schedules/plan/order.h"
 
-/* What an order is made for. Gradient accumulation and a pipeline's chunks are one idea: a step has micro_batches = (the config's)
- * micro_batches * pipeline.chunks of them. An order that flushes has only `window` of them, the config's chunks, between forward and
- * backward at a time. */
-struct order_shape {
-    int stage, stages;
-    int micro_batches;
-    int window; /* divides micro_batches */
-};
-
-struct pipeline_order {
-    const char *name; /* in configs */
-    bool planned;     /* its plans are right, and the executor cannot run them yet: configs that ask for it are refused */
-    int parts;        /* of the model on each rank */
-    /* Forward passes of a rank before its first backward pass; then one of each in turns, and at the end the backward passes that are left. A
-     * flushing order has fewer micro-batches than it gives, in which case all forward passes come first. */
-    int (*warm_up)(const struct order_shape *shape, int parts);
-    bool newest_first; /* backward passes begin with the micro-batch whose forward was the last; otherwise with the first */
-    bool flushes;      /* all backward passes of a window come before the next window's first forward */
-    bool halves;       /* backward is emitted in halves, and weight gradients lag behind input gradients: */
-    int (*weight_lag)(const struct order_shape *shape);
-    bool needs_whole_rounds; /* micro_batches must be a multiple of stages */
-};
-
-/* NULL: no such order. */
+/* By its name in a config; of a file (order_file.h), whose name has a dot, the row that reads it. NULL: no such order. */
 const struct pipeline_order *pipeline_order_find(const char *name);
-/* The orders one after the other; NULL after the last. */
+/* The orders that have names, one after the other; NULL after the last. */
 const struct pipeline_order *pipeline_order_at(int index);
 
-/* *out gets the passes of one rank. Owner: the caller, who calls plan_finish, also after a failure. Errors: DT_ERR_INVALID where
- * micro_batches does not fit the order, DT_ERR_HOST_MEMORY. */
-dt_status pipeline_order_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *out);
+/* Parts and their places; a file says so itself. Errors: as pipeline_order_emit. */
+dt_status pipeline_order_layout(const char *name, const struct order_shape *shape, struct order_layout *out);
+
+/* plans [stages] get the passes of all ranks, by the order of that name. Owner: the caller, who calls plan_finish on each, also after a
+ * failure. Errors: DT_ERR_INVALID for an unknown name and for a file that does not fit, DT_ERR_HOST_MEMORY. */
+dt_status pipeline_order_emit(const char *name, const struct order_shape *shape, struct plan *plans);
 
 #endif

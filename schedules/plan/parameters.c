@@ -2,15 +2,23 @@
 #include "schedules/plan/passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum pass_kind { PASS_FORWARD, PASS_INPUT_GRADIENT, PASS_WEIGHT_GRADIENT, PASS_KINDS };
+/* A group's passes so far. */
+struct group_passes {
+    int readers;                  /* passes to come that read the parameters */
+    int forward, input, weight;   /* of all micro-batches; a backward pass that is not in halves is one of both */
+    int reduced;                  /* of them, micro-batches whose gradients are */
+    bool left_input, left_weight; /* gradients of each half that are not */
+};
 
 struct placement {
     const struct plan_part *parts;
     const struct plan_rules *rules;
-    bool **there;               /* [parts] [group_count] parameters that are on the device, or on their way */
-    int **readers;              /* [parts] [group_count] passes that will read them */
-    int (**passes)[PASS_KINDS]; /* [parts] [group_count] so far */
+    int group_count, micro_batches;
+    bool *there;                 /* [group_count] parameters that are on the device, or on their way */
+    struct group_passes *passes; /* [group_count] */
+    bool *reduces;               /* [group_count, micro_batches] gradients are reduced behind this micro-batch's */
     bool published;
 };
 
@@ -29,7 +37,7 @@ static bool reads_params(const struct placement *p, const struct action *a)
 
 static dt_status gather(struct placement *p, const struct action *user, struct plan *out)
 {
-    bool *there = &p->there[user->part][user->group];
+    bool *there = &p->there[user->group];
     struct action a = *user;
     a.op = ACTION_GATHER;
     a.flags = 0;
@@ -41,9 +49,9 @@ static dt_status gather(struct placement *p, const struct action *user, struct p
 
 static dt_status free_params(struct placement *p, const struct action *user, const struct action *next, struct plan *out)
 {
-    bool *there = &p->there[user->part][user->group];
-    bool used_next = next && next->part == user->part && next->group == user->group && !p->rules->gathers_in_turn;
-    bool used_later = p->rules->gathers_once && p->readers[user->part][user->group] > 0;
+    bool *there = &p->there[user->group];
+    bool used_next = next && next->group == user->group && !p->rules->gathers_in_turn;
+    bool used_later = p->rules->gathers_once && p->passes[user->group].readers > 0;
     struct action a = *user;
     a.op = ACTION_FREE;
     a.flags = 0;
@@ -53,49 +61,119 @@ static dt_status free_params(struct placement *p, const struct action *user, con
     return plan_append(out, a);
 }
 
+static void find_readers(struct placement *p, const struct plan *plan)
+{
+    for (int i = 0; i < plan->count; i++)
+        if (action_computes(&plan->actions[i]))
+            p->passes[plan->actions[i].group].readers += reads_params(p, &plan->actions[i]);
+}
+
 /* ---- gradients ---- */
 
-static enum pass_kind kind_of(const struct action *a)
+static bool makes_input_gradients(const struct action *a)
 {
-    if (a->op == ACTION_FORWARD)
-        return PASS_FORWARD;
-    return a->op == ACTION_BACKWARD_WEIGHT ? PASS_WEIGHT_GRADIENT : PASS_INPUT_GRADIENT;
+    return a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_INPUT || a->op == ACTION_FORWARD_BACKWARD;
 }
 
-/* A recomputation, or a forward once more, belongs to the backward that follows. */
-static int flags_of(struct placement *p, const struct plan *from, const struct action *a)
-{
-    int(*passes)[PASS_KINDS] = &p->passes[a->part][a->group];
-    bool ahead = a->op == ACTION_RECOMPUTE || (a->flags & ACTION_AGAIN);
-    int done = (*passes)[ahead ? PASS_INPUT_GRADIENT : kind_of(a)] + 1;
-    int flags = a->flags | (done == 1 ? ACTION_FIRST : 0);
-    if (!ahead)
-        (*passes)[kind_of(a)] = done;
-    if (a->op == ACTION_FORWARD)
-        return flags;
-    if (done == from->micro_batches)
-        flags |= ACTION_LAST;
-    if (p->rules->reduce_every && (done == from->micro_batches || done % p->rules->reduce_every == 0))
-        flags |= ACTION_REDUCES;
-    return flags;
-}
-
-static bool completes_gradients(const struct action *a)
+static bool makes_weight_gradients(const struct action *a)
 {
     return a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_WEIGHT || a->op == ACTION_FORWARD_BACKWARD;
 }
 
-/* Backward goes from the last group to the first, which completes the bucket. */
+static void count(struct placement *p, const struct action *a)
+{
+    struct group_passes *passes = &p->passes[a->group];
+    passes->forward += a->op == ACTION_FORWARD && !(a->flags & ACTION_AGAIN);
+    passes->input += makes_input_gradients(a);
+    passes->weight += makes_weight_gradients(a);
+    passes->left_input |= makes_input_gradients(a);
+    passes->left_weight |= makes_weight_gradients(a);
+}
+
+/* Backward goes from the last group of a bucket to the first, which completes it. *end: behind its last one. */
+static bool completes_bucket(const struct placement *p, const struct action *a, int *end)
+{
+    const struct plan_part *part = &p->parts[a->part];
+    const struct plan_group *group = group_of(p, a);
+    if (!makes_weight_gradients(a) || (a->group > part->first_group && group[-1].bucket == group->bucket))
+        return false;
+    for (*end = a->group + 1; *end < part->end_group && part->groups[*end].bucket == group->bucket;)
+        ++*end;
+    return true;
+}
+
+/* Whether the gradients of groups [a->group, end) are reduced behind `a`: enough are there, and none of them half. */
+static bool is_time_to_reduce(const struct placement *p, const struct action *a, int end)
+{
+    const struct group_passes *first = &p->passes[a->group];
+    int done = first->weight;
+    for (const struct group_passes *g = first; g < &p->passes[end]; g++)
+        if (g->input != done || g->weight != done)
+            return false;
+    return p->rules->reduce_every && (done == p->micro_batches || done - first->reduced >= p->rules->reduce_every);
+}
+
+static void reduced(struct placement *p, int first, int end)
+{
+    for (struct group_passes *g = &p->passes[first]; g < &p->passes[end]; g++) {
+        g->reduced = g->weight;
+        g->left_input = g->left_weight = false;
+    }
+}
+
+/* A pass must know whether its gradients are reduced before its micro-batch's last half has come: go through the plan once ahead. */
+static void find_reductions(struct placement *p, const struct plan *plan)
+{
+    int end;
+    for (int i = 0; i < plan->count; i++) {
+        const struct action *a = &plan->actions[i];
+        if (!action_computes(a))
+            continue;
+        count(p, a);
+        if (!completes_bucket(p, a, &end) || !is_time_to_reduce(p, a, end))
+            continue;
+        reduced(p, a->group, end);
+        for (int g = a->group; g < end; g++)
+            p->reduces[g * p->micro_batches + (int)a->micro_batch] = true;
+    }
+    memset(p->passes, 0, (size_t)p->group_count * sizeof *p->passes);
+}
+
+/* Of a backward pass; of a recomputation, as of the backward that follows. */
+static int backward_flags(const struct placement *p, const struct action *a)
+{
+    const struct group_passes *passes = &p->passes[a->group];
+    bool weights = a->op == ACTION_BACKWARD_WEIGHT;
+    int done = weights ? passes->weight : passes->input;
+    int flags = done == 0 ? ACTION_FIRST : 0;
+    if (done + 1 == p->micro_batches)
+        flags |= ACTION_LAST;
+    if (!(weights ? passes->left_weight : passes->left_input))
+        flags |= ACTION_FRESH;
+    if (p->reduces[a->group * p->micro_batches + (int)a->micro_batch])
+        flags |= ACTION_REDUCES;
+    return flags;
+}
+
+static int flags_of(const struct placement *p, const struct action *a)
+{
+    const struct group_passes *passes = &p->passes[a->group];
+    if (a->op != ACTION_FORWARD)
+        return backward_flags(p, a);
+    int done = a->flags & ACTION_AGAIN ? passes->input : passes->forward;
+    return done == 0 ? ACTION_FIRST : 0;
+}
+
 static dt_status reduce_and_update(struct placement *p, const struct action *pass, struct plan *out)
 {
-    const struct plan_group *group = group_of(p, pass);
-    bool last_of_bucket = pass->group == 0 || group[-1].bucket != group->bucket;
+    int end;
     struct action a = *pass;
-    if ((pass->flags & ACTION_REDUCES) && last_of_bucket) {
+    if (completes_bucket(p, pass, &end) && is_time_to_reduce(p, pass, end)) {
+        reduced(p, pass->group, end);
         a.op = ACTION_REDUCE;
         DT_TRY(plan_append(out, a));
     }
-    if (p->rules->updates_at_once && (pass->flags & ACTION_LAST)) {
+    if (p->rules->updates_at_once && makes_weight_gradients(pass) && (pass->flags & ACTION_LAST)) {
         a.op = ACTION_UPDATE;
         DT_TRY(plan_append(out, a));
     }
@@ -118,41 +196,37 @@ static dt_status place_around(void *context, const struct plan *from, int at, st
         DT_TRY(gather(p, &a, out));
     if (p->rules->gathers && !p->rules->gathers_in_turn && next)
         DT_TRY(gather(p, next, out));
-    p->readers[a.part][a.group] -= reads_params(p, &a);
-    a.flags = (uint16_t)flags_of(p, from, &a);
+    p->passes[a.group].readers -= reads_params(p, &a);
+    a.flags |= (uint16_t)flags_of(p, &a);
+    count(p, &a);
     DT_TRY(plan_append(out, a));
     if (p->rules->gathers)
         DT_TRY(free_params(p, &a, next, out));
-    return completes_gradients(&a) ? reduce_and_update(p, &a, out) : DT_OK;
+    return reduce_and_update(p, &a, out);
 }
 
 dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts, const struct plan_rules *rules)
 {
+    int groups = parts[plan->parts - 1].end_group;
     struct placement p = {.parts = parts,
                           .rules = rules,
-                          .there = calloc((size_t)plan->parts, sizeof *p.there),
-                          .passes = calloc((size_t)plan->parts, sizeof *p.passes)};
-    p.readers = calloc((size_t)plan->parts, sizeof *p.readers);
-    bool all = p.there && p.passes && p.readers;
-    for (int i = 0; all && i < plan->parts; i++) {
-        p.there[i] = calloc((size_t)parts[i].group_count, sizeof **p.there);
-        p.passes[i] = calloc((size_t)parts[i].group_count, sizeof **p.passes);
-        p.readers[i] = calloc((size_t)parts[i].group_count, sizeof **p.readers);
-        all = p.there[i] && p.passes[i] && p.readers[i];
+                          .group_count = groups,
+                          .micro_batches = plan->micro_batches,
+                          .there = calloc((size_t)groups, sizeof *p.there),
+                          .passes = calloc((size_t)groups, sizeof *p.passes),
+                          .reduces = calloc((size_t)groups * (size_t)plan->micro_batches, sizeof *p.reduces)};
+    dt_status status = DT_ERR_HOST_MEMORY;
+    if (p.there && p.passes && p.reduces) {
+        find_reductions(&p, plan);
+        find_readers(&p, plan);
+        status = plan_rewrite(plan, place_around, &p);
+    } else {
+        dt_fail(status, "no host memory for a plan's %d groups", groups);
     }
-    for (int i = 0; all && i < plan->count; i++)
-        if (action_computes(&plan->actions[i]))
-            p.readers[plan->actions[i].part][plan->actions[i].group] += reads_params(&p, &plan->actions[i]);
-    dt_status status = all ? plan_rewrite(plan, place_around, &p) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan's groups");
     if (status == DT_OK)
         status = plan_append(plan, (struct action){.op = ACTION_END_STEP});
-    for (int i = 0; p.there && p.passes && p.readers && i < plan->parts; i++) {
-        free(p.there[i]);
-        free(p.passes[i]);
-        free(p.readers[i]);
-    }
-    free(p.there);
+    free(p.reduces);
     free(p.passes);
-    free(p.readers);
+    free(p.there);
     return status;
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+const struct plan_times plan_unit_times = {.forward = 1, .backward_input = 1, .backward_weight = 1};
+
 dt_status plan_append(struct plan *plan, struct action action)
 {
     if (plan->count == plan->room) {
@@ -53,6 +55,8 @@ const char *action_name(enum action_op op)
         [ACTION_SEND_OUTPUT] = "send output",
         [ACTION_RECV_GRADIENT] = "recv gradient",
         [ACTION_SEND_GRADIENT] = "send gradient",
+        [ACTION_TAKE_OVER] = "take over",
+        [ACTION_GIVE_BACK] = "give back",
         [ACTION_BEGIN] = "begin",
         [ACTION_END] = "end",
         [ACTION_KEEP_INPUT] = "keep input",
@@ -72,6 +76,13 @@ const char *action_name(enum action_op op)
     return names[op];
 }
 
+char action_letter(enum action_op op)
+{
+    static const char letters[ACTION_OPS] = {
+        [ACTION_FORWARD] = 'F', [ACTION_BACKWARD] = 'B', [ACTION_BACKWARD_INPUT] = 'I', [ACTION_BACKWARD_WEIGHT] = 'W'};
+    return letters[op];
+}
+
 bool action_computes(const struct action *action)
 {
     return action->op <= ACTION_FORWARD_BACKWARD;
@@ -83,4 +94,20 @@ const struct action *plan_next_computing(const struct plan *plan, int at)
         if (action_computes(&plan->actions[i]))
             return &plan->actions[i];
     return NULL;
+}
+
+struct plan_kept plan_keeps(const struct plan *plan)
+{
+    int whole = 0, waiting = 0;
+    struct plan_kept most = {0};
+    for (int i = 0; i < plan->count; i++) {
+        uint8_t op = plan->actions[i].op;
+        whole += op == ACTION_FORWARD;
+        double activations = (whole + waiting) / (double)plan->parts, weighted = (whole + 0.5 * waiting) / plan->parts;
+        most.activations = activations > most.activations ? activations : most.activations;
+        most.weighted = weighted > most.weighted ? weighted : most.weighted;
+        whole -= op == ACTION_BACKWARD || op == ACTION_BACKWARD_INPUT;
+        waiting += (op == ACTION_BACKWARD_INPUT) - (op == ACTION_BACKWARD_WEIGHT);
+    }
+    return most;
 }

@@ -5,8 +5,10 @@
  * data-parallel mode does with parameters and gradients. The executor (schedules/pipeline/pipeline.c) walks the result, and
  * `dtbench check --plan` prints it.
  *
- * A rank has `parts` parts of the model, one unless its order is interleaved. Of `stages` ranks in a pipeline, part p of rank s is the
- * virtual stage p * stages + s: activations pass from each virtual stage to the next.
+ * A rank has `parts` parts of the model, one unless its order wants more. The parts of all `stages` ranks of a pipeline are its virtual
+ * stages: activations pass from each virtual stage to the next. Part p of rank s is virtual stage p * stages + s, so that the last rank
+ * sends to the first one (a ring). In a folded plan the odd parts count backwards, p * stages + (stages - 1 - s): two parts are placed as
+ * a V, and at the folds both neighbours are on one rank.
  *
  * This folder contains plans only: no device, no communicator and no model. It includes nothing outside lib/base. */
 #ifndef SCHEDULES_PLAN_PLAN_H
@@ -31,6 +33,9 @@ enum action_op {
     ACTION_SEND_OUTPUT,   /* those that forward computed, to v + 1 */
     ACTION_RECV_GRADIENT, /* the gradient of that output, from v + 1 */
     ACTION_SEND_GRADIENT, /* the gradient of the input, to v - 1 */
+    /* The same where v - 1 is on this rank: from stash to stash. `segment` is the slot of v - 1. */
+    ACTION_TAKE_OVER, /* the activations, before forward */
+    ACTION_GIVE_BACK, /* the gradient, after backward */
 
     /* A micro-batch's stash. */
     ACTION_BEGIN,      /* the micro-batch takes its slot */
@@ -61,6 +66,7 @@ enum action_flag {
     ACTION_ENDS_HERE = 8, /* a recomputation whose output nobody reads */
     ACTION_FORGETS = 16,  /* a forward pass that keeps no more than the part's input */
     ACTION_AGAIN = 32,    /* that pass once more, for the backward that follows */
+    ACTION_FRESH = 64,    /* a backward pass, or half of one, that finds nothing to add to: the first one since the last reduction */
 };
 
 struct action {
@@ -68,7 +74,7 @@ struct action {
     uint8_t part;         /* of the rank's parts */
     uint16_t slot;        /* where the micro-batch's stash is, among those of the part; given by plan_assign_slots */
     uint32_t micro_batch; /* of the step */
-    uint16_t group, end;  /* of the part's groups: one, or [group, end) */
+    uint16_t group, end;  /* of the rank's groups: one, or [group, end) */
     uint16_t segment;     /* of the part's segments; ACTION_WHOLE_PART: the part's own input */
     uint16_t flags;       /* enum action_flag */
 };
@@ -80,28 +86,72 @@ struct plan {
     int count, room;
     int stage, stages; /* this rank's place in the pipeline; 0 of 1 without one */
     int parts;
+    bool folded;
     int micro_batches; /* of a step */
     int slots;         /* stashes of each part that exist at the same time; given by plan_assign_slots */
 };
 
+/* How long the passes of a micro-batch through a whole rank take, and a message from one rank to another. Several parts of a rank share
+ * its time evenly. In any unit. */
+struct plan_times {
+    double forward, backward_input, backward_weight, send;
+};
+
+/* What is not known is taken as equal: all three passes take one, and messages nothing. */
+extern const struct plan_times plan_unit_times;
+
 /* Add an action at the end. Errors: DT_ERR_HOST_MEMORY. */
 dt_status plan_append(struct plan *plan, struct action action);
+static inline dt_status plan_append_pass(struct plan *plan, enum action_op op, int part, int micro_batch)
+{
+    return plan_append(plan, (struct action){.op = (uint8_t)op, .part = (uint8_t)part, .micro_batch = (uint32_t)micro_batch});
+}
 void plan_finish(struct plan *plan); /* takes a zeroed one */
 
 /* Rewrite a plan: `each` appends to `out` what takes the place of action `at` of `from`. A pass is a function of this kind. */
 dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const struct plan *from, int at, struct plan *out),
                        void *context);
 
+/* What a rank keeps of micro-batches, at its worst. Activations are whole from forward to the gradients of the inputs. What waits for its
+ * weight gradients after that counts half: Qi et al. 2024 (M_W / M_B, section 3.1) give 32 / (34 + 5 a s / h), 0.37 to 0.43 for the models
+ * that they measure. How many bytes it is depends on the model; `dtbench check` tells. */
+struct plan_kept {
+    double activations; /* micro-batches from forward to the end of backward; a part counts 1 / parts */
+    double weighted;    /* those that wait for weight gradients alone count half */
+};
+
+struct plan_kept plan_keeps(const struct plan *plan);
+
 /* "forward", "send output", ...: for messages and JSON. */
 const char *action_name(enum action_op op);
+/* F, B, I, W, as passes are written; 0 for other actions. */
+char action_letter(enum action_op op);
 /* Whether kernels of a group (or a part) run. */
 bool action_computes(const struct action *action);
 /* The next computing action behind `at`; NULL. */
 const struct action *plan_next_computing(const struct plan *plan, int at);
 
+/* Where virtual stage v is: its rank in the pipeline; its part there is v / stages. And the reverse. */
+static inline int virtual_stage_rank(int v, int stages, bool folded)
+{
+    bool backwards = folded && v / stages % 2 == 1;
+    return backwards ? stages - 1 - v % stages : v % stages;
+}
+
+static inline int virtual_stage_of(int part, int rank, int stages, bool folded)
+{
+    bool backwards = folded && part % 2 == 1;
+    return part * stages + (backwards ? stages - 1 - rank : rank);
+}
+
 static inline int plan_virtual_stage(const struct plan *plan, const struct action *action)
 {
-    return action->part * plan->stages + plan->stage;
+    return virtual_stage_of(action->part, plan->stage, plan->stages, plan->folded);
+}
+
+static inline int plan_rank_of(const struct plan *plan, int v)
+{
+    return virtual_stage_rank(v, plan->stages, plan->folded);
 }
 
 #endif

@@ -34,6 +34,16 @@ static void assign(struct plan *plan, struct life *lives, bool *used)
     }
 }
 
+/* Between two parts of a rank: the slot of the part before is known when this one's pass comes, and still its own. */
+static void note_neighbours(struct plan *plan, const struct life *lives)
+{
+    for (int i = 0; i < plan->count; i++) {
+        struct action *a = &plan->actions[i];
+        if (a->op == ACTION_TAKE_OVER || a->op == ACTION_GIVE_BACK)
+            a->segment = (uint16_t)lives[(a->part - 1) * (size_t)plan->micro_batches + a->micro_batch].slot;
+    }
+}
+
 dt_status plan_assign_slots(struct plan *plan)
 {
     size_t places = (size_t)plan->parts * (size_t)plan->micro_batches;
@@ -41,8 +51,10 @@ dt_status plan_assign_slots(struct plan *plan)
     bool *used = calloc(places, sizeof *used);
     bool all = lives && used;
     plan->slots = 0;
-    if (all)
+    if (all) {
         assign(plan, lives, used);
+        note_neighbours(plan, lives);
+    }
     free(used);
     free(lives);
     return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the slots of %d micro-batches", plan->micro_batches);

@@ -5,8 +5,9 @@
 #include "lib/record/provenance.h"
 #include "lib/record/record.h"
 #include "schedules/config/families.h"
+#include "schedules/config/order.h"
 #include "schedules/config/parse.h"
-#include "schedules/plan/passes.h"
+#include "schedules/plan/plans.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -143,11 +144,13 @@ static int known_ranks(const struct measure_result *result)
 /* 0 without a pipeline. */
 static dt_status ideal_bubble(const struct experiment *e, double *out)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
-    struct order_shape shape = {
-        .stages = mesh.size[MESH_PIPELINE], .micro_batches = e->micro_batches * e->pipeline.chunks, .window = e->pipeline.chunks};
+    struct experiment_order order;
     *out = 0;
-    return shape.stages > 1 ? plan_order_bubble(e->pipeline.order, &shape, out) : DT_OK;
+    dt_status status = experiment_order_init(&order, e);
+    if (status == DT_OK && order.shape.stages > 1)
+        status = plan_order_bubble(order.name, &order.shape, out);
+    experiment_order_finish(&order);
+    return status;
 }
 
 dt_status report_measure(const struct report *report, const struct experiment *e, struct dt_metrics *out)

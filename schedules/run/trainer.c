@@ -10,6 +10,7 @@
 struct trainer {
     const struct experiment *experiment;
     struct mesh mesh;
+    struct experiment_order order;
     size_t samples; /* of a step: of all ranks that work at the same ones */
     const struct dt_model_family *family;
     struct dt_kernels *kernels;
@@ -71,8 +72,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
                                           const struct pipeline_extra *extra)
 {
     const struct experiment *e = t->experiment;
-    bool pipelined = t->mesh.shape.size[MESH_PIPELINE] > 1;
-    int window = pipelined ? e->pipeline.chunks : 1, micro_batches = e->micro_batches * window;
+    const struct order_shape *order = &t->order.shape;
     struct dp_setup dp = {
         .experiment = e,
         .stage = t->stage,
@@ -83,8 +83,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .network = t->network,
         .timeline = t->timeline,
         .offload = e->parameter_offload ? &t->offload : NULL,
-        .micro_batches = micro_batches,
-        .reduce_every = e->gradient_reduction == REDUCTION_EACH ? window : micro_batches,
+        .micro_batches = order->micro_batches,
+        .reduce_every = e->gradient_reduction == REDUCTION_EACH ? order->window : order->micro_batches,
     };
     DT_TRY(mode->create(&dp, &t->dp));
     struct pipeline_setup pipeline = {
@@ -96,9 +96,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .timeline = t->timeline,
         .mesh = &t->mesh,
         .samples = t->samples,
-        .micro_batches = micro_batches,
-        .window = window,
-        .order = pipelined ? e->pipeline.order : "gpipe", /* a window of one: forward, then backward */
+        .order = &t->order,
         .extra = extra,
     };
     return pipeline_create(&pipeline, &t->pipeline);
@@ -124,7 +122,10 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
     t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
 
-    dt_status status = create_stage_and_streams(t, mode, &shape, alone ? 0 : paradigm->axes & MESH_ON_DATA, device, world);
+    dt_status status = experiment_order_init(&t->order, experiment);
+    if (status < 0)
+        goto fail;
+    status = create_stage_and_streams(t, mode, &shape, alone ? 0 : paradigm->axes & MESH_ON_DATA, device, world);
     if (status < 0)
         goto fail;
     status = create_mode_and_pipeline(t, mode, device, extra);
@@ -157,6 +158,7 @@ void trainer_destroy(struct trainer *t)
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
     mesh_finish(&t->mesh);
+    experiment_order_finish(&t->order);
     t->family->kernels_destroy(t->kernels);
     free(t);
 }

@@ -71,7 +71,7 @@ static void fill_orders(void)
     const struct pipeline_order *order;
     int count = 0;
     for (int i = 0; (order = pipeline_order_at(i)) && count < 15; i++)
-        if (!order->planned)
+        if (order->parts == 1)
             orders[count++] = order->name;
     for (int i = 0; i < MESH_ORDERS; i++)
         mesh_orders[i] = mesh_order_name((enum mesh_order)i);

@@ -1,0 +1,19 @@
+/* The pipeline order of an experiment: its name, and what it is made for. */
+#ifndef SCHEDULES_CONFIG_ORDER_H
+#define SCHEDULES_CONFIG_ORDER_H
+
+#include "schedules/config/experiment.h"
+#include "schedules/plan/order.h"
+
+struct experiment_order {
+    const char *name; /* of schedules/plan/orders.c, or of a file; without a pipeline gradient accumulation has one too */
+    struct order_shape shape;
+    char *text; /* of a file */
+};
+
+/* An order file is looked for as a cluster file is (lib/config/data_file.h) and read. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY; finish it also
+ * then. */
+dt_status experiment_order_init(struct experiment_order *order, const struct experiment *experiment);
+void experiment_order_finish(struct experiment_order *order); /* takes a zeroed one */
+
+#endif

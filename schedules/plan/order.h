@@ -1,0 +1,41 @@
+/* What an order is: the row of the table in orders.c, and what its passes are made for. */
+#ifndef SCHEDULES_PLAN_ORDER_H
+#define SCHEDULES_PLAN_ORDER_H
+
+#include "schedules/plan/plan.h"
+
+/* What an order is made for. Gradient accumulation and a pipeline's chunks are one idea: a step has micro_batches = (the config's)
+ * micro_batches * pipeline.chunks of them. An order that flushes has only `window` of them, the config's chunks, between forward and
+ * backward at a time. */
+struct order_shape {
+    int stages;              /* ranks of the pipeline */
+    int virtual_stages;      /* parts on each rank, for orders that leave the number open */
+    int micro_batches;       /* of a step */
+    int window;              /* divides micro_batches */
+    int memory_limit;        /* micro-batches; 0: the order's own. Of zb_auto and files */
+    struct plan_times times; /* zb_auto is found for these */
+    const char *file, *text; /* of an order file: its name for messages, and what is in it */
+};
+
+enum { ORDER_MOST_PARTS = 64 }; /* of the model on each rank */
+
+/* What a model is divided into for an order: parts on each rank, placed as a ring or folded (plan.h). */
+struct order_layout {
+    int parts;
+    bool folded;
+};
+
+struct pipeline_order {
+    const char *name; /* in configs */
+    const char *help;
+    bool folded, halves; /* parts are placed as a V; backward comes in halves */
+    int parts;           /* of the model on each rank; 0: the shape's virtual_stages */
+    /* plans [stages], which have their places, get the passes of all ranks. Errors: DT_ERR_HOST_MEMORY. */
+    dt_status (*emit)(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
+    /* By the order's source: plan_kept.activations of a rank, at most; and by how much the longest rank of a step is longer than its
+     * passes, without messages. NULL: no closed form. */
+    double (*kept)(const struct pipeline_order *order, const struct order_shape *shape, int rank);
+    double (*bubble)(const struct order_shape *shape);
+};
+
+#endif

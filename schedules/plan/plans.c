@@ -1,0 +1,57 @@
+#include "schedules/plan/plans.h"
+
+#include "schedules/plan/orders.h"
+#include "schedules/plan/passes.h"
+#include "schedules/plan/play.h"
+
+#include <stdlib.h>
+
+dt_status plans_make(const char *order, const struct order_shape *shape, struct plan *plans)
+{
+    DT_TRY(pipeline_order_emit(order, shape, plans));
+    for (int stage = 0; stage < shape->stages; stage++)
+        DT_TRY(plan_add_messages(&plans[stage]));
+    return plan_play(plans, shape->stages, NULL, NULL);
+}
+
+static void finish(struct plan *plans, int stages)
+{
+    for (int stage = 0; plans && stage < stages; stage++)
+        plan_finish(&plans[stage]);
+    free(plans);
+}
+
+dt_status plan_from_order(const char *order, const struct order_shape *shape, int stage, struct plan *out)
+{
+    *out = (struct plan){0};
+    struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
+    if (!plans)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
+    dt_status status = plans_make(order, shape, plans);
+    if (status == DT_OK) {
+        *out = plans[stage];
+        plans[stage] = (struct plan){0};
+    }
+    finish(plans, shape->stages);
+    return status;
+}
+
+dt_status plan_order_bubble(const char *order, const struct order_shape *shape, double *out)
+{
+    struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
+    struct rank_time *ranks = calloc((size_t)shape->stages, sizeof *ranks);
+    dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
+    double busy = 0, end = 0;
+    if (status == DT_OK)
+        status = plans_make(order, shape, plans);
+    if (status == DT_OK)
+        status = plan_time(plans, shape->stages, &shape->times, ranks);
+    for (int stage = 0; status == DT_OK && stage < shape->stages; stage++) {
+        busy += ranks[stage].busy;
+        end = ranks[stage].end > end ? ranks[stage].end : end;
+    }
+    *out = end > 0 ? 1 - busy / (end * shape->stages) : 0;
+    free(ranks);
+    finish(plans, shape->stages);
+    return status;
+}

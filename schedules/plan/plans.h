@@ -1,0 +1,17 @@
+/* The plans of all ranks of a pipeline: an order's passes, with their messages, played once. */
+#ifndef SCHEDULES_PLAN_PLANS_H
+#define SCHEDULES_PLAN_PLANS_H
+
+#include "schedules/plan/order.h"
+
+/* plans [shape->stages] get the passes of all ranks by the order of that name, with messages, once they have been played. Owner: the caller,
+ * who calls plan_finish on each, also after a failure. Errors: as pipeline_order_emit (orders.h) and plan_play (play.h). */
+dt_status plans_make(const char *order, const struct order_shape *shape, struct plan *plans);
+
+/* Those of one rank alone. Owner of *out: the caller, also after a failure. */
+dt_status plan_from_order(const char *order, const struct order_shape *shape, int stage, struct plan *out);
+
+/* *out: the part of the ranks' time in which they wait, when an order is played with shape->times. Errors: as plans_make. */
+dt_status plan_order_bubble(const char *order, const struct order_shape *shape, double *out);
+
+#endif

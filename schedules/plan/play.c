@@ -1,0 +1,331 @@
+#include "schedules/plan/play.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages with their own sequence: each kind, from each rank to each of its two neighbours. */
+enum channel { ACTIVATIONS_UP, ACTIVATIONS_DOWN, GRADIENTS_UP, GRADIENTS_DOWN, CHANNELS };
+
+/* What one virtual stage makes for another one, known by the one that needs it. */
+struct made {
+    int number;  /* of those that its sender has sent in this channel, from 1; 0: not yet sent */
+    double time; /* when it is there */
+};
+
+struct play {
+    const struct plan *plans;
+    const struct plan_times *times;
+    int stages, virtual_stages, micro_batches;
+    struct made *activations, *gradients; /* [virtual_stages, micro_batches] */
+    int *at;                              /* [stages] the action that comes next, */
+    double *now;                          /* and when the last one ended */
+    int (*sent)[CHANNELS];                /* [stages] by the rank that sends */
+    int (*received)[CHANNELS];            /* the same */
+};
+
+/* ---- who sends what to whom ---- */
+
+static bool receives(uint8_t op)
+{
+    return op == ACTION_RECV_INPUT || op == ACTION_RECV_GRADIENT;
+}
+
+static bool sends(uint8_t op)
+{
+    return op == ACTION_SEND_OUTPUT || op == ACTION_SEND_GRADIENT;
+}
+
+static bool concerns_gradients(uint8_t op)
+{
+    return op == ACTION_RECV_GRADIENT || op == ACTION_SEND_GRADIENT;
+}
+
+/* The rank at the other end of a message. */
+static int peer_of(const struct plan *plan, const struct action *a)
+{
+    int v = plan_virtual_stage(plan, a);
+    bool next = a->op == ACTION_SEND_OUTPUT || a->op == ACTION_RECV_GRADIENT;
+    return plan_rank_of(plan, next ? v + 1 : v - 1);
+}
+
+/* In a folded plan an odd part's neighbours are on the other side. */
+static enum channel channel_of(const struct plan *plan, const struct action *a)
+{
+    bool backwards = plan->folded && a->part % 2 == 1;
+    if (concerns_gradients(a->op))
+        return backwards ? GRADIENTS_UP : GRADIENTS_DOWN;
+    return backwards ? ACTIVATIONS_DOWN : ACTIVATIONS_UP;
+}
+
+/* What the virtual stage `v` needs. */
+static struct made *made_for(const struct play *p, bool gradient, int v, uint32_t micro_batch)
+{
+    return &(gradient ? p->gradients : p->activations)[(size_t)v * (size_t)p->micro_batches + micro_batch];
+}
+
+/* ---- what cannot run ---- */
+
+/* The pass that a rank waits to run, as order files write it: F0, or F0.1 for part 1. */
+static void name_pass(char *text, size_t bytes, const struct plan *plan, int at)
+{
+    const struct action *waits = &plan->actions[at];
+    bool gradient = concerns_gradients(waits->op) || waits->op == ACTION_BACKWARD_INPUT;
+    char letter = gradient ? 'I' : 'F';
+    for (int i = at; gradient && i < plan->count; i++)
+        if (plan->actions[i].op == ACTION_BACKWARD && plan->actions[i].micro_batch == waits->micro_batch &&
+            plan->actions[i].part == waits->part)
+            letter = 'B';
+    int length = snprintf(text, bytes, "%c%u", letter, waits->micro_batch);
+    if (plan->parts > 1)
+        snprintf(text + length, bytes - (size_t)length, ".%d", waits->part);
+}
+
+static void describe(char *text, size_t bytes, const struct play *p, int rank)
+{
+    const struct plan *plan = &p->plans[rank];
+    const struct action *a = &plan->actions[p->at[rank]];
+    bool input = a->op == ACTION_RECV_INPUT || a->op == ACTION_TAKE_OVER;
+    char pass[32], from[48];
+    name_pass(pass, sizeof pass, plan, p->at[rank]);
+    if (receives(a->op))
+        snprintf(from, sizeof from, "rank %d", peer_of(plan, a));
+    else
+        snprintf(from, sizeof from, "its own part %d", input ? a->part - 1 : a->part + 1);
+    snprintf(text, bytes, "rank %d cannot run %s, which needs the %s from %s", rank, pass, input ? "input" : "gradient", from);
+}
+
+/* Whom a rank that cannot go on waits for. */
+static int awaited(const struct play *p, int rank)
+{
+    const struct action *a = &p->plans[rank].actions[p->at[rank]];
+    return receives(a->op) ? peer_of(&p->plans[rank], a) : rank;
+}
+
+/* Nobody can go on: from the first rank that waits, follow whom each waits for, until a rank comes a second time. */
+static dt_status name_deadlock(const struct play *p, int first)
+{
+    char text[900] = "";
+    size_t used = 0;
+    int rank = first;
+    for (int i = 0; i < p->stages; i++) /* walk into the circle */
+        if (p->at[rank] < p->plans[rank].count)
+            rank = awaited(p, rank);
+    for (int start = rank, i = 0; (i == 0 || rank != start) && used + 160 < sizeof text; i++) {
+        if (p->at[rank] == p->plans[rank].count) {
+            snprintf(text + used, sizeof text - used, "%srank %d has finished and never sends it", used ? "; " : "", rank);
+            break;
+        }
+        if (used)
+            used += (size_t)snprintf(text + used, sizeof text - used, "; ");
+        describe(text + used, sizeof text - used, p, rank);
+        used += strlen(text + used);
+        rank = awaited(p, rank);
+    }
+    return dt_fail(DT_ERR_INVALID, "deadlock: %s", text);
+}
+
+static dt_status name_crossing(const struct play *p, int rank)
+{
+    char text[200];
+    describe(text, sizeof text, p, rank);
+    return dt_fail(DT_ERR_INVALID, "messages cross: %s, which sends another one first", text);
+}
+
+static dt_status check_received(const struct play *p)
+{
+    for (int rank = 0; rank < p->stages; rank++)
+        for (int channel = 0; channel < CHANNELS; channel++)
+            if (p->sent[rank][channel] != p->received[rank][channel])
+                return dt_fail(DT_ERR_INVALID, "rank %d sends messages that nobody receives", rank);
+    return DT_OK;
+}
+
+/* ---- playing ---- */
+
+static double duration(const struct play *p, const struct action *a)
+{
+    const struct plan_times *t = p->times;
+    int parts = p->plans[0].parts;
+    switch (a->op) {
+    case ACTION_FORWARD: return t->forward / parts;
+    case ACTION_BACKWARD_INPUT: return t->backward_input / parts;
+    case ACTION_BACKWARD_WEIGHT: return t->backward_weight / parts;
+    case ACTION_BACKWARD: return (t->backward_input + t->backward_weight) / parts;
+    default: return 0;
+    }
+}
+
+static void send(struct play *p, int rank, const struct action *a)
+{
+    const struct plan *plan = &p->plans[rank];
+    bool gradient = concerns_gradients(a->op);
+    int v = plan_virtual_stage(plan, a);
+    *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) =
+        (struct made){.number = ++p->sent[rank][channel_of(plan, a)], .time = p->now[rank] + p->times->send};
+}
+
+static dt_status receive(struct play *p, int rank, const struct action *a, bool *ran)
+{
+    const struct plan *plan = &p->plans[rank];
+    const struct made *m = made_for(p, concerns_gradients(a->op), plan_virtual_stage(plan, a), a->micro_batch);
+    int peer = peer_of(plan, a), *received = &p->received[peer][channel_of(plan, a)], *sent = &p->sent[peer][channel_of(plan, a)];
+    if (m->number == 0 && *sent == *received) {
+        *ran = false; /* nothing else has arrived either */
+        return DT_OK;
+    }
+    if (m->number != *received + 1)
+        return name_crossing(p, rank);
+    ++*received;
+    p->now[rank] = m->time > p->now[rank] ? m->time : p->now[rank];
+    return DT_OK;
+}
+
+/* Between two parts of one rank: there as soon as the pass that makes it has run. */
+static bool is_made(const struct play *p, int rank, const struct action *a)
+{
+    const struct plan *plan = &p->plans[rank];
+    return a->op != ACTION_TAKE_OVER || made_for(p, false, plan_virtual_stage(plan, a), a->micro_batch)->number > 0;
+}
+
+/* What this rank has made for the next part of its own. */
+static void keep_for_own_part(struct play *p, int rank, const struct action *a)
+{
+    const struct plan *plan = &p->plans[rank];
+    int v = plan_virtual_stage(plan, a);
+    if (a->op == ACTION_FORWARD && v + 1 < p->virtual_stages && plan_rank_of(plan, v + 1) == rank)
+        *made_for(p, false, v + 1, a->micro_batch) = (struct made){.number = 1, .time = p->now[rank]};
+    if (a->op == ACTION_GIVE_BACK)
+        *made_for(p, true, v - 1, a->micro_batch) = (struct made){.number = 1, .time = p->now[rank]};
+}
+
+/* A backward pass whose gradient another part of the rank has not made. */
+static bool lacks_own_gradient(const struct play *p, int rank, const struct action *a)
+{
+    const struct plan *plan = &p->plans[rank];
+    int v = plan_virtual_stage(plan, a);
+    bool reads = a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_INPUT;
+    bool own = reads && v + 1 < p->virtual_stages && plan_rank_of(plan, v + 1) == rank;
+    return own && made_for(p, true, v, a->micro_batch)->number == 0;
+}
+
+/* The next action of `rank`, if it can run; *ran says so. */
+static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
+{
+    const struct plan *plan = &p->plans[rank];
+    const struct action *a = &plan->actions[p->at[rank]];
+    *ran = is_made(p, rank, a) && !lacks_own_gradient(p, rank, a);
+    if (!*ran)
+        return DT_OK;
+    p->now[rank] += duration(p, a);
+    if (sends(a->op))
+        send(p, rank, a);
+    else if (receives(a->op))
+        DT_TRY(receive(p, rank, a, ran));
+    else
+        keep_for_own_part(p, rank, a);
+    if (!*ran)
+        return DT_OK;
+    if (ends)
+        ends[rank][p->at[rank]] = p->now[rank];
+    p->at[rank]++;
+    return DT_OK;
+}
+
+static dt_status play_all(struct play *p, double **ends)
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (int rank = 0; rank < p->stages; rank++) {
+            for (bool ran = true; ran && p->at[rank] < p->plans[rank].count;) {
+                DT_TRY(play_action(p, rank, ends, &ran));
+                any |= ran;
+            }
+        }
+    }
+    for (int rank = 0; rank < p->stages; rank++)
+        if (p->at[rank] < p->plans[rank].count)
+            return name_deadlock(p, rank);
+    return check_received(p);
+}
+
+dt_status plan_play(const struct plan *plans, int stages, const struct plan_times *times, double **ends)
+{
+    struct play p = {
+        .plans = plans,
+        .times = times ? times : &plan_unit_times,
+        .stages = stages,
+        .virtual_stages = stages * plans[0].parts,
+        .micro_batches = plans[0].micro_batches,
+        .at = calloc((size_t)stages, sizeof *p.at),
+        .now = calloc((size_t)stages, sizeof *p.now),
+        .sent = calloc((size_t)stages, sizeof *p.sent),
+        .received = calloc((size_t)stages, sizeof *p.received),
+    };
+    size_t places = (size_t)p.virtual_stages * (size_t)p.micro_batches;
+    p.activations = calloc(places, sizeof *p.activations);
+    p.gradients = calloc(places, sizeof *p.gradients);
+    bool all = p.at && p.now && p.sent && p.received && p.activations && p.gradients;
+    dt_status status = all ? play_all(&p, ends) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
+    free(p.gradients);
+    free(p.activations);
+    free(p.received);
+    free(p.sent);
+    free(p.now);
+    free(p.at);
+    return status;
+}
+
+/* ---- how long it takes ---- */
+
+static struct rank_time sum_up(const struct plan *plan, const struct plan_times *times, const double *ends)
+{
+    struct play p = {.plans = plan, .times = times ? times : &plan_unit_times};
+    struct rank_time t = {.begin = -1};
+    for (int i = 0; i < plan->count; i++) {
+        const struct action *a = &plan->actions[i];
+        double length = duration(&p, a);
+        if (!action_computes(a))
+            continue;
+        t.begin = t.begin < 0 ? ends[i] - length : t.begin;
+        t.end = ends[i];
+        t.busy += length;
+    }
+    return t;
+}
+
+dt_status plan_time(const struct plan *plans, int stages, const struct plan_times *times, struct rank_time *out)
+{
+    double **ends = calloc((size_t)stages, sizeof *ends);
+    dt_status status = ends ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d stages", stages);
+    for (int rank = 0; status == DT_OK && rank < stages; rank++) {
+        ends[rank] = malloc((size_t)plans[rank].count * sizeof **ends);
+        if (!ends[rank])
+            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", plans[rank].count);
+    }
+    if (status == DT_OK)
+        status = plan_play(plans, stages, times, ends);
+    for (int rank = 0; ends && rank < stages; rank++) {
+        if (status == DT_OK)
+            out[rank] = sum_up(&plans[rank], times, ends[rank]);
+        free(ends[rank]);
+    }
+    free(ends);
+    return status;
+}
+
+double plan_makespan(const struct rank_time *ranks, int stages)
+{
+    double longest = 0;
+    for (int rank = 0; rank < stages; rank++)
+        longest = ranks[rank].end - ranks[rank].begin > longest ? ranks[rank].end - ranks[rank].begin : longest;
+    return longest;
+}
+
+double plan_bubble(const struct rank_time *ranks, int stages)
+{
+    double busiest = 0, makespan = plan_makespan(ranks, stages);
+    for (int rank = 0; rank < stages; rank++)
+        busiest = ranks[rank].busy > busiest ? ranks[rank].busy : busiest;
+    return makespan > 0 ? 1 - busiest / makespan : 0;
+}

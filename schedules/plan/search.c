@@ -1,0 +1,324 @@
+#include "schedules/plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The settings that are tried. */
+struct rules {
+    /* A rank that waits fills the gap with weight gradients once it is at least this part of one long. */
+    double least_gap;
+    /* A rank has so many more micro-batches between forward and backward than fit into the time until the first gradient can arrive. */
+    double ahead;
+    bool backward_first; /* where both could run; otherwise forward and backward in turns */
+    /* Not 0: none of this, but zb_h1 (1) or zb_h2 (2), whose sequence is fixed. */
+    int by_hand;
+};
+
+static const double least_gaps[] = {0, 0.25, 0.5, 0.75, 1};
+static const double aheads[] = {0, 0.5, 1, 1.5, 2};
+
+enum {
+    GAPS = sizeof least_gaps / sizeof *least_gaps,
+    AHEADS = sizeof aheads / sizeof *aheads,
+    TRIED = GAPS * AHEADS * 2,
+    BY_HAND = 2,
+    FINALISTS = 4, /* settings that are tried with all micro-batches; the others with fewer */
+    ROUNDS = 4,    /* so many times the stages: enough to tell good settings from bad ones */
+};
+
+/* One rank in a play. Passes of a kind go through the micro-batches in sequence, so that counts tell which is next. */
+struct player {
+    int forward, input, weight; /* passes of each kind that have begun */
+    int most_between;           /* micro-batches between forward and gradients of inputs */
+    bool backward_is_next;
+    double free;       /* when its last pass ends */
+    double wakes;      /* when it decides next; INFINITY: when something arrives */
+    int place;         /* in the heap, where it wakes */
+    double begin, end; /* of all its passes */
+    /* [micro_batches] when activations and gradients arrive; INFINITY: not known yet */
+    double *activations, *gradients;
+    uint8_t *passes; /* [3 * micro_batches] enum action_op */
+    int pass_count;
+};
+
+struct game {
+    const struct order_shape *shape;
+    int micro_batches, limit_halves;
+    struct rules rules;
+    struct player *players; /* [stages] */
+    int *heap;              /* [waking] ranks by the time at which they wake, the earliest first */
+    int waking;
+    double *times;   /* the players' arrivals */
+    uint8_t *passes; /* and passes */
+};
+
+/* ---- who decides next ---- */
+
+static bool earlier(const struct game *g, int rank, int other)
+{
+    double time = g->players[rank].wakes, others = g->players[other].wakes;
+    return time != others ? time < others : rank < other;
+}
+
+static void put(struct game *g, int place, int rank)
+{
+    g->heap[place] = rank;
+    g->players[rank].place = place;
+}
+
+/* Nothing that arrives lets a rank wake later than it would have without it. */
+static void wake(struct game *g, int rank, double time)
+{
+    struct player *p = &g->players[rank];
+    double when = time > p->free ? time : p->free;
+    if (when >= p->wakes)
+        return;
+    int place = p->wakes < INFINITY ? p->place : g->waking++;
+    p->wakes = when;
+    for (; place > 0 && earlier(g, rank, g->heap[(place - 1) / 2]); place = (place - 1) / 2)
+        put(g, place, g->heap[(place - 1) / 2]);
+    put(g, place, rank);
+}
+
+static int first_to_wake(struct game *g)
+{
+    int first = g->heap[0], last = g->heap[--g->waking], place = 0;
+    for (int child = 1; child < g->waking; child = 2 * place + 1) {
+        if (child + 1 < g->waking && earlier(g, g->heap[child + 1], g->heap[child]))
+            child++;
+        if (!earlier(g, g->heap[child], last))
+            break;
+        put(g, place, g->heap[child]);
+        place = child;
+    }
+    put(g, place, last);
+    return first;
+}
+
+/* ---- a rank's decision ---- */
+
+enum { WAIT = -1 };
+
+static double next_arrival(const double *arrivals, int next, int count)
+{
+    return next < count ? arrivals[next] : INFINITY;
+}
+
+/* One of each in turns, weight gradients as many passes behind as stages are before the rank. */
+static int decide_by_hand(const struct game *g, const struct player *p, double now, double *wakes)
+{
+    int rank = (int)(p - g->players);
+    bool forward = p->forward < g->micro_batches && p->forward - p->input < p->most_between;
+    if (p->input - p->weight > g->rules.by_hand * rank || p->input == g->micro_batches)
+        return ACTION_BACKWARD_WEIGHT;
+    double arrival = forward ? p->activations[p->forward] : p->gradients[p->input];
+    if (arrival <= now)
+        return forward ? ACTION_FORWARD : ACTION_BACKWARD_INPUT;
+    *wakes = arrival;
+    return WAIT;
+}
+
+/* What runs now; or WAIT, until *wakes. */
+static int decide(const struct game *g, const struct player *p, double now, double *wakes)
+{
+    const struct plan_times *t = &g->shape->times;
+    if (p->weight == g->micro_batches) {
+        *wakes = INFINITY;
+        return WAIT;
+    }
+    if (g->rules.by_hand)
+        return decide_by_hand(g, p, now, wakes);
+    double activations = next_arrival(p->activations, p->forward, g->micro_batches);
+    double gradients = next_arrival(p->gradients, p->input, g->micro_batches);
+    bool turn = p->forward - p->input < p->most_between;
+    bool room = 2 * (p->forward - p->input) + (p->input - p->weight) + 2 <= g->limit_halves;
+    bool forward = activations <= now && turn && room, backward = gradients <= now, weight = p->weight < p->input;
+    if (forward && backward)
+        return g->rules.backward_first || p->backward_is_next ? ACTION_BACKWARD_INPUT : ACTION_FORWARD;
+    if (backward)
+        return ACTION_BACKWARD_INPUT;
+    if (forward)
+        return ACTION_FORWARD;
+    if (weight && activations <= now && turn)
+        return ACTION_BACKWARD_WEIGHT; /* which makes room */
+    double until = turn && room ? fmin(activations, gradients) : gradients;
+    if (weight && until - now >= g->rules.least_gap * t->backward_weight)
+        return ACTION_BACKWARD_WEIGHT;
+    *wakes = until;
+    return WAIT;
+}
+
+static void begin_pass(struct game *g, int rank, int op, double now)
+{
+    const struct plan_times *t = &g->shape->times;
+    struct player *p = &g->players[rank];
+    bool last = rank + 1 == g->shape->stages;
+    p->begin = p->pass_count == 0 ? now : p->begin;
+    p->passes[p->pass_count++] = (uint8_t)op;
+    if (op == ACTION_FORWARD) {
+        p->end = now + t->forward;
+        if (last)
+            p->gradients[p->forward] = p->end;
+        else
+            p[1].activations[p->forward] = p->end + t->send;
+        p->forward++;
+        p->backward_is_next = true;
+    } else if (op == ACTION_BACKWARD_INPUT) {
+        p->end = now + t->backward_input;
+        if (rank > 0)
+            p[-1].gradients[p->input] = p->end + t->send;
+        p->input++;
+        p->backward_is_next = false;
+    } else {
+        p->end = now + t->backward_weight;
+        p->weight++;
+    }
+    p->free = p->end;
+    wake(g, rank, p->end);
+    if (op == ACTION_FORWARD && !last)
+        wake(g, rank + 1, p->end + t->send);
+    if (op == ACTION_BACKWARD_INPUT && rank > 0)
+        wake(g, rank - 1, p->end + t->send);
+}
+
+/* ---- a play ---- */
+
+/* How many forward passes fit into the time from the end of a rank's first one until its gradient can arrive, and that one. */
+static int most_between(const struct game *g, int rank)
+{
+    const struct plan_times *t = &g->shape->times;
+    if (g->rules.by_hand)
+        return g->rules.by_hand * (g->shape->stages - 1 - rank) + 1;
+    double behind = g->shape->stages - 1 - rank, away = behind * (t->forward + t->backward_input + 2 * t->send);
+    double fit = floor(away / t->forward + g->rules.ahead) + 1;
+    return fit >= 1 && fit < g->limit_halves / 2 ? (int)fit : g->limit_halves / 2;
+}
+
+static void prepare(struct game *g, int micro_batches, const struct rules *rules)
+{
+    int stages = g->shape->stages;
+    g->micro_batches = micro_batches;
+    g->rules = *rules;
+    g->waking = 0;
+    for (size_t i = 0; i < 2 * (size_t)stages * (size_t)micro_batches; i++)
+        g->times[i] = INFINITY;
+    for (int rank = 0; rank < stages; rank++) {
+        struct player *p = &g->players[rank];
+        *p = (struct player){.most_between = most_between(g, rank), .wakes = INFINITY};
+        p->activations = g->times + 2 * (size_t)rank * (size_t)micro_batches;
+        p->gradients = p->activations + micro_batches;
+        p->passes = g->passes + 3 * (size_t)rank * (size_t)micro_batches;
+    }
+    for (int i = 0; i < micro_batches; i++)
+        g->players[0].activations[i] = 0;
+    wake(g, 0, 0);
+}
+
+/* The time of the longest rank, from its first pass to its last. */
+static double play(struct game *g, int micro_batches, const struct rules *rules)
+{
+    double longest = 0;
+    prepare(g, micro_batches, rules);
+    while (g->waking > 0) {
+        int rank = first_to_wake(g);
+        struct player *p = &g->players[rank];
+        double now = p->wakes, wakes;
+        p->wakes = INFINITY;
+        int op = decide(g, p, now, &wakes);
+        if (op == WAIT)
+            wake(g, rank, wakes);
+        else
+            begin_pass(g, rank, op, now);
+    }
+    for (int rank = 0; rank < g->shape->stages; rank++)
+        longest = fmax(longest, g->players[rank].end - g->players[rank].begin);
+    return longest;
+}
+
+/* ---- the search ---- */
+
+struct trial {
+    struct rules rules;
+    double time;
+};
+
+/* Equal times keep the sequence of the table. */
+static void sort_trials(struct trial *trials, int count)
+{
+    for (int i = 1; i < count; i++) {
+        struct trial trial = trials[i];
+        int k = i;
+        for (; k > 0 && trial.time < trials[k - 1].time; k--)
+            trials[k] = trials[k - 1];
+        trials[k] = trial;
+    }
+}
+
+/* Whether an order by hand keeps within the limit. */
+static bool has_room(const struct game *g, int by_hand)
+{
+    for (int rank = 0; rank < g->shape->stages; rank++) {
+        int between = by_hand * (g->shape->stages - 1 - rank) + 1, behind = by_hand * rank;
+        if (2 * between + behind > g->limit_halves)
+            return false;
+    }
+    return true;
+}
+
+/* All settings with few micro-batches, and the best of them, and what is known by hand, with all. */
+static struct rules find_rules(struct game *g)
+{
+    struct trial trials[TRIED + BY_HAND];
+    int count = 0, few = ROUNDS * g->shape->stages, all = g->shape->micro_batches;
+    for (int gap = 0; gap < GAPS; gap++)
+        for (int ahead = 0; ahead < AHEADS; ahead++)
+            for (int first = 0; first < 2; first++)
+                trials[count++] = (struct trial){.rules = {.least_gap = least_gaps[gap], .ahead = aheads[ahead], .backward_first = first}};
+    for (int i = 0; i < count; i++)
+        trials[i].time = play(g, few < all ? few : all, &trials[i].rules);
+    sort_trials(trials, count);
+    count = FINALISTS;
+    for (int by_hand = 1; by_hand <= BY_HAND; by_hand++)
+        if (has_room(g, by_hand))
+            trials[count++] = (struct trial){.rules = {.by_hand = by_hand}};
+    for (int i = 0; i < count; i++)
+        trials[i].time = play(g, all, &trials[i].rules);
+    sort_trials(trials, count);
+    return trials[0].rules;
+}
+
+static dt_status write_plans(const struct game *g, struct plan *plans)
+{
+    for (int rank = 0; rank < g->shape->stages; rank++) {
+        const struct player *p = &g->players[rank];
+        int next[ACTION_OPS] = {0};
+        for (int i = 0; i < p->pass_count; i++)
+            DT_TRY(plan_append_pass(&plans[rank], (enum action_op)p->passes[i], 0, next[p->passes[i]]++));
+    }
+    return DT_OK;
+}
+
+dt_status search_emit(const struct order_shape *shape, struct plan *plans)
+{
+    size_t stages = (size_t)shape->stages, micro_batches = (size_t)shape->micro_batches;
+    struct game g = {.shape = shape,
+                     .limit_halves = 2 * (shape->memory_limit ? shape->memory_limit : shape->stages),
+                     .players = calloc(stages, sizeof *g.players),
+                     .heap = calloc(stages, sizeof *g.heap),
+                     .times = malloc(2 * stages * micro_batches * sizeof *g.times),
+                     .passes = malloc(3 * stages * micro_batches)};
+    dt_status status = DT_ERR_HOST_MEMORY;
+    if (g.players && g.heap && g.times && g.passes) {
+        struct rules rules = find_rules(&g);
+        play(&g, shape->micro_batches, &rules);
+        status = write_plans(&g, plans);
+    } else {
+        dt_fail(status, "no host memory to search an order of %d stages and %d micro-batches", shape->stages, shape->micro_batches);
+    }
+    free(g.players);
+    free(g.heap);
+    free(g.times);
+    free(g.passes);
+    return status;
+}
