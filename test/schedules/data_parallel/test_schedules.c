@@ -1,6 +1,7 @@
 /* Places, and the bytes of every paradigm against closed forms; all on the sim device. */
 #include "schedules/config/parse.h"
 #include "schedules/run/memory_fit.h"
+#include "schedules/run/rank_plan.h"
 #include "schedules/run/trainer.h"
 #include "test/check.h"
 
@@ -188,6 +189,97 @@ static void pipeline_bytes(void)
           (size_t)parameters);
 }
 
+/* GPTSmall with Adam on 8 ranks, as pipelines of `stages`; `more` goes on with the config. */
+static bool parse_pipeline(const char *paradigm, int stages, const char *more, struct experiment *out)
+{
+    char text[768];
+    int written = snprintf(text, sizeof text, small, paradigm, 8, "adam");
+    snprintf(text + written - 1, sizeof text - (size_t)written, ",\"pipeline\":{\"stages\":%d,\"chunks\":2}%s}", stages, more);
+    return parse(text, out);
+}
+
+/* A rank's whole parameters, in elements: those of its stage. */
+static double stage_params(int stages, int rank)
+{
+    struct experiment e;
+    struct dt_memory_usage usage;
+    if (!parse_pipeline("pdp", stages, "", &e))
+        return 0;
+    CHECK_OK(memory_fit_predict(&e, rank, &usage));
+    return (double)usage.device.peak_bytes[DT_PARAMETERS] / 2;
+}
+
+/* Inside a pipeline a stage's parameters take the place of the model's, and the ranks of that stage the place of all. Its chunks are
+ * micro-batches: whole gradients stay from the first to the last. */
+static void shares_of_stages(void)
+{
+    for (int stages = 2; stages <= 4; stages *= 2) {
+        for (size_t i = 0; i < sizeof divisions / sizeof *divisions; i++) {
+            const struct division *d = &divisions[i];
+            struct experiment e;
+            if (!parse_pipeline(d->paradigm, stages, d->more, &e))
+                return;
+            for (int rank = 0; rank < stages; rank++) {
+                struct dt_memory_usage usage;
+                double whole = stage_params(stages, rank), share = whole * stages / 8;
+                double params = 2 * (d->params ? share : whole), optim = 12 * (d->optimizer ? share : whole);
+                double grads = 2 * (d->grads ? share + whole : whole) + 2 * share * d->kept_share;
+                double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * 8));
+                CHECK_OK(memory_fit_predict(&e, rank, &usage));
+                const uint64_t *peak = usage.device.peak_bytes;
+                CHECK(fabs((double)peak[DT_PARAMETERS] - params) <= slack, "%s%s, stage %d of %d: %zu of %.0f", d->paradigm, d->more, rank,
+                      stages, (size_t)peak[DT_PARAMETERS], params);
+                CHECK(fabs((double)peak[DT_GRADIENTS] - grads) <= slack, "%s%s, stage %d of %d: gradients %zu of %.0f", d->paradigm,
+                      d->more, rank, stages, (size_t)peak[DT_GRADIENTS], grads);
+                CHECK(fabs((double)peak[DT_OPTIMIZER] - optim) <= 3 * slack, "%s%s, stage %d of %d: state %zu of %.0f", d->paradigm,
+                      d->more, rank, stages, (size_t)peak[DT_OPTIMIZER], optim);
+            }
+        }
+    }
+}
+
+static int count_actions(const struct plan *plan, enum action_op op)
+{
+    int count = 0;
+    for (int i = 0; i < plan->count; i++)
+        count += plan->actions[i].op == op;
+    return count;
+}
+
+/* GPTSmall's 12 blocks, embedding and head on two stages. Each of m micro-batches gathers a group for its forward and its backward. But where
+ * forward turns into backward, or the other way, the last group is still there; and an embedding's backward reads nothing. Once a step: each
+ * group once, and then the whole stage is there. */
+static void gathers_in_a_pipeline(void)
+{
+    static const char *const gathers[] = {"", ",\"fsdp\":{\"gather\":\"step\"}"};
+    for (int i = 0; i < 4; i++) {
+        struct experiment e;
+        bool once = i & 1;
+        if (!parse_pipeline("fsdp", 2, gathers[once], &e))
+            return;
+        e.micro_batches = i & 2 ? 2 : 1;
+        e.gradient_reduction = REDUCTION_EACH;
+        for (int rank = 0; rank < 2; rank++) {
+            struct plan plan;
+            struct dt_memory_usage usage;
+            int m = e.pipeline.chunks * e.micro_batches, groups = 0;
+            CHECK_OK(rank_plan(&e, rank, &plan));
+            for (int a = 0; a < plan.count; a++)
+                groups = plan.actions[a].group + 1 > groups ? plan.actions[a].group + 1 : groups;
+            int windows = e.micro_batches;
+            int passes = rank == 0 ? m * groups + m * (groups - 1) - windows : 2 * m * groups - windows - (windows - 1);
+            CHECK(count_actions(&plan, ACTION_GATHER) == (once ? groups : passes), "stage %d: %d gathers of %d groups, %d micro-batches",
+                  rank, count_actions(&plan, ACTION_GATHER), groups, m);
+            CHECK(count_actions(&plan, ACTION_FREE) == count_actions(&plan, ACTION_GATHER));
+            CHECK(count_actions(&plan, ACTION_REDUCE) == groups * windows, "%d reductions", count_actions(&plan, ACTION_REDUCE));
+            plan_finish(&plan);
+            CHECK_OK(memory_fit_predict(&e, rank, &usage));
+            double whole = 2 * stage_params(2, rank), seen = (double)usage.device.peak_bytes[DT_COMMUNICATION], group = 2 * 38600000;
+            CHECK(once ? seen >= whole && seen <= whole + group + 8192 : seen <= 3 * group, "stage %d: %.0f of %.0f", rank, seen, whole);
+        }
+    }
+}
+
 /* Nothing about GPT1T on 512 GPUs is slow to describe. */
 static void huge(void)
 {
@@ -261,6 +353,8 @@ static const struct test_case cases[] = {
     {"whole groups exist for a short time", transient_bytes},
     {"root and servers hold the optimizer", owner_bytes},
     {"PDP: stages share the parameters", pipeline_bytes},
+    {"FSDP and ZeRO inside a pipeline: shares of a stage", shares_of_stages},
+    {"FSDP inside a pipeline: gathers and reductions", gathers_in_a_pipeline},
     {"activations of each policy", activation_bytes},
     {"GPT1T on 512 ranks", huge},
 };
