@@ -18,6 +18,7 @@ static const struct {
     {"loss_scaling", "model.dtype"},
     {"loss_scaling", "loss"},
     {"optimizer.learning_rate", "optimizer.name"},
+    {"pipeline.paradigms", "pipeline.stages"},
 };
 
 static const void *at(const struct experiment *e, const struct dt_field *field)

@@ -86,12 +86,12 @@ def test_attention_computed_again():
     alone("activation=selective", "model.attention=unfused", "micro_batches=2")
 
 
-def together(*settings):
-    """Two GPUs, a rank each, against one cpu device with both batches."""
+def together(*settings, ranks=2):
+    """GPUs, a rank each, against one cpu device with all batches."""
     listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     if not any(line.split()[:2] == ["nccl", "yes"] for line in listed.splitlines()):
         raise Skip("no nccl communicator")
-    compare(train("device=cuda", "world_size=2", *settings), train("device=cpu", "batch_size=4"))
+    compare(train("device=cuda", f"world_size={ranks}", *settings), train("device=cpu", f"batch_size={2 * ranks}"))
 
 
 def test_ddp_equals_one_device():
@@ -104,6 +104,10 @@ def test_fsdp_equals_one_device():
 
 def test_pdp_equals_one_device():
     together("paradigm=pdp", "pipeline.stages=2")
+
+
+def test_fsdp_in_pipelines_equals_one_device():
+    together("paradigm=fsdp", "pipeline.stages=2", "pipeline.order=1f1b", "fsdp.gather=step", "activation=selective", ranks=4)
 
 
 if __name__ == "__main__":
