@@ -163,12 +163,13 @@ static int last_column(const char *text, int columns)
     return columns;
 }
 
-static void print_lines(const struct lines *lines, int width, FILE *to)
+static void print_lines(const struct experiment *e, const struct lines *lines, int width, FILE *to)
 {
     enum { LABEL = 10 };
     int room = width > LABEL + 20 ? width - LABEL : 20, columns = lines->columns < room ? lines->columns : room;
     for (int s = 0; s < lines->stages; s++)
-        fprintf(to, "rank %-5d%.*s\n", s, last_column(lines->text[s], columns), lines->text[s]);
+        fprintf(to, "rank %-5d%.*s\n", lines->stages > 1 ? experiment_rank_of_kind(e, s) : 0, last_column(lines->text[s], columns),
+                lines->text[s]);
     if (columns < lines->columns)
         fprintf(to, "note: the first %d of %d columns; --json has all actions\n", columns, lines->columns);
 }
@@ -187,7 +188,7 @@ dt_status plan_print(const struct experiment *e, int width, FILE *to)
         else
             fprintf(to, "; a column is an action");
         fprintf(to, "%s\n", e->world_size > stages ? "; the other ranks do the same" : "");
-        print_lines(&lines, width, to);
+        print_lines(e, &lines, width, to);
         print_legend(&lines, to);
     }
     lines_finish(&lines);

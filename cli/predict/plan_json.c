@@ -43,8 +43,8 @@ static dt_status add_experiment(cJSON *array, const struct experiment *e)
                 (ranks = cJSON_AddArrayToObject(object, "ranks"));
     if (!kept)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
-    for (int rank = 0; rank < stages; rank++)
-        DT_TRY(add_rank(ranks, e, rank));
+    for (int stage = 0; stage < stages; stage++)
+        DT_TRY(add_rank(ranks, e, stages > 1 ? experiment_rank_of_kind(e, stage) : 0));
     return DT_OK;
 }
 

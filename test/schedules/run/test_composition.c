@@ -11,7 +11,7 @@
 enum { BATCH = 4, SAMPLE = 20 };
 
 static const char *const base = "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"
-                                " \"model\": {\"layers\": 6, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 6,"
+                                " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 6,"
                                 " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
                                 " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
 
