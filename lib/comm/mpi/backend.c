@@ -25,16 +25,18 @@ static bool may_read_other_memory(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4". */
+/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4", and "MPICH Version:      4.2.1" is "MPICH 4.2.1". */
 static void read_library_version(char *out, size_t out_bytes)
 {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI", number[32];
     int length = 0;
     MPI_Get_library_version(text, &length);
     text[strcspn(text, ",\n")] = 0;
     char *version = strstr(text, " v");
     if (version)
         memmove(version + 1, version + 2, strlen(version + 2) + 1);
+    else if (sscanf(text, "MPICH Version: %31s", number) == 1)
+        snprintf(text, sizeof text, "MPICH %s", number);
     snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
 }
 
