@@ -54,9 +54,9 @@ _dtbench_keys() {
         gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size= model.block_size=
         model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= pipeline.memory_limit=
         pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size=
-        activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1=
-        optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph= seed= steps.warmup= steps.timed= timeout.init_s=
-        timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib= threads= cluster= profile="
+        tensor.sequence_parallel= activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate=
+        optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph= seed= steps.warmup= steps.timed=
+        timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib= threads= cluster= profile="
 }
 
 # The values of key $1, where they have names.
@@ -75,6 +75,7 @@ _dtbench_choices() {
     pipeline.paradigms) echo "pdp all" ;;
     fsdp.unit) echo "block linear auto" ;;
     fsdp.gather) echo "micro_batch step" ;;
+    tensor.sequence_parallel) echo "true false" ;;
     activation) echo "keep checkpoint offload selective" ;;
     parameter_offload) echo "true false" ;;
     optimizer.name) echo "sgd adam" ;;

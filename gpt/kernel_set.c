@@ -93,8 +93,3 @@ dt_status gpt_kernel_set_add(struct dt_kernels *k, struct dt_stream *stream, boo
 {
     return (on_host ? k->table->add_host : k->table->add)(k->state, stream, &(struct gpt_add){to, from, count});
 }
-
-size_t gpt_kernel_set_output_bytes(const struct dt_kernels *k, size_t samples)
-{
-    return k->table->output_bytes(k->state, samples);
-}

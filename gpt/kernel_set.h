@@ -23,6 +23,5 @@ dt_status gpt_kernel_set_begin_step(struct dt_kernels *k, struct dt_stream *stre
 dt_status gpt_kernel_set_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *overflows);
 dt_status gpt_kernel_set_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u);
 dt_status gpt_kernel_set_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
-size_t gpt_kernel_set_output_bytes(const struct dt_kernels *k, size_t samples);
 
 #endif

@@ -19,12 +19,12 @@ bool gpt_kernels_need_nothing(char *text, size_t text_bytes)
     return true;
 }
 
-size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)
+size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
     return 0;
 }
 
-size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples)
+size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples, int ranks)
 {
     return 0;
 }

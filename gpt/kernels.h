@@ -19,14 +19,18 @@ struct gpt_dropout {
     uint64_t seed;
     uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */
     uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (begin_step) */
+    uint32_t first_row;    /* the call's first row among the rows [samples * T] that begin with first_sample's */
     float probability;
 };
 
-/* to [count] = normal deviates with this standard deviation: the elements first_element.. of the tensor `tensor_id` (lib/base/random.h). */
+/* to [count] = normal deviates with this standard deviation (lib/base/random.h): elements of the tensor `tensor_id`, from first_element on in
+ * runs of run_elems, of which one begins stride_elems after the one before: columns of a matrix. The first run may have begun already:
+ * run_done of its elements are left out. run_elems 0: one run. */
 struct gpt_init_normal {
     void *to;
     size_t count;
     uint64_t seed, first_element;
+    size_t run_elems, run_done, stride_elems;
     uint32_t tensor_id;
     float standard_deviation;
 };
@@ -51,6 +55,7 @@ struct gpt_linear {
     const void *x, *w, *b;
     void *y;
     size_t rows, in, out;
+    int joined; /* w is so many weights one behind the other (q, k and v), which other software may multiply one by one; 0: one */
 };
 
 /* dx [rows, in] = dy [rows, out] * w [out, in] */
@@ -58,6 +63,7 @@ struct gpt_linear_input_gradient {
     const void *dy, *w;
     void *dx;
     size_t rows, in, out;
+    int joined; /* as in gpt_linear */
 };
 
 /* dx [rows, in] = gelu'(hidden [rows, in]) * (dy [rows, out] * w [out, in]): back through a linear and the GELU in front of it. A backend
@@ -74,6 +80,7 @@ struct gpt_linear_weight_gradient {
     const void *dy, *x;
     void *dw, *db;
     size_t rows, in, out;
+    int joined; /* as in gpt_linear */
     bool accumulate;
 };
 
@@ -109,36 +116,40 @@ struct gpt_layer_norm_gradient {
     bool overwrite, accumulate;
 };
 
-/* Causal self-attention of all heads. qkv [M, 3d]: q | k | v, head a of each at columns a*w to (a+1)*w, w = d / heads; scores scaled by
- * 1/sqrt(w); dropout on the weights after the softmax. out [M, d].
- * fused: lse [samples, heads, T] fp32 gets log(sum(exp(scaled scores))) of each row; nothing of size T*T is stored; weights is NULL.
- * unfused: weights [samples, heads, T, T] gets the softmax before dropout, zeros above the diagonal; lse is NULL. */
+/* Causal self-attention of `heads`, H of them, some or all of the model's. qkv [M, 3Hw]: q | k | v, head a of each at columns a*w to
+ * (a+1)*w, w = d / the model's heads; scores scaled by 1/sqrt(w); dropout on the weights after the softmax. out [M, Hw].
+ * fused: lse [samples, H, T] fp32 gets log(sum(exp(scaled scores))) of each row; nothing of size T*T is stored; weights is NULL.
+ * unfused: weights [samples, H, T, T] gets the softmax before dropout, zeros above the diagonal; lse is NULL. */
 struct gpt_attention_forward {
     const void *qkv;
     void *out;
     float *lse;
     void *weights;
     size_t samples;
-    struct gpt_dropout dropout;
+    struct gpt_part heads;
+    struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
 };
 
-/* dqkv [M, 3d] from dout [M, d] and what forward left. */
+/* dqkv [M, 3Hw] from dout [M, Hw] and what forward left. */
 struct gpt_attention_backward {
     const void *dout, *out, *qkv;
     const float *lse;
     const void *weights;
     void *dqkv;
     size_t samples;
+    struct gpt_part heads;
     struct gpt_dropout dropout;
 };
 
-/* out [M, d] = dropout(tokens_table[token] + position_table[t]); tokens [M] int32; tables [V, d] and [T, d]. */
+/* out [M, d] = dropout(token_table[token] + position_table[t]); tokens [M] int32. The tables have rows `vocab` of V and `positions` of T,
+ * [count, d] each: what another part of a table has counts as zero. */
 struct gpt_embedding {
     const int32_t *tokens;
     const void *token_table, *position_table;
     void *out;
     size_t samples;
-    struct gpt_dropout dropout;
+    struct gpt_part vocab, positions;
+    struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
 };
 
 /* Both tables' gradients from dout [M, d]. Without accumulate all of both tables is written (rows of unused tokens with zeros). */
@@ -147,23 +158,24 @@ struct gpt_embedding_gradient {
     const void *dout;
     void *dtoken_table, *dposition_table;
     size_t samples;
+    struct gpt_part vocab, positions;
     bool accumulate;
     struct gpt_dropout dropout;
 };
 
-/* out [M, d] = residual + dropout(branch). out may be branch. */
+/* out [rows, d] = residual + dropout(branch). out may be branch. */
 struct gpt_dropout_residual {
     const void *residual, *branch;
     void *out;
-    size_t samples;
+    size_t rows;
     struct gpt_dropout dropout;
 };
 
-/* dbranch [M, d] = dropout mask * scale * dout. */
+/* dbranch [rows, d] = dropout mask * scale * dout. dbranch may be dout: a dropout by itself. */
 struct gpt_dropout_gradient {
     const void *dout;
     void *dbranch;
-    size_t samples;
+    size_t rows;
     struct gpt_dropout dropout;
 };
 
@@ -175,6 +187,37 @@ struct gpt_loss {
     const int32_t *targets;
     double *loss;
     size_t rows;
+    float gradient_scale, loss_scale;
+    bool sum;
+};
+
+/* The same where the vocabulary is divided over the ranks of a tensor group, in two kernels, so that logits never leave their rank.
+ * Source  Shoeybi et al., "Megatron-LM", 2019, section 3: the cross-entropy is fused with the product that makes the logits. */
+
+/* What one rank's logits [rows, vocab.count] say of a row. sum: `exponentials` is the sum of the logits, the others are 0. */
+struct gpt_logit_row {
+    float largest;      /* logit */
+    float exponentials; /* sum of exp(logit - largest) */
+    float at_target;    /* the target's logit; 0 where another rank has it */
+};
+
+struct gpt_loss_part {
+    const void *logits;
+    const int32_t *targets;
+    struct gpt_logit_row *out; /* [rows] */
+    size_t rows;
+    struct gpt_part vocab;
+    bool sum;
+};
+
+/* The rest of gpt_loss, from every rank's rows [parts, rows]: each adds the whole loss to its *loss. */
+struct gpt_loss_gradient {
+    void *logits;
+    const int32_t *targets;
+    const struct gpt_logit_row *all;
+    double *loss;
+    size_t rows, parts;
+    struct gpt_part vocab;
     float gradient_scale, loss_scale;
     bool sum;
 };
@@ -240,6 +283,8 @@ struct gpt_add {
     COSTED(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, FORWARD, ROWS, "rows x d")                                           \
     COSTED(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, BACKWARD, ROWS, "rows x d")                                          \
     COSTED(loss, gpt_loss, LOSS, FORWARD, ROWS, "rows x V")                                                                               \
+    UNCOSTED(loss_part, gpt_loss_part, "half of loss")                                                                                    \
+    UNCOSTED(loss_gradient, gpt_loss_gradient, "half of loss")                                                                            \
     COSTED(sgd, gpt_sgd, SGD, UPDATE, FLAT, "the parameters")                                                                             \
     COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters") /* its fp32 state is counted by gpt/cost/backend.c */                    \
     COSTED(add, gpt_add, ADD, UPDATE, FLAT, "the elements")                                                                               \
@@ -306,10 +351,11 @@ struct gpt_kernel_table {
     GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)
 #undef GPT_KERNEL_ENTRY
 
-    /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework. */
-    size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
+    /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework.
+     * Of one of `ranks` that share the layer; sequence_parallel: the residual stream, too. */
+    size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
     /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch; 0 likewise. */
-    size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples);
+    size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples, int ranks);
 };
 
 /* The table for a device of this kind ("cpu", "sim", "cuda"); NULL, with dt_fail's text, when this build has none. */
@@ -324,9 +370,9 @@ bool gpt_kernels_available(const char *device_kind, char *text, size_t text_byte
 bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
 /* kept_bytes of the kernels that are dtbench's own. */
-size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples);
-size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples); /* output_bytes likewise */
-bool gpt_kernels_need_nothing(char *text, size_t text_bytes);                 /* `available` of those without libraries of their own */
+size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
+size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples, int ranks); /* output_bytes likewise */
+bool gpt_kernels_need_nothing(char *text, size_t text_bytes); /* `available` of those without libraries of their own */
 
 extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;

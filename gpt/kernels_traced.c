@@ -50,14 +50,14 @@ static dt_status traced_step_overflows(struct gpt_kernels *k, struct dt_stream *
     return k->table->step_overflows(k->inner, stream, to); /* a copy, which is a span itself */
 }
 
-static size_t traced_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)
+static size_t traced_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
-    return k->table->kept_bytes(k->inner, layer, samples);
+    return k->table->kept_bytes(k->inner, layer, samples, ranks, sequence_parallel);
 }
 
-static size_t traced_output_bytes(const struct gpt_kernels *k, size_t samples)
+static size_t traced_output_bytes(const struct gpt_kernels *k, size_t samples, int ranks)
 {
-    return k->table->output_bytes(k->inner, samples);
+    return k->table->output_bytes(k->inner, samples, ranks);
 }
 
 #define ROW(entry, ...) .entry = traced_##entry,

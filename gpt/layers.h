@@ -1,10 +1,21 @@
 /* One layer's forward and backward, and what it keeps in between. Inside gpt only: stage.c runs groups of layers with it.
  *
+ * Where a tensor group of N ranks shares the layers, each computes N-th parts of attention and MLP. A product of which every rank has some
+ * output features (q k v, mlp_up, head) reads all M rows; of one of which it has some input features (projection, mlp_down) every rank has
+ * a summand of all M rows. Between the two the residual stream is whole on every rank, and what is summed up is all-reduced: once forward
+ * and once backward for attention, and for the MLP. With sequence parallelism each rank has R = M / N rows of the residual stream:
+ * products read rows gathered from all ranks, and sums are scattered to them.
+ * Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+ *         Models", 2022, section 4.2: gathered rows are gathered again for backward instead of kept.
+ * Differs rows are divided in the order in which they lie in memory, sample after sample, so that no collective moves rows around:
+ *         Megatron has the positions outermost, and divides these. What is done to rows here looks at one alone.
+ *
  * Everything is queued on the run's stream. Errors: DT_ERR_OOM for memory, and what kernels and streams report; the stash then contains what
  * had been allocated, for stash_destroy. */
 #ifndef GPT_LAYERS_H
 #define GPT_LAYERS_H
 
+#include "gpt/exchange.h"
 #include "gpt/kernel_set.h"
 #include "gpt/layout.h"
 
@@ -13,28 +24,33 @@ struct gpt_stage {
     struct dt_stage base;
     struct gpt_layer *layers; /* [layer_count] */
     int layer_count;
+    struct gpt_cut cut; /* the part of each layer */
+    bool sliced;        /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
+    struct gpt_exchange exchange;
     uint64_t seed;
     bool sum_loss;        /* the study's plain sum of logits */
     bool attention_again; /* forward keeps q, k and v of attention alone, and backward computes the rest again */
 };
 
-/* Each layer owns the buffer it read, so that the residual stream is kept once. M rows, the model's dtype unless said otherwise. */
+/* Each layer owns the buffer it read, so that the residual stream is kept once. The model's dtype unless said otherwise; e = d / N, where N
+ * ranks share a layer, and H and V are this rank's heads and rows of the vocabulary. */
 struct dt_layer_stash {
-    struct dt_buffer input;      /* [M, d] read by the layer's norm (attention, mlp_up, final_norm) or product (head) */
-    struct dt_buffer mean, rstd; /* [M] fp32 of that norm */
-    struct dt_buffer qkv;        /* [M, 3d] attention */
-    struct dt_buffer mixed;      /* [M, d] attention: the heads' outputs, before the projection */
-    struct dt_buffer lse;        /* [samples, heads, T] fp32, fused attention */
-    struct dt_buffer weights;    /* [samples, heads, T, T], unfused attention */
-    struct dt_buffer hidden;     /* [M, 4d] mlp_up: before GELU */
+    struct dt_buffer input;      /* [R, d] read by the layer's norm (attention, mlp_up, final_norm) or product (head) */
+    struct dt_buffer mean, rstd; /* [R] fp32 of that norm */
+    struct dt_buffer qkv;        /* [M, 3e] attention */
+    struct dt_buffer mixed;      /* [M, e] attention: the heads' outputs, before the projection */
+    struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
+    struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
+    struct dt_buffer hidden;     /* [M, 4e] mlp_up: before GELU */
     struct dt_buffer framework;  /* attention, mlp_up, head: what a simulated framework keeps beside all this; nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 
     /* Gradients between the two halves of backward; there for a moment where it is one. */
-    struct dt_buffer dout;    /* [M, d] embedding: of its output */
+    struct dt_buffer dout;    /* [R, d] embedding: of its output */
     struct dt_buffer dbranch; /* [M, d] attention, mlp_down: of the branch's last product, behind its dropout */
-    struct dt_buffer dqkv;    /* [M, 3d] attention */
-    struct dt_buffer dhidden; /* [M, 4d] mlp_up: of hidden; mlp_down's backward computes it */
+    struct dt_buffer dqkv;    /* [M, 3e] attention */
+    struct dt_buffer dhidden; /* [M, 4e] mlp_up: of hidden; mlp_down's backward computes it */
+    struct dt_buffer dnorm;   /* [2d] this rank's rows' part of the norm's gradients, to be added to what is there; until the group ends */
 };
 
 /* A layer in one pass: what its forward and backward need, in short names. */
@@ -47,7 +63,8 @@ struct layer_run {
     struct dt_stream *stream;
     const struct gpt_kernel_table *k;
     struct gpt_kernels *kernels;
-    size_t rows, d; /* M = samples * T */
+    size_t rows, stream_rows; /* M = samples * T, and R */
+    size_t d, e;              /* e = d / N: what this rank has of d output or input features */
     size_t element_bytes;
     bool recompute;        /* forward for the second time, for backward */
     enum dt_backward part; /* backward: which half, or all of it */
@@ -62,7 +79,10 @@ extern const struct layer_passes {
     dt_status (*backward)(const struct layer_run *r);
 } layer_passes[];
 
-/* All of the head's work on pieces of the rows: x [M, d] is its input, dx [M, d] gets that one's gradient. */
-dt_status layer_head_in_pieces(const struct layer_run *r, const struct dt_buffer *x, const struct dt_buffer *dx, size_t piece_rows);
+/* All of the head's work on pieces of the M rows, from the stash's x to its dx. */
+dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows);
+
+/* At the end of a group's backward: its norms' gradients are complete. */
+dt_status layers_finish_norms(const struct layer_run *r);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LAYERS_PER_BLOCK = 3 };
@@ -20,36 +21,119 @@ const char *gpt_layer_kind_name(enum gpt_layer_kind kind)
     return names[kind];
 }
 
-static void add_tensor(struct gpt_layer *layer, const char *name, size_t count_elems, enum gpt_init init)
+struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows)
+{
+    enum { ALIGNED = 8, LARGE = 64 }; /* rows; 8 are 16 bytes of a row of logits in fp16 and bf16 */
+    size_t unit = rows / cut.size >= LARGE ? ALIGNED : 1, units = ((size_t)rows + unit - 1) / unit;
+    size_t even = units / (size_t)cut.size, larger = units % (size_t)cut.size, rank = (size_t)cut.rank;
+    size_t first = (rank * even + (rank < larger ? rank : larger)) * unit, end = first + (even + (rank < larger)) * unit;
+    return (struct gpt_part){first, (end < (size_t)rows ? end : (size_t)rows) - first};
+}
+
+struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model)
+{
+    size_t count = (size_t)model->heads / (size_t)cut.size;
+    return (struct gpt_part){(size_t)cut.rank * count, count};
+}
+
+static bool cut_fits(const struct dt_model *model, int size, bool sequence_parallel)
+{
+    return model->heads % size == 0 && size <= model->vocab_size && size <= model->block_size &&
+           (!sequence_parallel || model->block_size % size == 0);
+}
+
+dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel)
+{
+    char fitting[128] = "1";
+    if (cut_fits(model, size, sequence_parallel))
+        return DT_OK;
+    for (int i = 2; i <= model->heads; i++)
+        if (cut_fits(model, i, sequence_parallel) && strlen(fitting) < sizeof fitting - 16)
+            snprintf(fitting + strlen(fitting), 16, ", %d", i);
+    if (model->heads % size != 0)
+        return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, model->heads, fitting);
+    if (size > model->vocab_size || size > model->block_size)
+        return dt_fail(DT_ERR_INVALID, "%d ranks for model.vocab_size %d and model.block_size %d; of this model %s do", size,
+                       model->vocab_size, model->block_size, fitting);
+    return dt_fail(DT_ERR_INVALID,
+                   "%d does not divide model.block_size %d, which tensor.sequence_parallel divides, too; of this model %s do", size,
+                   model->block_size, fitting);
+}
+
+/* ---- tensors ---- */
+
+/* `runs` of run_elems from first_elem on. */
+static void add_part(struct gpt_layer *layer, const char *name, enum gpt_init init, size_t first_elem, size_t runs, size_t run_elems,
+                     size_t stride_elems)
 {
     assert(layer->tensor_count < GPT_MAX_TENSORS);
     int place = layer->tensor_count++;
     layer->tensors[place] = (struct gpt_tensor){
         .name = name,
         .offset_elems = layer->param_elems,
-        .count_elems = count_elems,
+        .count_elems = runs * run_elems,
+        .first_elem = first_elem,
+        .run_elems = run_elems,
+        .stride_elems = stride_elems,
         .init = init,
         .id = (uint32_t)(layer->index * 16 + place),
     };
-    layer->param_elems += count_elems;
+    layer->param_elems += runs * run_elems;
+}
+
+/* On every rank. */
+static void add_whole(struct gpt_layer *layer, const char *name, size_t count_elems, enum gpt_init init)
+{
+    add_part(layer, name, init, 0, 1, count_elems, count_elems);
+}
+
+/* Rows `part` of a matrix with `columns`. */
+static void add_rows(struct gpt_layer *layer, const char *name, struct gpt_part part, size_t columns, enum gpt_init init)
+{
+    add_part(layer, name, init, part.first * columns, 1, part.count * columns, part.count * columns);
+}
+
+/* Columns `part` of a matrix [rows, columns]. */
+static void add_columns(struct gpt_layer *layer, const char *name, size_t rows, size_t columns, struct gpt_part part)
+{
+    add_part(layer, name, GPT_INIT_NORMAL, part.first, rows, part.count, columns);
 }
 
 static void add_norm(struct gpt_layer *layer, size_t d)
 {
-    add_tensor(layer, "norm.gain", d, GPT_INIT_ONE);
-    add_tensor(layer, "norm.bias", d, GPT_INIT_ZERO);
+    add_whole(layer, "norm.gain", d, GPT_INIT_ONE);
+    add_whole(layer, "norm.bias", d, GPT_INIT_ZERO);
 }
 
-void gpt_describe_layer(const struct dt_model *model, int index, struct gpt_layer *out)
+static void describe_attention(struct gpt_layer *out, size_t d, struct gpt_part part)
 {
-    size_t d = (size_t)model->hidden, V = (size_t)model->vocab_size, T = (size_t)model->block_size;
+    add_norm(out, d);
+    add_rows(out, "q.weight", part, d, GPT_INIT_NORMAL);
+    add_rows(out, "k.weight", part, d, GPT_INIT_NORMAL);
+    add_rows(out, "v.weight", part, d, GPT_INIT_NORMAL);
+    add_rows(out, "q.bias", part, 1, GPT_INIT_ZERO);
+    add_rows(out, "k.bias", part, 1, GPT_INIT_ZERO);
+    add_rows(out, "v.bias", part, 1, GPT_INIT_ZERO);
+    add_columns(out, "projection.weight", d, d, part);
+    add_whole(out, "projection.bias", d, GPT_INIT_ZERO);
+}
+
+static struct gpt_part even_part(struct gpt_cut cut, size_t features)
+{
+    size_t count = features / (size_t)cut.size;
+    return (struct gpt_part){(size_t)cut.rank * count, count};
+}
+
+void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out)
+{
+    size_t d = (size_t)model->hidden;
     int last_block_layer = LAYERS_PER_BLOCK * model->layers;
 
     *out = (struct gpt_layer){.index = index, .block = -1};
     if (index == 0) {
         out->kind = GPT_EMBEDDING;
-        add_tensor(out, "token.weight", V * d, GPT_INIT_NORMAL);
-        add_tensor(out, "position.weight", T * d, GPT_INIT_NORMAL);
+        add_rows(out, "token.weight", gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
+        add_rows(out, "position.weight", gpt_cut_table(cut, model->block_size), d, GPT_INIT_NORMAL);
         return;
     }
     if (index > last_block_layer) {
@@ -57,7 +141,7 @@ void gpt_describe_layer(const struct dt_model *model, int index, struct gpt_laye
         if (out->kind == GPT_FINAL_NORM)
             add_norm(out, d);
         else
-            add_tensor(out, "weight", V * d, GPT_INIT_NORMAL);
+            add_rows(out, "weight", gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
         return;
     }
 
@@ -65,26 +149,18 @@ void gpt_describe_layer(const struct dt_model *model, int index, struct gpt_laye
     switch ((index - 1) % LAYERS_PER_BLOCK) {
     case 0:
         out->kind = GPT_ATTENTION;
-        add_norm(out, d);
-        add_tensor(out, "q.weight", d * d, GPT_INIT_NORMAL);
-        add_tensor(out, "k.weight", d * d, GPT_INIT_NORMAL);
-        add_tensor(out, "v.weight", d * d, GPT_INIT_NORMAL);
-        add_tensor(out, "q.bias", d, GPT_INIT_ZERO);
-        add_tensor(out, "k.bias", d, GPT_INIT_ZERO);
-        add_tensor(out, "v.bias", d, GPT_INIT_ZERO);
-        add_tensor(out, "projection.weight", d * d, GPT_INIT_NORMAL);
-        add_tensor(out, "projection.bias", d, GPT_INIT_ZERO);
+        describe_attention(out, d, even_part(cut, d));
         break;
     case 1:
         out->kind = GPT_MLP_UP;
         add_norm(out, d);
-        add_tensor(out, "weight", 4 * d * d, GPT_INIT_NORMAL);
-        add_tensor(out, "bias", 4 * d, GPT_INIT_ZERO);
+        add_rows(out, "weight", even_part(cut, 4 * d), d, GPT_INIT_NORMAL);
+        add_rows(out, "bias", even_part(cut, 4 * d), 1, GPT_INIT_ZERO);
         break;
     default:
         out->kind = GPT_MLP_DOWN;
-        add_tensor(out, "weight", 4 * d * d, GPT_INIT_NORMAL);
-        add_tensor(out, "bias", d, GPT_INIT_ZERO);
+        add_columns(out, "weight", d, 4 * d, even_part(cut, 4 * d));
+        add_whole(out, "bias", d, GPT_INIT_ZERO);
         break;
     }
 }
@@ -111,7 +187,7 @@ static uint64_t layers_params(const struct dt_model *model, int first, int end)
     uint64_t total = 0;
     for (int i = first; i < end; i++) {
         struct gpt_layer layer;
-        gpt_describe_layer(model, i, &layer);
+        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
         total += layer.param_elems;
     }
     return total;

@@ -10,13 +10,28 @@
 
 #include "gpt/model.h"
 
+/* Part of something that is divided over the ranks of a tensor group: rows of a table, heads. The whole: 0 and all. */
+struct gpt_part {
+    size_t first, count;
+};
+
 enum gpt_layer_kind { GPT_EMBEDDING, GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN, GPT_FINAL_NORM, GPT_HEAD };
+
+/* The part of each layer that one rank of a tensor group has. Output features of q, k, v and mlp_up, and with them heads, are divided evenly;
+ * so are the input features of the projection and of mlp_down. The rows of the embedding's two tables and of the head need not divide: the
+ * first ranks have more. Norms, and the biases behind the sum over the ranks (projection, mlp_down), are whole on every rank.
+ * Source  Shoeybi et al., "Megatron-LM", 2019, section 3. There the vocabulary is padded until it divides, and positions are whole. */
+struct gpt_cut {
+    int rank, size; /* 0 and 1: the whole layer */
+};
 
 enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as GPT-2 */
 
 struct gpt_tensor {
     const char *name;                 /* "norm.gain", "q.weight", ... */
-    size_t offset_elems, count_elems; /* within the layer */
+    size_t offset_elems, count_elems; /* within the layer, of this rank's part */
+    /* Where the part is in the whole tensor: from first_elem on, in runs of run_elems, each stride_elems behind the one before. */
+    size_t first_elem, run_elems, stride_elems;
     enum gpt_init init;
     uint32_t id; /* the random stream of its weights: layer index in the whole model * 16 + place in the layer */
 };
@@ -34,8 +49,15 @@ struct gpt_layer {
 
 /* 1 + 3L + 2 */
 int gpt_layer_count(const struct dt_model *model);
-/* Describe layer `index` in [0, gpt_layer_count). */
-void gpt_describe_layer(const struct dt_model *model, int index, struct gpt_layer *out);
+/* Describe this rank's part of layer `index` in [0, gpt_layer_count). */
+void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out);
+/* Rows of a table of `rows` that this rank has. In a large table a part begins at a multiple of 8 rows, so that rows of logits are aligned. */
+struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
+/* This rank's of the model's heads, which divide evenly. */
+struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model);
+/* Whether so many ranks can share each layer: heads divide, with sequence parallelism the rows of a sample do, and every rank gets a row of
+ * each table. DT_ERR_INVALID: what does not, and the sizes that would do. */
+dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);

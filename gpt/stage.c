@@ -50,17 +50,24 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
                  .first = options->first_layer == 0,
                  .last = options->end_layer == gpt_layer_count(model)},
         .layer_count = layer_count,
+        .cut = {0, 1},
         .seed = options->seed,
         .sum_loss = options->sum_loss,
         .attention_again = options->attention_again,
     };
+    if (options->tensor.comm)
+        s->cut = (struct gpt_cut){dt_comm_rank(options->tensor.comm), dt_comm_size(options->tensor.comm)};
+    s->sliced = s->cut.size > 1 && options->tensor.sequence_parallel;
     s->layers = calloc((size_t)layer_count, sizeof *s->layers);
     s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);
     if (!s->layers || !s->base.groups)
         goto fail;
+    status = gpt_exchange_init(&s->exchange, &options->tensor, dt_stream_device(stream));
+    if (status < 0)
+        goto fail;
 
     for (int i = 0; i < layer_count; i++) {
-        gpt_describe_layer(model, options->first_layer + i, &s->layers[i]);
+        gpt_describe_layer(model, s->cut, options->first_layer + i, &s->layers[i]);
         s->base.param_elems += s->layers[i].param_elems;
     }
     s->base.group_count = gpt_group_layers(model, options->first_layer, options->end_layer, options->unit, group_first);
@@ -86,12 +93,24 @@ void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
     if (!stage)
         return;
     dt_free(stream, &stage->loss);
+    gpt_exchange_finish(&own(stage)->exchange);
     free(own(stage)->layers);
     free(stage->groups);
     free(stage);
 }
 
-/* Write elements [from, until) of one tensor to `to`. */
+size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples)
+{
+    size_t rows = samples * (size_t)stage->model->block_size;
+    return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)stage->model->hidden;
+}
+
+size_t gpt_output_bytes(const struct dt_stage *stage, size_t samples)
+{
+    return stage->kernels->table->output_bytes(stage->kernels->state, samples, own_const(stage)->cut.size);
+}
+
+/* Write elements [from, until) of this rank's part of a tensor to `to`. */
 static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor *tensor, size_t from, size_t until, void *to,
                              struct dt_stream *stream)
 {
@@ -100,7 +119,10 @@ static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor 
         .to = to,
         .count = until - from,
         .seed = s->seed,
-        .first_element = from,
+        .first_element = tensor->first_elem + from / tensor->run_elems * tensor->stride_elems,
+        .run_elems = tensor->run_elems,
+        .run_done = from % tensor->run_elems,
+        .stride_elems = tensor->stride_elems,
         .tensor_id = tensor->id,
         .standard_deviation = INITIAL_STANDARD_DEVIATION,
     };
@@ -139,8 +161,9 @@ dt_status gpt_stash_create(const struct dt_stage *stage, struct dt_stash *out)
 
 static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input,  &kept->mean,   &kept->rstd,      &kept->qkv,  &kept->mixed,   &kept->lse,  &kept->weights,
-                               &kept->hidden, &kept->logits, &kept->framework, &kept->dout, &kept->dbranch, &kept->dqkv, &kept->dhidden};
+    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,     &kept->mixed,
+                               &kept->lse,   &kept->weights, &kept->hidden, &kept->logits,  &kept->framework,
+                               &kept->dout,  &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
 }
@@ -207,7 +230,9 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .k = stage->kernels->table,
         .kernels = stage->kernels->state,
         .rows = stash->samples * (size_t)stage->model->block_size,
+        .stream_rows = gpt_stream_elems(stage, stash->samples) / (size_t)stage->model->hidden,
         .d = (size_t)stage->model->hidden,
+        .e = (size_t)stage->model->hidden / (size_t)own(stage)->cut.size,
         .element_bytes = dt_dtype_bytes(stage->model->dtype),
         .part = DT_BACKWARD_WHOLE,
     };
@@ -236,7 +261,7 @@ dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, en
     r.part = part;
     for (int i = r.group->first_layer + r.group->layer_count - 1; i >= r.group->first_layer; i--)
         DT_TRY(at_layer(&r, i)->backward(&r));
-    return DT_OK;
+    return layers_finish_norms(&r);
 }
 
 dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
@@ -263,8 +288,8 @@ dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *s
 
     head.layer = &own(stage)->layers[own(stage)->layer_count - 1];
     head.scales = scales;
-    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, head.rows * head.d * head.element_bytes, &stash->dx));
-    DT_TRY(layer_head_in_pieces(&head, &stash->x, &stash->dx, piece_rows));
-    dt_free(stream, &stash->x);
-    return with_norm ? layer_passes[GPT_FINAL_NORM].backward(&norm) : DT_OK;
+    DT_TRY(layer_head_in_pieces(&head, piece_rows));
+    if (with_norm)
+        DT_TRY(layer_passes[GPT_FINAL_NORM].backward(&norm));
+    return layers_finish_norms(&norm);
 }

@@ -1,7 +1,8 @@
 /* GPT's stages: a run of the model's layers on one rank, forward and backward a group at a time. The functions are the entries of the same
  * name in `struct dt_model_family` (lib/model/model.h), where they are described.
  *
- * Nothing here communicates or owns parameters: a data-parallel mode sets each group's params and grads before they are used. */
+ * Nothing here owns parameters: a data-parallel mode sets each group's params and grads before they are used. What communicates is a layer
+ * that a tensor group shares (gpt/exchange.h). */
 #ifndef GPT_STAGE_H
 #define GPT_STAGE_H
 
@@ -10,6 +11,8 @@
 dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                            struct dt_stream *stream, struct dt_stage **out);
 void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream);
+size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples);
+size_t gpt_output_bytes(const struct dt_stage *stage, size_t samples);
 dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                           struct dt_stream *stream);
 

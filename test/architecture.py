@@ -35,8 +35,8 @@ ALLOWED = {
     'lib/comm': ['lib/device', 'lib/launch'],
     'lib/comm/mpi': ['lib/comm', 'lib/device/cpu'],
     'lib/comm/nccl': ['lib/comm', 'lib/device/cuda', 'lib/rendezvous'],
-    'lib/model': ['lib/device'],
-    'gpt': ['lib/device', 'lib/model'],
+    'lib/model': ['lib/comm', 'lib/device'],
+    'gpt': ['lib/comm', 'lib/device', 'lib/model'],
     'gpt/cost': ['gpt', 'lib/config', 'lib/device', 'lib/sim'],
     'gpt/cpu': ['gpt', 'lib/device/cpu'],
     'gpt/cuda': ['gpt', 'gpt/cpu', 'lib/device/cuda'],  # gpt/cpu: the optimizer of offloaded parameters runs on the host

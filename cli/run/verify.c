@@ -36,6 +36,8 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->mesh.order = MESH_TENSOR_PIPELINE_DATA;
     out->pipeline.stages = out->pipeline.chunks = 1;
     snprintf(out->pipeline.order, sizeof out->pipeline.order, "gpipe");
+    out->tensor.size = 1;
+    out->tensor.sequence_parallel = true;
     out->fsdp.unit = DT_UNIT_BLOCK;
     out->fsdp.gather = GATHER_EACH;
     out->hsdp.shard_size = 0;

@@ -94,19 +94,12 @@ static dt_status flat(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_
     return memory_bound(k, stream, &(struct call){kind, GPT_VARIANT_PLAIN, {(double)count, 1, 1}}, (double)count, 0);
 }
 
-/* The model's token rows [samples * T, d], and both tables [V + T, d]. */
-static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples,
+/* The model's token rows [samples * T, d], and `entries` rows of the two tables. */
+static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t table_rows,
                         const struct gpt_dropout *dropout)
 {
-    double rows = (double)samples * k->model->block_size, d = k->model->hidden,
-           entries = (double)k->model->vocab_size + k->model->block_size;
+    double rows = (double)samples * k->model->block_size, d = k->model->hidden, entries = (double)table_rows;
     return memory_bound(k, stream, &(struct call){kind, dropped(dropout), {rows, d, entries}}, rows * d, entries * d);
-}
-
-/* Elements of the residual stream of `samples` samples. */
-static double stream_elems(const struct gpt_kernels *k, size_t samples)
-{
-    return (double)samples * k->model->block_size * k->model->hidden;
 }
 
 static double product_s(const struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
@@ -115,18 +108,17 @@ static double product_s(const struct gpt_kernels *k, double batch, size_t m, siz
 }
 
 /* In how many products the stack makes one of dtbench's: q, k and v may be three. */
-static int parts_of(const struct gpt_kernels *k, size_t out, size_t in)
+static int parts_of(const struct gpt_kernels *k, int joined)
 {
-    return in == (size_t)k->model->hidden && out == 3 * in ? k->costs->profile.gemm.qkv_products : 1;
+    return joined > 1 ? k->costs->profile.gemm.qkv_products : 1;
 }
 
 /* One of the three products around a weight [out, in], as `parts` equal pieces of piece_s seconds each, and what the profile adds: passes
  * over `elems` and over the weight. */
-static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, double piece_s,
-                         double elems)
+static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, int parts,
+                         double piece_s, double elems)
 {
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
-    int parts = parts_of(k, out, in);
     double bytes = (cost->passes * elems + cost->other_passes * (double)out * (double)in) * k->element_bytes;
     double beside_s = bytes > 0 ? gpt_cost_memory_s(k->costs, 0, bytes) : 0;
     return work(k, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
@@ -160,12 +152,12 @@ FREE(add_host, gpt_add)
 
 static GPT_KERNEL_FUNCTION(cost_embedding, gpt_embedding)
 {
-    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, &a->dropout);
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, a->vocab.count + a->positions.count, &a->dropout);
 }
 
 static GPT_KERNEL_FUNCTION(cost_embedding_gradient, gpt_embedding_gradient)
 {
-    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, &a->dropout);
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, a->vocab.count + a->positions.count, &a->dropout);
 }
 
 static GPT_KERNEL_FUNCTION(cost_layer_norm, gpt_layer_norm)
@@ -187,8 +179,10 @@ static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
     DT_TRY(measured_work(k, stream, &c, &measured));
     if (measured)
         return DT_OK;
-    size_t out = a->out / (size_t)parts_of(k, a->out, a->in);
-    return product(k, stream, c.kind, a->out, a->in, product_s(k, 1, a->rows, out, a->in, a->in, out), (double)a->rows * (double)a->out);
+    int parts = parts_of(k, a->joined);
+    size_t out = a->out / (size_t)parts;
+    return product(k, stream, c.kind, a->out, a->in, parts, product_s(k, 1, a->rows, out, a->in, a->in, out),
+                   (double)a->rows * (double)a->out);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)
@@ -200,8 +194,10 @@ static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient
     DT_TRY(measured_work(k, stream, &c, &measured));
     if (measured)
         return DT_OK;
-    size_t out = a->out / (size_t)parts_of(k, a->out, a->in);
-    return product(k, stream, c.kind, a->out, a->in, product_s(k, 1, a->rows, a->in, out, out, a->in), (double)a->rows * (double)a->in);
+    int parts = parts_of(k, a->joined);
+    size_t out = a->out / (size_t)parts;
+    return product(k, stream, c.kind, a->out, a->in, parts, product_s(k, 1, a->rows, a->in, out, out, a->in),
+                   (double)a->rows * (double)a->in);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradient)
@@ -215,13 +211,15 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     DT_TRY(measured_work(k, stream, &c, &measured));
     if (measured)
         return DT_OK;
-    size_t out = a->out / (size_t)parts_of(k, a->out, a->in);
+    int parts = parts_of(k, a->joined);
+    size_t out = a->out / (size_t)parts;
     /* a framework may make a weight's gradient by itself before it adds it to what is there */
     struct dt_buffer apart;
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
     dt_free(stream, &apart);
-    return product(k, stream, c.kind, a->out, a->in, product_s(k, 1, out, a->in, a->rows, out, a->in), (double)a->rows * (double)a->out);
+    return product(k, stream, c.kind, a->out, a->in, parts, product_s(k, 1, out, a->in, a->rows, out, a->in),
+                   (double)a->rows * (double)a->out);
 }
 
 static GPT_KERNEL_FUNCTION(cost_gelu, gpt_gelu)
@@ -244,26 +242,27 @@ static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_inpu
 
 /* Of each head `squares` products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
  * out what the causal mask hides. */
-static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples,
+static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t heads,
                            const struct gpt_dropout *dropout, int to_square, int from_square)
 {
     bool measured;
     if (!k->costs)
         return DT_OK;
+    double batch = (double)samples * (double)heads;
     const struct call c = {kind,
                            k->model->attention == DT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
-                           {(double)samples * k->model->heads, k->model->block_size, (double)k->model->hidden / k->model->heads}};
+                           {batch, k->model->block_size, (double)k->model->hidden / k->model->heads}};
     DT_TRY(measured_work(k, stream, &c, &measured));
     if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
     const struct dt_model *model = k->model;
     size_t T = (size_t)model->block_size, width = (size_t)(model->hidden / model->heads);
-    double batch = (double)samples * model->heads, square = batch * (double)T * (double)T;
+    double square = batch * (double)T * (double)T;
     bool fused = model->attention == DT_ATTENTION_FUSED;
     double products_s =
         to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
-    double bytes = (cost->passes * stream_elems(k, samples) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
+    double bytes = (cost->passes * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
     return work(k, stream, kind, launches,
                 products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
@@ -271,31 +270,40 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
 
 static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
 {
-    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, &a->dropout, 1, 1);
+    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, a->heads.count, &a->dropout, 1, 1);
 }
 
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
     bool fused = k->model->attention == DT_ATTENTION_FUSED;
-    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, &a->dropout, fused ? 2 : 1, 3);
+    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, a->heads.count, &a->dropout, fused ? 2 : 1, 3);
 }
 
 static GPT_KERNEL_FUNCTION(cost_dropout_residual, gpt_dropout_residual)
 {
-    return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->samples * k->model->block_size,
-                   k->model->hidden);
+    return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->rows, k->model->hidden);
 }
 
 static GPT_KERNEL_FUNCTION(cost_dropout_gradient, gpt_dropout_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->samples * k->model->block_size,
-                   k->model->hidden);
+    return by_rows(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->rows, k->model->hidden);
 }
 
 static GPT_KERNEL_FUNCTION(cost_loss, gpt_loss)
 {
     return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, k->model->vocab_size);
+}
+
+/* Half of loss each, on this rank's columns. */
+static GPT_KERNEL_FUNCTION(cost_loss_part, gpt_loss_part)
+{
+    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
+}
+
+static GPT_KERNEL_FUNCTION(cost_loss_gradient, gpt_loss_gradient)
+{
+    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
 }
 
 /* other_bytes: state that has not the model's dtype. */
@@ -328,15 +336,15 @@ static GPT_KERNEL_FUNCTION(cost_add, gpt_add)
     return flat(k, stream, GPT_KERNEL_ADD, a->count);
 }
 
-static size_t cost_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples)
+static size_t cost_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
-    return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples) : 0;
+    return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples, ranks, sequence_parallel) : 0;
 }
 
-static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples)
+static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples, int ranks)
 {
     double tokens = (double)samples * k->model->block_size;
-    return k->costs ? (size_t)(k->costs->profile.memory.output_elems * k->element_bytes * tokens * k->model->vocab_size) : 0;
+    return k->costs ? (size_t)(k->costs->profile.memory.output_elems * k->element_bytes * tokens * k->model->vocab_size / ranks) : 0;
 }
 
 #define ROW(entry, ...) .entry = cost_##entry,

@@ -8,26 +8,33 @@ double gpt_cost_memory_s(const struct gpt_costs *c, double launches, double byte
     return fmax(moved_s, launches * c->profile.kernel_s);
 }
 
-/* What dtbench itself keeps, in elements per token and d: a layer's input, and q, k, v and the heads' outputs or the wide activation. */
-enum { OWN_ELEMS_PER_LAYER = 5 };
+/* What dtbench itself keeps, in elements per token and d: a layer's input, which is of the residual stream, and q, k, v and the heads'
+ * outputs or the wide activation. */
+enum { OWN_STREAM_ELEMS = 1, OWN_SHARED_ELEMS = 4 };
+
+/* The share of a framework's bytes of a block that are of the residual stream. */
+static const double STREAM_SHARE = 10.0 / 34;
 
 static size_t above(double kept, double own)
 {
     return kept > own ? (size_t)(kept - own) : 0;
 }
 
-size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples)
+size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples,
+                           int ranks, bool sequence_parallel)
 {
     double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * model->block_size, d = model->hidden;
-    double square = tokens * model->block_size * model->heads;
+    double square = tokens * model->block_size * model->heads / ranks, logits = element * tokens * model->vocab_size / ranks;
+    double shared = 1.0 / ranks, stream = sequence_parallel ? shared : 1;
     bool unfused = model->attention == DT_ATTENTION_UNFUSED;
-    size_t of_block =
-        above((p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d, OWN_ELEMS_PER_LAYER * element * tokens * d);
+    size_t of_block = above((p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d *
+                                (STREAM_SHARE * stream + (1 - STREAM_SHARE) * shared),
+                            (OWN_STREAM_ELEMS * stream + OWN_SHARED_ELEMS * shared) * element * tokens * d);
     size_t of_weights = unfused ? above((p->memory.weights_elems * element + p->memory.weights_mask_bytes) * square, element * square) : 0;
     switch (layer) {
     case GPT_ATTENTION: return of_block + of_weights;
     case GPT_MLP_UP: return of_block;
-    case GPT_HEAD: return above(p->memory.logits_elems * element * tokens * model->vocab_size, element * tokens * model->vocab_size);
+    case GPT_HEAD: return above(p->memory.logits_elems * logits, logits);
     default: return 0;
     }
 }

@@ -155,6 +155,7 @@ static dt_status probe_attention(struct gpt_probe *p)
                                       .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
                                       .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
                                       .samples = (size_t)heads / (size_t)p->model.heads,
+                                      .heads = {0, (size_t)p->model.heads},
                                       .dropout = dropout_of(p)};
     return p->table->attention(p->kernels, p->stream, &a);
 }
@@ -170,6 +171,7 @@ static dt_status probe_attention_gradient(struct gpt_probe *p)
                                        .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
                                        .dqkv = elements(p, &p->outputs, 3 * stream),
                                        .samples = (size_t)heads / (size_t)p->model.heads,
+                                       .heads = {0, (size_t)p->model.heads},
                                        .dropout = dropout_of(p)};
     return p->table->attention_gradient(p->kernels, p->stream, &a);
 }
@@ -222,6 +224,8 @@ static dt_status probe_embedding(struct gpt_probe *p)
                               .position_table = elements(p, &p->weights, p->model.block_size * d),
                               .out = elements(p, &p->outputs, rows * d),
                               .samples = (size_t)rows / (size_t)p->model.block_size,
+                              .vocab = {0, (size_t)p->model.vocab_size},
+                              .positions = {0, (size_t)p->model.block_size},
                               .dropout = dropout_of(p)};
     return p->table->embedding(p->kernels, p->stream, &a);
 }
@@ -235,6 +239,8 @@ static dt_status probe_embedding_gradient(struct gpt_probe *p)
                                        .dtoken_table = elements(p, &p->outputs, p->model.vocab_size * d),
                                        .dposition_table = elements(p, &p->outputs, p->model.block_size * d),
                                        .samples = (size_t)rows / (size_t)p->model.block_size,
+                                       .vocab = {0, (size_t)p->model.vocab_size},
+                                       .positions = {0, (size_t)p->model.block_size},
                                        .dropout = dropout_of(p)};
     return p->table->embedding_gradient(p->kernels, p->stream, &a);
 }
@@ -259,7 +265,7 @@ static dt_status probe_dropout_residual(struct gpt_probe *p)
     struct gpt_dropout_residual a = {.residual = elements(p, &p->weights, count),
                                      .branch = elements(p, &p->inputs, count),
                                      .out = elements(p, &p->outputs, count),
-                                     .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE,
+                                     .rows = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE * TOKENS_PER_SAMPLE,
                                      .dropout = dropout_of(p)};
     return p->table->dropout_residual(p->kernels, p->stream, &a);
 }
@@ -269,7 +275,7 @@ static dt_status probe_dropout_gradient(struct gpt_probe *p)
     double count = p->what.shape[0] * p->what.shape[1];
     struct gpt_dropout_gradient a = {.dout = elements(p, &p->inputs, count),
                                      .dbranch = elements(p, &p->outputs, count),
-                                     .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE,
+                                     .rows = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE * TOKENS_PER_SAMPLE,
                                      .dropout = dropout_of(p)};
     return p->table->dropout_gradient(p->kernels, p->stream, &a);
 }
@@ -379,9 +385,12 @@ static dt_status fill(struct gpt_probe *p)
 {
     const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     size_t width = dt_dtype_bytes(p->model.dtype);
-    for (int i = 0; i < 3; i++)
-        DT_TRY(p->table->init_normal(p->kernels, p->stream,
-                                     &(struct gpt_init_normal){regions[i]->buffer.data, regions[i]->buffer.bytes / width, 1, 0, 1, 0.5f}));
+    struct gpt_init_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
+    for (int i = 0; i < 3; i++) {
+        a.to = regions[i]->buffer.data;
+        a.count = regions[i]->buffer.bytes / width;
+        DT_TRY(p->table->init_normal(p->kernels, p->stream, &a));
+    }
     return DT_OK;
 }
 

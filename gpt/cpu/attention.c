@@ -93,7 +93,7 @@ dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gp
 {
     if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
-    size_t heads = (size_t)a->model.heads, pairs = x->samples * heads, next = 0;
+    size_t heads = x->heads.count, pairs = x->samples * heads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
     for (int worker = 0; worker < a->threads; worker++)
         for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < pairs;)
@@ -105,7 +105,7 @@ dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct g
 {
     if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs weights");
-    size_t heads = (size_t)a->model.heads, pairs = x->samples * heads, next = 0;
+    size_t heads = x->heads.count, pairs = x->samples * heads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
     for (int worker = 0; worker < a->threads; worker++)
         for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < pairs;)

@@ -11,8 +11,9 @@ struct pair {
     const struct gpt_tile_ops *ops;
     enum dt_dtype dtype;
     int T, width, padded_width, padded_rows;
-    size_t d, qkv_place, out_place; /* elements before q's first row in qkv, and before out's in out */
-    size_t row_place;               /* rows before this pair's in lse and weights */
+    size_t d, qkv_place,
+        out_place;    /* d: the width of these heads together; elements before q's first row in qkv, and before out's in out */
+    size_t row_place; /* rows before this pair's in lse and weights */
     struct gpt_tile_dropout dropout;
     float scale; /* 1 / sqrt(w) */
 };
@@ -22,9 +23,10 @@ struct tile {
     int first, rows, padded, key, keys;
 };
 
-static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample, int head)
+static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample,
+                      const struct gpt_part *heads, int head)
 {
-    size_t T = (size_t)a->model.block_size, d = (size_t)a->model.hidden, column = (size_t)head * (size_t)a->width;
+    size_t T = (size_t)a->model.block_size, d = heads->count * (size_t)a->width, column = (size_t)head * (size_t)a->width;
     *p = (struct pair){
         .attention = a,
         .ops = a->ops,
@@ -36,9 +38,9 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
         .d = d,
         .qkv_place = sample * T * 3 * d + column,
         .out_place = sample * T * d + column,
-        .row_place = (sample * (size_t)a->model.heads + (size_t)head) * T,
+        .row_place = (sample * heads->count + (size_t)head) * T,
         .dropout = {.seed = dropout->seed,
-                    .head = (uint32_t)head,
+                    .head = (uint32_t)heads->first + (uint32_t)head,
                     .sample = dropout->first_sample + (uint32_t)sample,
                     .layer = dropout->layer,
                     .threshold = dt_dropout_threshold(dropout->probability),
@@ -168,7 +170,7 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
                                 size_t sample, int head)
 {
     struct pair p;
-    pair_init(&p, a, &x->dropout, sample, head);
+    pair_init(&p, a, &x->dropout, sample, &x->heads, head);
     const struct gpt_tile_ops *ops = a->ops;
     float *maximum = s->row[0], *sum = s->row[1];
 
@@ -244,7 +246,7 @@ void gpt_attention_backward_pair(const struct gpt_cpu_attention *a, struct gpt_a
                                  size_t sample, int head)
 {
     struct pair p;
-    pair_init(&p, a, &x->dropout, sample, head);
+    pair_init(&p, a, &x->dropout, sample, &x->heads, head);
     const struct gpt_tile_ops *ops = a->ops;
 
     load_part(&p, x->qkv, 1, NULL, s->rows);

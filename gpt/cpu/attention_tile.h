@@ -145,6 +145,7 @@ struct gpt_cpu_attention {
     struct gpt_attention_scratch *scratch; /* [threads] */
 };
 
+/* `head` counts from 0 among the call's. */
 void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_forward *x,
                                 size_t sample, int head);
 void gpt_attention_backward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x,

@@ -12,6 +12,7 @@ struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt
 struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row)
 {
     size_t T = (size_t)k->model.block_size;
+    row += dropout->first_row;
     return (struct gpt_dropout_row){
         .seed = dropout->seed,
         .layer_word = (uint32_t)DT_RANDOM_DROPOUT << 24 | dropout->layer,

@@ -192,8 +192,13 @@ static void normal_part(void *argument, int thread, int threads)
     const struct normal_task *t = argument;
     const struct gpt_init_normal *a = &t->a;
     struct gpt_cpu_share share = gpt_cpu_share(a->count, GRANULE, thread, threads);
-    t->k->simd->normal((char *)a->to + share.first * gpt_cpu_element_bytes(t->k), share.end - share.first, a->seed, a->tensor_id,
-                       a->first_element + share.first, a->standard_deviation);
+    size_t whole = a->run_elems ? a->run_elems : a->run_done + a->count; /* of a run */
+    for (size_t at = share.first, here; at < share.end; at += here) {
+        size_t place = a->run_done + at, left = whole - place % whole;
+        here = share.end - at < left ? share.end - at : left;
+        t->k->simd->normal((char *)a->to + at * gpt_cpu_element_bytes(t->k), here, a->seed, a->tensor_id,
+                           a->first_element + place / whole * a->stride_elems + place % whole, a->standard_deviation);
+    }
 }
 
 static dt_status run_normal(void *arguments)

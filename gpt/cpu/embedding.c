@@ -16,17 +16,34 @@ struct embedding_task {
     struct gpt_embedding a;
 };
 
+/* Row `i` of a table whose rows `part` are at `table`; NULL where it is another's. */
+static const void *table_row(const struct gpt_kernels *k, const void *table, const struct gpt_part *part, size_t i)
+{
+    return i >= part->first && i - part->first < part->count ? row_of(k, table, i - part->first) : NULL;
+}
+
+/* out [d] = dropout(token + position), either of which may be missing. */
+static void embed(const struct embedding_task *t, size_t m)
+{
+    const struct gpt_embedding *a = &t->a;
+    size_t T = (size_t)t->k->model.block_size, d = (size_t)t->k->model.hidden;
+    struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &a->dropout, m);
+    const void *token = table_row(t->k, a->token_table, &a->vocab, (size_t)a->tokens[m]);
+    const void *position = table_row(t->k, a->position_table, &a->positions, m % T);
+    if (token && position)
+        t->k->simd->embedding(row_of(t->k, a->out, m), token, position, d, &row);
+    else if (token || position)
+        t->k->simd->dropout_gradient(row_of(t->k, a->out, m), token ? token : position, d, &row);
+    else
+        t->k->simd->fill(row_of(t->k, a->out, m), d, 0);
+}
+
 static void embedding_part(void *argument, int thread, int threads)
 {
     const struct embedding_task *t = argument;
-    const struct gpt_embedding *a = &t->a;
-    size_t T = (size_t)t->k->model.block_size;
-    struct gpt_cpu_share share = gpt_cpu_share(a->samples * T, 1, thread, threads);
-    for (size_t m = share.first; m < share.end; m++) {
-        struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &a->dropout, m);
-        t->k->simd->embedding(row_of(t->k, a->out, m), row_of(t->k, a->token_table, (size_t)a->tokens[m]),
-                              row_of(t->k, a->position_table, m % T), (size_t)t->k->model.hidden, &row);
-    }
+    struct gpt_cpu_share share = gpt_cpu_share(t->a.samples * (size_t)t->k->model.block_size, 1, thread, threads);
+    for (size_t m = share.first; m < share.end; m++)
+        embed(t, m);
 }
 
 static dt_status run_embedding(void *arguments)
@@ -47,7 +64,7 @@ GPT_KERNEL_FUNCTION(gpt_cpu_embedding, gpt_embedding)
 struct embedding_gradient_task {
     struct gpt_kernels *k;
     struct gpt_embedding_gradient a;
-    int32_t *first; /* [V]: the first row with this token, or -1 */
+    int32_t *first; /* [vocab.count]: the first row with this token, or -1 */
     int32_t *next;  /* [M]: the next row with the same token, or -1 */
     float *sums;    /* [threads, d] */
 };
@@ -90,12 +107,12 @@ static void embedding_gradient_part(void *argument, int thread, int threads)
     const struct embedding_gradient_task *t = argument;
     size_t T = (size_t)t->k->model.block_size, d = (size_t)t->k->model.hidden;
     float *sums = t->sums + (size_t)thread * d;
-    token_table_part(t, sums, gpt_cpu_share((size_t)t->k->model.vocab_size, 1, thread, threads));
-    struct gpt_cpu_share share = gpt_cpu_share(T, 1, thread, threads);
+    token_table_part(t, sums, gpt_cpu_share(t->a.vocab.count, 1, thread, threads));
+    struct gpt_cpu_share share = gpt_cpu_share(t->a.positions.count, 1, thread, threads);
     for (size_t position = share.first; position < share.end; position++) {
         memset(sums, 0, d * sizeof *sums);
         for (size_t s = 0; s < t->a.samples; s++)
-            add_row(t, sums, s * T + position);
+            add_row(t, sums, s * T + t->a.positions.first + position);
         finish_row(t, t->a.dposition_table, position, sums);
     }
 }
@@ -103,13 +120,16 @@ static void embedding_gradient_part(void *argument, int thread, int threads)
 static dt_status list_rows(struct embedding_gradient_task *t)
 {
     size_t rows = t->a.samples * (size_t)t->k->model.block_size;
-    memset(t->first, 0xFF, (size_t)t->k->model.vocab_size * sizeof *t->first);
+    memset(t->first, 0xFF, t->a.vocab.count * sizeof *t->first);
     for (size_t m = rows; m-- > 0;) {
         int32_t token = t->a.tokens[m];
         if (token < 0 || token >= t->k->model.vocab_size)
             return dt_fail(DT_ERR_INVALID, "token %d at row %zu: the vocabulary has %d", (int)token, m, t->k->model.vocab_size);
-        t->next[m] = t->first[token];
-        t->first[token] = (int32_t)m;
+        size_t place = (size_t)token - t->a.vocab.first;
+        if ((size_t)token < t->a.vocab.first || place >= t->a.vocab.count)
+            continue; /* another rank's */
+        t->next[m] = t->first[place];
+        t->first[place] = (int32_t)m;
     }
     return DT_OK;
 }
@@ -117,7 +137,7 @@ static dt_status list_rows(struct embedding_gradient_task *t)
 static dt_status run_embedding_gradient(void *arguments)
 {
     struct embedding_gradient_task *t = arguments;
-    size_t rows = t->a.samples * (size_t)t->k->model.block_size, vocab = (size_t)t->k->model.vocab_size;
+    size_t rows = t->a.samples * (size_t)t->k->model.block_size, vocab = t->a.vocab.count;
     t->first = malloc((vocab + rows) * sizeof *t->first);
     t->sums = malloc((size_t)t->k->threads * (size_t)t->k->model.hidden * sizeof *t->sums);
     dt_status status;

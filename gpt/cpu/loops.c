@@ -276,8 +276,8 @@ static void layer_norm_gradient(void *dx, const void *dy, const void *x, const v
     }
 }
 
-/* One pass takes maximum and sum (rescaled when the maximum grows), a second one writes. */
-static double cross_entropy(void *logits, size_t vocab, int32_t target, float gradient_scale)
+/* One pass takes maximum and sum, which is rescaled when the maximum grows. */
+static double exponentials(const void *logits, size_t vocab, float *out_largest)
 {
     enum { BLOCK = 256 * V_LANES }; /* small enough to be in the nearest cache when it is read again for the sum */
     float largest = -INFINITY;
@@ -299,26 +299,43 @@ static double cross_entropy(void *logits, size_t vocab, int32_t target, float gr
             sum += v_first(v_exp(load(logits, whole, end) - largest), end - whole, 0);
         total += v_sum(sum);
     }
+    *out_largest = largest;
+    return total;
+}
 
-    float x = load(logits, (size_t)target, (size_t)target + 1)[0], scale = (float)(gradient_scale / total);
-    float gradient = (float)(gradient_scale * (exp((double)x - largest) / total - 1));
+static void softmax(void *logits, size_t vocab, float largest, float scale)
+{
     for (size_t i = 0; i < vocab; i += V_LANES)
         store(logits, i, vocab, v_exp(load(logits, i, vocab) - largest) * scale);
+}
+
+static double cross_entropy(void *logits, size_t vocab, int32_t target, float gradient_scale)
+{
+    float largest, x = load(logits, (size_t)target, (size_t)target + 1)[0];
+    double total = exponentials(logits, vocab, &largest);
+    float gradient = (float)(gradient_scale * (exp((double)x - largest) / total - 1));
+    softmax(logits, vocab, largest, (float)(gradient_scale / total));
     store(logits, (size_t)target, (size_t)target + 1, v_set(gradient));
     return largest + log(total) - x;
 }
 
-static double logit_sum(void *logits, size_t vocab, float gradient_scale)
+static double sum(const void *x, size_t count)
 {
     enum { BLOCK = 64 * V_LANES };
     double total = 0;
-    for (size_t first = 0; first < vocab; first += BLOCK) {
-        size_t end = vocab - first < BLOCK ? vocab : first + BLOCK;
-        vfloat sum = {0};
+    for (size_t first = 0; first < count; first += BLOCK) {
+        size_t end = count - first < BLOCK ? count : first + BLOCK;
+        vfloat sums = {0};
         for (size_t i = first; i < end; i += V_LANES)
-            sum += load(logits, i, end);
-        total += v_sum(sum);
+            sums += load(x, i, end);
+        total += v_sum(sums);
     }
+    return total;
+}
+
+static double logit_sum(void *logits, size_t vocab, float gradient_scale)
+{
+    double total = sum(logits, vocab);
     fill(logits, vocab, gradient_scale);
     return total;
 }
@@ -362,6 +379,9 @@ const struct gpt_simd GPT_SIMD_TABLE = {
     .layer_norm = layer_norm,
     .layer_norm_gradient = layer_norm_gradient,
     .cross_entropy = cross_entropy,
+    .exponentials = exponentials,
+    .softmax = softmax,
+    .sum = sum,
     .logit_sum = logit_sum,
     .column_sums = column_sums,
 };

@@ -50,6 +50,10 @@ struct gpt_simd {
 
     /* logits [vocab] becomes its gradient; returns -log softmax[target]. */
     double (*cross_entropy)(void *logits, size_t vocab, int32_t target, float gradient_scale);
+    /* The same in two halves: the sum of exp(logit - *largest), and logits[i] = exp(logits[i] - largest) * scale. */
+    double (*exponentials)(const void *logits, size_t vocab, float *largest);
+    void (*softmax)(void *logits, size_t vocab, float largest, float scale);
+    double (*sum)(const void *x, size_t count);
     /* sum of logits [vocab], which become gradient_scale */
     double (*logit_sum)(void *logits, size_t vocab, float gradient_scale);
 

@@ -3,6 +3,7 @@
 #include "gpt/cpu/team.h"
 #include "lib/device/cpu/device.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +110,7 @@ struct dropout_task {
     struct gpt_kernels *k;
     void *out;
     const void *residual, *branch; /* residual NULL: out is the dropped-out branch alone */
-    size_t samples;
+    size_t rows;
     struct gpt_dropout dropout;
 };
 
@@ -117,7 +118,7 @@ static void dropout_part(void *argument, int thread, int threads)
 {
     const struct dropout_task *t = argument;
     size_t d = (size_t)t->k->model.hidden;
-    struct gpt_cpu_share share = gpt_cpu_share(t->samples * (size_t)t->k->model.block_size, 1, thread, threads);
+    struct gpt_cpu_share share = gpt_cpu_share(t->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->dropout, r);
         void *out = row_of(t->k, t->out, r, d), *branch = row_of(t->k, t->branch, r, d);
@@ -137,13 +138,13 @@ static dt_status run_dropout(void *arguments)
 
 GPT_KERNEL_FUNCTION(gpt_cpu_dropout_residual, gpt_dropout_residual)
 {
-    struct dropout_task t = {k, a->out, a->residual, a->branch, a->samples, gpt_cpu_dropout(k, &a->dropout)};
+    struct dropout_task t = {k, a->out, a->residual, a->branch, a->rows, gpt_cpu_dropout(k, &a->dropout)};
     return dt_cpu_submit(stream, "dropout and residual", run_dropout, &t, sizeof t);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_dropout_gradient, gpt_dropout_gradient)
 {
-    struct dropout_task t = {k, a->dbranch, NULL, a->dout, a->samples, gpt_cpu_dropout(k, &a->dropout)};
+    struct dropout_task t = {k, a->dbranch, NULL, a->dout, a->rows, gpt_cpu_dropout(k, &a->dropout)};
     return dt_cpu_submit(stream, "dropout gradient", run_dropout, &t, sizeof t);
 }
 
@@ -187,4 +188,123 @@ GPT_KERNEL_FUNCTION(gpt_cpu_loss, gpt_loss)
 {
     struct loss_task t = {.k = k, .a = *a};
     return dt_cpu_submit(stream, "loss", run_loss, &t, sizeof t);
+}
+
+/* ---- the same where the vocabulary is divided ---- */
+
+struct loss_part_task {
+    struct gpt_kernels *k;
+    struct gpt_loss_part a;
+};
+
+/* The target's place among this rank's logits; false where it has another part of the vocabulary. */
+static bool find_target(const struct gpt_part *vocab, int32_t target, size_t *place)
+{
+    *place = (size_t)target - vocab->first;
+    return (size_t)target >= vocab->first && *place < vocab->count;
+}
+
+static void loss_part_part(void *argument, int thread, int threads)
+{
+    const struct loss_part_task *t = argument;
+    const struct gpt_loss_part *a = &t->a;
+    const struct gpt_simd *simd = t->k->simd;
+    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++) {
+        const void *logits = row_of(t->k, a->logits, r, a->vocab.count);
+        size_t place;
+        a->out[r] = (struct gpt_logit_row){0};
+        if (a->sum) {
+            a->out[r].exponentials = (float)simd->sum(logits, a->vocab.count);
+            continue;
+        }
+        a->out[r].exponentials = (float)simd->exponentials(logits, a->vocab.count, &a->out[r].largest);
+        if (find_target(&a->vocab, a->targets[r], &place))
+            simd->widen(&a->out[r].at_target, (const char *)logits + place * gpt_cpu_element_bytes(t->k), 1);
+    }
+}
+
+static dt_status run_loss_part(void *arguments)
+{
+    struct loss_part_task *t = arguments;
+    gpt_cpu_parallel(t->k->threads, loss_part_part, t);
+    return DT_OK;
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_loss_part, gpt_loss_part)
+{
+    struct loss_part_task t = {k, *a};
+    return dt_cpu_submit(stream, "loss, one part", run_loss_part, &t, sizeof t);
+}
+
+struct loss_gradient_task {
+    struct gpt_kernels *k;
+    struct gpt_loss_gradient a;
+    double *losses; /* [rows] */
+};
+
+/* All ranks' numbers of row `r` as one's. */
+struct whole_row {
+    double largest, exponentials, at_target;
+};
+
+static struct whole_row combine(const struct gpt_loss_gradient *a, size_t r)
+{
+    struct whole_row all = {.largest = a->all[r].largest};
+    for (size_t part = 1; part < a->parts; part++)
+        all.largest = fmax(all.largest, a->all[part * a->rows + r].largest);
+    for (size_t part = 0; part < a->parts; part++) {
+        const struct gpt_logit_row *one = &a->all[part * a->rows + r];
+        all.exponentials += one->exponentials * exp(one->largest - all.largest);
+        all.at_target += one->at_target;
+    }
+    return all;
+}
+
+static double loss_row(const struct loss_gradient_task *t, size_t r)
+{
+    const struct gpt_loss_gradient *a = &t->a;
+    const struct gpt_simd *simd = t->k->simd;
+    struct whole_row all = combine(a, r);
+    char *logits = row_of(t->k, a->logits, r, a->vocab.count);
+    size_t place;
+    if (a->sum) {
+        simd->fill(logits, a->vocab.count, a->gradient_scale);
+        return all.exponentials;
+    }
+    simd->softmax(logits, a->vocab.count, (float)all.largest, (float)(a->gradient_scale / all.exponentials));
+    if (find_target(&a->vocab, a->targets[r], &place)) {
+        float gradient = (float)(a->gradient_scale * (exp(all.at_target - all.largest) / all.exponentials - 1));
+        simd->narrow(logits + place * gpt_cpu_element_bytes(t->k), &gradient, 1);
+    }
+    return all.largest + log(all.exponentials) - all.at_target;
+}
+
+static void loss_gradient_part(void *argument, int thread, int threads)
+{
+    const struct loss_gradient_task *t = argument;
+    struct gpt_cpu_share share = gpt_cpu_share(t->a.rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++)
+        t->losses[r] = loss_row(t, r);
+}
+
+static dt_status run_loss_gradient(void *arguments)
+{
+    struct loss_gradient_task *t = arguments;
+    double loss = 0;
+    t->losses = malloc(t->a.rows * sizeof *t->losses);
+    if (!t->losses)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    gpt_cpu_parallel(t->k->threads, loss_gradient_part, t);
+    for (size_t r = 0; r < t->a.rows; r++)
+        loss += t->losses[r];
+    free(t->losses);
+    *t->a.loss += loss * t->a.loss_scale;
+    return DT_OK;
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_loss_gradient, gpt_loss_gradient)
+{
+    struct loss_gradient_task t = {.k = k, .a = *a};
+    return dt_cpu_submit(stream, "loss gradient", run_loss_gradient, &t, sizeof t);
 }

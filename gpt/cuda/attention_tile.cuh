@@ -22,8 +22,9 @@ constexpr float LOG2_E = 1.4426950408889634f;
 
 /* Sizes, and how wide accesses to rows of a head may be. */
 struct attention_shape {
-    int T, width, heads;
-    size_t d;
+    int T, width, heads; /* heads: of this call, the first of which is the model's first_head */
+    uint32_t first_head;
+    size_t d;         /* width * heads */
     int row_bytes;    /* 2 to 16 (fp32: unused): every row of a head in qkv, out and their gradients starts at a multiple of it */
     int weight_bytes; /* the same for rows of weights */
     float scale;      /* 1 / sqrt(width) */
@@ -271,8 +272,8 @@ struct head_dropout {
 __device__ inline head_dropout head_dropout_of(const attention_shape &s, const attention_place &place)
 {
     const dropout &d = s.drop;
-    return {d.seed, d.threshold, (uint32_t)place.head << 20, (uint32_t)place.sample + d.first_sample + s.step->first_sample,
-            (uint32_t)DT_RANDOM_ATTENTION << 24 | d.layer};
+    return {d.seed, d.threshold, (s.first_head + (uint32_t)place.head) << 20,
+            (uint32_t)place.sample + d.first_sample + s.step->first_sample, (uint32_t)DT_RANDOM_ATTENTION << 24 | d.layer};
 }
 
 /* One call's eight keys 8 * key_group.. of a query: bit i is set when key i is kept. */

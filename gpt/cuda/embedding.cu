@@ -7,17 +7,30 @@ using namespace gpt_cuda;
 
 enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
 
+/* The rows of a table that are here. */
+struct table_part {
+    uint32_t first, count;
+};
+
+/* N elements from `column` on of row `row` of a table; zeros where that row is another's. */
+template <int N, typename E>
+__device__ inline pack<E, N> load_row(const E *table, const table_part &part, uint32_t row, uint32_t d, uint32_t column)
+{
+    pack<E, N> zeros{};
+    uint32_t place = row - part.first; /* below the first one it wraps round */
+    return place < part.count ? load_pack<N>(table + (size_t)place * d + column) : zeros;
+}
+
 /* out [rows, d] = dropout(token_table[token] + position_table[t]): a warp takes a row, a lane eight columns (one call of Philox) at a time.
  * Floor, in bytes an element of fp16: the token's row is read and out written, 4; the position table stays in the L2 cache. */
 template <typename E, int N>
 __global__ void __launch_bounds__(LANES *ROWS, 4)
-    embedding_kernel(E *out, const int32_t *tokens, const E *token_table, const E *position_table, size_t rows, uint32_t d, uint32_t T,
-                     dropout drop, const struct gpt_cuda_step *step)
+    embedding_kernel(E *out, const int32_t *tokens, const E *token_table, table_part vocab, const E *position_table, table_part positions,
+                     size_t rows, uint32_t d, uint32_t T, dropout drop, const struct gpt_cuda_step *step)
 {
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
-        uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T;
-        const E *of_token = token_table + (size_t)tokens[row] * d, *of_position = position_table + (size_t)position * d;
+        uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T, token = (uint32_t)tokens[row];
 #pragma unroll 2
         for (uint32_t column = threadIdx.x * COLUMNS; column < d; column += LANES * COLUMNS) {
             float factor[COLUMNS];
@@ -25,7 +38,8 @@ __global__ void __launch_bounds__(LANES *ROWS, 4)
 #pragma unroll
             for (int p = 0; p < COLUMNS / N; p++)
                 if (column + p * N < d) {
-                    pack<E, N> a = load_pack<N>(of_token + column + p * N), b = load_pack<N>(of_position + column + p * N);
+                    pack<E, N> a = load_row<N>(token_table, vocab, token, d, column + p * N);
+                    pack<E, N> b = load_row<N>(position_table, positions, position, d, column + p * N);
 #pragma unroll
                     for (int j = 0; j < N; j++)
                         a.at[j] = from_float<E>((to_float(a.at[j]) + to_float(b.at[j])) * factor[p * N + j]);
@@ -72,9 +86,9 @@ __device__ inline int32_t sum_before(int32_t x, int32_t *warps, int32_t *total)
 
 /* A block lists the rows of a range of tokens: it counts them, and all tokens below, over all of `tokens`; puts its own rows in rising
  * order into its part of the bucket; and then each thread picks the rows of one token at a time from there. Reads tokens twice in each
- * block, some hundred kilobytes from the L2 cache. Tokens outside of [0, vocab) are in no list. */
+ * block, some hundred kilobytes from the L2 cache. Tokens count from `first`; those outside of [0, vocab) are in no list. */
 __global__ void __launch_bounds__(LIST_THREADS)
-    list_kernel(token_lists lists, const int32_t *tokens, int32_t rows, int32_t vocab, int32_t range)
+    list_kernel(token_lists lists, const int32_t *tokens, int32_t rows, int32_t first, int32_t vocab, int32_t range)
 {
     __shared__ int32_t warps[LIST_THREADS / LANES];
     int32_t *counts = dynamic_shared<int32_t>(); /* [range] */
@@ -83,7 +97,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
         counts[v] = 0;
     __syncthreads();
     for (int32_t m = threadIdx.x; m < rows; m += LIST_THREADS) {
-        int32_t token = tokens[m];
+        int32_t token = tokens[m] - first;
         below += token >= 0 && token < low;
         if (token >= low && token < high)
             atomicAdd(&counts[token - low], 1);
@@ -101,7 +115,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
         lists.first[vocab] = end;
     place = start;
     for (int32_t base = 0; base < rows; base += LIST_THREADS) {
-        int32_t m = base + threadIdx.x, token = m < rows ? tokens[m] : -1;
+        int32_t m = base + threadIdx.x, token = m < rows ? tokens[m] - first : -1;
         bool mine = token >= low && token < high;
         int32_t before = sum_before(mine, warps, &total);
         if (mine)
@@ -112,7 +126,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
     for (int32_t v = low + threadIdx.x; v < high; v += LIST_THREADS) {
         int32_t to = lists.first[v];
         for (int32_t i = start; i < end && counts[v - low] > 0; i++)
-            if (tokens[lists.bucket[i]] == v)
+            if (tokens[lists.bucket[i]] - first == v)
                 lists.sorted[to++] = lists.bucket[i];
     }
 }
@@ -132,14 +146,14 @@ struct rows_of_token {
 };
 
 struct rows_of_position {
-    uint32_t samples, T;
+    uint32_t samples, T, first;
     __device__ int32_t count(size_t) const
     {
         return (int32_t)samples;
     }
     __device__ uint32_t at(size_t position, int32_t i) const
     {
-        return (uint32_t)i * T + (uint32_t)position;
+        return (uint32_t)i * T + first + (uint32_t)position;
     }
 };
 
@@ -205,6 +219,11 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
         table, a->dout);
 }
 
+table_part part_of(const struct gpt_part &part)
+{
+    return {(uint32_t)part.first, (uint32_t)part.count};
+}
+
 } // namespace
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
@@ -217,8 +236,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
             [&](auto n) {
                 return launch("embedding", embedding_kernel<E, decltype(n)::value>,
                               dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)a->out,
-                              a->tokens, (const E *)a->token_table, (const E *)a->position_table, rows, (uint32_t)d,
-                              (uint32_t)k->model.block_size, dropout_of(&a->dropout), k->step);
+                              a->tokens, (const E *)a->token_table, part_of(a->vocab), (const E *)a->position_table, part_of(a->positions),
+                              rows, (uint32_t)d, (uint32_t)k->model.block_size, dropout_of(&a->dropout), k->step);
             },
             a->out, a->token_table, a->position_table);
     });
@@ -226,17 +245,19 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradient)
 {
-    size_t T = (size_t)k->model.block_size, rows = a->samples * T, vocab = (size_t)k->model.vocab_size;
+    size_t T = (size_t)k->model.block_size, rows = a->samples * T, vocab = a->vocab.count;
     /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
     size_t ranges = (size_t)k->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
     size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
     DT_TRY(gpt_cuda_scratch(k, (vocab + 1 + 2 * rows) * sizeof(int32_t)));
     token_lists lists = {(int32_t *)k->scratch, (int32_t *)k->scratch + vocab + 1, (int32_t *)k->scratch + vocab + 1 + rows};
     DT_TRY(launch("embedding gradient", list_kernel, dim3((unsigned)((vocab + range - 1) / range)), dim3(LIST_THREADS),
-                  range * sizeof(int32_t), stream, lists, a->tokens, (int32_t)rows, (int32_t)vocab, (int32_t)range));
+                  range * sizeof(int32_t), stream, lists, a->tokens, (int32_t)rows, (int32_t)a->vocab.first, (int32_t)vocab,
+                  (int32_t)range));
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         DT_TRY(table_gradient<E>(k, stream, a, a->dtoken_table, rows_of_token{lists, (uint32_t)T}, vocab));
-        return table_gradient<E>(k, stream, a, a->dposition_table, rows_of_position{(uint32_t)a->samples, (uint32_t)T}, T);
+        return table_gradient<E>(k, stream, a, a->dposition_table,
+                                 rows_of_position{(uint32_t)a->samples, (uint32_t)T, (uint32_t)a->positions.first}, a->positions.count);
     });
 }

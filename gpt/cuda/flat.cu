@@ -117,23 +117,36 @@ __device__ inline void normal_pair(uint32_t first, uint32_t second, float pair[2
     pair[1] = quarter / 2 ? -radius * y : radius * y;
 }
 
+/* What is made: `runs` of run_elems elements, of which `skipped` are left out at the start. */
+struct normal_runs {
+    uint64_t first_element;
+    size_t count, runs, run_elems, skipped, stride_elems;
+
+    /* Calls of Philox that may serve a run: it may begin and end inside of one. */
+    __host__ __device__ size_t blocks() const
+    {
+        return run_elems / 4 + 2;
+    }
+};
+
 /* A thread makes the four elements of one call of Philox. */
 template <typename E>
 __global__ void __launch_bounds__(THREADS)
-    init_normal_kernel(E *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation)
+    init_normal_kernel(E *to, normal_runs r, uint64_t seed, uint32_t tensor_id, float standard_deviation)
 {
-    uint64_t blocks = (first_element + count - 1) / 4 - first_element / 4 + 1;
-    for (uint64_t i = blockIdx.x * (uint64_t)THREADS + threadIdx.x; i < blocks; i += gridDim.x * (uint64_t)THREADS) {
-        uint64_t block = first_element / 4 + i;
+    size_t blocks = r.blocks();
+    for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < r.runs * blocks; i += gridDim.x * (size_t)THREADS) {
+        size_t run = i / blocks;
+        uint64_t begin = r.first_element + run * r.stride_elems, block = begin / 4 + i % blocks;
         struct dt_philox random =
             dt_philox4x32(seed, (uint32_t)block, (uint32_t)(block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
         float normal[4];
         normal_pair(random.word[0], random.word[1], normal);
         normal_pair(random.word[2], random.word[3], normal + 2);
         for (int j = 0; j < 4; j++) {
-            uint64_t element = block * 4 + j;
-            if (element >= first_element && element - first_element < count)
-                to[element - first_element] = from_float<E>(normal[j] * standard_deviation);
+            uint64_t element = block * 4 + j, in_run = element - begin, place = run * r.run_elems + in_run - r.skipped;
+            if (element >= begin && in_run < r.run_elems && place < r.count) /* what is skipped wraps round */
+                to[place] = from_float<E>(normal[j] * standard_deviation);
         }
     }
 }
@@ -195,11 +208,13 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_init_normal, gpt_init_normal)
 {
     if (a->count == 0)
         return DT_OK;
+    size_t run_elems = a->run_elems ? a->run_elems : a->run_done + a->count, runs = (a->run_done + a->count - 1) / run_elems + 1;
+    normal_runs r = {a->first_element, a->count, runs, run_elems, a->run_done, a->stride_elems};
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        unsigned blocks = blocks_for(k, a->count / 4 + 2, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, a->count, a->seed,
-                      a->tensor_id, a->first_element, a->standard_deviation);
+        unsigned blocks = blocks_for(k, r.runs * r.blocks(), THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, r, a->seed,
+                      a->tensor_id, a->standard_deviation);
     });
 }
 

@@ -128,12 +128,17 @@ struct dropout {
     uint64_t seed;
     uint32_t layer, first_sample, threshold; /* threshold 0: keeps everything */
     float scale;
+    uint32_t first_row;
 };
 
 inline dropout dropout_of(const struct gpt_dropout *a)
 {
-    return {a->seed, a->layer, a->first_sample, a->probability > 0 ? dt_dropout_threshold(a->probability) : 0,
-            a->probability > 0 ? dt_dropout_scale(a->probability) : 1.0f};
+    return {a->seed,
+            a->layer,
+            a->first_sample,
+            a->probability > 0 ? dt_dropout_threshold(a->probability) : 0,
+            a->probability > 0 ? dt_dropout_scale(a->probability) : 1.0f,
+            a->first_row};
 }
 
 /* The factor (0 or scale) of each of the eight columns from `column` (a multiple of 8) of row `position` of `sample`. */

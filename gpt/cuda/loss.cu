@@ -124,6 +124,98 @@ __global__ void __launch_bounds__(MANY)
     }
 }
 
+/* ---- the same where the vocabulary is divided: two kernels, with what all ranks have found between them ---- */
+
+/* out[row] = what this rank's logits [vocab] of the row say: the largest and the sum of exp(logit - largest), or with SUM the plain sum; and
+ * the target's logit where it is among them. Floor: one pass. */
+template <typename E, bool SUM>
+__global__ void __launch_bounds__(MANY)
+    loss_part_kernel(struct gpt_logit_row *out, const E *logits, const int32_t *targets, int first, int vocab)
+{
+    constexpr int N = pack_elems<E>;
+    __shared__ float warps[32];
+    __shared__ double double_warps[32];
+    E *row = const_cast<E *>(logits) + (size_t)blockIdx.x * (size_t)vocab;
+    const row_view<E, N> view(row, vocab);
+    const int step = (int)blockDim.x, thread = (int)threadIdx.x;
+    running r;
+    double sum = 0.0;
+
+    if (thread < view.edges) {
+        pack<E, 1> edge{};
+        edge.at[0] = *view.edge();
+        if (SUM)
+            sum = to_float(edge.at[0]);
+        else
+            r.take(edge);
+    }
+#pragma unroll 4
+    for (int p = thread; p < view.packs; p += step) {
+        pack<E, N> x = load_pack<N>(view.packs_at + (size_t)p * N);
+        if (!SUM) {
+            r.take(x);
+            continue;
+        }
+        float part = 0.0f;
+        for (int j = 0; j < N; j++)
+            part += to_float(x.at[j]);
+        sum += part;
+    }
+    float largest = SUM ? 0.0f : block_max(r.largest, warps);
+    double total = block_total(SUM ? sum : r.sum * __expf(r.largest - largest), double_warps);
+    int place = targets[blockIdx.x] - first;
+    if (thread == 0)
+        out[blockIdx.x] = {largest, (float)total, !SUM && place >= 0 && place < vocab ? to_float(row[place]) : 0.0f};
+}
+
+/* A row of all ranks, as each thread of its block adds it up: [parts, rows]. */
+struct whole_row {
+    float largest;
+    double exponentials, at_target;
+
+    __device__ whole_row(const struct gpt_logit_row *all, size_t rows, int parts) : largest(-FLT_MAX), exponentials(0), at_target(0)
+    {
+        const struct gpt_logit_row *of_row = all + blockIdx.x;
+        for (int part = 0; part < parts; part++)
+            largest = fmaxf(largest, of_row[part * rows].largest);
+        for (int part = 0; part < parts; part++) {
+            exponentials += of_row[part * rows].exponentials * exp((double)of_row[part * rows].largest - largest);
+            at_target += of_row[part * rows].at_target;
+        }
+    }
+};
+
+/* logits [vocab] of a row become their gradient, and losses[row] its loss. Floor: 2 passes; with SUM one. */
+template <typename E, bool SUM>
+__global__ void __launch_bounds__(MANY) loss_gradient_kernel(E *logits, const int32_t *targets, const struct gpt_logit_row *all, int parts,
+                                                             double *losses, int first, int vocab, float gradient_scale)
+{
+    constexpr int N = pack_elems<E>;
+    E *row = logits + (size_t)blockIdx.x * (size_t)vocab;
+    const row_view<E, N> view(row, vocab);
+    const int step = (int)blockDim.x, thread = (int)threadIdx.x, place = targets[blockIdx.x] - first;
+    const whole_row whole(all, gridDim.x, parts);
+    const float scale = SUM ? gradient_scale : (float)(gradient_scale / whole.exponentials);
+
+#pragma unroll 2
+    for (int p = thread; p < view.packs; p += step) {
+        pack<E, N> x{};
+        if (!SUM)
+            x = load_pack<N>(view.packs_at + (size_t)p * N);
+        for (int j = 0; j < N; j++)
+            x.at[j] = from_float<E>(SUM ? scale : __expf(to_float(x.at[j]) - whole.largest) * scale);
+        store_pack<N>(view.packs_at + (size_t)p * N, x);
+    }
+    if (thread < view.edges)
+        *view.edge() = from_float<E>(SUM ? scale : __expf(to_float(*view.edge()) - whole.largest) * scale);
+    __syncthreads();
+    if (thread != 0)
+        return;
+    if (!SUM && place >= 0 && place < vocab)
+        row[place] = from_float<E>((float)(gradient_scale * (exp(whole.at_target - whole.largest) / whole.exponentials - 1.0)));
+    losses[blockIdx.x] = SUM ? whole.exponentials : whole.largest + log(whole.exponentials) - whole.at_target;
+}
+
 /* losses[row] = sum of its logits, which become gradient_scale. Floor: 2 passes over them. */
 template <typename E> __global__ void __launch_bounds__(MANY) logit_sum_kernel(E *logits, double *losses, int vocab, float gradient_scale)
 {
@@ -201,4 +293,30 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
     }));
     return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)k->scratch, a->rows,
                   a->loss_scale);
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_part, gpt_loss_part)
+{
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        int first = (int)a->vocab.first, vocab = (int)a->vocab.count;
+        dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
+        auto kernel = a->sum ? loss_part_kernel<E, true> : loss_part_kernel<E, false>;
+        return launch("loss, one part", kernel, grid, block, 0, stream, a->out, (const E *)a->logits, a->targets, first, vocab);
+    });
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_gradient, gpt_loss_gradient)
+{
+    DT_TRY(gpt_cuda_scratch(k, a->rows * sizeof(double)));
+    double *losses = (double *)k->scratch;
+    DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        int first = (int)a->vocab.first, vocab = (int)a->vocab.count;
+        dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
+        auto kernel = a->sum ? loss_gradient_kernel<E, true> : loss_gradient_kernel<E, false>;
+        return launch("loss gradient", kernel, grid, block, 0, stream, (E *)a->logits, a->targets, a->all, (int)a->parts, losses, first,
+                      vocab, a->gradient_scale);
+    }));
+    return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)losses, a->rows, a->loss_scale);
 }

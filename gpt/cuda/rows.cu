@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(LANES *ROWS) dropout_kernel(E *out, const E *r
 {
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
-        uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T;
+        uint32_t place = drop.first_row + (uint32_t)row, sample = drop.first_sample + place / T, position = place % T;
 #pragma unroll 2
         for (uint32_t column = threadIdx.x * COLUMNS; column < d; column += LANES * COLUMNS) {
             pack<E, N> b[COLUMNS / N], r[COLUMNS / N];
@@ -45,9 +45,9 @@ __global__ void __launch_bounds__(LANES *ROWS) dropout_kernel(E *out, const E *r
 
 template <bool RESIDUAL>
 dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream *stream, void *out, const void *residual,
-                       const void *branch, size_t samples, const struct gpt_dropout *how)
+                       const void *branch, size_t rows, const struct gpt_dropout *how)
 {
-    size_t d = (size_t)k->model.hidden, rows = samples * (size_t)k->model.block_size;
+    size_t d = (size_t)k->model.hidden;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(
@@ -66,10 +66,10 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_dropout_residual, gpt_dropout_residual)
 {
-    return dropout_rows<true>("dropout and residual", k, stream, a->out, a->residual, a->branch, a->samples, &a->dropout);
+    return dropout_rows<true>("dropout and residual", k, stream, a->out, a->residual, a->branch, a->rows, &a->dropout);
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_dropout_gradient, gpt_dropout_gradient)
 {
-    return dropout_rows<false>("dropout gradient", k, stream, a->dbranch, nullptr, a->dout, a->samples, &a->dropout);
+    return dropout_rows<false>("dropout gradient", k, stream, a->dbranch, nullptr, a->dout, a->rows, &a->dropout);
 }

@@ -5,13 +5,15 @@
  *
  * Words: a layer is the smallest piece that runs by itself. A stage is a run of consecutive layers on one rank. A group is a run of a
  * stage's layers whose parameters are gathered, reduced and freed together. A stash contains what the forward of one micro-batch keeps for
- * its backward. M = samples * block_size rows; d = hidden. Unless said otherwise functions queue work on `stream` and return; their errors
+ * its backward. A tensor group is the ranks that compute each layer together, each with a part of it. M = samples * block_size rows; d =
+ * hidden. Unless said otherwise functions queue work on `stream` and return; their errors
  * are DT_ERR_OOM, DT_ERR_HOST_MEMORY and what queueing reports. */
 #ifndef LIB_MODEL_MODEL_H
 #define LIB_MODEL_MODEL_H
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
+#include "lib/comm/comm.h"
 #include "lib/device/device.h"
 
 #include <stdbool.h>
@@ -46,6 +48,16 @@ enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
 
 /* ---- one rank's part of it ---- */
 
+/* The ranks that share each layer (tensor parallelism), and where their collectives run. */
+struct dt_tensor_group {
+    struct dt_comm *comm;      /* the group; NULL: this rank has whole layers, and nothing below is read */
+    struct dt_stream *network; /* for the group's collectives, beside the stage's kernels */
+    bool sequence_parallel;    /* between the layers each rank has its part of the rows, instead of all of them */
+    /* Have the stage's stream wait for `event` of network: the caller measures how long it does. */
+    dt_status (*wait)(void *context, const struct dt_event *event);
+    void *context;
+};
+
 /* A family's kernels on one device, for one model. Its state is the family's. */
 struct dt_kernels;
 
@@ -67,7 +79,7 @@ struct dt_stage {
     struct dt_kernels *kernels; /* the caller's */
     struct dt_group *groups;    /* [group_count] */
     int group_count;
-    uint64_t param_elems;
+    uint64_t param_elems;  /* of this rank's part of the layers */
     bool first, last;      /* has the embedding; has the head */
     struct dt_buffer loss; /* one fp64: sum over this step's rows, scaled; only when last */
 };
@@ -77,8 +89,9 @@ struct dt_stash {
     size_t samples;
     uint32_t first_sample;            /* from the step's first one (begin_step) */
     struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
-    struct dt_buffer x;  /* [M, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
-    struct dt_buffer dx; /* [M, d] its gradient: from the next stage before, for the previous stage after backward */
+    struct dt_buffer x;  /* [R, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
+    struct dt_buffer dx; /* [R, d] its gradient: from the next stage before, for the previous stage after backward */
+    /* R is M; with sequence parallelism M / N, on rank r of N the rows from r * R on */
     struct dt_layer_stash *layers; /* [layers of the stage]: the family's */
 };
 
@@ -111,6 +124,7 @@ struct dt_update {
 struct dt_stage_options {
     int first_layer, end_layer; /* of the model */
     enum dt_unit unit;
+    struct dt_tensor_group tensor;
     uint64_t seed;
     bool sum_loss;        /* the study's plain sum of the logits instead of cross-entropy */
     bool attention_again; /* what attention makes of its inputs is not kept: backward computes it again */
@@ -129,6 +143,8 @@ struct dt_model_family {
     const char *flops_formula; /* for records: how step_flops counts, and whose way of counting it is */
     /* first_layer [stages + 1] gets the layer with which each stage begins. DT_ERR_INVALID: more stages than pieces. */
     dt_status (*partition)(const struct dt_model *model, int stages, int *first_layer);
+    /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
+    dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
 
     /* Whether kernels for a device of this kind ("cpu", "cuda", "sim") find what they need. `text` gets the libraries that they bring with
      * them, or what is missing and which build option brings it. */
@@ -149,13 +165,15 @@ struct dt_model_family {
     dt_status (*update)(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *update);
     /* to[i] += from[i], both [count] of the model's dtype; on_host as in dt_update. */
     dt_status (*add)(struct dt_kernels *kernels, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
-    /* Bytes of the model's output that a simulated framework holds beside dtbench's own; 0 for all other kernels. */
-    size_t (*output_bytes)(const struct dt_kernels *kernels, size_t samples);
+    /* Bytes of this stage's part of the model's output that a simulated framework holds beside dtbench's own; 0 for all other kernels. */
+    size_t (*output_bytes)(const struct dt_stage *stage, size_t samples);
 
     /* A stage's kernels stay the caller's. */
     dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                               struct dt_stream *stream, struct dt_stage **out);
     void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
+    /* Elements of the residual stream of so many samples, as this rank has it: of x, of dx, and of what travels between stages. */
+    size_t (*stream_elems)(const struct dt_stage *stage, size_t samples);
     /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike
      * are initialised where they live. */
     dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,

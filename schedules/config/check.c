@@ -110,10 +110,26 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
     return status;
 }
 
+static dt_status check_tensor_group(const struct experiment *e, const char *where)
+{
+    char why[512];
+    if (e->tensor.size > 1 && e->model.family->check_tensor_group(&e->model, e->tensor.size, e->tensor.sequence_parallel) < 0) {
+        snprintf(why, sizeof why, "%s", dt_error_message());
+        return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %s", where, why);
+    }
+    if (e->gpus_per_node > 0 && !e->straddle_nodes && e->gpus_per_node < e->tensor.size)
+        return dt_fail(DT_ERR_INVALID,
+                       "%s: tensor.size: %d ranks that share each layer would straddle nodes of gpus_per_node %d; use at most that, or "
+                       "allow it with \"straddle_nodes\": true",
+                       where, e->tensor.size, e->gpus_per_node);
+    return DT_OK;
+}
+
 static dt_status check_division(const struct experiment *e, const char *where)
 {
     const struct paradigm *paradigm = paradigm_of(e->paradigm);
     DT_TRY(experiment_check_mesh(e, where));
+    DT_TRY(check_tensor_group(e, where));
     if (e->micro_batches > e->batch_size)
         return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
     if (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1)
@@ -160,6 +176,8 @@ dt_status experiment_resolve(struct experiment *e, const bool *given, const char
 {
     DT_TRY(resolve_model(e, given, where));
     resolve_pipeline(e, given);
+    if (e->tensor.size == 1)
+        e->tensor.sequence_parallel = true; /* it makes no difference */
     DT_TRY(check_division(e, where));
     DT_TRY(check_sizes(e, where));
     if (!is_given(given, "optimizer.learning_rate"))

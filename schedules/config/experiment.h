@@ -64,7 +64,8 @@ struct experiment {
         int servers; /* parameter_server: ranks that own parameters; at most world_size */
     } parameter_server;
     struct {
-        int size; /* 1: no tensor parallelism in this version */
+        int size;               /* ranks that share each layer: neighbours in the world */
+        bool sequence_parallel; /* between the products each of them has its part of the rows */
     } tensor;
     enum activation_kind activation;
     int activation_blocks;  /* checkpoint, offload: transformer blocks of a segment */

@@ -190,8 +190,12 @@ static const struct dt_field fields[] = {
      .description = "ddp, pdp, zero1, zero2, data_parallel: size of a gradient bucket, in MiB."},
     {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
      .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
-    {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 1, .version_limit = true, .initial = "1",
-     .description = "Ranks of a tensor-parallel group; only 1 in this version."},
+    {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",
+     .description = "Ranks that share each layer (tensor parallelism), with every paradigm; must divide model.heads, and world_size. "
+                    "They work on the same samples, batch_size for each of them together."},
+    {"tensor.sequence_parallel", DT_FIELD_BOOL, AT(tensor.sequence_parallel), .max = 1, .initial = "true", .later = true,
+     .description = "tensor.size above 1: between a layer's products each rank has its part of the rows of the residual stream instead "
+                    "of all; tensor.size must divide model.block_size."},
     {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_choice, .initial = "\"keep\"",
      .description = "What is kept for backward. keep: all activations. checkpoint: the input of each segment of blocks; the rest is "
                     "recomputed. offload: the same, with these inputs in host memory. selective: all but what attention makes of q, k and "

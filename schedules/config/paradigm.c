@@ -8,9 +8,10 @@
 
 static dt_status check_servers(const struct experiment *e, const char *where)
 {
-    if (e->parameter_server.servers > e->world_size)
-        return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %d", where, e->parameter_server.servers,
-                       e->world_size);
+    int replicas = e->world_size / e->tensor.size;
+    if (e->parameter_server.servers > replicas)
+        return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %s%d", where, e->parameter_server.servers,
+                       e->tensor.size > 1 ? "/ tensor.size, " : "", replicas);
     return DT_OK;
 }
 

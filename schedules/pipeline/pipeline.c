@@ -92,13 +92,12 @@ static struct dt_buffer *message_of(struct pipeline *p, const struct action *a)
 /* One micro-batch's activations, or their gradient, between virtual stages v and v + 1: the key is made of that, and the same at both ends. */
 static struct link_message describe_message(struct pipeline *p, const struct action *a)
 {
-    const struct dt_model *model = &p->setup.experiment->model;
     bool gradient = a->op == ACTION_RECV_GRADIENT || a->op == ACTION_SEND_GRADIENT;
     bool above = a->op == ACTION_RECV_INPUT || a->op == ACTION_SEND_GRADIENT;
     uint64_t boundary = (uint64_t)(plan_virtual_stage(&p->plan, a) - above);
     return (struct link_message){
-        .dtype = model->dtype,
-        .elems = stash_of(p, a)->samples * (size_t)model->block_size * (size_t)model->hidden,
+        .dtype = p->setup.experiment->model.dtype,
+        .elems = p->family->stream_elems(p->setup.stage, stash_of(p, a)->samples),
         .key = (boundary << 33 | (uint64_t)gradient << 32 | a->micro_batch) + 1,
     };
 }

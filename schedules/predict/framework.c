@@ -161,7 +161,7 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
 static dt_status hold(const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
 {
     const struct dt_stage *stage = dp->setup.stage;
-    size_t bytes = stage->model->family->output_bytes(stage->kernels, samples) * (size_t)copies;
+    size_t bytes = stage->model->family->output_bytes(stage, samples) * (size_t)copies;
     return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, bytes, out);
 }
 

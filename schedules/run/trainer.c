@@ -14,8 +14,8 @@ struct trainer {
     size_t samples; /* of a step: of all ranks that work at the same ones */
     const struct dt_model_family *family;
     struct dt_kernels *kernels;
-    struct dt_stream *compute, *network;
-    struct offload offload; /* with parameter_offload */
+    struct dt_stream *compute, *network, *tensor; /* tensor: a tensor group's collectives; NULL where there is none */
+    struct offload offload;                       /* with parameter_offload */
     struct timeline *timeline;
     struct dt_stage *stage;
     struct data_parallel *dp;
@@ -30,6 +30,11 @@ struct trainer {
 /* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
 enum { STEPS_BEFORE_GRAPH = 2 };
 
+static dt_status wait_for_tensor_group(void *context, const struct dt_event *event)
+{
+    return timeline_wait(context, event);
+}
+
 static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 {
     const struct experiment *e = t->experiment;
@@ -43,6 +48,11 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
             .first_layer = first_layer[index],
             .end_layer = first_layer[index + 1],
             .unit = mode->unit(e),
+            .tensor = {.comm = t->mesh.comm[MESH_TENSOR],
+                       .network = t->tensor,
+                       .sequence_parallel = e->tensor.sequence_parallel,
+                       .wait = wait_for_tensor_group,
+                       .context = t->timeline},
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
             .attention_again = e->activation == ACTIVATION_SELECTIVE,
@@ -54,14 +64,16 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 }
 
 /* Kernels, communicators, streams and the stage: all but the data-parallel mode and the pipeline. */
-static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned reduced,
+static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned axes,
                                           struct dt_device *device, struct dt_comm *world)
 {
     const struct experiment *e = t->experiment;
     DT_TRY(t->family->kernels_create(&e->model, device, &t->kernels));
-    DT_TRY(mesh_init(&t->mesh, shape, reduced, world));
+    DT_TRY(mesh_init(&t->mesh, shape, axes, world));
     DT_TRY(dt_stream_create(device, "compute", &t->compute));
     DT_TRY(dt_stream_create(device, "network", &t->network));
+    if (t->mesh.comm[MESH_TENSOR])
+        DT_TRY(dt_stream_create(device, "tensor", &t->tensor));
     if (e->parameter_offload)
         DT_TRY(offload_init(&t->offload, device));
     DT_TRY(timeline_create(device, t->compute, &t->timeline));
@@ -115,17 +127,18 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
 
-    /* A pipeline alone has nothing to average, and holds the gradients of one group at a time. */
+    /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
     const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
     struct mesh_shape shape = experiment_mesh(experiment);
-    bool alone = paradigm->mode == DP_DDP && shape.size[MESH_PIPELINE] > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
+    bool alone = paradigm->mode == DP_DDP && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
+    unsigned axes = (alone ? 0 : paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
     const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
     t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
 
     dt_status status = experiment_order_init(&t->order, experiment);
     if (status < 0)
         goto fail;
-    status = create_stage_and_streams(t, mode, &shape, alone ? 0 : paradigm->axes & MESH_ON_DATA, device, world);
+    status = create_stage_and_streams(t, mode, &shape, axes, device, world);
     if (status < 0)
         goto fail;
     status = create_mode_and_pipeline(t, mode, device, extra);
@@ -147,6 +160,8 @@ void trainer_destroy(struct trainer *t)
         dt_stream_synchronize(t->compute);
     if (t->network)
         dt_stream_synchronize(t->network);
+    if (t->tensor)
+        dt_stream_synchronize(t->tensor);
     offload_synchronize(&t->offload);
     dt_graph_destroy(t->graph);
     pipeline_destroy(t->pipeline);
@@ -155,6 +170,7 @@ void trainer_destroy(struct trainer *t)
     t->family->stage_destroy(t->stage, t->compute);
     timeline_destroy(t->timeline);
     offload_finish(&t->offload);
+    dt_stream_destroy(t->tensor);
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
     mesh_finish(&t->mesh);
@@ -271,6 +287,9 @@ dt_status trainer_synchronize(struct trainer *t)
     dt_status network = dt_stream_synchronize(t->network);
     if (network < 0)
         return network;
+    dt_status tensor = t->tensor ? dt_stream_synchronize(t->tensor) : DT_OK;
+    if (tensor < 0)
+        return tensor;
     dt_status offload = offload_synchronize(&t->offload);
     return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
 }

@@ -36,8 +36,10 @@ static struct dt_buffer array(struct bench *b, size_t count, float standard_devi
 {
     struct dt_buffer buffer;
     must(dt_alloc(b->stream, DT_WORKSPACE, count * b->element_bytes, &buffer));
-    must(gpt_kernels_cuda.init_normal(b->k, b->stream,
-                                      &(struct gpt_init_normal){buffer.data, count, 1, 0, (uint32_t)count, standard_deviation}));
+    must(gpt_kernels_cuda.init_normal(
+        b->k, b->stream,
+        &(struct gpt_init_normal){
+            .to = buffer.data, .count = count, .seed = 1, .tensor_id = (uint32_t)count, .standard_deviation = standard_deviation}));
     return buffer;
 }
 
@@ -88,13 +90,13 @@ typedef dt_status (*launch)(struct bench *b, const struct layer *l, const struct
 
 static dt_status forward(struct bench *b, const struct layer *l, const struct set *s)
 {
-    struct gpt_linear a = {s->x.data, s->w.data, l->bias ? s->b.data : NULL, s->y.data, l->rows, l->in, l->out};
+    struct gpt_linear a = {s->x.data, s->w.data, l->bias ? s->b.data : NULL, s->y.data, l->rows, l->in, l->out, 1};
     return gpt_kernels_cuda.linear(b->k, b->stream, &a);
 }
 
 static dt_status input_gradient(struct bench *b, const struct layer *l, const struct set *s)
 {
-    struct gpt_linear_input_gradient a = {s->y.data, s->w.data, s->dx.data, l->rows, l->in, l->out};
+    struct gpt_linear_input_gradient a = {s->y.data, s->w.data, s->dx.data, l->rows, l->in, l->out, 1};
     return gpt_kernels_cuda.linear_input_gradient(b->k, b->stream, &a);
 }
 
@@ -106,13 +108,13 @@ static dt_status gelu_input_gradient(struct bench *b, const struct layer *l, con
 
 static dt_status weight_gradient(struct bench *b, const struct layer *l, const struct set *s)
 {
-    struct gpt_linear_weight_gradient a = {s->y.data, s->x.data, s->dw.data, l->bias ? s->db.data : NULL, l->rows, l->in, l->out, false};
+    struct gpt_linear_weight_gradient a = {s->y.data, s->x.data, s->dw.data, l->bias ? s->db.data : NULL, l->rows, l->in, l->out, 1, false};
     return gpt_kernels_cuda.linear_weight_gradient(b->k, b->stream, &a);
 }
 
 static dt_status adding_weight_gradient(struct bench *b, const struct layer *l, const struct set *s)
 {
-    struct gpt_linear_weight_gradient a = {s->y.data, s->x.data, s->dw.data, l->bias ? s->db.data : NULL, l->rows, l->in, l->out, true};
+    struct gpt_linear_weight_gradient a = {s->y.data, s->x.data, s->dw.data, l->bias ? s->db.data : NULL, l->rows, l->in, l->out, 1, true};
     return gpt_kernels_cuda.linear_weight_gradient(b->k, b->stream, &a);
 }
 

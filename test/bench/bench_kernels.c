@@ -55,7 +55,8 @@ static void *room(struct bench *b, size_t bytes)
 static void *array(struct bench *b, size_t count)
 {
     void *memory = room(b, count * b->element_bytes);
-    must(b->table->init_normal(b->k, b->stream, &(struct gpt_init_normal){memory, count, 1, 0, 1, 0.5f}));
+    must(b->table->init_normal(
+        b->k, b->stream, &(struct gpt_init_normal){.to = memory, .count = count, .seed = 1, .tensor_id = 1, .standard_deviation = 0.5f}));
     return memory;
 }
 
@@ -148,7 +149,7 @@ static void measure_limits(struct bench *b)
     double copying_s = best_of(b, launch_copy, &c);
     b->copy_bytes_per_s = 2.0 * (double)bytes / copying_s;
     free_arrays(b);
-    struct gpt_linear product = {array(b, side * side), array(b, side * side), NULL, array(b, side * side), side, side, side};
+    struct gpt_linear product = {array(b, side * side), array(b, side * side), NULL, array(b, side * side), side, side, side, 1};
     double flops = 2.0 * (double)side * (double)side * (double)side, product_s = best_of(b, launch_linear, &product);
     b->product_flops_per_s = flops / product_s;
     free_arrays(b);
@@ -175,10 +176,10 @@ static void bench_linear(struct bench *b, const char *name, int per_step, size_t
     double flops = 2.0 * (double)b->rows * (double)in * (double)out;
     void *x = array(b, b->rows * in), *w = array(b, in * out), *v = array(b, out), *y = array(b, b->rows * out);
     void *dw = array(b, in * out), *dv = array(b, out), *hidden = with_gelu ? array(b, b->rows * in) : NULL;
-    struct gpt_linear forward = {x, w, bias ? v : NULL, y, b->rows, in, out};
-    struct gpt_linear_input_gradient for_x = {y, w, x, b->rows, in, out};
+    struct gpt_linear forward = {x, w, bias ? v : NULL, y, b->rows, in, out, 1};
+    struct gpt_linear_input_gradient for_x = {y, w, x, b->rows, in, out, 1};
     struct gpt_linear_gelu_input_gradient for_hidden = {.dy = y, .w = w, .hidden = hidden, .dx = x, .rows = b->rows, .in = in, .out = out};
-    struct gpt_linear_weight_gradient for_w = {y, x, dw, bias ? dv : NULL, b->rows, in, out, false};
+    struct gpt_linear_weight_gradient for_w = {y, x, dw, bias ? dv : NULL, b->rows, in, out, 1, false};
     snprintf(label, sizeof label, "%s %zu -> %zu", name, in, out);
     show_products(b, label, per_step, flops, launch_linear, &forward);
     snprintf(label, sizeof label, "%s input gradient", name);
@@ -198,8 +199,9 @@ static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
     double flops = 4.0 * (double)b->rows * BLOCK * (double)d; /* the whole square, as model.h counts */
     void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
     float *lse = floats(b, b->rows * (size_t)b->model.heads);
-    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, *dropout};
-    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, *dropout};
+    struct gpt_part heads = {0, (size_t)b->model.heads};
+    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, *dropout};
+    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, *dropout};
     show_products(b, "attention", b->model.layers, flops, launch_attention, &forward);
     show_products(b, "attention gradient", b->model.layers, 2 * flops, launch_attention_gradient, &backward);
     free_arrays(b);
@@ -215,8 +217,8 @@ static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
     float *mean = floats(b, b->rows), *rstd = floats(b, b->rows);
     struct gpt_layer_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d};
     struct gpt_layer_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
-    struct gpt_dropout_residual residual = {x, y, z, b->samples, *dropout};
-    struct gpt_dropout_gradient gradient = {x, y, b->samples, *dropout};
+    struct gpt_dropout_residual residual = {x, y, z, b->rows, *dropout};
+    struct gpt_dropout_gradient gradient = {x, y, b->rows, *dropout};
     struct gpt_gelu gelu = {up, down, wide};
     struct gpt_gelu_gradient gelu_gradient = {up, down, wide};
     show_memory(b, "layer norm (forward, and again)", 4 * L + 1, 2 * narrow_bytes, launch_layer_norm, &norm);
@@ -236,8 +238,9 @@ static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
     double *loss = (double *)(void *)floats(b, 2), row_bytes = (double)(b->rows * d * b->element_bytes),
            table_bytes = (double)(VOCAB * d * b->element_bytes);
     must(b->table->tokens(b->k, b->stream, &(struct gpt_tokens){inputs, targets, b->samples, 1, 0}));
-    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, *dropout};
-    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, false, *dropout};
+    struct gpt_part vocab = {0, (size_t)b->model.vocab_size}, all_positions = {0, (size_t)b->model.block_size};
+    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, vocab, all_positions, *dropout};
+    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, vocab, all_positions, false, *dropout};
     struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
     show_memory(b, "embedding", 1, 2 * row_bytes, launch_embedding, &embedding);
     show_memory(b, "embedding gradient", 1, table_bytes + 2 * row_bytes, launch_embedding_gradient, &gradient);
@@ -255,7 +258,8 @@ static void bench_parameters(struct bench *b)
     struct gpt_adam adam = {params, grads, state[0], state[1], state[2], few, 1e-4f, 0.9f, 0.999f, 1e-8f, 1};
     struct gpt_add both = {params, grads, count};
     struct gpt_fill zeros = {params, count, 0};
-    struct gpt_init_normal normal = {params, count, 1, 3, 2, 0.02f};
+    struct gpt_init_normal normal = {
+        .to = params, .count = count, .seed = 1, .first_element = 3, .tensor_id = 2, .standard_deviation = 0.02f};
     show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_sgd, &sgd);
     show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_adam, &adam);
     show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &both);

@@ -63,10 +63,14 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
     struct dt_buffer out = on_device((char *)r->out + place, size), dqkv = on_device((char *)r->dqkv + 3 * place, 3 * size);
     struct dt_buffer lse = on_device(lse_place, r->lse ? count * heads * T * sizeof(float) : 0);
     struct dt_buffer weights = on_device(weights_place, r->weights ? count * heads * T * T * bytes : 0);
-    CHECK_OK(table->attention(
-        k, stream,
-        &(struct gpt_attention_forward){
-            .qkv = qkv.data, .out = out.data, .lse = lse.data, .weights = weights.data, .samples = count, .dropout = dropout}));
+    CHECK_OK(table->attention(k, stream,
+                              &(struct gpt_attention_forward){.qkv = qkv.data,
+                                                              .out = out.data,
+                                                              .lse = lse.data,
+                                                              .weights = weights.data,
+                                                              .samples = count,
+                                                              .heads = {0, heads},
+                                                              .dropout = dropout}));
     CHECK_OK(table->attention_gradient(k, stream,
                                        &(struct gpt_attention_backward){.dout = dout.data,
                                                                         .out = out.data,
@@ -75,6 +79,7 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
                                                                         .weights = weights.data,
                                                                         .dqkv = dqkv.data,
                                                                         .samples = count,
+                                                                        .heads = {0, heads},
                                                                         .dropout = dropout}));
     back(&out, (char *)r->out + place);
     back(&dqkv, (char *)r->dqkv + 3 * place);

@@ -22,7 +22,7 @@ static void linear_body(struct setup *s)
         bool bias = i % 2;
         struct array x = input(s->dtype, z.rows * z.in, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1), b = input(s->dtype, z.out, 0, 1);
         struct array y = output(s->dtype, z.rows * z.out);
-        struct gpt_linear a = {x.data, w.data, bias ? b.data : NULL, y.data, z.rows, z.in, z.out};
+        struct gpt_linear a = {x.data, w.data, bias ? b.data : NULL, y.data, z.rows, z.in, z.out, 1};
         CHECK_OK(s->table->linear(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_linear(x.values, w.values, bias ? b.values : NULL, y.values, z.rows, z.in, z.out);
@@ -61,8 +61,8 @@ static void linear_gradient_body(struct setup *s)
         struct array dy = input(s->dtype, z.rows * z.out, 0, 1), dx = output(s->dtype, z.rows * z.in);
         double *old_dw = test_alloc(z.out * z.in * sizeof(double)), *old_db = test_alloc(z.out * sizeof(double));
         struct array dw = target(s, z.out * z.in, accumulate, old_dw), db = target(s, z.out, accumulate, old_db);
-        struct gpt_linear_input_gradient for_x = {dy.data, w.data, dx.data, z.rows, z.in, z.out};
-        struct gpt_linear_weight_gradient for_w = {dy.data, x.data, dw.data, i == 2 ? NULL : db.data, z.rows, z.in, z.out, accumulate};
+        struct gpt_linear_input_gradient for_x = {dy.data, w.data, dx.data, z.rows, z.in, z.out, 1};
+        struct gpt_linear_weight_gradient for_w = {dy.data, x.data, dw.data, i == 2 ? NULL : db.data, z.rows, z.in, z.out, 1, accumulate};
         CHECK_OK(s->table->linear_input_gradient(s->kernels, s->stream, &for_x));
         CHECK_OK(s->table->linear_weight_gradient(s->kernels, s->stream, &for_w));
         CHECK_OK(dt_stream_synchronize(s->stream));
@@ -203,8 +203,8 @@ static void dropout_body(struct setup *s)
         CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
         struct array residual = input(s->dtype, count, 0, 1), branch = input(s->dtype, count, 0, 1), dout = input(s->dtype, count, 0, 1);
         struct array out = {test_alloc(count * sizeof(double)), branch.data, count}, dbranch = output(s->dtype, count);
-        struct gpt_dropout_residual forward = {residual.data, branch.data, out.data, samples, dropout};
-        struct gpt_dropout_gradient backward = {dout.data, dbranch.data, samples, dropout};
+        struct gpt_dropout_residual forward = {residual.data, branch.data, out.data, samples * (size_t)T, dropout};
+        struct gpt_dropout_gradient backward = {dout.data, dbranch.data, samples * (size_t)T, dropout};
         CHECK_OK(s->table->dropout_residual(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->dropout_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));
@@ -237,7 +237,7 @@ static void embedding_body(struct setup *s)
         int32_t *tokens = test_alloc(samples * T * sizeof *tokens);
         for (size_t m = 0; m < samples * T; m++)
             tokens[m] = (int32_t)(test_random() % V);
-        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, dropout};
+        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, {0, V}, {0, T}, dropout};
         CHECK_OK(s->table->embedding(s->kernels, s->stream, &forward));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_embedding(&model, tokens, tokens_table.values, positions.values, out.values, samples, &dropout);
@@ -245,7 +245,8 @@ static void embedding_body(struct setup *s)
         for (int accumulate = 0; accumulate < 2; accumulate++) {
             double *old = test_alloc((V + T) * d * sizeof *old);
             struct array dtokens = target(s, V * d, accumulate, old), dpositions = target(s, T * d, accumulate, old + V * d);
-            struct gpt_embedding_gradient backward = {tokens, dout.data, dtokens.data, dpositions.data, samples, accumulate, dropout};
+            struct gpt_embedding_gradient backward = {tokens, dout.data, dtokens.data, dpositions.data, samples,
+                                                      {0, V}, {0, T},    accumulate,   dropout};
             CHECK_OK(s->table->embedding_gradient(s->kernels, s->stream, &backward));
             CHECK_OK(dt_stream_synchronize(s->stream));
             ref_embedding_gradient(&model, tokens, dout.values, dtokens.values, dpositions.values, samples, &dropout);
@@ -345,7 +346,9 @@ static void normal_body(struct setup *s)
         uint64_t seed = test_random(), first = i == 3 ? (1ull << 34) - 77 : test_random() % 1000;
         uint32_t tensor = (uint32_t)test_random();
         struct array weights = output(s->dtype, count);
-        CHECK_OK(s->table->init_normal(s->kernels, s->stream, &(struct gpt_init_normal){weights.data, count, seed, first, tensor, 0.02f}));
+        struct gpt_init_normal a = {
+            .to = weights.data, .count = count, .seed = seed, .first_element = first, .tensor_id = tensor, .standard_deviation = 0.02f};
+        CHECK_OK(s->table->init_normal(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         double *got = test_alloc(count * sizeof *got);
         ref_decode(s->dtype, weights.data, got, count);

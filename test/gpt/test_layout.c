@@ -15,7 +15,7 @@ static uint64_t params_between(const struct dt_model *model, int first, int end)
     uint64_t total = 0;
     for (int i = first; i < end; i++) {
         struct gpt_layer layer;
-        gpt_describe_layer(model, i, &layer);
+        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
         total += layer.param_elems;
     }
     return total;
@@ -57,7 +57,7 @@ static void tensor_ids_are_unique(void)
     char *seen = calloc((size_t)count * 16, 1);
     for (int i = 0; i < count; i++) {
         struct gpt_layer layer;
-        gpt_describe_layer(&m, i, &layer);
+        gpt_describe_layer(&m, (struct gpt_cut){0, 1}, i, &layer);
         size_t offset = 0;
         for (int j = 0; j < layer.tensor_count; j++) {
             CHECK(layer.tensors[j].offset_elems == offset, "a gap before %s", layer.tensors[j].name);

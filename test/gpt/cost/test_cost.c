@@ -69,16 +69,18 @@ static void kept(void)
                          .block_size = 256,
                          .dtype = DT_FP16,
                          .attention = DT_ATTENTION_UNFUSED};
-    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3) == 0 && gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3) == 0);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3, 1, false) == 0 &&
+          gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3, 1, false) == 0);
     c.profile.memory.block_elems = 16;
     c.profile.memory.block_mask_bytes = 2;
     c.profile.memory.weights_elems = 2;
     c.profile.memory.weights_mask_bytes = 1;
     c.profile.memory.logits_elems = 2;
     size_t block = 3 * (256 * 1024 * 34 + 5 * 16 * 256 * 256), own = 3 * (256 * 1024 * 20 + 2 * 16 * 256 * 256);
-    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3) + gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_UP, 3) == block - own);
-    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3) == (size_t)3 * 256 * 50000 * 2);
-    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_DOWN, 3) == 0);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3, 1, false) + gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_UP, 3, 1, false) ==
+          block - own);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3, 1, false) == (size_t)3 * 256 * 50000 * 2);
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_DOWN, 3, 1, false) == 0);
     CHECK(gpt_cost_tensors(&m, (double)gpt_parameter_count(&m)) == 16 * 24 + 5 && gpt_cost_tensors(&m, 10) == 1);
 }
 

@@ -17,6 +17,7 @@ static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struc
                                                                           .lse = lse,
                                                                           .weights = weights,
                                                                           .samples = count,
+                                                                          .heads = {0, heads},
                                                                           .dropout = dropout}));
     CHECK_OK(gpt_cpu_attention_backward(a, &(struct gpt_attention_backward){.dout = (char *)p->dout_memory + place,
                                                                             .out = (char *)r->out + place,
@@ -25,6 +26,7 @@ static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struc
                                                                             .weights = weights,
                                                                             .dqkv = (char *)r->dqkv + 3 * place,
                                                                             .samples = count,
+                                                                            .heads = {0, heads},
                                                                             .dropout = dropout}));
 }
 

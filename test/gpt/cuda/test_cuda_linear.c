@@ -123,10 +123,10 @@ static void release_layer(struct layer *l)
 static dt_status queue_all(const struct layer *l, bool bias, bool accumulate)
 {
     struct shape z = l->z;
-    struct gpt_linear forward = {l->x.data, l->w.data, bias ? l->b.data : NULL, l->y.data, z.rows, z.in, z.out};
-    struct gpt_linear_input_gradient for_x = {l->dy.data, l->w.data, l->dx.data, z.rows, z.in, z.out};
-    struct gpt_linear_weight_gradient for_w = {l->dy.data, l->x.data, l->dw.data, bias ? l->db.data : NULL,
-                                               z.rows,     z.in,      z.out,      accumulate};
+    struct gpt_linear forward = {l->x.data, l->w.data, bias ? l->b.data : NULL, l->y.data, z.rows, z.in, z.out, 1};
+    struct gpt_linear_input_gradient for_x = {l->dy.data, l->w.data, l->dx.data, z.rows, z.in, z.out, 1};
+    struct gpt_linear_weight_gradient for_w = {l->dy.data, l->x.data, l->dw.data, bias ? l->db.data : NULL, z.rows, z.in,
+                                               z.out,      1,         accumulate};
     DT_TRY(gpt_kernels_cuda.linear(kernels, stream, &forward));
     DT_TRY(gpt_kernels_cuda.linear_input_gradient(kernels, stream, &for_x));
     return gpt_kernels_cuda.linear_weight_gradient(kernels, stream, &for_w);

@@ -41,7 +41,7 @@ static void forward(void)
     randomize(w, OUT * IN);
     randomize(b, OUT);
     for (int biased = 0; biased < 2; biased++) {
-        struct gpt_linear a = {x, w, biased ? b : NULL, y, ROWS, IN, OUT};
+        struct gpt_linear a = {x, w, biased ? b : NULL, y, ROWS, IN, OUT, 1};
         struct gpt_cuda_product p = gpt_cuda_product_forward(&a);
         CHECK(p.epilogue == (biased ? GPT_CUDA_BIAS : GPT_CUDA_PLAIN));
         multiply(&p);
@@ -59,7 +59,7 @@ static void gradients(void)
     randomize(dy, ROWS * OUT);
     ref_linear_gradient(dy, x, w, want_dx, want_dw, want_db, ROWS, IN, OUT);
 
-    struct gpt_linear_input_gradient for_x = {dy, w, dx, ROWS, IN, OUT};
+    struct gpt_linear_input_gradient for_x = {dy, w, dx, ROWS, IN, OUT, 1};
     struct gpt_cuda_product p = gpt_cuda_product_input_gradient(&for_x);
     multiply(&p);
     CHECK(ref_error(dx, want_dx, ROWS * IN) < 1e-14);
@@ -70,7 +70,7 @@ static void gradients(void)
     CHECK(q.m == p.m && q.n == p.n && q.k == p.k && q.a == p.a && q.b == p.b && q.transpose_a == p.transpose_a &&
           q.transpose_b == p.transpose_b);
 
-    struct gpt_linear_weight_gradient for_w = {dy, x, dw, db, ROWS, IN, OUT, false};
+    struct gpt_linear_weight_gradient for_w = {dy, x, dw, db, ROWS, IN, OUT, 1, false};
     p = gpt_cuda_product_weight_gradient(&for_w);
     CHECK(p.epilogue == GPT_CUDA_BIAS_GRADIENT);
     multiply(&p);
@@ -89,7 +89,7 @@ static void gradients(void)
 static void shapes(void)
 {
     static char memory[256] __attribute__((aligned(64)));
-    struct gpt_linear a = {memory, memory + 32, memory + 64, memory + 128, ROWS, IN, OUT}, less = a;
+    struct gpt_linear a = {memory, memory + 32, memory + 64, memory + 128, ROWS, IN, OUT, 1}, less = a;
     struct gpt_cuda_product p = gpt_cuda_product_forward(&a), q = p;
     struct gpt_cuda_product_shape one = gpt_cuda_product_shape(&p), other;
     CHECK(one.a_bytes == 16 && one.b_bytes == 16 && one.d_bytes == 16 && one.extra_bytes == 16);

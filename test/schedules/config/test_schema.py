@@ -29,6 +29,7 @@ BEYOND_SCHEMA = {
     "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",
     "micro-batches of at least one sample": r"micro_batches: \d+ is more than batch_size",
+    "a tensor group divides the layers and the ranks": r"tensor\.size: \d+ does not divide",
     "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide (world_size|the \d+ ranks)",
     "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",

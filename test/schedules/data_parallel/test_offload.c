@@ -34,7 +34,7 @@ static int group_bytes(const struct dt_model *model, enum dt_unit unit, uint64_t
         uint64_t elems = 0;
         for (int l = first[g]; l < first[g + 1]; l++) {
             struct gpt_layer layer;
-            gpt_describe_layer(model, l, &layer);
+            gpt_describe_layer(model, (struct gpt_cut){0, 1}, l, &layer);
             elems += layer.param_elems;
         }
         bytes[g] = dt_ledger_rounded(2 * elems);

@@ -1,0 +1,55 @@
+#include "gpt/exchange.h"
+
+dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group *group, struct dt_device *device)
+{
+    *x = (struct gpt_exchange){.group = *group};
+    if (!group->comm)
+        return DT_OK;
+    DT_TRY(dt_event_create(device, &x->ready));
+    for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
+        DT_TRY(dt_event_create(device, &x->done[slot]));
+    return DT_OK;
+}
+
+void gpt_exchange_finish(struct gpt_exchange *x)
+{
+    dt_event_destroy(x->ready);
+    for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
+        dt_event_destroy(x->done[slot]);
+    *x = (struct gpt_exchange){0};
+}
+
+static dt_status begin(struct gpt_exchange *x, struct dt_stream *stream)
+{
+    DT_TRY(dt_event_record(x->ready, stream));
+    return dt_stream_wait(x->group.network, x->ready);
+}
+
+dt_status gpt_all_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
+                               size_t count_elems, enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_all_reduce(x->group.comm, buffer, count_elems, dtype, DT_SUM, x->group.network));
+    return dt_event_record(x->done[slot], x->group.network);
+}
+
+dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *all, void *own,
+                                   size_t count_elems, enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_reduce_scatter(x->group.comm, all, own, count_elems, dtype, DT_SUM, x->group.network));
+    return dt_event_record(x->done[slot], x->group.network);
+}
+
+dt_status gpt_all_gather_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, const void *own, void *all,
+                               size_t count_elems, enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_all_gather(x->group.comm, own, all, count_elems, dtype, x->group.network));
+    return dt_event_record(x->done[slot], x->group.network);
+}
+
+dt_status gpt_exchange_wait(struct gpt_exchange *x, enum gpt_exchange_slot slot)
+{
+    return x->group.wait(x->group.context, x->done[slot]);
+}
