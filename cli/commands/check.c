@@ -36,8 +36,15 @@ static dt_status parse_options(struct check_options *o, int argc, char **argv, b
     return *help ? DT_OK : config_arguments_check(&o->config);
 }
 
-static void add_columns(struct table *t, const struct experiment_columns *columns, const char *flops, const char *bytes, bool host)
+/* Units of the columns, and which of those that not every check has. */
+struct scales {
+    struct unit flops, bytes, seconds;
+    bool host, timed;
+};
+
+static void add_columns(struct table *t, const struct experiment_columns *columns, const struct scales *scales)
 {
+    const char *flops = scales->flops.name, *bytes = scales->bytes.name;
     static const char *const names[DT_CATEGORY_COUNT] = {[DT_PARAMETERS] = "params", [DT_GRADIENTS] = "grads",    [DT_OPTIMIZER] = "optim",
                                                          [DT_ACTIVATIONS] = "activ", [DT_COMMUNICATION] = "comm", [DT_WORKSPACE] = "work"};
     char title[64];
@@ -59,7 +66,10 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     snprintf(title, sizeof title, "total\n%s", bytes);
     table_column(t, TABLE_RIGHT, title);
     snprintf(title, sizeof title, "host\n%s", bytes);
-    if (host)
+    if (scales->host)
+        table_column(t, TABLE_RIGHT, title);
+    snprintf(title, sizeof title, "step\n%s", scales->seconds.name);
+    if (scales->timed)
         table_column(t, TABLE_RIGHT, title);
 }
 
@@ -70,8 +80,9 @@ static void number_cell(struct table *table, double value)
 }
 
 static void add_row(struct table *t, const struct experiment_columns *columns, const struct experiment *e, const struct check *check,
-                    const struct unit *flops, const struct unit *bytes, bool host)
+                    const struct scales *scales)
 {
+    const struct unit *flops = &scales->flops, *bytes = &scales->bytes;
     char text[FORMAT_BYTES], value[VALUE_BYTES];
     if (columns->names_differ)
         table_cell(t, "%s", e->name);
@@ -88,8 +99,10 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
         number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
     number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
-    if (host)
+    if (scales->host)
         number_cell(t, (double)check->usage.host.peak_total_bytes / bytes->size);
+    if (scales->timed)
+        table_cell(t, "%s", format_number(check->step_s / scales->seconds.size, text));
 }
 
 /* A note that holds for several experiments is said once. */
@@ -126,26 +139,31 @@ static void print_heading(const struct experiment *e)
 static dt_status print_table(const struct experiment *experiments, const struct check *checks, int count)
 {
     struct experiment_columns columns;
-    double most_flops = 0, most_bytes = 0;
-    bool host = false; /* a column only where something is offloaded */
+    double most_flops = 0, most_bytes = 0, longest = 0;
+    struct scales scales = {0}; /* a column only where something is offloaded, and where a time is known */
     for (int i = 0; i < count; i++) {
         most_flops = fmax(most_flops, checks[i].flops_per_step);
         most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
-        host |= checks[i].usage.host.peak_total_bytes > 0;
+        longest = fmax(longest, checks[i].step_s);
+        scales.host |= checks[i].usage.host.peak_total_bytes > 0;
+        scales.timed |= !isnan(checks[i].step_s);
     }
-    struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes);
+    scales.flops = unit_for_flops(most_flops);
+    scales.bytes = unit_for_bytes(most_bytes);
+    scales.seconds = unit_for_seconds(longest);
     experiment_columns_find(experiments, count, &columns);
     struct table *table = table_create();
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
-    add_columns(table, &columns, flops.name, bytes.name, host);
+    add_columns(table, &columns, &scales);
     for (int i = 0; i < count; i++)
-        add_row(table, &columns, &experiments[i], &checks[i], &flops, &bytes, host);
+        add_row(table, &columns, &experiments[i], &checks[i], &scales);
     if (!columns.models_differ && !columns.names_differ)
         print_heading(&experiments[0]);
     dt_status status = table_print(table, stdout);
     table_destroy(table);
-    printf("\n%d experiment%s; memory is the peak of the rank that needs the most\n", count, count > 1 ? "s" : "");
+    printf("\n%d experiment%s; memory is the peak of the rank that needs the most%s\n", count, count > 1 ? "s" : "",
+           scales.timed ? "; the step is predicted" : "");
     print_notes(checks, count);
     return status;
 }
@@ -185,9 +203,14 @@ static int run(int argc, char **argv)
         status = check_experiment(&experiments[i], &checks[i]);
     if (status == DT_OK)
         status = o.json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);
+    bool fits = true;
+    for (int i = 0; status == DT_OK && i < count; i++)
+        fits &= checks[i].fits;
     free(checks);
     free(experiments);
-    return status == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
+    if (status < 0)
+        return report_failure("check", EXIT_CODE_OTHER);
+    return fits ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
 const struct command command_check = {
@@ -198,8 +221,9 @@ const struct command command_check = {
         "Reads a config as dtbench run does and prints its experiments, completed with defaults: the parameters of the model, the tokens "
         "and floating-point operations of a step over all ranks, and the peak memory of the rank that needs the most, by category. "
         "Categories have their peaks at different times, so that the total is less than their sum. Where something is offloaded, 'host' "
-        "is the peak of host memory. Needs no device, MPI or GPU, whatever the config asks for. A config that is wrong gives one line and "
-        "exit code 3.",
+        "is the peak of host memory. On device sim the time of a step is predicted, and on the cpu where a calibration of this machine "
+        "(dtbench calibrate) is in the current directory or beside the config. Needs no device, MPI or GPU, whatever the config asks for. "
+        "A config that is wrong gives one line and exit code 3; an experiment that would run out of memory exit code 5, as its run would.",
     .options = options,
     .argument = {"config file", OPTION_TEXT, AT(config.file)},
     .run = run,

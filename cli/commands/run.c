@@ -189,6 +189,24 @@ static void note_passed_gpu(const struct sweep *s, bool quiet)
     }
 }
 
+/* What a prediction does otherwise than its config says, for the first experiment that it concerns. */
+static void note_framework(const struct sweep *s, bool quiet)
+{
+    char text[512];
+    struct simulated_system *system;
+    for (int i = 0; i < s->count && !quiet; i++) {
+        const struct experiment *e = &s->experiments[i];
+        if (!experiment_is_simulated(e) || !paradigm_has_key(paradigm_of(e->paradigm), "fsdp.unit") ||
+            simulated_system_create(e, &system) < 0)
+            continue;
+        bool ignored = simulated_system_ignores_unit(system, e, text, sizeof text);
+        simulated_system_destroy(system);
+        if (ignored)
+            fprintf(stderr, "dtbench: note: %s\n", text);
+        return;
+    }
+}
+
 /* An earlier run that was killed has left a draft of its last record. */
 static dt_status open_records(struct sweep *s, const char *path)
 {
@@ -240,6 +258,7 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     note_passed_gpu(s, o->quiet);
     if (!o->dry_run)
         rendezvous_note_secret(s);
+    note_framework(s, o->quiet);
     return EXIT_CODE_OK;
 }
 

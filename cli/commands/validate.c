@@ -50,7 +50,8 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
     DT_TRY(validate_rows_read(a->data, &system, rows));
     DT_TRY(validate_predict(rows, interrupted, NULL));
     DT_TRY(validate_summarize(rows, summary));
-    return a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout);
+    DT_TRY(a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout));
+    return validate_rows_check(rows);
 }
 
 static int run(int argc, char **argv)

@@ -1,17 +1,27 @@
 #include "cli/predict/check.h"
 
 #include "lib/base/machine.h"
+#include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 #include "schedules/run/memory_fit.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void note(struct check *check, const char *text)
 {
     if (check->note_count < CHECK_NOTES)
         snprintf(check->notes[check->note_count++], sizeof check->notes[0], "%s", text);
+}
+
+/* It would not run: exit code 5 says so. */
+static void note_no_room(struct check *check, const char *text)
+{
+    check->fits = false;
+    note(check, text);
 }
 
 static void note_device(const struct experiment *e, struct check *check)
@@ -51,22 +61,22 @@ static void note_memory(const struct experiment *e, struct check *check)
     if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
         snprintf(text, sizeof text, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g",
                  check->host_rank, dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
-        note(check, text);
+        note_no_room(check, text);
     }
     if (e->memory_limit_bytes && usage->device.peak_total_bytes > e->memory_limit_bytes) {
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
                  dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
-        note(check, text);
+        note_no_room(check, text);
     } else if (device_choose(e, &kind) < 0) {
         return;
     } else if (strcmp(kind, "cuda") == 0 && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included",
                  check->rank, dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
-        note(check, text);
+        note_no_room(check, text);
     } else if (strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)has) {
         snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size,
                  dt_memory_text(both, need), dt_memory_text(has, memory));
-        note(check, text);
+        note_no_room(check, text);
     }
 }
 
@@ -76,6 +86,8 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     *out = (struct check){
         .parameters = dt_model_parameter_count(&e->model),
         .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
+        .fits = true,
+        .step_s = NAN,
     };
     out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
@@ -92,10 +104,75 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     }
     note_device(e, out);
     note_memory(e, out);
-    bool within_limit = e->memory_limit_bytes == 0 || out->usage.device.peak_total_bytes <= e->memory_limit_bytes; /* else it was said */
-    if (system && within_limit && !simulated_system_fits(system, out->usage.device.peak_total_bytes))
-        note(out, "will run out of memory on the cluster's GPUs");
     return DT_OK;
+}
+
+/* ---- its time ---- */
+
+static void note_framework(const struct experiment *e, const struct simulated_system *system, struct check *check)
+{
+    char text[512];
+    if (simulated_system_ignores_unit(system, e, text, sizeof text))
+        note(check, text);
+}
+
+/* One step in virtual time. A run that a prediction refuses has no time; one that finds no room may be known to have none already. */
+static dt_status predict_step(const struct experiment *e, const struct simulated_system *system, struct check *out)
+{
+    struct measure_result result = {0};
+    char text[512];
+    dt_status status = simulation_run(e, system, NULL, &result);
+    if (status == DT_OK)
+        out->step_s = result.step_s[result.steps_done - 1];
+    measure_result_finish(&result);
+    if (status == DT_ERR_OOM && out->fits) {
+        snprintf(text, sizeof text, "will run out of memory: %.400s", dt_error_message());
+        note_no_room(out, text);
+    }
+    return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
+}
+
+/* Is the cluster of `path` this machine? A description of another one may lie in the same folder. */
+static bool is_this_machine(const char *path)
+{
+    struct dt_sim_cluster *cluster = malloc(sizeof *cluster);
+    char name[sizeof cluster->gpu.name];
+    dt_machine_processor_name(name, sizeof name);
+    bool same = cluster && dt_sim_cluster_load(path, cluster) == DT_OK && cluster->gpu.architecture == DT_SIM_CPU &&
+                strcmp(cluster->gpu.name, name) == 0;
+    free(cluster);
+    return same;
+}
+
+/* The experiment as device sim predicts it from a calibration; false where there is none, or it was not measured with what this needs. */
+static bool find_calibration(const struct experiment *e, struct experiment *predicted, struct simulated_system **system)
+{
+    const char *kind;
+    char path[sizeof e->cluster];
+    if (experiment_is_simulated(e) || device_choose(e, &kind) < 0 || strcmp(kind, "cpu") != 0 ||
+        dt_find_data_file("cluster.json", e->directory, path, sizeof path) < 0 || !is_this_machine(path))
+        return false;
+    const char *slash = strrchr(path, '/');
+    *predicted = *e;
+    snprintf(predicted->device, sizeof predicted->device, "sim");
+    snprintf(predicted->cluster, sizeof predicted->cluster, "%s", path);
+    int length = snprintf(predicted->profile, sizeof predicted->profile, "%.*sprofile.json", slash ? (int)(slash + 1 - path) : 0, path);
+    return length < (int)sizeof predicted->profile && simulated_system_create(predicted, system) == DT_OK;
+}
+
+static dt_status predict_here(const struct experiment *e, struct check *out)
+{
+    struct simulated_system *system;
+    struct experiment *predicted = malloc(sizeof *predicted);
+    if (!predicted)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a check");
+    dt_status status = DT_OK;
+    if (out->fits && find_calibration(e, predicted, &system)) {
+        status = predict_step(predicted, system, out);
+        simulated_system_destroy(system);
+    }
+    free(predicted);
+    return status;
 }
 
 dt_status check_experiment(const struct experiment *e, struct check *out)
@@ -104,6 +181,12 @@ dt_status check_experiment(const struct experiment *e, struct check *out)
     if (experiment_is_simulated(e))
         (void)simulated_system_create(e, &system); /* a cluster that is not there, or too small, is a note: the rest is known without it */
     dt_status status = predict(e, system, out);
+    if (status == DT_OK && system) {
+        note_framework(e, system, out);
+        status = predict_step(e, system, out);
+    } else if (status == DT_OK) {
+        status = predict_here(e, out);
+    }
     simulated_system_destroy(system);
     return status;
 }

@@ -7,18 +7,21 @@
 
 #include <stdio.h>
 
-enum { CHECK_NOTES = 4 };
+enum { CHECK_NOTES = 6 };
 
 struct check {
     uint64_t parameters, tokens_per_step;
     double flops_per_step;
     int rank, host_rank;          /* the ones that need the most of the device's memory, and of the host's */
     struct dt_memory_usage usage; /* their bytes */
+    bool fits;                    /* false: it would run out of memory; a note says where */
+    double step_s;                /* predicted, on device sim or with a calibration of this machine; NAN */
     char notes[CHECK_NOTES][512];
     int note_count;
 };
 
-/* Errors: as memory_fit_predict. */
+/* A calibration is cluster.json, with its profile, beside the config or in the current directory, if it is of this machine's processor.
+ * Errors: as memory_fit_predict. */
 dt_status check_experiment(const struct experiment *experiment, struct check *out);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */

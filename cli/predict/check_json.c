@@ -3,6 +3,7 @@
 #include "schedules/config/parse.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,9 @@ static dt_status add_check(cJSON *array, const struct experiment *e, const struc
                 cJSON_AddNumberToObject(object, "parameters", (double)check->parameters) &&
                 cJSON_AddNumberToObject(object, "tokens_per_step", (double)check->tokens_per_step) &&
                 cJSON_AddNumberToObject(object, "flops_per_step", check->flops_per_step) &&
+                cJSON_AddBoolToObject(object, "fits", check->fits) &&
+                (isnan(check->step_s) ? cJSON_AddNullToObject(object, "predicted_step_s")
+                                      : cJSON_AddNumberToObject(object, "predicted_step_s", check->step_s)) &&
                 add_usage(object, "predicted_peak_bytes", check->rank, &check->usage.device) &&
                 add_usage(object, "predicted_host_peak_bytes", check->host_rank, &check->usage.host) && add_notes(object, check);
     return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");

@@ -53,6 +53,9 @@ void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */
  * Errors: of cluster and profile files; DT_ERR_INTERRUPTED; DT_ERR_HOST_MEMORY. */
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context);
 
+/* Errors: DT_ERR_INVALID where nothing was predicted, with the reason of the first row. */
+dt_status validate_rows_check(const struct validate_rows *rows);
+
 /* ---- what comes out ---- */
 
 /* Of |predicted - measured| / measured; bias: the median of (predicted - measured) / measured. NAN without rows. */

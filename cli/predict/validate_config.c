@@ -78,6 +78,7 @@ static char *config_text(const struct validate_system *system, const struct meas
         cJSON_AddNumberToObject(config, "gpus_per_node", run->gpus_per_node);
     cJSON_AddStringToObject(config, "paradigm", paradigm_name(run->paradigm));
     cJSON_AddNumberToObject(config, "batch_size", run->samples / (run->stages * run->tensor));
+    cJSON_AddTrueToObject(config, "straddle_nodes"); /* it was run as it was */
     cJSON_AddStringToObject(config, "loss", run->loss);
     if (run->optimizer)
         cJSON_AddStringToObject(cJSON_AddObjectToObject(config, "optimizer"), "name", run->optimizer);

@@ -64,3 +64,13 @@ dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *contex
     }
     return DT_OK;
 }
+
+dt_status validate_rows_check(const struct validate_rows *rows)
+{
+    const char *reason = rows->count > 0 ? rows->rows[0].reason : "the table has no rows";
+    for (int i = 0; i < rows->count; i++)
+        if (rows->rows[i].outcome != VALIDATE_SKIPPED)
+            return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "nothing was validated: %d of %d rows were skipped, the first one because: %s", rows->count, rows->count,
+                   reason);
+}

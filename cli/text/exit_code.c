@@ -10,7 +10,7 @@ const struct exit_code_row *exit_code_table(void)
         {EXIT_CODE_USAGE, "the command line is wrong"},
         {EXIT_CODE_CONFIG, "the config is invalid, or needs what this machine does not have: nothing was run"},
         {EXIT_CODE_FAILED, "an experiment failed: crash, timeout, lost rank"},
-        {EXIT_CODE_OOM, "an experiment ran out of memory; all others ended well"},
+        {EXIT_CODE_OOM, "an experiment ran out of memory, or by dtbench check would; all others ended well"},
         {EXIT_CODE_VERIFY, "an experiment's losses are not those of one device (--verify)"},
         {EXIT_CODE_OUTPUT, "the output cannot be written"},
         {EXIT_CODE_REGRESSION, "dtbench compare found a regression"},

@@ -29,6 +29,9 @@
 static const struct dt_field fields[] = {
     {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "What the stack is called in records."},
 
+    {"gpu", DT_FIELD_STRING, AT(gpu), .max = 63, .initial = "\"\"",
+     .description = "The GPU that the constants hold for: a word of a cluster's gpu.name (\"A100\"), or its architecture (\"cpu\")."},
+
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
     {"gemm.half_k", DT_FIELD_NUMBER, AT(gemm.half_k), .max = 1e6, .description = "Inner dimension at which half of it is reached."},
@@ -175,7 +178,7 @@ static dt_status check_sources(const struct cJSON *sources, const bool *given, c
             return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: expected a text that says where the constant comes from", source,
                            item->string);
     }
-    for (int i = 1; i < table.count; i++) { /* the name is no constant */
+    for (int i = 2; i < table.count; i++) { /* name and GPU are no constants */
         bool covered = !given[i];
         for (const cJSON *item = sources->child; item && !covered; item = item->next)
             covered = covers(item->string, table.fields[i].path);

@@ -113,13 +113,60 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
     return dt_fail(DT_ERR_INVALID, "%s: %s is not one of %s%s", label, quote, names, hint);
 }
 
-/* The keys that may stand in the object at `prefix`. */
+/* Of an object with more keys than that nobody reads all. */
+enum { MOST_KEYS = 8, NEAREST_KEYS = 3 };
+
+/* The keys that may stand in the object at `prefix`, or the first few of many. */
 static void list_keys(const struct dt_table *table, const char *prefix, char list[LIST_BYTES])
 {
-    char path[DT_CONFIG_PATH_BYTES];
+    char path[DT_CONFIG_PATH_BYTES], few[LIST_BYTES] = "";
+    int count = 0;
     list[0] = 0;
-    for (int row = 0; dt_config_next_key(table, prefix, &row, path);)
+    for (int row = 0; dt_config_next_key(table, prefix, &row, path);) {
         append(list, LIST_BYTES, ", ", path + (*prefix ? strlen(prefix) + 1 : 0));
+        if (++count == NEAREST_KEYS)
+            snprintf(few, sizeof few, "%s", list);
+    }
+    if (count > MOST_KEYS)
+        snprintf(list, LIST_BYTES, "%.380s, ...", few);
+}
+
+/* The key in the object at `prefix` that resembles `key` most, of those that are at least `above` away; -1: none. *distance gets its own. */
+static int nearest_key(const struct dt_table *table, const char *prefix, const char *key, int above, int *distance,
+                       char path[DT_CONFIG_PATH_BYTES])
+{
+    char each[DT_CONFIG_PATH_BYTES];
+    int best = -1, number = 0;
+    for (int row = 0; dt_config_next_key(table, prefix, &row, each); number++) {
+        /* the number makes each distance different, and earlier keys the nearer ones */
+        int its = 1000 * dt_edit_distance(key, each + (*prefix ? strlen(prefix) + 1 : 0)) + number;
+        if (its < above || (best >= 0 && its >= *distance))
+            continue;
+        best = number;
+        *distance = its;
+        memcpy(path, each, sizeof each);
+    }
+    return best;
+}
+
+static void list_nearest(const struct dt_table *table, const char *prefix, const char *key, char list[LIST_BYTES])
+{
+    char path[DT_CONFIG_PATH_BYTES];
+    int above = 0, distance = 0;
+    list[0] = 0;
+    for (int i = 0; i < NEAREST_KEYS && nearest_key(table, prefix, key, above, &distance, path) >= 0; i++) {
+        append(list, LIST_BYTES, ", ", path + (*prefix ? strlen(prefix) + 1 : 0));
+        above = distance + 1;
+    }
+}
+
+static int count_keys(const struct dt_table *table, const char *prefix)
+{
+    char path[DT_CONFIG_PATH_BYTES];
+    int count = 0;
+    for (int row = 0; dt_config_next_key(table, prefix, &row, path);)
+        count++;
+    return count;
 }
 
 dt_status dt_config_fail_object(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label)
@@ -177,6 +224,10 @@ dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefi
         if (*prefix || !dt_looks_like(key, known) || 2 * dt_edit_distance(key, known) > least)
             snprintf(known, sizeof known, "%s", nearest);
         return dt_fail(DT_ERR_INVALID, "%s: unknown key; did you mean \"%s\"?", label, known);
+    }
+    if (count_keys(table, prefix) > MOST_KEYS) {
+        list_nearest(table, prefix, key, keys);
+        return dt_fail(DT_ERR_INVALID, "%s: unknown key; the nearest are %s", label, keys);
     }
     list_keys(table, prefix, keys);
     return dt_fail(DT_ERR_INVALID, "%s: unknown key; known %s%s: %s", label, *prefix ? "in " : "here", prefix, keys);

@@ -19,6 +19,7 @@ enum { DT_SIM_SOURCE_BYTES = 1024 };
 
 struct dt_sim_cluster {
     char name[64], source[DT_SIM_SOURCE_BYTES];
+    char profile[128];        /* file of the software that runs on it when nobody says; "": none is named */
     int nodes, gpus_per_node; /* a CPU rank counts as a GPU */
     struct {
         char name[64], source[DT_SIM_SOURCE_BYTES];

@@ -1,8 +1,10 @@
 /* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
+#include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +13,8 @@
 
 /* From this many parameters on FSDP gathers each linear layer by itself: the study's rule, its 81B model being the first. */
 #define FSDP_LINEAR_FROM 80e9
+
+enum { PATH_OF_A_FILE = 128 }; /* the keys' cluster and profile are shorter */
 
 static bool is_given(const bool *given, const char *path)
 {
@@ -161,13 +165,43 @@ static dt_status set_hash(struct experiment *e)
     return DT_OK;
 }
 
-/* What sim runs on when nobody says: the study's framework on the machine that it was written for. */
+/* A profile that a cluster file names may be beside it: `name` is then given with that folder. */
+static void set_profile(struct experiment *e, const char *name)
+{
+    const char *slash = strrchr(e->cluster, '/');
+    char beside[sizeof e->profile], path[1024];
+    int length = snprintf(beside, sizeof beside, "%.*s%s", slash ? (int)(slash + 1 - e->cluster) : 0, e->cluster, name);
+    bool found = length < PATH_OF_A_FILE && dt_find_data_file(beside, e->directory, path, sizeof path) == DT_OK;
+    snprintf(e->profile, sizeof e->profile, "%s", found ? beside : name);
+}
+
+/* The profile that the cluster file names. A file that cannot be read is reported where it is needed. */
+static dt_status read_profile_of_cluster(struct experiment *e)
+{
+    char path[1024], *text;
+    size_t length;
+    struct cJSON *object;
+    DT_TRY(dt_find_data_file(e->cluster, e->directory, path, sizeof path));
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = dt_json_parse(text, length, path, &object);
+    free(text);
+    DT_TRY(status);
+    const struct cJSON *named = cJSON_GetObjectItemCaseSensitive(object, "profile");
+    if (cJSON_IsString(named) && *named->valuestring && strlen(named->valuestring) < PATH_OF_A_FILE)
+        set_profile(e, named->valuestring);
+    dt_json_destroy(object);
+    return DT_OK;
+}
+
+/* What sim runs on when nobody says: the machine that the study's framework was written for; and on it, what the machine's file says. */
 static void resolve_simulated(struct experiment *e)
 {
     if (strcmp(e->device, "sim") != 0)
         return;
     if (!*e->cluster)
         snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
+    if (!*e->profile)
+        (void)read_profile_of_cluster(e);
     if (!*e->profile)
         snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
 }

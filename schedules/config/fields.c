@@ -245,7 +245,10 @@ static const struct dt_field fields[] = {
     {"cluster", DT_FIELD_STRING, AT(cluster), .group = "Simulation", .min = 1, .max = 127,
      .description = "sim: file that describes the hardware; clusters/dgx_a100.json when not given."},
     {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127,
-     .description = "sim: file that describes the costs of the software; profiles/pytorch_1.11_a100.json when not given."},
+     .description = "sim: file that describes the costs of the software; when not given the one that the cluster file names, or else "
+                    "profiles/pytorch_1.11_a100.json."},
+    {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .later = true,
+     .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
 };
 
 static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};

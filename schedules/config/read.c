@@ -25,9 +25,18 @@ static dt_status resolve_combination(const struct dt_sweep *sweep, int index, co
     return experiment_resolve(out, given, where);
 }
 
+/* The folder of a config file, where its cluster and profile are looked for first. */
+static void set_directory(const char *source, struct experiment *base)
+{
+    const char *slash = strrchr(source, '/');
+    if (slash)
+        snprintf(base->directory, sizeof base->directory, "%.*s", (int)(slash - source), source);
+}
+
 static dt_status read_base(const struct cJSON *config, const char *source, struct experiment *base, bool *given, struct dt_sweep *sweep)
 {
     DT_TRY(dt_config_defaults(experiment_table(), base));
+    set_directory(source, base);
     DT_TRY(dt_config_read(experiment_table(), config, source, base, given));
     return dt_sweep_init(experiment_table(), config, source, sweep);
 }
@@ -139,9 +148,6 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
     DT_TRY(dt_read_file(path, &text, &length));
     dt_status status = experiments_parse(text, length, strcmp(path, "-") == 0 ? "standard input" : path, sets, set_count, out, count);
     free(text);
-    const char *slash = strrchr(path, '/');
-    for (int i = 0; status == DT_OK && slash && i < *count; i++)
-        snprintf((*out)[i].directory, sizeof(*out)[i].directory, "%.*s", (int)(slash - path), path);
     return status;
 }
 

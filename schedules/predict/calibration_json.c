@@ -180,6 +180,7 @@ static void describe_cluster(const struct calibration *c, const char *source, st
     snprintf(out->gpu.source, sizeof out->gpu.source,
              "%s: the fastest product and the fastest copy of one rank alone; of the memory, each rank may have all", source);
     out->gpu.architecture = DT_SIM_CPU;
+    snprintf(out->profile, sizeof out->profile, "profile.json");
     out->gpu.memory_gib = (double)dt_machine_memory_bytes() / 0x1p30;
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
         out->gpu.peak_tflops[dtype] = 1e-12 * best_speed(c, false, (enum dt_dtype)dtype);
@@ -232,6 +233,7 @@ dt_status calibration_cluster_text(const struct calibration *c, const char *sour
 static void describe_profile(struct gpt_cost_profile *p)
 {
     snprintf(p->name, sizeof p->name, "dtbench, calibrated");
+    snprintf(p->gpu, sizeof p->gpu, "cpu");
     p->gemm.peak_fraction = p->gemm.least_fill = 1;
     p->gemm.aligned_bytes = 1;
     p->gemm.half_aligned = p->gemm.quarter_aligned = p->gemm.unaligned = p->gemm.fused_attention = 1;
@@ -245,7 +247,7 @@ static dt_status add_sources(struct cJSON *object, const struct dt_table *table,
 {
     char text[512];
     struct cJSON *sources = cJSON_AddObjectToObject(object, "sources");
-    for (int i = 1; i < table->count && sources; i++) { /* the name is no constant */
+    for (int i = 2; i < table->count && sources; i++) { /* name and GPU are no constants */
         const char *path = table->fields[i].path, *dot = strchr(path, '.');
         char key[64];
         snprintf(key, sizeof key, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);

@@ -3,6 +3,7 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,57 @@ static dt_status find(const char *key, const char *name, const char *directory, 
     }
     out->hash = dt_hash_fnv1a(text, length);
     free(text);
+    return DT_OK;
+}
+
+/* Is `word` there, and no part of a longer one? "A100" is in "NVIDIA A100-SXM4-40GB". */
+static bool has_word(const char *text, const char *word)
+{
+    size_t bytes = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[bytes]))
+            return true;
+    return false;
+}
+
+static dt_status check_profile(const struct experiment *e, const struct simulated_system *s)
+{
+    const char *gpu = s->costs.profile.gpu;
+    bool cpu = s->cluster.gpu.architecture == DT_SIM_CPU, same = cpu ? strcmp(gpu, "cpu") == 0 : has_word(s->cluster.gpu.name, gpu);
+    if (!*gpu || same || e->any_profile)
+        return DT_OK;
+    return dt_fail(DT_ERR_UNAVAILABLE,
+                   "profile: %s is for %s, and cluster %s has %s: take a profile for that, or allow it with "
+                   "\"any_profile\": true",
+                   e->profile, gpu, e->cluster, s->cluster.gpu.name);
+}
+
+/* One axis of the mesh, whose groups belong on one node each. */
+static dt_status check_axis(const struct experiment *placed, const struct mesh_shape *mesh, enum mesh_axis axis)
+{
+    int per_node = placed->ranks_per_node;
+    for (int rank = 0; rank < placed->world_size; rank++) {
+        int at = mesh_coordinate(mesh, axis, rank), previous = mesh_moved(mesh, axis, rank, at > 0 ? at - 1 : 0);
+        if (rank / per_node == previous / per_node)
+            continue;
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "%s: %d ranks that belong together would straddle nodes: ranks %d and %d are on nodes %d and %d, which have %d "
+                       "each; use a number that divides %d, or allow it with \"straddle_nodes\": true",
+                       experiment_node_key(placed, axis), mesh->size[axis], previous, rank, previous / per_node, rank / per_node, per_node,
+                       per_node);
+    }
+    return DT_OK;
+}
+
+/* Groups that communicate all the time are each on one node, as on real ones (cli/run/placement.h). */
+static dt_status check_groups(const struct experiment *e, const struct simulated_system *s)
+{
+    struct experiment placed = *e;
+    placed.ranks_per_node = s->placement.ranks_per_node;
+    struct mesh_shape mesh = experiment_mesh(&placed);
+    for (int axis = 0; axis < MESH_AXES && !e->straddle_nodes; axis++)
+        if (experiment_node_key(&placed, (enum mesh_axis)axis))
+            DT_TRY(check_axis(&placed, &mesh, (enum mesh_axis)axis));
     return DT_OK;
 }
 
@@ -43,7 +95,8 @@ static dt_status place(const struct experiment *e, struct simulated_system *s)
                        "it with \"straddle_nodes\": true",
                        e->tensor.size, per_node);
     s->placement.world_size = e->world_size;
-    return dt_sim_cluster_place(c, e->cluster, &s->placement);
+    DT_TRY(dt_sim_cluster_place(c, e->cluster, &s->placement));
+    return check_groups(e, s);
 }
 
 /* Where the profile was measured: by as many ranks, and as many threads, as the experiment has on a node; other numbers of ranks are taken
@@ -122,6 +175,7 @@ static dt_status load(const struct experiment *e, struct simulated_system *out)
     DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->costs.profile));
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->costs.profile.name);
+    DT_TRY(check_profile(e, out));
     DT_TRY(place(e, out));
     return describe_device(e, out);
 }
@@ -161,6 +215,18 @@ void simulated_system_apply(const struct simulated_system *s, struct experiment 
         .gathers_layers = p->schedule.gathers_layers,
         .whole_head = p->schedule.whole_head,
     };
+    e->ranks_per_node = s->placement.ranks_per_node;
+}
+
+bool simulated_system_ignores_unit(const struct simulated_system *s, const struct experiment *e, char *text, size_t text_bytes)
+{
+    bool ignored = s->costs.profile.schedule.gathers_layers && paradigm_has_key(paradigm_of(e->paradigm), "fsdp.unit") &&
+                   e->fsdp.unit == DT_UNIT_BLOCK;
+    if (ignored)
+        snprintf(text, text_bytes,
+                 "fsdp.unit: \"block\" is predicted as \"linear\": the framework of profile %s gathers each inner layer by itself",
+                 e->profile);
+    return ignored;
 }
 
 bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)

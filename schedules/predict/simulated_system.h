@@ -31,8 +31,12 @@ void simulated_system_destroy(struct simulated_system *system); /* takes NULL */
 /* Can it be simulated: are cluster and profile there and right, and does it fit the cluster? Errors: as simulated_system_create. */
 dt_status simulated_system_check(const struct experiment *experiment);
 
-/* Have the experiment's schedules do as the profile's framework does (struct framework_policy). */
+/* Have the experiment's schedules do as the profile's framework does (struct framework_policy), and its ranks be where they are placed. */
 void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
+
+/* Whether fsdp.unit makes no difference here, because the profile's framework decides what is gathered at a time; `text` gets the words. */
+bool simulated_system_ignores_unit(const struct simulated_system *system, const struct experiment *experiment, char *text,
+                                   size_t text_bytes);
 
 /* Whether bytes fit a GPU as the profile's allocator divides it. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);

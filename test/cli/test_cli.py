@@ -105,10 +105,76 @@ def test_check_tells_sizes():
     checks = json.loads(run("check", "--json", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout)
     check(len(checks) == 3 and checks[0]["parameters"] == 162052608, "JSON")
     check(checks[0]["predicted_peak_bytes"]["parameters"] >= 2 * 162052608, "parameters of fp16")
-    text = run("check", config("limit.json", memory_limit_gib=0.001), code=OK).stdout
+    text = run("check", config("limit.json", memory_limit_gib=0.001), code=OOM).stdout
     check("will run out of memory" in text, text)
-    text = run("check", config("limit.json", device="sim", sweep=None, world_size=1, model={"preset": "GPT13B"}, memory_limit_gib=1), code=OK).stdout
+    text = run("check", config("limit.json", device="sim", sweep=None, world_size=1, model={"preset": "GPT13B"}, memory_limit_gib=1), code=OOM).stdout
     check(text.count("will run out of memory") == 1, "said once:", text)
+
+
+SIMULATED = dict(device="sim", sweep=None, world_size=32, batch_size=8, model={"preset": "GPTLarge"}, cluster="clusters/gcp_a2.json",
+                 steps={"warmup": 1, "timed": 1})
+
+
+def predicted(**changes):
+    """The one check of a simulated experiment, as JSON."""
+    check_of, = json.loads(run("check", "--json", config("simulated.json", **{**SIMULATED, **changes})).stdout)
+    return check_of
+
+
+def test_check_predicts_a_step():
+    path = config("simulated.json", **SIMULATED, paradigm="fsdp")
+    output = records_path("simulated.jsonl")
+    run("run", path, "-q", "-o", output, code=OK)
+    step, = (r["metrics"]["step_s"]["median"] for r in read_records(output))
+    check(predicted(paradigm="fsdp")["predicted_step_s"] == step, "the step of run", step)
+    text = run("check", path, code=OK).stdout
+    check("the step is predicted" in text and " step\n" in text, text)
+    too_large = predicted(paradigm="ddp", model={"preset": "GPT13B"})
+    check(not too_large["fits"] and too_large["predicted_step_s"] is None and any("run out of memory" in n for n in too_large["notes"]),
+          too_large)
+    run("check", config("simulated.json", **{**SIMULATED, "model": {"preset": "GPT13B"}}, paradigm="ddp"), code=OOM)
+
+
+def test_placement_on_sim_is_that_of_real_ranks():
+    """Without a size of their own shard groups are nodes, and groups that straddle nodes are refused."""
+    node, eight = (predicted(paradigm="hsdp", hsdp={"shard_size": n}) for n in (0, 8))
+    check(node["predicted_step_s"] == eight["predicted_step_s"] < predicted(paradigm="fsdp")["predicted_step_s"], "shards of a node")
+    for changes in ({"pipeline": {"stages": 16}}, {"pipeline": {"stages": 4}, "gpus_per_node": 2, "world_size": 16}):
+        refused = predicted(paradigm="pdp", **changes)
+        check(refused["predicted_step_s"] is None and "straddle nodes" in refused["notes"][0], changes, refused["notes"])
+        allowed = predicted(paradigm="pdp", straddle_nodes=True, **changes)
+        check(allowed["predicted_step_s"] > 0 and not allowed["notes"], allowed["notes"])
+
+
+def test_a_profile_is_of_the_clusters_gpu():
+    h100, a100 = predicted(paradigm="ddp", cluster="clusters/dgx_h100.json"), predicted(paradigm="ddp")
+    check(h100["config"]["profile"] == "profiles/dtbench_cuda_h100.json", h100["config"]["profile"])
+    check(a100["config"]["profile"] == "profiles/pytorch_1.11_a100.json" and h100["predicted_step_s"] < a100["predicted_step_s"], a100)
+    for cluster, profile in (("dgx_h100", "pytorch_1.11_a100"), ("gcp_a2", "dtbench_cuda_h100"), ("cpu_node", "dtbench_cuda_a100")):
+        files = {"cluster": f"clusters/{cluster}.json", "profile": f"profiles/{profile}.json", "world_size": 1, "paradigm": "none"}
+        files["model"] = {"preset": "GPTSmall", "dtype": "fp32"}
+        refused = predicted(**files)
+        check(refused["predicted_step_s"] is None and f"profile: profiles/{profile}.json is for" in refused["notes"][0], refused["notes"])
+        check(predicted(**files, any_profile=True)["predicted_step_s"] > 0, "allowed")
+
+
+def test_a_unit_that_the_framework_decides_is_said():
+    block, linear = (predicted(paradigm="fsdp", fsdp={"unit": unit}) for unit in ("block", "linear"))
+    check(block["predicted_step_s"] == linear["predicted_step_s"] and not linear["notes"], linear["notes"])
+    check(block["notes"] and block["notes"][0].startswith('fsdp.unit: "block" is predicted as "linear"'), block["notes"])
+    own = predicted(paradigm="fsdp", fsdp={"unit": "block"}, profile="profiles/dtbench_cuda_a100.json")
+    check(not own["notes"], own["notes"])
+    run_notes = run("run", config("simulated.json", **SIMULATED, paradigm="fsdp"), "-o", records_path("unit.jsonl"), code=OK).stderr
+    check(run_notes.count('note: fsdp.unit: "block"') == 1, run_notes)
+
+
+def test_a_validation_of_nothing_fails():
+    rows = os.path.join(WORK, "rows.csv")
+    with open(rows, "w", encoding="utf-8") as file:
+        file.write("paradigm,model,gpus,batch_per_replica,step_s\nddp,GPTSmall,8,8,0.2\n")
+    run("validate", "--data", rows, code=OK)
+    result = run("validate", "--data", rows, "--set", "pipeline.order=2f2b", code=CONFIG)
+    check("nothing was validated: 1 of 1 rows" in result.stderr and "pipeline.order" in result.stderr, result.stderr)
 
 
 def test_check_shows_plans():
