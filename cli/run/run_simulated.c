@@ -15,16 +15,17 @@ static bool stop_requested(void *context)
     return signals_count() > 0;
 }
 
-static void describe(const struct simulated_system *system, struct report *report)
+void run_simulated_describe(const struct experiment *e, const struct simulated_file *cluster_file,
+                            const struct simulated_file *profile_file, const struct dt_sim_cluster *cluster, struct report *report)
 {
     snprintf(report->device, sizeof report->device, "sim");
-    snprintf(report->device_name, sizeof report->device_name, "%s", system->cluster.gpu.name);
+    snprintf(report->device_name, sizeof report->device_name, "%s", cluster->gpu.name);
     snprintf(report->launcher, sizeof report->launcher, "none");
-    snprintf(report->cluster.name, sizeof report->cluster.name, "%s", system->cluster_file.name);
-    snprintf(report->profile.name, sizeof report->profile.name, "%s", system->profile_file.name);
-    report->cluster.hash = system->cluster_file.hash;
-    report->profile.hash = system->profile_file.hash;
-    report->peak_flops = system->costs.hardware.peak_flops;
+    snprintf(report->cluster.name, sizeof report->cluster.name, "%s", cluster_file->name);
+    snprintf(report->profile.name, sizeof report->profile.name, "%s", profile_file->name);
+    report->cluster.hash = cluster_file->hash;
+    report->profile.hash = profile_file->hash;
+    report->peak_flops = cluster->gpu.peak_tflops[e->model.dtype] * 1e12;
 }
 
 void run_simulated(const struct experiment *e, const char *trace, struct progress *progress, struct report *report)
@@ -34,7 +35,7 @@ void run_simulated(const struct experiment *e, const char *trace, struct progres
     progress_phase(progress, "simulating");
     dt_status status = simulated_system_create(e, &system);
     if (status == DT_OK) {
-        describe(system, report);
+        run_simulated_describe(e, &system->cluster_file, &system->profile_file, &system->cluster, report);
         status = simulation_run(e, system, &hooks, &report->result);
     }
     report_end(report, status, dt_error_message());

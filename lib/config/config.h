@@ -129,7 +129,8 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
  * ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at
  * an object's path ("model": [{...}, {...}]) merges each object into the
  * config's own. Two axes must not set the same key. At most DT_SWEEP_MAX
- * combinations. */
+ * combinations. "sweep": [{...}, {...}] lists experiments instead: each object
+ * is merged into the config. */
 enum { DT_SWEEP_MAX = 100000, DT_SWEEP_MAX_AXES = 64 };
 
 struct dt_sweep_axis {

@@ -122,6 +122,9 @@ static dt_status set_path(const struct dt_table *table, struct cJSON *object, co
     dt_status status = dt_config_read_at(table, path, value, read_label, NULL, NULL);
     if (status == DT_OK && cJSON_IsObject(sweep))
         status = drop_axes(sweep, path, value, label);
+    for (struct cJSON *one = cJSON_IsArray(sweep) ? sweep->child : NULL; one && status == DT_OK; one = one->next)
+        if (cJSON_IsObject(one)) /* of a list of experiments */
+            status = drop_axes(one, path, value, label);
     const char *key = path;
     for (const char *dot; status == DT_OK && (dot = strchr(key, '.')) != NULL; key = dot + 1) {
         char name[DT_CONFIG_PATH_BYTES];

@@ -273,12 +273,25 @@ static void write_axes(FILE *to, const struct dt_table *table, const char *prefi
     }
 }
 
+/* A list of objects with any of the config's keys. */
+static void write_experiments(FILE *to, const struct dt_table *table)
+{
+    char path[DT_CONFIG_PATH_BYTES];
+    const char *comma = "";
+    fputs("{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{", to);
+    for (int row = 0; dt_config_next_key(table, "", &row, path); comma = ",")
+        fprintf(to, "%s\"%s\":{\"$ref\":\"#/$defs/%s\"}", comma, path, path);
+    fputs("}}}", to);
+}
+
 static void write_sweep(FILE *to, const struct dt_table *table)
 {
     const char *comma = "";
     fputs("\"sweep\":{\"description\":\"Lists whose product is run, the first outermost. Paths are dotted or nested; objects in a list are "
-          "merged into the config's own.\",\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{",
+          "merged into the config's own. Or a list of experiments: objects that are merged into the config.\",\"oneOf\":[",
           to);
+    write_experiments(to, table);
+    fputs(",{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{", to);
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (field->kind != DT_FIELD_SETTINGS)
@@ -297,7 +310,7 @@ static void write_sweep(FILE *to, const struct dt_table *table)
         fprintf(to, ",\"%s\":", table->fields[i].path);
         write_field_axis(to, &table->fields[i]);
     }
-    fputs("}}", to);
+    fputs("}}]}", to);
 }
 
 /* What the config and its sweep both refer to: each field, each object of fields, and the sweep itself. */

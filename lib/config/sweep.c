@@ -75,6 +75,26 @@ static dt_status check_overlap(const struct dt_table *table, const struct dt_swe
     return status;
 }
 
+/* A list of experiments: one axis of objects at the config's own path. */
+static dt_status collect_experiments(const struct dt_table *table, const struct cJSON *node, const char *label, struct dt_sweep *sweep)
+{
+    struct dt_sweep_axis *axis = &sweep->axes[sweep->axis_count++];
+    char quote[64], item[DT_CONFIG_LABEL_BYTES + 16];
+    if (!node->child)
+        return dt_fail(DT_ERR_INVALID, "%s: the list is empty; give it at least one object", label);
+    *axis = (struct dt_sweep_axis){.values = node};
+    for (const struct cJSON *value = node->child; value; value = value->next) {
+        snprintf(item, sizeof item, "%s[%d]", label, axis->count++);
+        dt_json_quote(value, quote, sizeof quote);
+        if (!cJSON_IsObject(value))
+            return dt_fail(DT_ERR_INVALID, "%s: expected an object of keys, not %s", item, quote);
+        if (cJSON_GetObjectItemCaseSensitive(value, "sweep"))
+            return dt_fail(DT_ERR_INVALID, "%s: a sweep inside a sweep; a list of experiments has none of its own", item);
+        DT_TRY(dt_config_read_at(table, "", value, item, NULL, NULL));
+    }
+    return DT_OK;
+}
+
 dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object, const char *where, struct dt_sweep *out)
 {
     const struct cJSON *node = cJSON_GetObjectItemCaseSensitive(object, "sweep");
@@ -83,12 +103,16 @@ dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object
     if (!node)
         return DT_OK;
     snprintf(label, sizeof label, "%s: sweep", where);
-    if (!cJSON_IsObject(node)) {
+    if (!cJSON_IsObject(node) && !cJSON_IsArray(node)) {
         dt_json_quote(node, quote, sizeof quote);
-        return dt_fail(DT_ERR_INVALID, "%s: expected an object of lists, not %s", label, quote);
+        return dt_fail(DT_ERR_INVALID, "%s: expected an object of lists, or a list of objects, not %s", label, quote);
     }
-    DT_TRY(collect_axes(table, node, "", label, out));
-    DT_TRY(check_overlap(table, out, label));
+    if (cJSON_IsArray(node)) {
+        DT_TRY(collect_experiments(table, node, label, out));
+    } else {
+        DT_TRY(collect_axes(table, node, "", label, out));
+        DT_TRY(check_overlap(table, out, label));
+    }
     double combinations = 1;
     for (int a = 0; a < out->axis_count; a++)
         combinations *= out->axes[a].count;
@@ -123,7 +147,8 @@ void dt_sweep_describe(const struct dt_sweep *sweep, int index, char *text, size
     for (int a = 0; a < sweep->axis_count && used < text_bytes; a++) {
         char quote[48];
         dt_json_quote(value_at(sweep, a, index), quote, sizeof quote);
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s=%s", a ? ", " : "", sweep->axes[a].path, quote);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", a ? ", " : "", sweep->axes[a].path,
+                                 *sweep->axes[a].path ? "=" : "", quote);
     }
     if (used < text_bytes)
         snprintf(text + used, text_bytes - used, ")");

@@ -15,6 +15,8 @@
 #include "lib/sim/engine.h"
 #include "lib/sim/nccl.h"
 
+#include <stdbool.h>
+
 struct dt_sim_links; /* a cluster's links, and what was worked out for its communicators */
 
 /* Add the cluster's links, as far as the placement's ranks use them, to an empty network. `cluster` is copied. Owner: the caller, and it
@@ -22,6 +24,11 @@ struct dt_sim_links; /* a cluster's links, and what was worked out for its commu
 dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct dt_sim_placement *placement,
                               struct dt_sim_network *network, struct dt_sim_links **out);
 void dt_sim_links_destroy(struct dt_sim_links *links); /* takes NULL */
+
+/* From here on only links of the nodes with keep[node] carry anything: for the replay of ranks that stand for others, whose nodes would see
+ * the same on links of their own. Before the first operation, and only where nodes share no link (fabric.blocking_factor 1). keep: [nodes],
+ * copied. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_sim_links_keep(struct dt_sim_links *links, const bool *keep);
 
 /* For dt_sim_engine_create; the links are its context. */
 struct dt_sim_transport dt_sim_links_transport(struct dt_sim_links *links);

@@ -175,7 +175,39 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     free(l->weight);
     free(l->touched);
     free(l->is_nic);
+    free(l->dropped);
     free(l);
+}
+
+static void drop(struct dt_sim_links *l, int link)
+{
+    if (link != NO_LINK)
+        l->dropped[link] = true;
+}
+
+dt_status dt_sim_links_keep(struct dt_sim_links *l, const bool *keep)
+{
+    l->dropped = calloc(l->link_count, sizeof *l->dropped);
+    if (!l->dropped)
+        return no_memory();
+    for (int r = 0; r < l->placement.world_size; r++) {
+        const struct rank_links *links = &l->ranks[r];
+        if (keep[links->node])
+            continue;
+        drop(l, links->out);
+        drop(l, links->in);
+        drop(l, links->to_device);
+        drop(l, links->to_host);
+        drop(l, l->copies_to_device[links->node]);
+        drop(l, l->copies_to_host[links->node]);
+    }
+    for (int i = 0; i < l->nodes * l->nics_per_node; i++) {
+        if (keep[i / l->nics_per_node])
+            continue;
+        drop(l, l->nic_out[i]);
+        drop(l, l->nic_in[i]);
+    }
+    return DT_OK;
 }
 
 /* ---- patterns ---- */
@@ -192,11 +224,11 @@ void links_touch(struct dt_sim_links *l, int link, double weight)
 dt_status links_take_pattern(struct dt_sim_links *l, struct pattern *out)
 {
     double on_nic = 0;
-    *out = (struct pattern){.uses = malloc((l->touched_count + 1) * sizeof *out->uses), .count = l->touched_count};
+    *out = (struct pattern){.uses = malloc((l->touched_count + 1) * sizeof *out->uses)};
     for (uint32_t i = 0; i < l->touched_count; i++) {
         uint32_t link = l->touched[i];
-        if (out->uses)
-            out->uses[i] = (struct dt_sim_use){.link = link, .weight = l->weight[link]};
+        if (out->uses && !(l->dropped && l->dropped[link]))
+            out->uses[out->count++] = (struct dt_sim_use){.link = link, .weight = l->weight[link]};
         if (l->is_nic[link])
             on_nic = fmax(on_nic, l->weight[link]);
         out->heaviest = fmax(out->heaviest, l->weight[link]);

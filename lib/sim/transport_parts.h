@@ -40,6 +40,7 @@ struct dt_sim_links {
     int nodes, nics_per_node;
     uint32_t link_count;
     bool *is_nic;                           /* [link_count] */
+    bool *dropped;                          /* [link_count] no pattern has them; NULL: none */
     struct rank_links *ranks;               /* [world_size] */
     int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
     int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */

@@ -206,14 +206,19 @@ static void resolve_simulated(struct experiment *e)
         snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
 }
 
+dt_status experiment_check(const struct experiment *e, const char *where)
+{
+    DT_TRY(check_division(e, where));
+    return check_sizes(e, where);
+}
+
 dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
 {
     DT_TRY(resolve_model(e, given, where));
     resolve_pipeline(e, given);
     if (e->tensor.size == 1)
         e->tensor.sequence_parallel = true; /* it makes no difference */
-    DT_TRY(check_division(e, where));
-    DT_TRY(check_sizes(e, where));
+    DT_TRY(experiment_check(e, where));
     if (!is_given(given, "optimizer.learning_rate"))
         e->optimizer.learning_rate = e->optimizer.name == OPTIMIZER_ADAM ? 0.001 : 0.01;
     if (!is_given(given, "loss_scaling"))

@@ -39,6 +39,9 @@ dt_status experiment_set_environment(const struct experiment *experiment);
  * themselves: given NULL means that every field is set. */
 dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
 
+/* The part of it that only checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status experiment_check(const struct experiment *experiment, const char *where);
+
 /* The table of fields, and what is known of them beside it. */
 const struct dt_table *experiment_table(void);
 const struct dt_schema *experiment_schema(void);

@@ -166,30 +166,50 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     return DT_OK;
 }
 
-/* Into zeroed memory. */
-static dt_status load(const struct experiment *e, struct simulated_system *out)
+dt_status simulated_machine_load(const struct experiment *e, struct simulated_machine *out)
 {
     DT_TRY(find("cluster", e->cluster, e->directory, &out->cluster_file));
     DT_TRY(find("profile", e->profile, e->directory, &out->profile_file));
     DT_TRY(dt_sim_cluster_load(out->cluster_file.path, &out->cluster));
-    DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->costs.profile));
+    DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->profile));
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
-    snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->costs.profile.name);
-    DT_TRY(check_profile(e, out));
-    DT_TRY(place(e, out));
-    return describe_device(e, out);
+    snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->profile.name);
+    return DT_OK;
+}
+
+dt_status simulated_system_create_on(const struct simulated_machine *machine, const struct experiment *e, struct simulated_system **out)
+{
+    struct simulated_system *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    s->cluster_file = machine->cluster_file;
+    s->profile_file = machine->profile_file;
+    s->cluster = machine->cluster;
+    s->costs.profile = machine->profile;
+    dt_status status = check_profile(e, s);
+    if (status == DT_OK)
+        status = place(e, s);
+    if (status == DT_OK)
+        status = describe_device(e, s);
+    if (status < 0) {
+        simulated_system_destroy(s);
+        return status;
+    }
+    *out = s;
+    return DT_OK;
 }
 
 dt_status simulated_system_create(const struct experiment *e, struct simulated_system **out)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
+    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    *out = NULL;
+    if (!machine)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
-    dt_status status = load(e, *out);
-    if (status < 0) {
-        simulated_system_destroy(*out);
-        *out = NULL;
-    }
+    dt_status status = simulated_machine_load(e, machine);
+    if (status == DT_OK)
+        status = simulated_system_create_on(machine, e, out);
+    free(machine);
     return status;
 }
 

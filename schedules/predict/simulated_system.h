@@ -13,6 +13,13 @@ struct simulated_file {
     uint64_t hash;  /* FNV-1a of its bytes */
 };
 
+/* What the two files say. */
+struct simulated_machine {
+    struct simulated_file cluster_file, profile_file;
+    struct dt_sim_cluster cluster;
+    struct gpt_cost_profile profile;
+};
+
 struct simulated_system {
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;
@@ -27,6 +34,11 @@ struct simulated_system {
  * Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path; DT_ERR_UNAVAILABLE where the experiment does not fit the cluster. */
 dt_status simulated_system_create(const struct experiment *experiment, struct simulated_system **out);
 void simulated_system_destroy(struct simulated_system *system); /* takes NULL */
+
+/* The same in two steps, for many experiments on one machine, or on one that is changed in between. Errors: as simulated_system_create. */
+dt_status simulated_machine_load(const struct experiment *experiment, struct simulated_machine *out);
+dt_status simulated_system_create_on(const struct simulated_machine *machine, const struct experiment *experiment,
+                                     struct simulated_system **out);
 
 /* Can it be simulated: are cluster and profile there and right, and does it fit the cluster? Errors: as simulated_system_create. */
 dt_status simulated_system_check(const struct experiment *experiment);

@@ -75,19 +75,90 @@ static dt_status record_short_of_memory(const struct experiment *e, const struct
 {
     const struct gpt_cost_profile *p = &s->costs.profile;
     struct dt_sim_device device = s->device;
+    const struct symmetric_part *part = ranks->part;
     device.gather_host_s_per_byte = 1e-9 * p->memory.reallocation_s_per_gb * pow(e->world_size, p->memory.reallocation_spread);
     simulated_ranks_finish(ranks);
-    return simulated_ranks_record(e, s, &device, each, hooks->stop_requested, hooks->context, ranks);
+    return simulated_ranks_record(e, s, &device, part, each, hooks->stop_requested, hooks->context, ranks);
 }
 
 /* ---- one step in virtual time ---- */
 
 struct replay {
+    const struct simulated_ranks *ranks;
     struct dt_sim_network *network;
     struct dt_sim_links *links;
-    struct dt_sim_transport transport;
+    struct dt_sim_transport cluster, transport; /* transport: what the engine asks, by places of the part */
     struct dt_sim_engine *engine;
 };
+
+/* The engine numbers ranks by their places in the part, the cluster by the world. A communicator has all its ranks there. */
+static int world_rank(const struct replay *replay, int place)
+{
+    return replay->ranks->part->ranks[place];
+}
+
+static dt_status carry_collective(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
+                                  struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    const struct simulated_group *whole = &replay->ranks->groups[group->id];
+    const struct dt_sim_group of_world = {.name = group->name, .ranks = whole->ranks, .count = whole->count, .id = group->id};
+    return replay->cluster.collective(replay->cluster.context, &of_world, kind, bytes, root, out);
+}
+
+static dt_status carry_message(void *context, int from, int to, double bytes, struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    return replay->cluster.message(replay->cluster.context, world_rank(replay, from), world_rank(replay, to), bytes, out);
+}
+
+static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    return replay->cluster.copy(replay->cluster.context, world_rank(replay, rank), direction, bytes, out);
+}
+
+static dt_status carry_work(void *context, int rank, double seconds, double load, struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    return replay->cluster.work(replay->cluster.context, world_rank(replay, rank), seconds, load, out);
+}
+
+/* Only the nodes of the part carry anything. */
+static dt_status keep_nodes(const struct simulated_system *s, const struct symmetric_part *part, struct dt_sim_links *links)
+{
+    int per_node = s->placement.ranks_per_node;
+    if (part->count == part->world_size)
+        return DT_OK;
+    bool *keep = calloc((size_t)part->world_size / (size_t)per_node + 1, sizeof *keep);
+    if (!keep)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the nodes of %d ranks", part->world_size);
+    for (int i = 0; i < part->count; i++)
+        keep[part->ranks[i] / per_node] = true;
+    dt_status status = dt_sim_links_keep(links, keep);
+    free(keep);
+    return status;
+}
+
+/* The engine gets those of a communicator's ranks that are in the part, or stand for one of it. */
+static dt_status add_group(const struct simulated_ranks *r, const struct simulated_group *group, struct dt_sim_engine *engine)
+{
+    int number, count = 0;
+    int *places = malloc((size_t)group->count * sizeof *places);
+    bool *seen = calloc((size_t)r->count, sizeof *seen);
+    dt_status status = places && seen ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", group->count);
+    for (int i = 0; status == DT_OK && i < group->count; i++) {
+        int place = r->part->stand_in[group->ranks[i]];
+        if (!seen[place])
+            places[count++] = place;
+        seen[place] = true;
+    }
+    if (status == DT_OK)
+        status = dt_sim_engine_add_group(engine, group->name, places, count, &number); /* numbered in order, as here */
+    free(places);
+    free(seen);
+    return status;
+}
 
 static void replay_finish(struct replay *replay)
 {
@@ -100,15 +171,17 @@ static void replay_finish(struct replay *replay)
 static dt_status replay_create(const struct simulated_system *s, const struct simulated_ranks *r, int step,
                                const struct dt_sim_collector *collector, struct replay *out)
 {
-    int group;
-    *out = (struct replay){0};
+    *out = (struct replay){.ranks = r};
     DT_TRY(dt_sim_network_create(&out->network));
     DT_TRY(dt_sim_links_create(&s->cluster, &s->placement, out->network, &out->links));
-    out->transport = dt_sim_links_transport(out->links);
-    DT_TRY(dt_sim_engine_create(r->world_size, out->network, &out->transport, collector, &out->engine));
-    for (int g = 0; g < r->group_count; g++) /* numbered in order, as here */
-        DT_TRY(dt_sim_engine_add_group(out->engine, r->groups[g].name, r->groups[g].ranks, r->groups[g].count, &group));
-    for (int i = 0; i < r->world_size; i++)
+    DT_TRY(keep_nodes(s, r->part, out->links));
+    out->cluster = dt_sim_links_transport(out->links);
+    out->transport = (struct dt_sim_transport){
+        .context = out, .collective = carry_collective, .message = carry_message, .copy = carry_copy, .work = carry_work};
+    DT_TRY(dt_sim_engine_create(r->count, out->network, &out->transport, collector, &out->engine));
+    for (int g = 0; g < r->group_count; g++)
+        DT_TRY(add_group(r, &r->groups[g], out->engine));
+    for (int i = 0; i < r->count; i++)
         DT_TRY(dt_sim_engine_set_program(out->engine, i, r->roles[r->ranks[i].role].steps[step], r->ranks[i].groups));
     return DT_OK;
 }
@@ -125,13 +198,13 @@ struct interval {
 };
 
 /* moments: room for the events of any role. A rank's own end is its last mark: what its host does behind that takes no time. */
-static dt_status times_of_rank(const struct replay *replay, const struct simulated_ranks *r, int rank, const struct interval *step,
+static dt_status times_of_rank(const struct replay *replay, const struct simulated_ranks *r, int place, const struct interval *step,
                                struct dt_sim_moment *moments, struct rank_times *out)
 {
-    const struct simulated_role *role = &r->roles[r->ranks[rank].role];
+    const struct simulated_role *role = &r->roles[r->ranks[place].role];
     for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
-        moments[event] = (struct dt_sim_moment){dt_sim_engine_event_s(replay->engine, rank, event),
-                                                dt_sim_engine_event_idle(replay->engine, rank, event)};
+        moments[event] = (struct dt_sim_moment){dt_sim_engine_event_s(replay->engine, place, event),
+                                                dt_sim_engine_event_idle(replay->engine, place, event)};
     dt_sim_replayed(role->device, moments);
     DT_TRY(trainer_times(role->trainer, &out->times.timeline));
     double all_s = (double)out->times.timeline.all_ns * 1e-9, rest_s = fmax(step->end_s - step->begin_s - all_s, 0);
@@ -143,16 +216,17 @@ static dt_status times_of_rank(const struct replay *replay, const struct simulat
 }
 
 /* Nothing is computed, so no gradient is known. */
-static void divide_step(const struct simulated_ranks *r, int rank, const struct interval *step, struct rank_times *all,
+static void divide_step(const struct simulated_ranks *r, int place, const struct interval *step, struct rank_times *all,
                         struct dt_step_metrics *out)
 {
-    const struct trainer *trainer = r->roles[r->ranks[rank].role].trainer;
+    const struct trainer *trainer = r->roles[r->ranks[place].role].trainer;
+    const int *stand_in = r->part->stand_in;
     int from[2];
-    trainer_neighbours(trainer, rank, from);
-    struct step_messages sent[2] = {all[from[0]].sent, all[from[1]].sent};
-    all[rank].times.bubble_ns = step_bubble_ns(&all[rank].received, sent, 2);
+    trainer_neighbours(trainer, r->part->ranks[place], from);
+    struct step_messages sent[2] = {all[stand_in[from[0]]].sent, all[stand_in[from[1]]].sent};
+    all[place].times.bubble_ns = step_bubble_ns(&all[place].received, sent, 2);
     dt_step_metrics_init(out);
-    step_times_divide(&all[rank].times, step->end_s - step->begin_s, trainer_end(trainer), out);
+    step_times_divide(&all[place].times, step->end_s - step->begin_s, trainer_end(trainer), out);
 }
 
 static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, const struct interval *step,
@@ -162,21 +236,26 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
     for (int i = 0; i < r->role_count; i++)
         most = r->roles[i].steps[RECORDED_STEPS - 1]->event_count > most ? r->roles[i].steps[RECORDED_STEPS - 1]->event_count : most;
     struct dt_sim_moment *moments = malloc(((size_t)most + 1) * sizeof *moments);
-    struct rank_times *times = calloc((size_t)r->world_size, sizeof *times);
-    struct dt_step_metrics *of_rank = malloc((size_t)r->world_size * sizeof *of_rank);
-    dt_status status =
-        moments && times && of_rank ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, r->world_size);
-    for (int i = 0; i < r->world_size && status == DT_OK; i++)
+    int world_size = r->part->world_size;
+    struct rank_times *times = calloc((size_t)r->count, sizeof *times);
+    struct dt_step_metrics *of_place = malloc((size_t)r->count * sizeof *of_place);
+    struct dt_step_metrics *of_rank = malloc((size_t)world_size * sizeof *of_rank);
+    bool all = moments && times && of_place && of_rank;
+    dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, world_size);
+    for (int i = 0; i < r->count && status == DT_OK; i++)
         status = times_of_rank(replay, r, i, step, moments, &times[i]);
-    for (int i = 0; i < r->world_size && status == DT_OK; i++)
-        divide_step(r, i, step, times, &of_rank[i]);
+    for (int i = 0; i < r->count && status == DT_OK; i++)
+        divide_step(r, i, step, times, &of_place[i]);
+    for (int i = 0; i < world_size && status == DT_OK; i++)
+        of_rank[i] = of_place[r->part->stand_in[i]];
     if (status == DT_OK)
-        dt_metrics_over_ranks(of_rank, sizeof *of_rank, r->world_size, out);
-    for (int i = 0; times && i < r->world_size; i++) {
+        dt_metrics_over_ranks(of_rank, sizeof *of_rank, world_size, out);
+    for (int i = 0; times && i < r->count; i++) {
         free(times[i].sent.all);
         free(times[i].received.all);
     }
     free(of_rank);
+    free(of_place);
     free(times);
     free(moments);
     return status;
@@ -215,7 +294,7 @@ static dt_status replay_step(const struct simulated_system *s, const struct simu
     struct simulation_trace *writer = NULL;
     struct dt_sim_collector collector = {0};
     if (trace)
-        DT_TRY(simulation_trace_open(trace, s, r->world_size, &writer, &collector));
+        DT_TRY(simulation_trace_open(trace, s, r->part->world_size, &writer, &collector));
     dt_status status = replay_collected(s, r, step, &collector, question);
     dt_status written = simulation_trace_close(writer);
     return status < 0 ? status : written;
@@ -274,14 +353,14 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     return DT_OK;
 }
 
-static dt_status predict(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
-                         struct simulated_ranks *ranks, struct measure_result *result)
+static dt_status predict(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
+                         const struct measure_hooks *hooks, struct simulated_ranks *ranks, struct measure_result *result)
 {
     bool each = hooks->trace != NULL;
     DT_TRY(allocate_result(e, result));
-    DT_TRY(simulated_ranks_record(e, s, &s->device, each, hooks->stop_requested, hooks->context, ranks));
+    DT_TRY(simulated_ranks_record(e, s, &s->device, part, each, hooks->stop_requested, hooks->context, ranks));
     for (int i = 0; i < e->world_size; i++)
-        result->ranks[i].memory = ranks->roles[ranks->ranks[i].role].memory;
+        result->ranks[i].memory = ranks->roles[ranks->ranks[part->stand_in[i]].role].memory;
     DT_TRY(check_memory(e, s, result));
     if (short_of_memory(e, s, result))
         DT_TRY(record_short_of_memory(e, s, each, hooks, ranks));
@@ -290,14 +369,31 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     return replay_steps(e, s, ranks, hooks, result);
 }
 
-dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
-                         struct measure_result *result)
+static dt_status run_part(const struct experiment *e, const struct simulated_system *s, bool all, const struct measure_hooks *hooks,
+                          struct measure_result *result)
 {
     static const struct measure_hooks no_hooks = {0};
     struct simulated_ranks ranks = {0};
+    struct symmetric_part part;
     struct experiment with_framework = *e;
     simulated_system_apply(s, &with_framework);
-    dt_status status = predict(&with_framework, s, hooks ? hooks : &no_hooks, &ranks, result);
+    *result = (struct measure_result){0};
+    dt_status status = all ? symmetric_part_all(e, &part) : symmetric_part_find(e, s, &part);
+    if (status == DT_OK)
+        status = predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result);
     simulated_ranks_finish(&ranks);
+    symmetric_part_finish(&part);
     return status;
+}
+
+dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
+                         struct measure_result *result)
+{
+    return run_part(e, s, true, hooks, result);
+}
+
+dt_status simulation_run_symmetric(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
+                                   struct measure_result *result)
+{
+    return run_part(e, s, false, hooks, result);
 }

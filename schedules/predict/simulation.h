@@ -13,6 +13,11 @@
 dt_status simulation_run(const struct experiment *experiment, const struct simulated_system *system, const struct measure_hooks *hooks,
                          struct measure_result *result);
 
+/* The same to within rounding, and faster: ranks that do the same on other nodes stand for each other (schedules/predict/symmetry.h). No
+ * trace. */
+dt_status simulation_run_symmetric(const struct experiment *experiment, const struct simulated_system *system,
+                                   const struct measure_hooks *hooks, struct measure_result *result);
+
 /* As memory_fit_predict, with what the system's profile adds. */
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                     struct dt_memory_usage *out);

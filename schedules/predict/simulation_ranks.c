@@ -118,6 +118,27 @@ static dt_status find_group(struct simulated_ranks *r, const struct dt_sim_slot 
     return DT_OK;
 }
 
+static int by_number(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* The communicator that rank `to` has where rank `from` has `group`. Members stand in the order of the world in both. */
+static dt_status find_shifted_group(struct simulated_ranks *r, int group, int from, int to, int *out)
+{
+    const struct simulated_group *of_from = &r->groups[group];
+    struct dt_sim_slot slot = {.size = of_from->count, .ranks = malloc((size_t)of_from->count * sizeof *slot.ranks)};
+    if (!slot.ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", slot.size);
+    memcpy(slot.name, of_from->name, sizeof slot.name);
+    for (int i = 0; i < slot.size; i++)
+        slot.ranks[i] = symmetric_part_shifted(r->part, of_from->ranks[i], from, to);
+    qsort(slot.ranks, (size_t)slot.size, sizeof *slot.ranks, by_number);
+    dt_status status = find_group(r, &slot, of_from->occurrence, out);
+    free(slot.ranks);
+    return status;
+}
+
 static dt_status find_groups(struct simulated_ranks *r, const struct dt_device *device, struct simulated_rank *rank)
 {
     int count = dt_sim_slot_count(device);
@@ -157,12 +178,12 @@ static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
     return DT_OK;
 }
 
-/* Record rank `number`, or find the role that does the same. `one` is the caller's to finish, whatever happens. */
+/* Record the rank at `place`, or find the role that does the same. `one` is the caller's to finish, whatever happens. */
 static dt_status record_role(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
-                             bool each, struct simulated_ranks *r, int number, struct simulated_role *one)
+                             bool each, struct simulated_ranks *r, int place, struct simulated_role *one)
 {
-    struct simulated_rank *rank = &r->ranks[number];
-    DT_TRY(simulated_role_create(e, system, device, number, one));
+    struct simulated_rank *rank = &r->ranks[place];
+    DT_TRY(simulated_role_create(e, system, device, r->part->ranks[place], one));
     DT_TRY(find_groups(r, one->device, rank));
     DT_TRY(record_step(one, system, 0, each));
     one->allocation_hash = dt_sim_allocation_hash(one->device);
@@ -177,25 +198,45 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
 }
 
 static dt_status record_rank(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
-                             bool each, struct simulated_ranks *r, int number)
+                             bool each, struct simulated_ranks *r, int place)
 {
     struct simulated_role one = {0};
-    dt_status status = record_role(e, system, device, each, r, number, &one);
+    dt_status status = record_role(e, system, device, each, r, place, &one);
     simulated_role_finish(&one);
     return status;
 }
 
-dt_status simulated_ranks_record(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
-                                 bool each, bool (*stop)(void *context), void *context, struct simulated_ranks *out)
+/* The rank at `place` does what the recorded one does, in communicators of its own. */
+static dt_status copy_rank(struct simulated_ranks *r, int place, int recorded)
 {
-    *out = (struct simulated_ranks){.world_size = e->world_size};
-    out->ranks = calloc((size_t)e->world_size, sizeof *out->ranks);
+    struct simulated_rank *rank = &r->ranks[place];
+    const struct simulated_rank *from = &r->ranks[recorded];
+    int slots = r->roles[from->role].steps[0]->slot_count;
+    rank->role = from->role;
+    rank->groups = malloc(((size_t)slots + 1) * sizeof *rank->groups);
+    if (!rank->groups)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d communicators", slots);
+    for (int s = 0; s < slots; s++)
+        DT_TRY(find_shifted_group(r, from->groups[s], r->part->ranks[recorded], r->part->ranks[place], &rank->groups[s]));
+    return DT_OK;
+}
+
+dt_status simulated_ranks_record(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
+                                 const struct symmetric_part *part, bool each, bool (*stop)(void *context), void *context,
+                                 struct simulated_ranks *out)
+{
+    *out = (struct simulated_ranks){.part = part, .count = part->count};
+    out->ranks = calloc((size_t)part->count, sizeof *out->ranks);
     if (!out->ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
-    for (int rank = 0; rank < e->world_size; rank++) {
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", part->count);
+    for (int place = 0; place < part->count; place++) {
+        int recorded = symmetric_part_recorded(part, place);
         if (stop && stop(context))
-            return dt_fail(DT_ERR_INTERRUPTED, "stopped after rank %d of %d", rank, e->world_size);
-        DT_TRY(record_rank(e, system, device, each, out, rank));
+            return dt_fail(DT_ERR_INTERRUPTED, "stopped after rank %d of %d", place, part->count);
+        if (recorded == place)
+            DT_TRY(record_rank(e, system, device, each, out, place));
+        else
+            DT_TRY(copy_rank(out, place, recorded));
     }
     return DT_OK;
 }
@@ -206,7 +247,7 @@ void simulated_ranks_finish(struct simulated_ranks *r)
         simulated_role_finish(&r->roles[i]);
     for (int i = 0; i < r->group_count; i++)
         free(r->groups[i].ranks);
-    for (int i = 0; r->ranks && i < r->world_size; i++)
+    for (int i = 0; r->ranks && i < r->count; i++)
         free(r->ranks[i].groups);
     free(r->roles);
     free(r->groups);

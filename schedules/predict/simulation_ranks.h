@@ -1,8 +1,8 @@
-/* The recorded ranks of a simulation: what each does, and with whom. Shared by simulation.c and simulation_ranks.c alone. */
+/* The recorded ranks of a simulation: what each does, and with whom. Shared by the simulation*.c and simulated_work.c alone. */
 #ifndef SCHEDULES_PREDICT_SIMULATION_RANKS_H
 #define SCHEDULES_PREDICT_SIMULATION_RANKS_H
 
-#include "schedules/predict/simulated_system.h"
+#include "schedules/predict/symmetry.h"
 #include "schedules/run/trainer.h"
 
 enum { RECORDED_STEPS = 2 };
@@ -23,7 +23,7 @@ struct simulated_role {
 /* A communicator: equal on all its ranks. */
 struct simulated_group {
     char name[32];
-    int *ranks; /* [count] */
+    int *ranks; /* [count] of the world */
     int count;
     int occurrence; /* how many communicators of the same ranks were made before */
     uint64_t hash;  /* of ranks and occurrence */
@@ -35,8 +35,9 @@ struct simulated_rank {
 };
 
 struct simulated_ranks {
-    struct simulated_rank *ranks; /* [world_size] */
-    int world_size;
+    const struct symmetric_part *part; /* who is recorded and replayed */
+    struct simulated_rank *ranks;      /* [count] the part's */
+    int count;
     struct simulated_role *roles; /* [role_count] */
     int role_count;
     struct simulated_group *groups; /* [group_count] */
@@ -45,12 +46,12 @@ struct simulated_ranks {
     int bucket_count;
 };
 
-/* Record rank after rank. device: what each rank's device is described by, which is system->device or one of other costs. each: keep every
+/* Record the part's ranks, which outlives *out: one after another, or, where ranks stand for others, one of each pipeline stage. device: what each rank's device is described by, which is system->device or one of other costs. each: keep every
  * kernel by itself, for traces (otherwise those that follow each other are one). stop: asked between them; true ends with
  * DT_ERR_INTERRUPTED. */
 dt_status simulated_ranks_record(const struct experiment *experiment, const struct simulated_system *system,
-                                 const struct dt_sim_device *device, bool each, bool (*stop)(void *context), void *context,
-                                 struct simulated_ranks *out);
+                                 const struct dt_sim_device *device, const struct symmetric_part *part, bool each,
+                                 bool (*stop)(void *context), void *context, struct simulated_ranks *out);
 void simulated_ranks_finish(struct simulated_ranks *ranks);
 
 /* Make one rank's device, world and trainer. After a failure too, simulated_role_finish. */

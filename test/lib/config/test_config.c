@@ -193,6 +193,7 @@ static void overrides(void)
         {"{\"sweep\":{\"paint\":[{\"rate\":1}]}}", "paint.color=blue",
          "{\"sweep\":{\"paint\":[{\"rate\":1}]},\"paint\":{\"color\":\"blue\"}}"},
         {"{\"sweep\":{\"flag\":[true]}}", "sweep={}", "{\"sweep\":{}}"},
+        {"{\"sweep\":[{\"count\":1,\"flag\":true},{\"count\":2}]}", "count=3", "{\"sweep\":[{\"flag\":true},{}],\"count\":3}"},
         {"{}", "paint.color=gren", "--set paint.color=gren: \"gren\" is not one of red, green, blue; did you mean \"green\"?"},
         {"{}", "count=007", "--set count=007: \"007\" is a string; expected an integer from 1 to 2147483647"},
         {"{}", "count=", "--set count=: \"\" is a string; expected an integer from 1 to 2147483647"},
@@ -263,7 +264,11 @@ static void sweeps_in_order(void)
 static void refuses_sweeps(void)
 {
     static const struct refusal bad[] = {
-        {"{\"sweep\":[1]}", "t: sweep: expected an object of lists, not [1]"},
+        {"{\"sweep\":1}", "t: sweep: expected an object of lists, or a list of objects, not 1"},
+        {"{\"sweep\":[]}", "t: sweep: the list is empty; give it at least one object"},
+        {"{\"sweep\":[1]}", "t: sweep[0]: expected an object of keys, not 1"},
+        {"{\"sweep\":[{\"count\":1},{\"cuont\":1}]}", "t: sweep[1]: cuont: unknown key; did you mean \"count\"?"},
+        {"{\"sweep\":[{\"sweep\":{}}]}", "t: sweep[0]: a sweep inside a sweep; a list of experiments has none of its own"},
         {"{\"sweep\":{\"count\":3}}", "t: sweep.count: expected a list of values, not 3"},
         {"{\"sweep\":{\"count\":{\"x\":[1]}}}", "t: sweep.count: expected a list of values, not {\"x\":[1]}"},
         {"{\"sweep\":{\"count\":[]}}", "t: sweep.count: the list is empty; give it at least one value"},

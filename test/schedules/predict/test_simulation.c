@@ -333,9 +333,12 @@ static void ranks_that_do_the_same_are_one(void)
         struct experiment *e = experiment_of(divisions[d]);
         struct simulated_ranks ranks;
         CHECK_OK(simulated_system_create(e, &system));
-        CHECK_OK(simulated_ranks_record(e, system, &system->device, false, NULL, NULL, &ranks));
+        struct symmetric_part part;
+        CHECK_OK(symmetric_part_all(e, &part));
+        CHECK_OK(simulated_ranks_record(e, system, &system->device, &part, false, NULL, NULL, &ranks));
         CHECK(ranks.role_count >= 1 && (d >= 5 || ranks.role_count == roles[d]), "%d roles: %s", ranks.role_count, divisions[d]);
         simulated_ranks_finish(&ranks);
+        symmetric_part_finish(&part);
         simulated_system_destroy(system);
         free(e);
     }

@@ -1,0 +1,212 @@
+/* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
+#include "cli/commands/commands.h"
+
+#include "cli/plan/planner_json.h"
+#include "cli/run/run_simulated.h"
+#include "cli/run/signals.h"
+#include "cli/text/config_arguments.h"
+#include "cli/text/exit_code.h"
+#include "cli/text/format.h"
+#include "cli/text/terminal.h"
+#include "lib/base/clock.h"
+#include "lib/record/record.h"
+#include "schedules/config/parse.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CONFIG "plan.json"
+
+struct plan_options {
+    struct planner_arguments planner;
+    const char *all, *output;
+    bool json, quiet;
+};
+
+#define AT(member) offsetof(struct plan_options, member)
+
+static const struct option_row options[] = {
+    {"model", 'm', OPTION_TEXT, AT(planner.model), "NAME", "a model of dtbench list; other sizes: --set model.layers=24 and so on", NULL},
+    {"cluster", 'C', OPTION_TEXT, AT(planner.cluster), "NAME",
+     "a cluster of dtbench's own (gcp_a2) or a file; default: what a config for device sim has", NULL},
+    {"profile", 'P', OPTION_TEXT, AT(planner.profile), "NAME", "the software: a profile of dtbench's own or a file; default: likewise",
+     NULL},
+    {"nodes", 'N', OPTION_TEXT, AT(planner.nodes), "N", "nodes of the cluster; default: all", NULL},
+    {"gpus", 0, OPTION_TEXT, AT(planner.gpus), "N", "GPUs in all, instead of --nodes", NULL},
+    {"global-batch", 'b', OPTION_TEXT, AT(planner.global_batch), "N", "samples of a step over all GPUs; default: any number", NULL},
+    {"max-batch", 0, OPTION_TEXT, AT(planner.max_batch), "N", "samples of a GPU and step at most, where the batch is free; default: 128",
+     NULL},
+    {"optimizer", 0, OPTION_TEXT, AT(planner.optimizer), "NAME", "the same as --set optimizer.name=NAME", NULL},
+    {"sequence", 0, OPTION_TEXT, AT(planner.sequence), "N", "tokens of a sample, the same as --set model.block_size=N", NULL},
+    {"objective", 0, OPTION_TEXT, AT(planner.objective), "WHAT",
+     "what is best: the most tokens a second, the least memory at no less than --floor, or the least cost of a token on any number of the "
+     "nodes",
+     planner_objective_name},
+    {"floor", 0, OPTION_TEXT, AT(planner.floor), "TOKENS", "memory: tokens a second at the least; default: 90 % of the most there is",
+     NULL},
+    {"price", 0, OPTION_TEXT, AT(planner.price), "AMOUNT", "of a GPU hour: the table then has the price of tokens", NULL},
+    {"tokens", 0, OPTION_TEXT, AT(planner.tokens), "N", "to train on: the table then has the hours until they are done", NULL},
+    {"fix", 'f', OPTION_LIST, AT(planner.fix), "KEY=VALUE", "give a config key this value in all candidates; any number of times", NULL},
+    {"allow", 0, OPTION_LIST, AT(planner.allow), "KEY=VALUE,...", "try these values of a key only; any key can be varied so", NULL},
+    {"forbid", 0, OPTION_LIST, AT(planner.forbid), "KEY=VALUE,...", "try no candidate with one of these values", NULL},
+    {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},
+    {"top", 't', OPTION_TEXT, AT(planner.top), "N", "show so many of the best; default: 5", NULL},
+    {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", "simulate on so many threads; default: as many as there are processors", NULL},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG, NULL},
+    {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", "append a record of each simulated candidate to this file", NULL},
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the plans with their configs and all that is said of them", NULL},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
+    {0},
+};
+
+/* What a search tells while it runs. */
+struct watch {
+    const struct planner *planner;
+    struct dt_record_file *records; /* NULL: none are asked for */
+    bool live;
+    double drawn_s;
+    dt_status status; /* of the records */
+    char error[512];
+};
+
+static bool interrupted(void *context)
+{
+    return signals_count() > 0;
+}
+
+static void show_progress(void *context, const struct search_progress *progress)
+{
+    enum { REDRAWS_PER_S = 10 };
+    struct watch *w = context;
+    char done[FORMAT_BYTES], count[FORMAT_BYTES], simulated[FORMAT_BYTES], best[FORMAT_BYTES];
+    if (!w->live || dt_clock_s() - w->drawn_s < 1.0 / REDRAWS_PER_S)
+        return;
+    w->drawn_s = dt_clock_s();
+    fprintf(stderr, "\r\033[K%s of %s candidates, %s simulated, best %s tokens/s", format_count((uint64_t)progress->done, done),
+            format_count((uint64_t)progress->count, count), format_count((uint64_t)progress->simulated, simulated),
+            format_number(progress->best_tokens_per_s, best));
+    fflush(stderr);
+}
+
+/* One candidate's record, as dtbench run would write it. */
+static dt_status write_record(struct watch *w, const struct experiment *e, dt_status status, const char *error,
+                              const struct measure_result *result)
+{
+    struct report report;
+    struct experiment complete = *e;
+    char *line = NULL;
+    DT_TRY(experiment_resolve(&complete, NULL, "dtbench plan"));
+    report_init(&report);
+    const struct simulated_machine *machine = &w->planner->machine;
+    run_simulated_describe(&complete, &machine->cluster_file, &machine->profile_file, &machine->cluster, &report);
+    report.result = *result; /* lent */
+    report_end(&report, status, error);
+    dt_status written = report_record(&report, &complete, &line);
+    report.result = (struct measure_result){0};
+    report_finish(&report);
+    DT_TRY(written);
+    written = dt_record_append(w->records, line);
+    free(line);
+    return written;
+}
+
+static void keep_record(void *context, const struct experiment *e, dt_status status, const char *error, const struct measure_result *result)
+{
+    struct watch *w = context;
+    if (!w->records || w->status < 0)
+        return;
+    w->status = write_record(w, e, status, error, result);
+    if (w->status < 0)
+        snprintf(w->error, sizeof w->error, "%s", dt_error_message());
+}
+
+static dt_status find_reasons(const struct planner *p, struct planner_reasons *out)
+{
+    *out = (struct planner_reasons){.chosen = {.count = 0}};
+    DT_TRY(why_not(p, &out->not));
+    if (p->result.ranked == 0)
+        return DT_OK;
+    DT_TRY(why_chosen(p, 0, &out->chosen));
+    DT_TRY(why_trusted(p, &out->trusted));
+    return p->result.interrupted ? DT_OK : why_changes(p, &out->changes);
+}
+
+static dt_status print(const struct plan_options *o, const struct planner *p, struct watch *w)
+{
+    struct planner_reasons *reasons = calloc(1, sizeof *reasons);
+    if (!reasons)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
+    dt_status status = find_reasons(p, reasons);
+    if (w->drawn_s > 0)
+        fputs("\r\033[K", stderr);
+    if (status == DT_OK)
+        status = o->json ? planner_print_json(p, reasons, stdout) : planner_print(p, reasons, stdout);
+    free(reasons);
+    return status;
+}
+
+static int run_plan(const struct plan_options *o, struct planner *p)
+{
+    struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr)};
+    const char *output = o->output ? o->output : DEFAULT_CONFIG;
+    if (o->all && dt_record_open(o->all, &w.records) < 0)
+        return report_failure("plan", EXIT_CODE_OUTPUT);
+    signals_install();
+    p->options.context = &w;
+    p->options.stop = interrupted;
+    p->options.progress = show_progress;
+    p->options.done = keep_record;
+    dt_status status = planner_search(p);
+    if (status == DT_OK)
+        status = print(o, p, &w);
+    dt_record_close(w.records);
+    if (status < 0)
+        return report_failure("plan", EXIT_CODE_OTHER);
+    if (p->result.ranked > 0 && planner_write_config(p, output) < 0)
+        return report_failure("plan", EXIT_CODE_OUTPUT);
+    fflush(stdout);
+    if (p->result.ranked > 0 && !o->quiet)
+        fprintf(stderr,
+                "\ndtbench: the first %d are in %s: dtbench run %s predicts them; with --device cuda, on the cluster, it measures them\n",
+                planner_shown(p), output, output);
+    if (w.status < 0) {
+        dt_fail(w.status, "%s", w.error);
+        return report_failure("plan", EXIT_CODE_OUTPUT);
+    }
+    if (p->result.interrupted)
+        return EXIT_CODE_SIGNAL + signals_first();
+    return p->result.ranked > 0 ? EXIT_CODE_OK : EXIT_CODE_OOM;
+}
+
+static int run(int argc, char **argv)
+{
+    struct plan_options o = {0};
+    struct planner *p;
+    bool help;
+    if (options_parse(&command_plan, argc, argv, &o, &help) < 0)
+        return report_failure("plan", EXIT_CODE_USAGE);
+    if (help)
+        return EXIT_CODE_OK;
+    if (planner_create(&o.planner, &p) < 0)
+        return report_failure("plan", EXIT_CODE_CONFIG);
+    int code = run_plan(&o, p);
+    planner_destroy(p);
+    return code;
+}
+
+const struct command command_plan = {
+    .name = "plan",
+    .summary = "which way of training a model on a cluster is the right one, and why",
+    .usage = "--model NAME [OPTION]... [FILE]",
+    .description =
+        "Searches the ways of training a model on a described cluster for the best one: data-parallel modes, shard groups, pipelines and "
+        "their orders, batch and micro-batches, what is recomputed or kept on the host, and the rest of what a config can say. What does "
+        "not fit the GPUs is left out by its exact bytes. Of the rest those are simulated that could be among the best: a bound that no "
+        "schedule passes proves it of all others. Prints the best ones, why the first is ahead, why others are not, what would change it, "
+        "and how far the predictions can be trusted. FILE is a config to begin with. Needs no GPU. Ctrl-C ends the search with the best "
+        "so far.",
+    .options = options,
+    .argument = {"config file", OPTION_TEXT, AT(planner.file)},
+    .run = run,
+};

@@ -1,0 +1,294 @@
+#include "cli/plan/planner.h"
+
+#include "schedules/config/families.h"
+#include "schedules/config/parse.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_TOP = 5, DEFAULT_MAX_BATCH = 128, SETS = OPTION_LIST_MAX + 16, SET_BYTES = 640, LARGEST_COUNT = 1 << 24 };
+
+/* Of the best throughput, where least memory is asked for and no floor given. */
+#define DEFAULT_FLOOR 0.9
+
+const char *planner_objective_name(int index)
+{
+    static const char *const names[] = {[SEARCH_TOKENS] = "tokens", [SEARCH_MEMORY] = "memory", [SEARCH_COST] = "cost"};
+    return index >= 0 && index < 3 ? names[index] : NULL;
+}
+
+/* ---- numbers ---- */
+
+static dt_status read_count(const char *option, const char *text, int missing, int *out)
+{
+    char *end;
+    errno = 0;
+    *out = missing;
+    if (!text)
+        return DT_OK;
+    long value = strtol(text, &end, 10);
+    if (*end || errno || value < 1 || value > LARGEST_COUNT)
+        return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1", option, text);
+    *out = (int)value;
+    return DT_OK;
+}
+
+static dt_status read_amount(const char *option, const char *text, double *out)
+{
+    char *end;
+    *out = NAN;
+    if (!text)
+        return DT_OK;
+    *out = strtod(text, &end);
+    if (*end || !isfinite(*out) || *out <= 0)
+        return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a number above 0", option, text);
+    return DT_OK;
+}
+
+static dt_status read_objective(const char *text, enum search_objective *out)
+{
+    *out = SEARCH_TOKENS;
+    for (int i = 0; text && planner_objective_name(i); i++)
+        if (strcmp(text, planner_objective_name(i)) == 0) {
+            *out = (enum search_objective)i;
+            return DT_OK;
+        }
+    return text ? dt_fail(DT_ERR_INVALID, "--objective %.40s: expected tokens, memory or cost", text) : DT_OK;
+}
+
+/* ---- the base ---- */
+
+/* Changes to a config, as --set writes them. */
+struct sets {
+    char texts[SETS][SET_BYTES];
+    const char *all[SETS];
+    int count;
+};
+
+static void set(struct sets *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set(struct sets *s, const char *format, ...)
+{
+    va_list arguments;
+    if (s->count == SETS)
+        return;
+    va_start(arguments, format);
+    vsnprintf(s->texts[s->count], SET_BYTES, format, arguments);
+    va_end(arguments);
+    s->all[s->count] = s->texts[s->count];
+    s->count++;
+}
+
+/* "gcp_a2" is clusters/gcp_a2.json; what has a slash or an extension is a file. */
+static void set_file(struct sets *s, const char *key, const char *folder, const char *name)
+{
+    bool file = strchr(name, '/') || strchr(name, '.');
+    if (file)
+        set(s, "%s=\"%.400s\"", key, name);
+    else
+        set(s, "%s=\"%s/%.400s.json\"", key, folder, name);
+}
+
+static dt_status check_names(const struct planner_arguments *a)
+{
+    const struct dt_model_family *family;
+    bool sized = a->file != NULL;
+    for (int i = 0; i < a->sets.count; i++)
+        sized |= strncmp(a->sets.items[i], "model.", 6) == 0;
+    if (!a->model && !sized)
+        return dt_fail(DT_ERR_INVALID, "needs a model: --model GPT13B (dtbench list names them), or a config file");
+    if (a->model && !model_find_preset(a->model, &family))
+        return dt_fail(DT_ERR_INVALID,
+                       "--model %.40s: is not known; dtbench list names the models, and --set model.layers=... takes any size", a->model);
+    if (a->gpus && a->nodes)
+        return dt_fail(DT_ERR_INVALID, "--gpus and --nodes say the same: give one of them");
+    if (a->global_batch && a->max_batch)
+        return dt_fail(DT_ERR_INVALID, "--global-batch fixes the batch, and --max-batch bounds a free one: give one of them");
+    return DT_OK;
+}
+
+/* A key of the space that --set gives a value is fixed. */
+static bool is_axis_key(const char *assignment)
+{
+    static const char *const keys[] = {"paradigm",        "batch_size", "micro_batches",  "activation",      "parameter_offload",
+                                       "hsdp.shard_size", "fsdp.unit",  "ddp.bucket_mib", "pipeline.stages", "pipeline.chunks",
+                                       "pipeline.order",  "mesh.order", "fsdp.gather"};
+    size_t bytes = strcspn(assignment, "=");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strlen(keys[i]) == bytes && strncmp(keys[i], assignment, bytes) == 0)
+            return true;
+    return false;
+}
+
+static dt_status read_base(const struct planner_arguments *a, const struct sets *s, struct experiment *out)
+{
+    struct experiment *experiments = NULL;
+    int count = 0;
+    DT_TRY(a->file ? experiments_read(a->file, s->all, s->count, &experiments, &count)
+                   : experiments_parse("{}", 2, "dtbench plan", s->all, s->count, &experiments, &count));
+    *out = experiments[0];
+    free(experiments);
+    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: is a sweep of %d experiments; a plan begins with one", a->file, count);
+}
+
+static void set_common(const struct planner_arguments *a, struct sets *s)
+{
+    set(s, "name=\"plan\"");
+    set(s, "device=\"sim\"");
+    if (a->model)
+        set(s, "model.preset=\"%.64s\"", a->model);
+    if (a->cluster)
+        set_file(s, "cluster", "clusters", a->cluster);
+    if (a->profile)
+        set_file(s, "profile", "profiles", a->profile);
+    if (a->optimizer)
+        set(s, "optimizer.name=\"%.64s\"", a->optimizer);
+    if (a->sequence)
+        set(s, "model.block_size=%.64s", a->sequence);
+    for (int i = 0; i < a->sets.count; i++)
+        if (!is_axis_key(a->sets.items[i]))
+            set(s, "%.600s", a->sets.items[i]);
+}
+
+/* Once for the cluster, whose size the world's follows from, and once more with that. */
+static dt_status make_base(const struct planner_arguments *a, struct sets *s, struct planner *p)
+{
+    int gpus;
+    set_common(a, s);
+    int common = s->count;
+    set(s, "world_size=1");
+    set(s, "paradigm=\"none\"");
+    DT_TRY(read_base(a, s, &p->base));
+    DT_TRY(simulated_machine_load(&p->base, &p->machine));
+    const struct dt_sim_cluster *c = &p->machine.cluster;
+    p->ranks_per_node = p->base.gpus_per_node > 0 ? p->base.gpus_per_node : c->gpus_per_node;
+    DT_TRY(read_count("nodes", a->nodes, c->nodes, &p->nodes));
+    DT_TRY(read_count("gpus", a->gpus, p->nodes * p->ranks_per_node, &gpus));
+    if (gpus > c->nodes * c->gpus_per_node)
+        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: cluster %s has %d node%s of %d GPUs", a->gpus ? "gpus" : "nodes",
+                       a->gpus ? a->gpus : a->nodes, c->name, c->nodes, c->nodes > 1 ? "s" : "", c->gpus_per_node);
+    if (gpus > p->ranks_per_node && gpus % p->ranks_per_node)
+        return dt_fail(DT_ERR_INVALID, "--gpus %d: nodes of cluster %s have %d; give a multiple, or fewer than one node has", gpus, c->name,
+                       p->ranks_per_node);
+    p->ranks_per_node = gpus < p->ranks_per_node ? gpus : p->ranks_per_node;
+    p->nodes = gpus / p->ranks_per_node;
+    s->count = common;
+    set(s, "world_size=%d", gpus);
+    set(s, "paradigm=\"%s\"", gpus > 1 ? "ddp" : "none");
+    return read_base(a, s, &p->base);
+}
+
+/* Can anything be simulated on it: does the profile belong to it, does it compute the dtype? */
+static dt_status check_machine(const struct planner *p)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_on(&p->machine, &p->base, &system));
+    simulated_system_destroy(system);
+    return DT_OK;
+}
+
+/* ---- the request ---- */
+
+static dt_status make_request(const struct planner_arguments *a, struct planner *p)
+{
+    struct search_options *o = &p->options;
+    int fixed = 0;
+    for (int i = 0; i < a->fix.count; i++)
+        p->fix[fixed++] = a->fix.items[i];
+    for (int i = 0; i < a->sets.count; i++)
+        if (is_axis_key(a->sets.items[i]))
+            p->fix[fixed++] = a->sets.items[i];
+    p->request = (struct space_request){.fix = p->fix,
+                                        .fix_count = fixed,
+                                        .allow = a->allow.items,
+                                        .allow_count = a->allow.count,
+                                        .forbid = a->forbid.items,
+                                        .forbid_count = a->forbid.count};
+    DT_TRY(read_count("global-batch", a->global_batch, 0, &p->request.global_batch));
+    DT_TRY(read_count("max-batch", a->max_batch, DEFAULT_MAX_BATCH, &p->request.max_batch));
+    DT_TRY(read_count("top", a->top, DEFAULT_TOP, &o->top));
+    DT_TRY(read_count("threads", a->threads, 0, &o->threads));
+    DT_TRY(read_objective(a->objective, &o->objective));
+    DT_TRY(read_amount("floor", a->floor, &o->floor_tokens_per_s));
+    DT_TRY(read_amount("price", a->price, &p->price_per_hour));
+    DT_TRY(read_amount("tokens", a->tokens, &p->tokens));
+    if (a->floor && o->objective != SEARCH_MEMORY)
+        return dt_fail(DT_ERR_INVALID, "--floor belongs to --objective memory");
+    p->request.any_nodes = o->objective == SEARCH_COST;
+    return DT_OK;
+}
+
+static dt_status fill(const struct planner_arguments *a, struct planner *p)
+{
+    struct sets *s = calloc(1, sizeof *s);
+    if (!s)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a config");
+    dt_status status = check_names(a);
+    if (status == DT_OK)
+        status = make_request(a, p);
+    if (status == DT_OK)
+        status = make_base(a, s, p);
+    free(s);
+    DT_TRY(status);
+    DT_TRY(check_machine(p));
+    return space_create(&p->base, &p->machine, &p->request, &p->space);
+}
+
+dt_status planner_create(const struct planner_arguments *arguments, struct planner **out)
+{
+    struct planner *p = calloc(1, sizeof *p);
+    *out = NULL;
+    if (!p)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
+    dt_status status = fill(arguments, p);
+    if (status < 0) {
+        planner_destroy(p);
+        return status;
+    }
+    *out = p;
+    return DT_OK;
+}
+
+void planner_destroy(struct planner *p)
+{
+    if (!p)
+        return;
+    search_result_finish(&p->result);
+    space_destroy(p->space);
+    free(p);
+}
+
+/* The floor of least memory is a part of the best throughput, where none is given: that is searched for first. */
+static dt_status find_floor(struct planner *p)
+{
+    struct search_options fastest = p->options;
+    struct search_result result;
+    fastest.objective = SEARCH_TOKENS;
+    fastest.top = 1;
+    fastest.done = NULL;
+    dt_status status = search_run(p->space, &p->base, &p->machine, &fastest, &result);
+    if (status == DT_OK && result.ranked > 0)
+        p->options.floor_tokens_per_s = DEFAULT_FLOOR * result.outcomes[result.ranking[0]].tokens_per_s;
+    search_result_finish(&result);
+    return status;
+}
+
+dt_status planner_search(struct planner *p)
+{
+    if (p->options.objective == SEARCH_MEMORY && isnan(p->options.floor_tokens_per_s))
+        DT_TRY(find_floor(p));
+    return search_run(p->space, &p->base, &p->machine, &p->options, &p->result);
+}
+
+dt_status planner_experiment(const struct planner *p, int place, struct experiment *out)
+{
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), out);
+    return experiment_resolve(out, NULL, "dtbench plan");
+}
+
+int planner_shown(const struct planner *p)
+{
+    return p->result.ranked < p->options.top ? p->result.ranked : p->options.top;
+}

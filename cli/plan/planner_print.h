@@ -1,0 +1,17 @@
+/* A plan, printed. */
+#ifndef CLI_PLAN_PLANNER_PRINT_H
+#define CLI_PLAN_PLANNER_PRINT_H
+
+#include "cli/plan/why.h"
+
+#include <stdio.h>
+
+/* What is said of a plan beside its table: the first one's why, why not the others, what would change it, how sure it is. */
+struct planner_reasons {
+    struct why chosen, not, changes, trusted;
+};
+
+/* Errors: DT_ERR_HOST_MEMORY. */
+dt_status planner_print(const struct planner *planner, const struct planner_reasons *reasons, FILE *to);
+
+#endif

@@ -1,0 +1,324 @@
+#include "cli/plan/why.h"
+
+#include "cli/plan/confidence.h"
+#include "cli/plan/strategy.h"
+#include "cli/text/format.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void say(struct why *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct why *w, const char *format, ...)
+{
+    va_list arguments;
+    if (w->count == WHY_LINES)
+        return;
+    va_start(arguments, format);
+    vsnprintf(w->lines[w->count++], WHY_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+static int percent(double part, double whole)
+{
+    return (int)lround(100 * part / whole);
+}
+
+static double score_at(const struct planner *p, int place)
+{
+    const struct search_outcome *o = planner_outcome(p, place);
+    struct experiment e;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    return search_score(p->options.objective, &e, o->step_s, o->peak_bytes);
+}
+
+double why_margin(const struct planner *p, int place)
+{
+    return 1 - score_at(p, 0) / score_at(p, place);
+}
+
+bool why_margin_tells(const struct planner *p, int place)
+{
+    struct experiment first, other;
+    if (p->options.objective == SEARCH_MEMORY) /* bytes are exact */
+        return why_margin(p, place) > 0;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &first);
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &other);
+    struct confidence a = confidence_of(&first, &p->machine), b = confidence_of(&other, &p->machine);
+    return confidence_tells(&a, &b, why_margin(p, place));
+}
+
+/* ---- the chosen ---- */
+
+static void say_time(struct why *w, const struct search_outcome *o)
+{
+    const struct dt_step_metrics *s = &o->step;
+    double known = s->forward_s + s->backward_s + s->optimizer_s + s->exposed_comm_s, left = fmax(0, o->step_s - known);
+    say(w,
+        "a step of %.4g s: forward %d %%, backward %d %%, optimizer %d %%, waiting for other ranks or copies %d %%, host and the rest %d "
+        "%%",
+        o->step_s, percent(s->forward_s, o->step_s), percent(s->backward_s, o->step_s), percent(s->optimizer_s, o->step_s),
+        percent(s->exposed_comm_s, o->step_s), percent(left, o->step_s));
+}
+
+/* The bounds are what no schedule avoids: the largest one names the resource. */
+static void say_limit(struct why *w, const struct search_outcome *o)
+{
+    const struct bound *b = &o->bound;
+    const char *what = "compute";
+    if (b->network_s > b->compute_s && b->network_s >= b->host_link_s)
+        what = "the network";
+    else if (b->host_link_s > b->compute_s)
+        what = "the links to the host";
+    say(w, "bound by %s: of the step no schedule avoids %d %% of compute, %d %% of communication, %d %% of copies to and from the host",
+        what, percent(b->compute_s, o->step_s), percent(b->network_s, o->step_s), percent(b->host_link_s, o->step_s));
+}
+
+/* Whether all groups on the axis stay within nodes. */
+static bool within_nodes(const struct planner *p, const struct mesh_shape *mesh, enum mesh_axis axis)
+{
+    int last = mesh->size[axis] - 1, here = p->ranks_per_node;
+    for (int rank = 0; rank < p->base.world_size && rank < here; rank++)
+        if (mesh_moved(mesh, axis, rank, last) / here != mesh_moved(mesh, axis, rank, 0) / here)
+            return false;
+    return true;
+}
+
+static void name_link(const struct planner *p, bool within, char text[64])
+{
+    const struct dt_sim_cluster *c = &p->machine.cluster;
+    if (within && c->gpu.architecture == DT_SIM_CPU)
+        snprintf(text, 64, "within the machine");
+    else if (within)
+        snprintf(text, 64, "within a node (%s)", c->nvlink.gb_per_s > 0 ? "NVLink" : "PCIe");
+    else
+        snprintf(text, 64, "between nodes (%d x %g Gbit/s each)", c->nic.count, c->nic.label_gbit_per_s);
+}
+
+static void say_axes(struct why *w, const struct planner *p, const struct experiment *e)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
+    double bytes = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype) / mesh.size[MESH_PIPELINE] /
+                   mesh.size[MESH_TENSOR] / 1e9;
+    char link[64];
+    if (mesh.size[MESH_TENSOR] > 1) {
+        name_link(p, within_nodes(p, &mesh, MESH_TENSOR), link);
+        say(w, "each layer is shared by %d ranks, %s", mesh.size[MESH_TENSOR], link);
+    }
+    if (mesh.size[MESH_PIPELINE] > 1) {
+        name_link(p, within_nodes(p, &mesh, MESH_PIPELINE), link);
+        say(w, "activations pass %d stages, %s", mesh.size[MESH_PIPELINE], link);
+    }
+    if (mesh.size[MESH_SHARD] > 1) {
+        name_link(p, within_nodes(p, &mesh, MESH_SHARD), link);
+        if (mode == DP_FSDP)
+            say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
+                mesh.size[MESH_SHARD], link);
+        else
+            say(w, "gradients and updated parameters of %.3g GB are exchanged among %d ranks, %s", bytes, mesh.size[MESH_SHARD], link);
+    }
+    if (mesh.size[MESH_REPLICA] > 1) {
+        name_link(p, within_nodes(p, &mesh, MESH_REPLICA), link);
+        say(w, "gradients of %.3g GB a rank are averaged over %d replicas once a step, %s", bytes / mesh.size[MESH_SHARD],
+            mesh.size[MESH_REPLICA], link);
+    }
+}
+
+dt_status why_chosen(const struct planner *p, int place, struct why *out)
+{
+    const struct search_outcome *o = planner_outcome(p, place);
+    struct experiment e;
+    *out = (struct why){.count = 0};
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    say_time(out, o);
+    say_limit(out, o);
+    say_axes(out, p, &e);
+    say(out, "memory: %.4g of %.4g GiB on the fullest GPU%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30,
+        o->host_peak_bytes > 0 ? ", the rest on the host" : "");
+    return DT_OK;
+}
+
+/* ---- the others ---- */
+
+static bool is_shown(const struct planner *p, int paradigm)
+{
+    for (int place = 0; place < planner_shown(p); place++)
+        if (planner_outcome(p, place)->paradigm == paradigm)
+            return true;
+    return false;
+}
+
+/* The best simulated candidate of a paradigm: its place, -1: there is none. */
+static int best_place(const struct planner *p, int paradigm)
+{
+    for (int place = 0; place < p->result.ranked; place++)
+        if (planner_outcome(p, place)->paradigm == paradigm)
+            return place;
+    return -1;
+}
+
+static void say_slower(struct why *w, const struct planner *p, int paradigm, int place)
+{
+    const struct search_outcome *o = planner_outcome(p, place);
+    char rate[FORMAT_BYTES], strategy[STRATEGY_BYTES];
+    struct experiment e;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    strategy_describe(&e, strategy);
+    say(w, "%s: %s tokens/s at best (%s, batch %d), waiting for %d %% of the step; %d %% worse",
+        strategy_paradigm((enum paradigm_kind)paradigm), format_number(o->tokens_per_s, rate), strategy, e.batch_size,
+        percent(o->step.exposed_comm_s, o->step_s), percent(why_margin(p, place), 1));
+}
+
+/* No candidate of it was simulated. */
+static void say_rejected(struct why *w, const struct planner *p, int paradigm)
+{
+    double least = p->result.least_bytes[paradigm], capacity = p->result.capacity_bytes, fastest = INFINITY;
+    const char *name = strategy_paradigm((enum paradigm_kind)paradigm);
+    for (int i = 0; i < p->result.count; i++)
+        if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
+            fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
+    if (least > capacity)
+        say(w, "%s: needs %.4g GiB on a GPU at the least, and it has %.4g", name, least / 0x1p30, capacity / 0x1p30);
+    else if (isfinite(fastest))
+        say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,
+            capacity / 0x1p30);
+}
+
+dt_status why_not(const struct planner *p, struct why *out)
+{
+    bool there[PARADIGM_COUNT] = {false};
+    *out = (struct why){.count = 0};
+    for (int i = 0; i < p->result.count; i++)
+        there[p->result.outcomes[i].paradigm] = true;
+    for (int paradigm = 0; paradigm < PARADIGM_COUNT; paradigm++) {
+        int place = best_place(p, paradigm);
+        if (!there[paradigm] || is_shown(p, paradigm))
+            continue;
+        if (place >= 0)
+            say_slower(out, p, paradigm, place);
+        else
+            say_rejected(out, p, paradigm);
+    }
+    return DT_OK;
+}
+
+/* ---- what would change it ---- */
+
+struct change {
+    const char *name;
+    double network, memory;
+    int nodes;
+};
+
+static bool same_mesh(const struct experiment *a, const struct experiment *b)
+{
+    struct mesh_shape left = experiment_mesh(a), right = experiment_mesh(b);
+    bool same = a->paradigm == b->paradigm;
+    for (int axis = 0; axis < MESH_REPLICA; axis++)
+        same &= left.size[axis] == right.size[axis] || left.size[axis] == a->world_size; /* all ranks are all ranks */
+    return same && left.size[MESH_PIPELINE] == right.size[MESH_PIPELINE];
+}
+
+static dt_status search_changed(const struct planner *p, const struct experiment *base, const struct simulated_machine *machine,
+                                struct experiment *winner, double *rate)
+{
+    struct search_options o = p->options;
+    struct search_result result = {0};
+    struct space *space;
+    o.top = 1;
+    o.done = NULL;
+    o.progress = NULL;
+    o.only_best = true;
+    *rate = NAN;
+    DT_TRY(space_create(base, machine, &p->request, &space));
+    dt_status status = search_run(space, base, machine, &o, &result);
+    if (status == DT_OK && result.ranked > 0) {
+        space_experiment(space, space_candidate(space, result.ranking[0]), winner);
+        *rate = result.outcomes[result.ranking[0]].tokens_per_s;
+    }
+    search_result_finish(&result);
+    space_destroy(space);
+    return status;
+}
+
+static dt_status say_change(const struct planner *p, const struct change *change, struct simulated_machine *machine, struct why *w)
+{
+    struct experiment base = p->base, before, after;
+    struct dt_sim_cluster *c = &machine->cluster;
+    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES];
+    double tokens_per_s;
+    *machine = p->machine;
+    c->nic.label_gbit_per_s *= change->network;
+    c->nic.flow_gbit_per_s *= change->network;
+    c->nic.total_gbit_per_s *= change->network;
+    c->gpu.memory_gib *= change->memory;
+    base.world_size *= change->nodes;
+    c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
+    if (p->request.global_batch % base.world_size)
+        return DT_OK;
+    DT_TRY(search_changed(p, &base, machine, &after, &tokens_per_s));
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &before);
+    if (isnan(tokens_per_s) || same_mesh(&before, &after))
+        return DT_OK;
+    strategy_describe(&after, strategy);
+    say(w, "%s: %s, batch %d, %s tokens/s", change->name, strategy, after.batch_size, format_number(tokens_per_s, rate));
+    return DT_OK;
+}
+
+dt_status why_changes(const struct planner *p, struct why *out)
+{
+    const struct dt_sim_cluster *c = &p->machine.cluster;
+    char network[64], memory[64], nodes[64];
+    *out = (struct why){.count = 0};
+    if (p->result.ranked == 0 || c->gpu.architecture == DT_SIM_CPU)
+        return DT_OK;
+    snprintf(network, sizeof network, "with %g Gbit/s", 4 * c->nic.label_gbit_per_s);
+    snprintf(memory, sizeof memory, "with GPUs of %.0f GiB", 2 * c->gpu.memory_gib);
+    snprintf(nodes, sizeof nodes, "on %d nodes", 2 * p->nodes);
+    const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
+    struct simulated_machine *machine = malloc(sizeof *machine);
+    dt_status status = machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    for (size_t i = p->nodes > 1 ? 0 : 1; i < sizeof changes / sizeof *changes && status == DT_OK; i++)
+        status = say_change(p, &changes[i], machine, out);
+    free(machine);
+    return status;
+}
+
+/* ---- how sure ---- */
+
+static void say_error(struct why *w, const struct planner *p, const struct experiment *e)
+{
+    struct confidence c = confidence_of(e, &p->machine);
+    const char *name = strategy_paradigm(e->paradigm);
+    if (c.measured)
+        say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
+    else if (c.source)
+        say(w, "%s: none measured with this profile; %.0f %% is what nine of ten predictions of its other modes stay below", name,
+            100 * c.error);
+    else
+        say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
+}
+
+dt_status why_trusted(const struct planner *p, struct why *out)
+{
+    bool said[PARADIGM_COUNT] = {false};
+    char text[WHY_BYTES];
+    struct experiment e;
+    int at = 0, close = 0;
+    *out = (struct why){.count = 0};
+    for (int place = 0; place < planner_shown(p); place++) {
+        space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+        if (!said[e.paradigm])
+            say_error(out, p, &e);
+        said[e.paradigm] = true;
+        close += place > 0 && !why_margin_tells(p, place);
+    }
+    if (planner_shown(p) > 0)
+        while (confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
+            say(out, "not measured: %s", text);
+    if (close > 0)
+        say(out, "the first %d differ by less than the error: measure them", close + 1);
+    return DT_OK;
+}

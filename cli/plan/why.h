@@ -1,0 +1,31 @@
+/* Why a plan looks as it does: said of what was predicted, in numbers. */
+#ifndef CLI_PLAN_WHY_H
+#define CLI_PLAN_WHY_H
+
+#include "cli/plan/planner.h"
+
+enum { WHY_LINES = 16, WHY_BYTES = 320 };
+
+struct why {
+    char lines[WHY_LINES][WHY_BYTES];
+    int count;
+};
+
+/* Where the time of the candidate at `place` goes, what bounds it, and what its communication crosses. Errors: DT_ERR_HOST_MEMORY. */
+dt_status why_chosen(const struct planner *planner, int place, struct why *out);
+
+/* What rejected each paradigm that is not among the shown ones, and by how much. Errors: DT_ERR_HOST_MEMORY. */
+dt_status why_not(const struct planner *planner, struct why *out);
+
+/* Plans again with a network four times as fast, twice the memory of each GPU and twice the nodes, each by itself: a line for each that
+ * makes another strategy the best. Interrupted as the plan's search. Errors: as search_run. */
+dt_status why_changes(const struct planner *planner, struct why *out);
+
+/* What is known of the predictions' errors: the first candidates', and what about this plan was never measured. Errors: DT_ERR_HOST_MEMORY. */
+dt_status why_trusted(const struct planner *planner, struct why *out);
+
+/* By how much less the candidate at `place` scores than the best (0.03: 3 %), and whether the predictions can tell. */
+double why_margin(const struct planner *planner, int place);
+bool why_margin_tells(const struct planner *planner, int place);
+
+#endif

@@ -1,0 +1,37 @@
+/* Ranks that stand for others: what a replay needs of a world in which many nodes do the same.
+ *
+ * Where the mesh is shifted along its replica or its shard axis by whole nodes, every communicator becomes one of the same kind, and every
+ * rank one with the same program on the same place of its node. Nobody can tell the world from its shifted self, so all ranks that such
+ * shifts bring to each other have the same times, and one of them is enough: collectives begin when the ranks that are there have come, and
+ * links of nodes that are not there would see what those of their counterparts see.
+ *
+ * This holds for the simulator because its cluster is made of equal nodes and its rates are max-min fair: equal flows move alike. It does
+ * not hold where one rank has a part of its own (a root, a parameter server, a last shard that is smaller), nor where nodes share a link
+ * (fabric.blocking_factor). */
+#ifndef SCHEDULES_PREDICT_SYMMETRY_H
+#define SCHEDULES_PREDICT_SYMMETRY_H
+
+#include "schedules/predict/simulated_system.h"
+
+struct symmetric_part {
+    struct mesh_shape mesh; /* of the world */
+    int world_size;
+    int *ranks; /* [count] who is there, in the order of the world */
+    int count;
+    int *stand_in; /* [world_size] the place in `ranks` of the one that stands for each */
+};
+
+/* The smallest such part; all ranks where nobody stands for another. Owner of *out: the caller, symmetric_part_finish, also after a failure.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status symmetric_part_find(const struct experiment *experiment, const struct simulated_system *system, struct symmetric_part *out);
+/* The whole world: everybody stands for himself. */
+dt_status symmetric_part_all(const struct experiment *experiment, struct symmetric_part *out);
+void symmetric_part_finish(struct symmetric_part *part); /* takes a zeroed one */
+
+/* The rank of the part whose program is recorded for the one at `place`: the first with the same coordinates on tensor and pipeline. */
+int symmetric_part_recorded(const struct symmetric_part *part, int place);
+
+/* Where `rank` of the world comes to when `from` is brought to `to` by shifts along the replica and the shard axis. */
+int symmetric_part_shifted(const struct symmetric_part *part, int rank, int from, int to);
+
+#endif

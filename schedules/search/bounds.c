@@ -1,0 +1,405 @@
+#include "schedules/search/bounds.h"
+
+#include "lib/sim/transport.h"
+#include "schedules/predict/simulated_work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The whole model on one device, for micro-batches of so many samples. */
+struct alone {
+    enum paradigm_kind paradigm; /* fsdp has kernels of its own costs */
+    enum activation_kind activation;
+    int activation_blocks, samples;
+    double compute_s; /* of a micro-batch */
+    double parameter_bytes, optimizer_bytes, activation_bytes;
+};
+
+/* Communicators of one size and stride. */
+struct group_rate {
+    int ranks, stride;
+    int nodes;
+    double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
+};
+
+struct bounds {
+    const struct experiment *base;
+    const struct simulated_machine *machine;
+    struct simulated_system *system; /* of the base */
+    struct dt_sim_network *network;
+    struct dt_sim_links *links;
+    struct alone *alone; /* [alone_count] */
+    int alone_count, alone_room;
+    struct group_rate *rates; /* [rate_count] */
+    int rate_count, rate_room;
+};
+
+dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct bounds **out)
+{
+    struct bounds *b = calloc(1, sizeof *b);
+    *out = NULL;
+    if (!b)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for bounds");
+    *b = (struct bounds){.base = base, .machine = machine};
+    dt_status status = simulated_system_create_on(machine, base, &b->system);
+    if (status < 0)
+        goto fail;
+    status = dt_sim_network_create(&b->network);
+    if (status < 0)
+        goto fail;
+    status = dt_sim_links_create(&machine->cluster, &b->system->placement, b->network, &b->links);
+    if (status < 0)
+        goto fail;
+    *out = b;
+    return DT_OK;
+
+fail:
+    bounds_destroy(b);
+    return status;
+}
+
+void bounds_destroy(struct bounds *b)
+{
+    if (!b)
+        return;
+    dt_sim_links_destroy(b->links);
+    dt_sim_network_destroy(b->network);
+    simulated_system_destroy(b->system);
+    free(b->alone);
+    free(b->rates);
+    free(b);
+}
+
+double bounds_capacity_bytes(const struct bounds *b)
+{
+    return (double)b->system->memory_bytes / (1 + b->machine->profile.memory.fragmentation);
+}
+
+/* Room for one more of `count` entries of entry_bytes each. */
+static dt_status make_room(void **entries, int count, int *room, size_t entry_bytes)
+{
+    if (count < *room)
+        return DT_OK;
+    int larger = *room ? 2 * *room : 64;
+    void *grown = realloc(*entries, (size_t)larger * entry_bytes);
+    if (!grown)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d recordings", larger);
+    *entries = grown;
+    *room = larger;
+    return DT_OK;
+}
+
+/* ---- one device ---- */
+
+static dt_status record_alone(const struct bounds *b, const struct alone *what, int micro_batches, struct simulated_work *out)
+{
+    struct simulated_system *system;
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    *e = *b->base;
+    e->world_size = 1;
+    e->gpus_per_node = 0;
+    e->paradigm = what->paradigm;
+    e->hsdp.shard_size = 1;
+    e->batch_size = what->samples * micro_batches;
+    e->micro_batches = micro_batches;
+    e->activation = what->activation;
+    e->activation_blocks = what->activation_blocks;
+    e->parameter_offload = false;
+    e->tensor.size = 1;
+    e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
+    dt_status status = simulated_system_create_on(b->machine, e, &system);
+    if (status == DT_OK)
+        status = simulated_work_record(e, system, 0, out);
+    simulated_system_destroy(system);
+    free(e);
+    return status;
+}
+
+static dt_status measure_alone(const struct bounds *b, struct alone *what)
+{
+    struct simulated_work one, two;
+    DT_TRY(record_alone(b, what, 1, &one));
+    DT_TRY(record_alone(b, what, 2, &two));
+    what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
+    what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
+    what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
+    what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
+    return DT_OK;
+}
+
+static dt_status find_alone(struct bounds *b, const struct experiment *e, enum activation_kind activation, int samples, struct alone *out)
+{
+    bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
+    *out = (struct alone){.paradigm = sharded ? e->paradigm : PARADIGM_NONE,
+                          .activation = activation,
+                          .activation_blocks = e->activation_blocks,
+                          .samples = samples};
+    for (int i = 0; i < b->alone_count; i++) {
+        const struct alone *known = &b->alone[i];
+        if (known->paradigm == out->paradigm && known->activation == out->activation &&
+            known->activation_blocks == out->activation_blocks && known->samples == samples) {
+            *out = *known;
+            return DT_OK;
+        }
+    }
+    DT_TRY(make_room((void **)&b->alone, b->alone_count, &b->alone_room, sizeof *b->alone));
+    DT_TRY(measure_alone(b, out));
+    b->alone[b->alone_count++] = *out;
+    return DT_OK;
+}
+
+/* ---- the network ---- */
+
+/* Seconds for each byte of messages of any size, at best. */
+static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind)
+{
+    double best = INFINITY;
+    for (double bytes = 64; bytes < 0x1p50; bytes *= 2) {
+        struct dt_sim_nccl_plan plan = dt_sim_nccl_plan(comm, kind, bytes);
+        best = fmin(best, plan.bus_bytes / plan.bus_bytes_per_s / bytes);
+    }
+    return best;
+}
+
+/* The first group of so many ranks at such a distance. */
+static dt_status measure_rate(const struct bounds *b, struct group_rate *rate)
+{
+    struct dt_sim_nccl_comm comm;
+    int *ranks = malloc((size_t)rate->ranks * sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", rate->ranks);
+    for (int i = 0; i < rate->ranks; i++)
+        ranks[i] = i * rate->stride;
+    dt_status status = dt_sim_links_nccl(b->links, ranks, rate->ranks, &comm);
+    free(ranks);
+    DT_TRY(status);
+    rate->nodes = comm.nodes;
+    rate->all_reduce_s_per_byte = best_s_per_byte(&comm, DT_SIM_ALL_REDUCE);
+    rate->gather_s_per_byte = fmin(best_s_per_byte(&comm, DT_SIM_ALL_GATHER), best_s_per_byte(&comm, DT_SIM_REDUCE_SCATTER));
+    return DT_OK;
+}
+
+static dt_status find_rate(struct bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
+{
+    *out = (struct group_rate){.ranks = mesh->size[axis], .stride = mesh_moved(mesh, axis, 0, 1)};
+    for (int i = 0; i < b->rate_count; i++)
+        if (b->rates[i].ranks == out->ranks && b->rates[i].stride == out->stride) {
+            *out = b->rates[i];
+            return DT_OK;
+        }
+    DT_TRY(make_room((void **)&b->rates, b->rate_count, &b->rate_room, sizeof *b->rates));
+    DT_TRY(measure_rate(b, out));
+    b->rates[b->rate_count++] = *out;
+    return DT_OK;
+}
+
+/* Every rank of a node sends `bytes` to its counterparts on other nodes, each in a group of its own: what the cards carry of it together. */
+static double card_s(const struct bounds *b, const struct group_rate *rate, double bytes)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node;
+    if (rate->nodes < rate->ranks || rate->nodes < 2 || c->nic.count == 0) /* several ranks of a node are in one group: not so simple */
+        return 0;
+    double groups = (double)per_node / c->nic.count, most = c->nic.total_gbit_per_s;
+    if (c->nic.gain < 1)
+        most = fmin(most, c->nic.flow_gbit_per_s * pow(fmax(groups, 1), c->nic.gain));
+    return groups * bytes / (most * 1e9 / 8);
+}
+
+static dt_status reduce_s(struct bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
+{
+    struct group_rate rate;
+    *out = 0;
+    if (mesh->size[axis] == 1)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, axis, &rate));
+    double n = rate.ranks, ring_bytes = 2 * (n - 1) / n * bytes;
+    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, &rate, ring_bytes));
+    return DT_OK;
+}
+
+/* Gathering or reduce-scattering `bytes` in all. */
+static dt_status gather_s(struct bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
+{
+    struct group_rate rate;
+    *out = 0;
+    if (mesh->size[axis] == 1)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, axis, &rate));
+    double n = rate.ranks;
+    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, &rate, (n - 1) / n * bytes));
+    return DT_OK;
+}
+
+/* Bytes that a stage of P parameter bytes gathers, or fetches from the host, in one pass over its groups. One that was used last may still be
+ * there, and backward reads no table of embeddings; no group is larger than that table, or than a layer's share of all. */
+static double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mesh, double parameter_bytes)
+{
+    double element = (double)dt_dtype_bytes(model->dtype), d = model->hidden;
+    double table = ((double)model->vocab_size + model->block_size + 2) * d * element / mesh->size[MESH_TENSOR];
+    double block = parameter_bytes * mesh->size[MESH_PIPELINE] / model->layers;
+    return fmax(parameter_bytes - block - 2 * table / mesh->size[MESH_PIPELINE], 0);
+}
+
+/* What the mode sends in a step, in seconds. Where a framework gathers a group only when its turn comes, `serial_s` of it cannot be beside
+ * kernels: in a step's last backward, the reduction of a group waits for its gradients, the next group's gathering comes behind it on the same
+ * stream, and that group's kernels wait for it. bytes: of the parameters of this rank's stage. */
+static dt_status network_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double bytes,
+                           double *out, double *serial_s)
+{
+    double gather = 0, scatter = 0, reduce = 0, once = gathered_bytes(&e->model, mesh, bytes);
+    *out = *serial_s = 0;
+    if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
+        return DT_OK;
+    switch (paradigm_of(e->paradigm)->mode) {
+    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, &reduce)); break;
+    case DP_ZERO1:
+    case DP_ZERO2: DT_TRY(gather_s(b, mesh, MESH_SHARD, 2 * bytes, &scatter)); break;
+    case DP_FSDP:
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, &gather)); /* of one pass: there are two for each micro-batch */
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
+        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], &reduce));
+        break;
+    default: break;
+    }
+    bool once_a_step = e->fsdp.gather == GATHER_ONCE;
+    *out = (once_a_step ? 1 : 2 * micro_batches) * gather + scatter + reduce;
+    if (gather > 0 && !once_a_step && b->machine->profile.schedule.gathers_in_turn && mesh->size[MESH_PIPELINE] == 1)
+        *serial_s = gather + scatter + reduce;
+    return DT_OK;
+}
+
+/* ---- host links ---- */
+
+/* Every rank moves `bytes` in one direction. */
+static double host_link_s(const struct bounds *b, double bytes)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node;
+    double seconds = 0;
+    if (c->pcie.gb_per_s > 0)
+        seconds = bytes * (per_node < c->pcie.gpus_per_link ? per_node : c->pcie.gpus_per_link) / (1e9 * c->pcie.gb_per_s);
+    if (c->host.copy_gb_per_s > 0)
+        seconds = fmax(seconds, bytes * per_node / (1e9 * c->host.copy_gb_per_s));
+    return seconds;
+}
+
+/* A stage's part of `bytes`, which its ranks share or not. Parameters come once for each micro-batch, but for a group that is still there;
+ * inputs of segments go out and come back. */
+static double offloaded_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, int samples,
+                          double parameter_bytes)
+{
+    double element = (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
+    bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
+    if (e->parameter_offload) { /* forward and backward */
+        double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh->size[MESH_SHARD] : 1);
+        seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
+    }
+    if (e->activation == ACTIVATION_OFFLOAD) {
+        double segments = floor((double)e->model.layers / e->activation_blocks / mesh->size[MESH_PIPELINE]) - 2;
+        double input = (double)samples * e->model.block_size * e->model.hidden * element / mesh->size[MESH_TENSOR];
+        seconds = fmax(seconds, host_link_s(b, fmax(segments, 0) * input * micro_batches));
+    }
+    return seconds;
+}
+
+/* ---- compute ---- */
+
+/* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy for m w_k, and waits for the w_i of all
+ * stages before it; the largest of these sums is least where all are equal, which is so for w_k = w_0 (1 - 1/m)^k. */
+static double pipeline_s(double work, double m, double p)
+{
+    return work / (1 - pow(1 - 1 / m, p));
+}
+
+static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
+{
+    int stages = mesh->size[MESH_PIPELINE], chunks = e->pipeline.chunks;
+    work /= mesh->size[MESH_TENSOR];
+    if (stages == 1)
+        return micro_batches * work;
+    if (strcmp(e->pipeline.order, "gpipe") == 0)
+        return micro_batches / chunks * pipeline_s(work, chunks, stages);
+    if (strcmp(e->pipeline.order, "1f1b") == 0)
+        return pipeline_s(work, micro_batches, stages);
+    return micro_batches * work / stages; /* other orders fill and drain with less than whole passes */
+}
+
+/* ---- memory ---- */
+
+/* Parts of a rank's share of the model: 1 is all of it. */
+struct share {
+    double parameters, gradients, optimizer;
+};
+
+static struct share share_of(const struct experiment *e, const struct mesh_shape *mesh)
+{
+    double shards = mesh->size[MESH_SHARD];
+    bool alone = mesh_count(mesh, MESH_ON_DATA) == 1;
+    if (e->parameter_offload)
+        return (struct share){0, 0, 0};
+    if (alone)
+        return (struct share){1, 0, 1};
+    switch (paradigm_of(e->paradigm)->mode) {
+    case DP_DDP: return (struct share){1, 1, 1};
+    case DP_ZERO1: return (struct share){1, 0, 1 / shards};
+    case DP_ZERO2: return (struct share){1, 1 / shards, 1 / shards};
+    case DP_FSDP: return (struct share){1 / shards, 1 / shards, 1 / shards};
+    case DP_DATA_PARALLEL:
+    case DP_PARAMETER_SERVER: return (struct share){1, 0, 0};
+    default: return (struct share){1, 0, 1};
+    }
+}
+
+/* The fullest stage's activations, of micro-batches that have `alone` bytes on one device each. Where all activations are kept, stage k has
+ * those of min(m, p - k) micro-batches under 1f1b, and of a whole window under gpipe. */
+static double activation_bytes(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                               int samples, double alone)
+{
+    int stages = mesh->size[MESH_PIPELINE];
+    double element = (double)dt_dtype_bytes(e->model.dtype), rows = (double)samples * e->model.block_size, parts = stages;
+    double of_blocks = fmax(0, alone - 4 * element * rows * e->model.vocab_size); /* without what the head has for a moment */
+    alone /= mesh->size[MESH_TENSOR];
+    of_blocks /= mesh->size[MESH_TENSOR];
+    if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk)
+        return alone / stages;
+    if (strcmp(e->pipeline.order, "gpipe") == 0)
+        return fmax(alone / stages, of_blocks * e->pipeline.chunks / stages);
+    if (strcmp(e->pipeline.order, "1f1b") != 0)
+        return alone / stages;
+    parts = 0;
+    for (int k = 0; k < stages; k++)
+        parts += 1.0 / (micro_batches < stages - k ? micro_batches : stages - k);
+    return fmax(alone / stages, of_blocks / parts);
+}
+
+dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound *out)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    int stages = mesh.size[MESH_PIPELINE], micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
+    int samples = e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / micro_batches;
+    struct alone alone;
+    DT_TRY(find_alone(b, e, e->activation, samples > 0 ? samples : 1, &alone));
+    double bytes = alone.parameter_bytes / stages / mesh.size[MESH_TENSOR]; /* the fullest stage has at least the mean */
+    double optimizer = alone.optimizer_bytes / stages / mesh.size[MESH_TENSOR];
+    struct share share = share_of(e, &mesh);
+    out->bytes = (share.parameters + share.gradients) * bytes + share.optimizer * optimizer +
+                 activation_bytes(b, e, &mesh, micro_batches, samples, alone.activation_bytes);
+    double work = alone.compute_s;
+    if (stages > 1 && e->paradigm == PARADIGM_PDP &&
+        b->machine->profile.schedule.keeps_last_chunk) { /* the forward of all other chunks again */
+        struct alone kept, again;
+        DT_TRY(find_alone(b, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
+        DT_TRY(find_alone(b, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
+        work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1) / e->pipeline.chunks;
+    }
+    out->compute_s = compute_s(e, &mesh, micro_batches, work);
+    double serial_s;
+    DT_TRY(network_s(b, e, &mesh, micro_batches, bytes, &out->network_s, &serial_s));
+    out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
+    out->step_s = fmax(out->compute_s + serial_s, fmax(out->network_s, out->host_link_s));
+    return DT_OK;
+}

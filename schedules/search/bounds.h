@@ -1,0 +1,38 @@
+/* What a candidate needs at least: bytes on the rank that needs most, seconds of a step. Never more than the simulation says, and thousands
+ * of times cheaper.
+ *
+ * Memory   the parameters, gradients and optimizer state that its mode cannot do without, and the activations of one micro-batch, measured
+ *          on a recorded step of the model on one device; a pipeline's stages share them, and the fullest has at least its part of those
+ *          that its order keeps at a time.
+ * Time     the largest of what no schedule can avoid. Compute: the kernels of all micro-batches, of the same recordings; a pipeline of p
+ *          stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however its layers are divided: a
+ *          stage waits for the first micro-batch to pass those before it, and these for its last one to come back. Network: bytes that
+ *          the mode sends once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network
+ *          card at no more than all its flows get together. Host links: bytes that are offloaded.
+ *
+ * Where kernels and collectives were measured on shared processors (dtbench calibrate) the network's part is left out. */
+#ifndef SCHEDULES_SEARCH_BOUNDS_H
+#define SCHEDULES_SEARCH_BOUNDS_H
+
+#include "schedules/predict/simulated_system.h"
+
+struct bounds;
+
+/* For experiments that differ from `base` in keys of a space. Owner: the caller; base and machine outlive it.
+ * Errors: DT_ERR_HOST_MEMORY, and those of simulated_system_create. */
+dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct bounds **out);
+void bounds_destroy(struct bounds *bounds); /* takes NULL */
+
+struct bound {
+    double bytes; /* of the device, of the rank that needs most */
+    double step_s;
+    double compute_s, network_s, host_link_s; /* of it by themselves */
+};
+
+/* Not for several threads at once: recordings are kept. Errors: as trainer_create. */
+dt_status bounds_find(struct bounds *bounds, const struct experiment *experiment, struct bound *out);
+
+/* Bytes that a GPU has for tensors, as the profile's allocator divides them. */
+double bounds_capacity_bytes(const struct bounds *bounds);
+
+#endif

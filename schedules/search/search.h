@@ -1,0 +1,80 @@
+/* The best candidates of a space, found without simulating all of them.
+ *
+ * Candidates are taken in the order of their bounds (bounds.h). What cannot fit is left out; the others are simulated, each on one thread,
+ * until the bound of the next one is worse than the `top` best results: no later one can be among them. So the result is that of simulating
+ * everything. Of each paradigm that has no result by then a few more are tried, so that what it would give, or why it does not fit, can be
+ * told. */
+#ifndef SCHEDULES_SEARCH_SEARCH_H
+#define SCHEDULES_SEARCH_SEARCH_H
+
+#include "schedules/run/measure.h"
+#include "schedules/search/bounds.h"
+#include "schedules/search/space.h"
+
+enum search_objective {
+    SEARCH_TOKENS, /* most tokens a second */
+    SEARCH_MEMORY, /* fewest bytes on the fullest GPU, at no less than the floor */
+    SEARCH_COST,   /* fewest GPU seconds a token */
+};
+
+enum search_state {
+    SEARCH_NOT_NEEDED, /* its bound is worse than the results */
+    SEARCH_TOO_LARGE,  /* by its bound */
+    SEARCH_OUT_OF_MEMORY,
+    SEARCH_SIMULATED,
+    SEARCH_TOO_SLOW, /* below the floor, simulated or by its bound */
+    SEARCH_FAILED,
+    SEARCH_STATES
+};
+
+struct search_outcome {
+    struct bound bound;
+    uint8_t state, paradigm;
+    double step_s, tokens_per_s; /* NAN: not simulated */
+    double peak_bytes, host_peak_bytes;
+    struct dt_step_metrics step; /* the simulated step's phases */
+};
+
+struct search_progress {
+    int count, done; /* candidates: all, and those that are decided */
+    int simulated;
+    double best_tokens_per_s; /* NAN: none yet */
+};
+
+struct search_options {
+    enum search_objective objective;
+    int top;
+    double floor_tokens_per_s; /* SEARCH_MEMORY */
+    int threads;               /* 0: as many as processors may be used */
+    bool all_simulated;        /* no bound leaves anything out: for tests */
+    bool only_best;            /* nothing is tried for the sake of paradigms that are not among the best */
+    void *context;
+    bool (*stop)(void *context);                                             /* NULL: never */
+    void (*progress)(void *context, const struct search_progress *progress); /* after each candidate; one thread at a time. NULL */
+    /* What became of a candidate that was simulated or ran out of memory by its exact bytes; one thread at a time. NULL */
+    void (*done)(void *context, const struct experiment *experiment, dt_status status, const char *error,
+                 const struct measure_result *result);
+};
+
+struct search_result {
+    struct search_outcome *outcomes; /* [count] as in the space */
+    int count;
+    int *ranking; /* [ranked] simulated candidates, the best first */
+    int ranked;
+    int states[SEARCH_STATES]; /* how many candidates have each */
+    bool interrupted;
+    double capacity_bytes;              /* of a GPU, for tensors */
+    double least_bytes[PARADIGM_COUNT]; /* of a paradigm of which nothing fits: what its smallest candidate needs; 0: otherwise */
+    double seconds;
+};
+
+/* Owner of *out: the caller, search_result_finish, also after a failure. Interrupted by `stop` it returns DT_OK with what was found.
+ * Errors: DT_ERR_HOST_MEMORY, and the simulator's own failures, of the first candidate that has one. */
+dt_status search_run(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
+                     const struct search_options *options, struct search_result *out);
+void search_result_finish(struct search_result *result); /* takes a zeroed one */
+
+/* Lower is better: seconds a token, bytes, or GPU seconds a token. */
+double search_score(enum search_objective objective, const struct experiment *experiment, double step_s, double bytes);
+
+#endif

@@ -1,0 +1,324 @@
+/* The search for the best candidate: its space, bounds that nothing passes, and the result of simulating everything. An argument is a number
+ * of random candidates, instead of the few that a test has time for. */
+#include "schedules/config/parse.h"
+#include "schedules/predict/simulation.h"
+#include "schedules/search/search.h"
+#include "test/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int random_candidates = 200;
+
+/* ---- random experiments ---- */
+
+struct dice {
+    uint64_t state;
+};
+
+/* One of `count` numbers from 0. Knuth's linear congruential generator (MMIX), its upper bits. */
+static int roll(struct dice *d, int count)
+{
+    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((d->state >> 33) % (uint64_t)count);
+}
+
+static const char *pick(struct dice *d, const char *const *names, int count)
+{
+    return names[roll(d, count)];
+}
+#define PICK(dice, ...)                                                                                                                    \
+    pick(dice, (const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
+
+struct scene {
+    struct experiment base;
+    struct simulated_machine machine;
+    struct space_request request;
+    struct space *space;
+};
+
+static void scene_of(const char *text, const struct space_request *request, struct scene *out)
+{
+    struct experiment *e = NULL;
+    int count;
+    *out = (struct scene){.request = *request};
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    out->base = *e;
+    free(e);
+    CHECK_OK(simulated_machine_load(&out->base, &out->machine));
+    CHECK_OK(space_create(&out->base, &out->machine, &out->request, &out->space));
+}
+
+/* A small model on a few GPUs of some cluster, under some software. */
+static void random_scene(struct dice *d, int max_batch, const struct space_request *request, struct scene *out)
+{
+    char text[1024];
+    int per_node = 1 << roll(d, 3), nodes = 1 << roll(d, 3), heads = 1 << roll(d, 3);
+    struct space_request r = *request;
+    r.max_batch = max_batch;
+    snprintf(text, sizeof text,
+             "{\"device\": \"sim\", \"cluster\": \"clusters/%s.json\", \"profile\": \"profiles/%s.json\", \"any_profile\": true, "
+             "\"world_size\": %d, "
+             "\"gpus_per_node\": %d, \"paradigm\": \"%s\", \"optimizer\": {\"name\": \"%s\"}, \"loss\": \"%s\", "
+             "\"model\": {\"layers\": %d, \"heads\": %d, \"hidden\": %d, \"vocab_size\": %d, \"block_size\": %d, \"attention\": \"%s\"}}",
+             PICK(d, "gcp_a2", "dgx_a100", "dgx_h100", "gcp_a2_fast_socket"),
+             PICK(d, "pytorch_1.11_a100", "dtbench_cuda_a100", "dtbench_cuda_h100"), per_node * nodes, per_node,
+             per_node * nodes > 1 ? "ddp" : "none", PICK(d, "sgd", "adam"), PICK(d, "sum", "cross_entropy"), 1 + roll(d, 6), heads,
+             heads * (8 << roll(d, 5)), 100 << roll(d, 8), 16 << roll(d, 4), PICK(d, "fused", "unfused"));
+    scene_of(text, &r, out);
+}
+
+static void scene_finish(struct scene *s)
+{
+    space_destroy(s->space);
+}
+
+/* ---- bounds ---- */
+
+struct worst {
+    double time, bytes; /* bound over what was simulated: at most 1 */
+    double sum_of_time, sum_of_bytes;
+    int count;
+};
+
+static void compare_bound(struct bounds *bounds, const struct scene *s, const struct candidate *candidate, struct worst *worst)
+{
+    struct simulated_system *system;
+    struct measure_result result;
+    struct bound bound;
+    struct experiment e;
+    char *text;
+    double most = 0;
+    space_experiment(s->space, candidate, &e);
+    CHECK_OK(bounds_find(bounds, &e, &bound));
+    CHECK_OK(simulated_system_create_on(&s->machine, &e, &system));
+    CHECK_OK(simulation_run_symmetric(&e, system, NULL, &result));
+    for (int i = 0; i < result.rank_count; i++)
+        most = fmax(most, (double)result.ranks[i].memory.device.peak_total_bytes);
+    double time = bound.step_s / result.step_s[result.steps_done - 1], bytes = bound.bytes / most;
+    if (time > 1 + 1e-9 || bytes > 1) {
+        CHECK_OK(experiment_to_json(&e, 0, &text));
+        CHECK(time <= 1 + 1e-9 && bytes <= 1, "time %.4f (%.3g + %.3g + %.3g of %.3g s), bytes %.4f: %s", time, bound.compute_s,
+              bound.network_s, bound.host_link_s, result.step_s[0], bytes, text);
+        free(text);
+    }
+    worst->time = fmax(worst->time, time);
+    worst->bytes = fmax(worst->bytes, bytes);
+    worst->sum_of_time += time;
+    worst->sum_of_bytes += bytes;
+    worst->count++;
+    measure_result_finish(&result);
+    simulated_system_destroy(system);
+}
+
+static void nothing_passes_a_bound(void)
+{
+    enum { OF_A_SCENE = 20 };
+    static const struct space_request request = {0};
+    struct dice d = {1};
+    struct worst worst = {0};
+    for (int n = 0; n < random_candidates; n += OF_A_SCENE) {
+        struct scene s;
+        struct bounds *bounds;
+        random_scene(&d, 16, &request, &s);
+        CHECK_OK(bounds_create(&s.base, &s.machine, &bounds));
+        for (int i = 0; i < OF_A_SCENE; i++)
+            compare_bound(bounds, &s, space_candidate(s.space, roll(&d, space_count(s.space))), &worst);
+        bounds_destroy(bounds);
+        scene_finish(&s);
+    }
+    printf("# %d candidates: bounds of time %.2f of the simulated on average, at most %.4f; of bytes %.2f and %.4f\n", worst.count,
+           worst.sum_of_time / worst.count, worst.time, worst.sum_of_bytes / worst.count, worst.bytes);
+}
+
+/* ---- ranks that stand for others ---- */
+
+static double simulate(const struct scene *s, const struct experiment *e, bool symmetric, struct measure_result *out)
+{
+    struct simulated_system *system;
+    CHECK_OK(simulated_system_create_on(&s->machine, e, &system));
+    CHECK_OK(symmetric ? simulation_run_symmetric(e, system, NULL, out) : simulation_run(e, system, NULL, out));
+    simulated_system_destroy(system);
+    return out->step_s[out->steps_done - 1];
+}
+
+static void a_part_stands_for_all(void)
+{
+    static const struct space_request request = {0};
+    struct dice d = {2};
+    for (int n = 0; n < random_candidates; n += 4) {
+        struct measure_result whole, part;
+        struct experiment e;
+        struct scene s;
+        random_scene(&d, 8, &request, &s);
+        space_experiment(s.space, space_candidate(s.space, roll(&d, space_count(s.space))), &e);
+        double all_s = simulate(&s, &e, false, &whole), part_s = simulate(&s, &e, true, &part);
+        CHECK(fabs(part_s / all_s - 1) < 1e-9, "%s on %d: %.12g s, and all ranks %.12g", paradigm_name(e.paradigm), e.world_size, part_s,
+              all_s);
+        CHECK(fabs(part.metrics.step.exposed_comm_s - whole.metrics.step.exposed_comm_s) <= 1e-8 * all_s, "%s: exposed %.12g, %.12g",
+              paradigm_name(e.paradigm), part.metrics.step.exposed_comm_s, whole.metrics.step.exposed_comm_s);
+        for (int r = 0; r < e.world_size; r++)
+            CHECK(part.ranks[r].memory.device.peak_total_bytes == whole.ranks[r].memory.device.peak_total_bytes, "rank %d", r);
+        measure_result_finish(&whole);
+        measure_result_finish(&part);
+        scene_finish(&s);
+    }
+}
+
+/* ---- the search ---- */
+
+/* What small spaces leave out. */
+static const char *const seldom[] = {"activation=offload,selective", "parameter_offload=true", "pipeline.order=zb_h1,zb_h2",
+                                     "mesh.order=tensor-data-pipeline", "ddp.bucket_mib=100"};
+enum { SELDOM = sizeof seldom / sizeof *seldom };
+
+static void search(const struct scene *s, enum search_objective objective, bool all, struct search_result *out)
+{
+    const struct search_options options = {.objective = objective, .top = 3, .all_simulated = all, .threads = 2, .only_best = all};
+    CHECK_OK(search_run(s->space, &s->base, &s->machine, &options, out));
+}
+
+static void the_same_as_simulating_all(void)
+{
+    enum { SPACES = 30 };
+    static const struct space_request request = {.forbid = seldom, .forbid_count = SELDOM};
+    struct dice d = {3};
+    for (int n = 0; n < SPACES; n++) {
+        struct search_result found, all;
+        struct scene s;
+        random_scene(&d, 2, &request, &s);
+        search(&s, n % 5 == 4 ? SEARCH_COST : SEARCH_TOKENS, false, &found);
+        search(&s, n % 5 == 4 ? SEARCH_COST : SEARCH_TOKENS, true, &all);
+        CHECK(all.states[SEARCH_NOT_NEEDED] == 0 && all.states[SEARCH_TOO_LARGE] == 0, "%d left out", all.states[SEARCH_NOT_NEEDED]);
+        CHECK(found.ranked >= 3 || found.ranked == all.ranked, "%d of %d", found.ranked, all.ranked);
+        for (int place = 0; place < 3 && place < found.ranked && place < all.ranked; place++) {
+            double mine = found.outcomes[found.ranking[place]].step_s, theirs = all.outcomes[all.ranking[place]].step_s;
+            double my_rate = found.outcomes[found.ranking[place]].tokens_per_s, rate = all.outcomes[all.ranking[place]].tokens_per_s;
+            CHECK(found.ranking[place] == all.ranking[place] || my_rate == rate, "place %d: %.9g s instead of %.9g", place + 1, mine,
+                  theirs);
+        }
+        search_result_finish(&found);
+        search_result_finish(&all);
+        scene_finish(&s);
+    }
+}
+
+static void the_least_memory(void)
+{
+    static const struct space_request request = {.forbid = seldom, .forbid_count = SELDOM, .max_batch = 8};
+    struct search_options options = {.objective = SEARCH_TOKENS, .top = 1};
+    struct search_result fastest, found;
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 8, \"paradigm\": \"ddp\", "
+             "\"model\": {\"preset\": \"GPTSmall\"}}",
+             &request, &s);
+    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &fastest));
+    const struct search_outcome *best = &fastest.outcomes[fastest.ranking[0]];
+    options.objective = SEARCH_MEMORY;
+    options.floor_tokens_per_s = 0.5 * best->tokens_per_s;
+    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    const struct search_outcome *least = &found.outcomes[found.ranking[0]];
+    CHECK(least->peak_bytes < best->peak_bytes && least->tokens_per_s >= options.floor_tokens_per_s, "%.3g bytes at %.0f tokens/s",
+          least->peak_bytes, least->tokens_per_s);
+    for (int i = 0; i < found.ranked; i++)
+        CHECK(found.outcomes[found.ranking[i]].tokens_per_s >= options.floor_tokens_per_s, "too slow");
+    search_result_finish(&fastest);
+    search_result_finish(&found);
+    scene_finish(&s);
+}
+
+/* Stops after the first few candidates. */
+static bool after_three(void *context)
+{
+    return *(int *)context >= 3;
+}
+
+static void count_done(void *context, const struct search_progress *progress)
+{
+    *(int *)context = progress->simulated;
+}
+
+static void an_interrupted_search_has_results(void)
+{
+    static const struct space_request request = {.forbid = seldom, .forbid_count = SELDOM, .max_batch = 8};
+    int simulated = 0;
+    struct search_options options = {
+        .objective = SEARCH_TOKENS, .top = 50, .threads = 1, .context = &simulated, .stop = after_three, .progress = count_done};
+    struct search_result found;
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"world_size\": 8, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
+    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    CHECK(found.interrupted && found.ranked == 3, "interrupted %d, %d results", found.interrupted, found.ranked);
+    search_result_finish(&found);
+    scene_finish(&s);
+}
+
+/* ---- the space ---- */
+
+static void refused(const struct space_request *request, const char *text)
+{
+    struct experiment *e = NULL;
+    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    struct space *space;
+    int count;
+    static const char config[] = "{\"device\": \"sim\", \"world_size\": 16, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}";
+    CHECK_OK(experiments_parse(config, sizeof config - 1, "test", NULL, 0, &e, &count));
+    CHECK_OK(simulated_machine_load(e, machine));
+    CHECK(space_create(e, machine, request, &space) == DT_ERR_INVALID);
+    CHECK(strstr(dt_error_message(), text) && !strchr(dt_error_message(), '\n'), "%s", dt_error_message());
+    free(machine);
+    free(e);
+}
+
+#define REQUEST(option, ...)                                                                                                               \
+    &(struct space_request){.option = (const char *const[]){__VA_ARGS__},                                                                  \
+                            .option##_count = (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)),                          \
+                            .max_batch = 4}
+
+static void wrong_requests_are_refused(void)
+{
+    refused(REQUEST(fix, "tensor.size"), "KEY=VALUE");
+    refused(REQUEST(fix, "paradigm=fspd"), "fsdp");
+    refused(REQUEST(allow, "pipelin.stages=2"), "pipeline");
+    refused(REQUEST(fix, "paradigm=ddp,fsdp"), "--allow takes several");
+    refused(REQUEST(forbid, "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp"), "nothing is left");
+    refused(REQUEST(allow, "paradigm=pdp", "pipeline.stages=3"), "does not divide");
+    refused(&(struct space_request){.global_batch = 40}, "32 or 48");
+    refused(&(struct space_request){.global_batch = 8}, "the smallest is 16");
+}
+
+static void requests_restrict(void)
+{
+    static const char *const fix[] = {"paradigm=hsdp", "batch_size=8"}, *const allow[] = {"activation_blocks=1,2"},
+                             *const forbid[] = {"activation=offload", "hsdp.shard_size=2"};
+    const struct space_request request = {
+        .fix = fix, .fix_count = 2, .allow = allow, .allow_count = 1, .forbid = forbid, .forbid_count = 2, .max_batch = 64};
+    struct scene s;
+    bool blocks[3] = {false};
+    scene_of("{\"device\": \"sim\", \"world_size\": 16, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
+    for (int i = 0; i < space_count(s.space); i++) {
+        struct experiment e;
+        space_experiment(s.space, space_candidate(s.space, i), &e);
+        CHECK(e.paradigm == PARADIGM_HSDP && e.batch_size == 8 && e.activation != ACTIVATION_OFFLOAD && e.hsdp.shard_size != 2, "%d", i);
+        blocks[e.activation_blocks] = true;
+    }
+    CHECK(blocks[1] && blocks[2], "both are tried");
+    scene_finish(&s);
+}
+
+static const struct test_case cases[] = {
+    {"wrong requests are refused", wrong_requests_are_refused},
+    {"requests restrict the space", requests_restrict},
+    {"nothing passes a bound", nothing_passes_a_bound},
+    {"a part stands for all", a_part_stands_for_all},
+    {"the same as simulating all", the_same_as_simulating_all},
+    {"the least memory", the_least_memory},
+    {"an interrupted search has results", an_interrupted_search_has_results},
+};
+
+int main(int argc, char **argv)
+{
+    random_candidates = argc > 1 ? atoi(argv[1]) : random_candidates;
+    return test_main(cases, sizeof cases / sizeof *cases);
+}
