@@ -166,6 +166,71 @@ static void division_changes_nothing(void)
     end();
 }
 
+/* Columns [first, first + width) of `blocks` blocks of `columns`, which a row of [rows, blocks * columns] elements of 2 bytes has. */
+static void *pick_columns(const void *from, size_t rows, size_t blocks, size_t columns, size_t first, size_t width)
+{
+    uint16_t *to = malloc(rows * blocks * width * sizeof *to);
+    for (size_t i = 0; i < rows * blocks; i++)
+        memcpy(to + i * width, (const uint16_t *)from + i * columns + first, width * sizeof *to);
+    return to;
+}
+
+/* The last two of four heads by themselves: bit for bit what they are among the others, dropout masks included. */
+static void heads_by_themselves(void)
+{
+    enum { WIDTH = 24, HEADS = 4, FIRST = 2, MINE = HEADS - FIRST };
+    struct problem p, mine;
+    struct result whole, alone;
+    if (!begin())
+        return;
+    problem_init(&p, DT_BF16, 40, HEADS, WIDTH, 3, 0.1f);
+    result_init(&p, &whole);
+    run_part(&p, &whole, 0, 3);
+    mine = p;
+    mine.model.hidden = MINE * WIDTH; /* sizes of results; the kernels are the whole model's */
+    mine.model.heads = MINE;
+    result_init(&mine, &alone);
+    size_t rows = rows_of(&p), bytes = rows * MINE * WIDTH * sizeof(uint16_t), lse_bytes = lse_count(&mine) * sizeof(float);
+    void *qkv_values = pick_columns(p.qkv_memory, rows, 3, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
+    void *dout_values = pick_columns(p.dout_memory, rows, 1, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
+    struct dt_buffer qkv = on_device(qkv_values, 3 * bytes), dout = on_device(dout_values, bytes), out = on_device(alone.out, bytes);
+    struct dt_buffer dqkv = on_device(alone.dqkv, 3 * bytes), lse = on_device(alone.lse, lse_bytes);
+    struct gpt_kernels *k;
+    struct gpt_attention_forward forward = {
+        .qkv = qkv.data, .out = out.data, .lse = lse.data, .samples = 3, .heads = {FIRST, MINE}, .dropout = p.dropout};
+    struct gpt_attention_backward backward = {.dout = dout.data,
+                                              .out = out.data,
+                                              .qkv = qkv.data,
+                                              .lse = lse.data,
+                                              .dqkv = dqkv.data,
+                                              .samples = 3,
+                                              .heads = {FIRST, MINE},
+                                              .dropout = p.dropout};
+    CHECK_OK(table->create(device, &p.model, &k));
+    CHECK_OK(table->attention(k, stream, &forward));
+    CHECK_OK(table->attention_gradient(k, stream, &backward));
+    back(&out, alone.out);
+    back(&dqkv, alone.dqkv);
+    back(&lse, alone.lse);
+    dt_free(stream, &qkv);
+    dt_free(stream, &dout);
+    CHECK_OK(dt_stream_synchronize(stream));
+    table->destroy(k);
+    void *out_wanted = pick_columns(whole.out, rows, 1, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
+    void *dqkv_wanted = pick_columns(whole.dqkv, rows, 3, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
+    CHECK(memcmp(alone.out, out_wanted, bytes) == 0, "out");
+    CHECK(memcmp(alone.dqkv, dqkv_wanted, 3 * bytes) == 0, "dqkv");
+    for (size_t sample = 0, T = 40; sample < 3; sample++)
+        CHECK(memcmp(alone.lse + sample * MINE * T, whole.lse + (sample * HEADS + FIRST) * T, MINE * T * sizeof(float)) == 0, "lse");
+    void *all[] = {qkv_values, dout_values, out_wanted, dqkv_wanted};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    result_finish(&whole);
+    result_finish(&alone);
+    problem_finish(&p);
+    end();
+}
+
 /* Weights far from one another, and scores whose running maximum grows from tile to tile. */
 static void large_scores(void)
 {
@@ -229,6 +294,7 @@ static const struct test_case cases[] = {
     {"bf16 agrees with the reference", against_reference_bf16},
     {"fp16 agrees with the reference", against_reference_fp16},
     {"calls do not change a bit", division_changes_nothing},
+    {"some of the heads by themselves", heads_by_themselves},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
 };

@@ -50,6 +50,69 @@ static void flops(void)
     CHECK(fabs(gpt_step_flops(&m, 2048) / expected - 1) < 1e-12, "%g, expected %g", gpt_step_flops(&m, 2048), expected);
 }
 
+/* Marks in `seen` [elements of the whole tensor] what a part has of it. */
+static void mark_part(const struct gpt_tensor *part, unsigned char *seen)
+{
+    for (size_t i = 0; i < part->count_elems; i++)
+        seen[part->first_elem + i / part->run_elems * part->stride_elems + i % part->run_elems]++;
+}
+
+/* The ranks of a tensor group have each element of a divided tensor once, and all of any other. */
+static void check_parts(const struct dt_model *model, int ranks, int layer_index)
+{
+    struct gpt_layer whole;
+    gpt_describe_layer(model, (struct gpt_cut){0, 1}, layer_index, &whole);
+    for (int t = 0; t < whole.tensor_count; t++) {
+        const char *name = whole.tensors[t].name;
+        bool divided = strncmp(name, "norm.", 5) != 0 && strcmp(name, "projection.bias") != 0 &&
+                       !(whole.kind == GPT_MLP_DOWN && strcmp(name, "bias") == 0);
+        unsigned char *seen = calloc(whole.tensors[t].count_elems, 1);
+        for (int rank = 0; rank < ranks; rank++) {
+            struct gpt_layer part;
+            gpt_describe_layer(model, (struct gpt_cut){rank, ranks}, layer_index, &part);
+            CHECK(part.kind == whole.kind && part.tensor_count == whole.tensor_count && part.tensors[t].id == whole.tensors[t].id);
+            mark_part(&part.tensors[t], seen);
+        }
+        size_t wrong = 0;
+        for (size_t i = 0; i < whole.tensors[t].count_elems; i++)
+            wrong += seen[i] != (divided ? 1 : ranks);
+        CHECK(wrong == 0, "%s of a %s on %d ranks: %zu elements", name, gpt_layer_kind_name(whole.kind), ranks, wrong);
+        free(seen);
+    }
+}
+
+static void parts_make_the_whole(void)
+{
+    struct dt_model m = {.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1003, .block_size = 13};
+    for (int ranks = 1; ranks <= 12; ranks++)
+        for (int i = 0; m.heads % ranks == 0 && i < gpt_layer_count(&m); i++)
+            check_parts(&m, ranks, i);
+}
+
+/* Later ranks have no more, and rows of logits begin at 16 bytes. */
+static void tables_divide_unevenly(void)
+{
+    struct gpt_part last = gpt_cut_table((struct gpt_cut){7, 8}, 50257), first = gpt_cut_table((struct gpt_cut){0, 8}, 50257);
+    CHECK(first.first == 0 && first.count == 6288 && last.first % 8 == 0 && last.first + last.count == 50257 && last.count <= first.count,
+          "%zu, %zu from %zu", first.count, last.count, last.first);
+    for (int rank = 0; rank < 3; rank++)
+        CHECK(gpt_cut_table((struct gpt_cut){rank, 3}, 5).count == (size_t)(rank < 2 ? 2 : 1));
+}
+
+static void groups_that_do_not_fit(void)
+{
+    struct dt_model m = {.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1000, .block_size = 8};
+    CHECK_OK(gpt_cut_check(&m, 4, true));
+    CHECK_OK(gpt_cut_check(&m, 3, false));
+    CHECK(gpt_cut_check(&m, 5, false) == DT_ERR_INVALID && strstr(dt_error_message(), "model.heads 12; of this model 1, 2, 3, 4, 6 do"),
+          "%s", dt_error_message());
+    CHECK(gpt_cut_check(&m, 3, true) == DT_ERR_INVALID && strstr(dt_error_message(), "model.block_size 8") &&
+              strstr(dt_error_message(), "of this model 1, 2, 4 do"),
+          "%s", dt_error_message());
+    m.vocab_size = 3;
+    CHECK(gpt_cut_check(&m, 4, true) == DT_ERR_INVALID && strstr(dt_error_message(), "model.vocab_size 3"), "%s", dt_error_message());
+}
+
 static void tensor_ids_are_unique(void)
 {
     struct dt_model m = model_of("GPTMedium");
@@ -104,6 +167,9 @@ static void groups(void)
 }
 
 static const struct test_case cases[] = {
+    {"a tensor group\'s parts make the whole", parts_make_the_whole},
+    {"tables divide unevenly", tables_divide_unevenly},
+    {"groups that do not fit a model", groups_that_do_not_fit},
     {"presets have the study's sizes", preset_sizes},
     {"FLOPs are the usual count", flops},
     {"tensors fill a layer and have ids of their own", tensor_ids_are_unique},

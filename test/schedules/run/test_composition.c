@@ -11,7 +11,7 @@
 enum { BATCH = 4, SAMPLE = 20 };
 
 static const char *const base = "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"
-                                " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 6,"
+                                " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 8,"
                                 " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
                                 " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
 
@@ -44,8 +44,10 @@ static const char *const blocks[] = {"1", "2", NULL};
 static const char *mesh_orders[MESH_ORDERS + 1];
 
 static const struct axis drawn[] = {
-    {"pipeline.chunks", chunks},      {"mesh.order", mesh_orders},     {"fsdp.gather", gathers},      {"fsdp.unit", units},
-    {"hsdp.shard_size", shard_sizes}, {"model.attention", attentions}, {"activation_blocks", blocks},
+    {"pipeline.chunks", chunks},      {"mesh.order", mesh_orders},
+    {"fsdp.gather", gathers},         {"fsdp.unit", units},
+    {"hsdp.shard_size", shard_sizes}, {"model.attention", attentions},
+    {"activation_blocks", blocks},    {"tensor.sequence_parallel", switches},
 };
 
 enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 3 };
