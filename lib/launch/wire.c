@@ -109,7 +109,7 @@ dt_status dt_wire_send(int fd, enum dt_wire_type type, int32_t value, const char
             return dt_fail(DT_ERR_COMM, "cannot reach the process at the other end: %s", strerror(errno));
         message.msg_control = NULL;
         message.msg_controllen = 0;
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && sent > 0; i++) {
             size_t taken = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
             parts[i].iov_base = (char *)parts[i].iov_base + taken;
             parts[i].iov_len -= taken;

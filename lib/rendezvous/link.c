@@ -86,7 +86,7 @@ bool dt_link_receive(struct dt_link *link)
 bool dt_link_next(struct dt_link *link, struct dt_frame *frame, const char **payload)
 {
     size_t have = link->used - link->taken;
-    if (link->fault || !dt_frame_decode(&link->reader, link->data + link->taken, have, frame, &link->fault))
+    if (link->fault || have == 0 || !dt_frame_decode(&link->reader, link->data + link->taken, have, frame, &link->fault))
         return false;
     if (link->fault || have - sizeof *frame < frame->bytes)
         return false;
