@@ -23,7 +23,7 @@ struct validation {
     enum optimizer_kind optimizer;
 };
 
-/* The figures stand in results/study/README.md (dtbench validate --data results/study/measured.csv); test_plan.py compares the two. */
+/* The figures stand in results/study/README.md (dtbench validate --data results/study/measured.csv); test_plan_cli.py compares the two. */
 static const struct validation validations[] = {
     {.profile = "PyTorch 1.11 eager, A100",
      .gpu = "NVIDIA A100-SXM4-40GB",
@@ -78,7 +78,7 @@ static bool doubts_network(const struct experiment *e, const struct simulated_ma
     snprintf(text, bytes,
              "network: runs over several nodes were measured on 100 Gbit/s Ethernet with plain sockets, and this is cluster %s",
              m->cluster.name);
-    return e->world_size > m->cluster.gpus_per_node && strncmp(m->cluster.name, "gcp_a2", 6) != 0;
+    return e->world_size > m->cluster.gpus_per_node && strcmp(m->cluster.name, "gcp_a2") != 0;
 }
 
 static bool doubts_model(const struct experiment *e, const struct simulated_machine *m, const struct validation *v, char *text,

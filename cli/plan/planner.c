@@ -81,10 +81,11 @@ static void set(struct sets *s, const char *format, ...)
     s->count++;
 }
 
-/* "gcp_a2" is clusters/gcp_a2.json; what has a slash or an extension is a file. */
+/* "gcp_a2" is clusters/gcp_a2.json; what has a slash or ends in .json is a file. */
 static void set_file(struct sets *s, const char *key, const char *folder, const char *name)
 {
-    bool file = strchr(name, '/') || strchr(name, '.');
+    size_t length = strlen(name);
+    bool file = strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
     if (file)
         set(s, "%s=\"%.400s\"", key, name);
     else
@@ -114,7 +115,7 @@ static bool is_axis_key(const char *assignment)
 {
     static const char *const keys[] = {"paradigm",        "batch_size", "micro_batches",  "activation",      "parameter_offload",
                                        "hsdp.shard_size", "fsdp.unit",  "ddp.bucket_mib", "pipeline.stages", "pipeline.chunks",
-                                       "pipeline.order",  "mesh.order", "fsdp.gather"};
+                                       "pipeline.order",  "mesh.order", "tensor.size",    "fsdp.gather"};
     size_t bytes = strcspn(assignment, "=");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strlen(keys[i]) == bytes && strncmp(keys[i], assignment, bytes) == 0)

@@ -65,7 +65,8 @@ static dt_status print_table(const struct planner *p, FILE *to)
     table_column(t, TABLE_RIGHT, title);
     if (hosts)
         table_column(t, TABLE_RIGHT, "host\nGiB");
-    table_column(t, TABLE_RIGHT, "waiting\n%");
+    table_column(t, TABLE_RIGHT, "bubble\n%");
+    table_column(t, TABLE_RIGHT, "exposed\n%");
     if (p->options.objective == SEARCH_COST || !isnan(p->price_per_hour))
         table_column(t, TABLE_RIGHT, isnan(p->price_per_hour) ? "GPU h per\n1e9 tokens" : "price per\n1e9 tokens");
     if (!isnan(p->tokens))
@@ -85,6 +86,7 @@ static dt_status print_table(const struct planner *p, FILE *to)
         table_cell(t, "%s", format_number(o->peak_bytes / 0x1p30, memory));
         if (hosts)
             table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, memory));
+        table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
         table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
         cost_cells(t, p, &e, o);
         margin_cell(t, p, place);

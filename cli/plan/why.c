@@ -54,25 +54,30 @@ bool why_margin_tells(const struct planner *p, int place)
 static void say_time(struct why *w, const struct search_outcome *o)
 {
     const struct dt_step_metrics *s = &o->step;
-    double known = s->forward_s + s->backward_s + s->optimizer_s + s->exposed_comm_s, left = fmax(0, o->step_s - known);
     say(w,
-        "a step of %.4g s: forward %d %%, backward %d %%, optimizer %d %%, waiting for other ranks or copies %d %%, host and the rest %d "
-        "%%",
+        "a step of %.4g s: forward %d %%, backward %d %%, optimizer %d %%, waiting for communication or copies %d %%, the pipeline's "
+        "bubble %d %%, waiting for the host %d %%",
         o->step_s, percent(s->forward_s, o->step_s), percent(s->backward_s, o->step_s), percent(s->optimizer_s, o->step_s),
-        percent(s->exposed_comm_s, o->step_s), percent(left, o->step_s));
+        percent(s->exposed_comm_s, o->step_s), percent(s->bubble_s, o->step_s), percent(s->host_s, o->step_s));
 }
 
 /* The bounds are what no schedule avoids: the largest one names the resource. */
 static void say_limit(struct why *w, const struct search_outcome *o)
 {
     const struct bound *b = &o->bound;
-    const char *what = "compute";
-    if (b->network_s > b->compute_s && b->network_s >= b->host_link_s)
+    double most = fmax(fmax(b->compute_s, b->host_s), fmax(b->network_s, b->host_link_s));
+    const char *what = "kernels";
+    if (b->network_s == most)
         what = "the network";
-    else if (b->host_link_s > b->compute_s)
-        what = "the links to the host";
-    say(w, "bound by %s: of the step no schedule avoids %d %% of compute, %d %% of communication, %d %% of copies to and from the host",
-        what, percent(b->compute_s, o->step_s), percent(b->network_s, o->step_s), percent(b->host_link_s, o->step_s));
+    else if (b->host_link_s == most)
+        what = "copies to and from the host";
+    else if (b->host_s == most)
+        what = "the host, which issues the kernels";
+    say(w,
+        "bound by %s: of the step no schedule avoids %d %% for kernels, %d %% for issuing them, %d %% for communication, %d %% for copies "
+        "to and from the host",
+        what, percent(b->compute_s, o->step_s), percent(b->host_s, o->step_s), percent(b->network_s, o->step_s),
+        percent(b->host_link_s, o->step_s));
 }
 
 /* Whether all groups on the axis stay within nodes. */
@@ -179,7 +184,9 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
     for (int i = 0; i < p->result.count; i++)
         if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
             fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
-    if (least > capacity)
+    if (p->result.interrupted)
+        say(w, "%s: not reached before the interruption", name);
+    else if (least > capacity)
         say(w, "%s: needs %.4g GiB on a GPU at the least, and it has %.4g", name, least / 0x1p30, capacity / 0x1p30);
     else if (isfinite(fastest))
         say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,

@@ -26,6 +26,8 @@ static dt_status record(const struct experiment *e, const struct simulated_syste
     DT_TRY(status);
     DT_TRY(finished);
     out->compute_s = busy_s(role->steps[0], "compute");
+    for (size_t i = 0; i < role->steps[0]->op_count; i++)
+        out->host_s += role->steps[0]->ops[i].host_s;
     dt_memory_usage(role->device, &out->memory);
     return DT_OK;
 }

@@ -10,9 +10,12 @@
 /* The whole model on one device, for micro-batches of so many samples. */
 struct alone {
     enum paradigm_kind paradigm; /* fsdp has kernels of its own costs */
+    enum dt_unit unit;           /* fsdp: these two */
+    enum gather_kind gather;
     enum activation_kind activation;
     int activation_blocks, samples;
-    double compute_s; /* of a micro-batch */
+    int sharers;              /* ranks that share one interpreter (gpt/cost/cost.h) */
+    double compute_s, host_s; /* of a micro-batch */
     double parameter_bytes, optimizer_bytes, activation_bytes;
 };
 
@@ -103,6 +106,8 @@ static dt_status record_alone(const struct bounds *b, const struct alone *what, 
     e->gpus_per_node = 0;
     e->paradigm = what->paradigm;
     e->hsdp.shard_size = 1;
+    e->fsdp.unit = what->unit;
+    e->fsdp.gather = what->gather;
     e->batch_size = what->samples * micro_batches;
     e->micro_batches = micro_batches;
     e->activation = what->activation;
@@ -111,9 +116,11 @@ static dt_status record_alone(const struct bounds *b, const struct alone *what, 
     e->tensor.size = 1;
     e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
     dt_status status = simulated_system_create_on(b->machine, e, &system);
-    if (status == DT_OK)
+    if (status == DT_OK) {
+        system->costs.interpreter_sharers = what->sharers;
         status = simulated_work_record(e, system, 0, out);
-    simulated_system_destroy(system);
+        simulated_system_destroy(system);
+    }
     free(e);
     return status;
 }
@@ -124,6 +131,7 @@ static dt_status measure_alone(const struct bounds *b, struct alone *what)
     DT_TRY(record_alone(b, what, 1, &one));
     DT_TRY(record_alone(b, what, 2, &two));
     what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
+    what->host_s = fmin(two.host_s - one.host_s, one.host_s);
     what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
     what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
     what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
@@ -134,13 +142,17 @@ static dt_status find_alone(struct bounds *b, const struct experiment *e, enum a
 {
     bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
     *out = (struct alone){.paradigm = sharded ? e->paradigm : PARADIGM_NONE,
+                          .unit = sharded ? e->fsdp.unit : b->base->fsdp.unit,
+                          .gather = sharded ? e->fsdp.gather : b->base->fsdp.gather,
                           .activation = activation,
                           .activation_blocks = e->activation_blocks,
-                          .samples = samples};
+                          .samples = samples,
+                          .sharers = b->machine->profile.host.stages_share ? experiment_stages(e) : 1};
     for (int i = 0; i < b->alone_count; i++) {
         const struct alone *known = &b->alone[i];
-        if (known->paradigm == out->paradigm && known->activation == out->activation &&
-            known->activation_blocks == out->activation_blocks && known->samples == samples) {
+        if (known->paradigm == out->paradigm && known->unit == out->unit && known->gather == out->gather &&
+            known->activation == out->activation && known->activation_blocks == out->activation_blocks && known->samples == samples &&
+            known->sharers == out->sharers) {
             *out = *known;
             return DT_OK;
         }
@@ -272,6 +284,21 @@ static dt_status network_s(struct bounds *b, const struct experiment *e, const s
     return DT_OK;
 }
 
+/* Ranks that share a layer put its output together, in forward and in backward, for attention and for the MLP: kernels wait for it. Of one
+ * micro-batch through all layers. */
+static dt_status tensor_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples, double *out)
+{
+    enum { SUMS_OF_A_BLOCK = 4 };
+    struct group_rate rate;
+    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
+    *out = 0;
+    if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, MESH_TENSOR, &rate));
+    *out = SUMS_OF_A_BLOCK * e->model.layers * bytes * fmin(rate.all_reduce_s_per_byte, 2 * rate.gather_s_per_byte);
+    return DT_OK;
+}
+
 /* ---- host links ---- */
 
 /* Every rank moves `bytes` in one direction. */
@@ -318,7 +345,6 @@ static double pipeline_s(double work, double m, double p)
 static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
 {
     int stages = mesh->size[MESH_PIPELINE], chunks = e->pipeline.chunks;
-    work /= mesh->size[MESH_TENSOR];
     if (stages == 1)
         return micro_batches * work;
     if (strcmp(e->pipeline.order, "gpipe") == 0)
@@ -396,10 +422,13 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
         DT_TRY(find_alone(b, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
         work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1) / e->pipeline.chunks;
     }
-    out->compute_s = compute_s(e, &mesh, micro_batches, work);
+    double shared_s;
+    DT_TRY(tensor_s(b, e, &mesh, samples, &shared_s));
+    out->compute_s = compute_s(e, &mesh, micro_batches, work / mesh.size[MESH_TENSOR] + shared_s);
+    out->host_s = micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     double serial_s;
     DT_TRY(network_s(b, e, &mesh, micro_batches, bytes, &out->network_s, &serial_s));
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
-    out->step_s = fmax(out->compute_s + serial_s, fmax(out->network_s, out->host_link_s));
+    out->step_s = fmax(fmax(out->compute_s + serial_s, out->host_s), fmax(out->network_s, out->host_link_s));
     return DT_OK;
 }

@@ -4,7 +4,8 @@
  * Memory   the parameters, gradients and optimizer state that its mode cannot do without, and the activations of one micro-batch, measured
  *          on a recorded step of the model on one device; a pipeline's stages share them, and the fullest has at least its part of those
  *          that its order keeps at a time.
- * Time     the largest of what no schedule can avoid. Compute: the kernels of all micro-batches, of the same recordings; a pipeline of p
+ * Time     the largest of what no schedule can avoid. Host: what it takes to issue everything, since a step's work follows its host, however
+ *          far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings; a pipeline of p
  *          stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however its layers are divided: a
  *          stage waits for the first micro-batch to pass those before it, and these for its last one to come back. Network: bytes that
  *          the mode sends once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network
@@ -26,7 +27,7 @@ void bounds_destroy(struct bounds *bounds); /* takes NULL */
 struct bound {
     double bytes; /* of the device, of the rank that needs most */
     double step_s;
-    double compute_s, network_s, host_link_s; /* of it by themselves */
+    double compute_s, host_s, network_s, host_link_s; /* of it by themselves; host_s: to issue the kernels */
 };
 
 /* Not for several threads at once: recordings are kept. Errors: as trainer_create. */

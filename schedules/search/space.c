@@ -81,7 +81,8 @@ static void propose_powers(struct proposal *p, int first, int limit)
 /* Sizes of groups of ranks: divisors of the world that fill nodes evenly, or are divided evenly by them. */
 static void propose_group_sizes(struct proposal *p, int most)
 {
-    int world = p->experiment->world_size, node = p->space->ranks_per_node;
+    int tensor = p->experiment->tensor.size, world = p->experiment->world_size / tensor;
+    int node = p->space->ranks_per_node % tensor == 0 ? p->space->ranks_per_node / tensor : 1;
     for (int n = 2; n <= most; n++)
         if (world % n == 0 && (node % n == 0 || n % node == 0))
             propose(p, "%d", n);
@@ -140,7 +141,7 @@ static bool has_shard_groups(const struct space *s, const struct experiment *e)
 /* One rank would be ddp, all of them fsdp. */
 static void propose_shard_sizes(struct proposal *p)
 {
-    propose_group_sizes(p, p->experiment->world_size / 2);
+    propose_group_sizes(p, p->experiment->world_size / p->experiment->tensor.size / 2);
 }
 
 static bool is_pipelined(const struct space *s, const struct experiment *e)
@@ -148,11 +149,29 @@ static bool is_pipelined(const struct space *s, const struct experiment *e)
     return experiment_stages(e) > 1;
 }
 
-/* ddp with stages is pdp, and zero2 differs from zero1 in gradients that a pipeline keeps to its end; hsdp shards less than fsdp, as a
- * pipeline does. Who wants to see them allows them. */
+/* ddp with stages is pdp, and zero2 differs from zero1 in gradients that a pipeline keeps to its end; fsdp and hsdp would gather for each of
+ * its many micro-batches what a stage could as well keep. zero1 divides an optimizer's state, where there is one. Who wants to see the others
+ * allows them. */
 static bool may_be_pipelined(const struct space *s, const struct experiment *e)
 {
-    return e->world_size > 1 && (e->paradigm == PARADIGM_PDP || e->paradigm == PARADIGM_ZERO1 || e->paradigm == PARADIGM_FSDP);
+    bool divides = e->paradigm == PARADIGM_ZERO1 && e->optimizer.name == OPTIMIZER_ADAM;
+    return e->world_size > 1 && (e->paradigm == PARADIGM_PDP || divides);
+}
+
+static bool has_several_ranks(const struct space *s, const struct experiment *e)
+{
+    return e->world_size > 1;
+}
+
+/* Of a node: each layer's activations travel between them. */
+static void propose_tensor_sizes(struct proposal *p)
+{
+    const struct dt_model *model = &p->experiment->model;
+    propose(p, "1");
+    for (int n = 2; n <= p->space->ranks_per_node; n *= 2)
+        if (p->space->ranks_per_node % n == 0 &&
+            model->family->check_tensor_group(model, n, p->experiment->tensor.sequence_parallel) == DT_OK)
+            propose(p, "%d", n);
 }
 
 static void propose_stages(struct proposal *p)
@@ -178,7 +197,7 @@ static void propose_orders(struct proposal *p)
 
 static bool has_stages_on_nodes(const struct space *s, const struct experiment *e)
 {
-    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && experiment_stages(e) < e->world_size;
+    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && experiment_stages(e) * e->tensor.size < e->world_size;
 }
 
 /* Stages beside each other, or data-parallel ranks. */
@@ -225,6 +244,12 @@ static void propose_activations(struct proposal *p)
     propose_choices(p, "activation", NULL);
 }
 
+/* Of a pipeline each micro-batch would fetch the stage anew. */
+static bool may_offload(const struct space *s, const struct experiment *e)
+{
+    return !is_pipelined(s, e);
+}
+
 static void propose_offload(struct proposal *p)
 {
     propose_all(p, (const char *const[]){"false", "true", NULL});
@@ -267,6 +292,7 @@ static void propose_buckets(struct proposal *p)
 static const struct axis_row rows[] = {
     {"world_size", on_fewer_nodes, propose_worlds},
     {"paradigm", always, propose_paradigms},
+    {"tensor.size", has_several_ranks, propose_tensor_sizes},
     {"hsdp.shard_size", has_shard_groups, propose_shard_sizes},
     {"pipeline.stages", may_be_pipelined, propose_stages},
     {"mesh.order", has_stages_on_nodes, propose_mesh_orders},
@@ -275,7 +301,7 @@ static const struct axis_row rows[] = {
     {"micro_batches", accumulates, propose_micro_batches},
     {"pipeline.chunks", is_pipelined, propose_chunks},
     {"activation", always, propose_activations},
-    {"parameter_offload", always, propose_offload},
+    {"parameter_offload", may_offload, propose_offload},
     {"fsdp.unit", has_units, propose_units},
     {"fsdp.gather", gathers_often, propose_gathers},
     {"ddp.bucket_mib", has_buckets, propose_buckets},

@@ -1,0 +1,100 @@
+"""dtbench plan: what it prints and writes, and one line for each wrong request. Prints TAP.
+
+Usage: test_plan_cli.py DTBENCH [CASE...]
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tap_cases import check, chosen, run_all  # beside this script
+
+DTBENCH = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORK = tempfile.mkdtemp(prefix="dtbench-test-")
+SMALL = ["--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hidden=256", "--cluster", "gcp_a2",
+         "--forbid", "activation=offload,selective", "--forbid", "parameter_offload=true"]
+
+
+def plan(*arguments, code=0):
+    result = subprocess.run([DTBENCH, "plan", *arguments], cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
+    return result
+
+
+def refused(words, *arguments, code=3):
+    text = plan(*arguments, code=code).stderr
+    check(text.count("\n") == 1 and words in text, f"{words!r} in one line, not {text!r}")
+
+
+def test_plans_are_experiments():
+    found = json.loads(plan(*SMALL, "--max-batch", "2", "--nodes", "2", "--json", "--all", "all.jsonl", "--top", "3").stdout)
+    check(len(found["plans"]) == 3 and found["search"]["candidates"] > 100, found["search"])
+    rates = [one["tokens_per_s"] for one in found["plans"]]
+    check(rates == sorted(rates, reverse=True) and all(one["why"] and one["peak_bytes"] > 0 for one in found["plans"]), rates)
+    run = subprocess.run([DTBENCH, "run", "plan.json", "--quiet", "--output", "again.jsonl"], cwd=WORK, capture_output=True, text=True,
+                         timeout=60)
+    check(run.returncode == 0, run.stderr)
+    with open(os.path.join(WORK, "again.jsonl"), encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    for one, record in zip(found["plans"], records, strict=True):
+        check(abs(record["metrics"]["tokens_per_s"] / one["tokens_per_s"] - 1) < 1e-6, record["metrics"]["tokens_per_s"], one["tokens_per_s"])
+        check(record["metrics"]["peak_bytes"]["total"] == one["peak_bytes"] and record["config"] == one["config"], "another experiment")
+    with open(os.path.join(WORK, "all.jsonl"), encoding="utf-8") as lines:
+        check(len(lines.readlines()) >= found["search"]["simulated"], "a record of each simulated candidate")
+
+
+def test_people_read_it():
+    text = plan(*SMALL, "--gpus", "8", "--global-batch", "16", "--fix", "paradigm=fsdp", "--price", "2", "--tokens", "1e9").stdout
+    for words in ("8 x NVIDIA A100", "FSDP", "why the first", "how sure", "hours", "price per", "margin"):
+        check(words in text, words, "\n", text)
+
+
+def test_nothing_fits():
+    plan("--model", "GPT175B", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--max-batch", "1",
+         "--fix", "parameter_offload=false", code=5)
+
+
+def test_wrong_requests_get_a_line():
+    refused("needs a model", "--cluster", "gcp_a2")
+    refused("is not known", "--model", "GPT5")
+    refused("clusters/nowhere.json", "--model", "GPTSmall", "--cluster", "nowhere")
+    refused("64 nodes of 8", "--model", "GPTSmall", "--cluster", "gcp_a2", "--nodes", "65")
+    refused("cannot divide it", *SMALL, "--nodes", "2", "--global-batch", "17")
+    refused("nothing is left", *SMALL, "--nodes", "1", "--forbid", "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp")
+    refused("did you mean", *SMALL, "--fix", "paradigm=fspd")
+    refused("unknown key", *SMALL, "--fix", "paradigms=fsdp")
+    refused("whole number", *SMALL, "--top", "none")
+    refused("expected tokens, memory or cost", *SMALL, "--objective", "speed")
+    refused("--floor belongs", *SMALL, "--floor", "3")
+    with open(os.path.join(WORK, "none.json"), "w", encoding="utf-8") as out, \
+            open(os.path.join(ROOT, "configs", "clusters", "gcp_a2.json"), encoding="utf-8") as file:
+        json.dump({**json.load(file), "gpus_per_node": 0}, out)
+    refused("gpus_per_node", "--model", "GPTSmall", "--cluster", "none.json")
+    refused("cpu", "--model", "GPTSmall", "--cluster", "cpu_node", "--profile", "pytorch_1.11_a100")
+
+
+def test_errors_are_those_of_the_study():
+    """The figures of cli/plan/confidence.c stand in results/study/README.md."""
+    with open(os.path.join(ROOT, "cli", "plan", "confidence.c"), encoding="utf-8") as file:
+        source = file.read()
+    with open(os.path.join(ROOT, "results", "study", "README.md"), encoding="utf-8") as file:
+        table = file.read()
+    worst = 0
+    for paradigm in ("ddp", "pdp", "fsdp"):
+        said = float(re.search(r"PARADIGM_%s, ([\d.]+)" % paradigm.upper(), source)[1])
+        row = re.search(r"^(?:paradigm)? +%s +\d+ +\d+ +\d+ +([\d.]+) +([\d.]+)" % paradigm, table, re.MULTILINE)
+        check(abs(said - float(row[1]) / 100) < 1e-9, paradigm, said, row[1])
+        worst = max(worst, float(row[2]) / 100)
+    check(abs(float(re.search(r"\.most = ([\d.]+)", source)[1]) - worst) < 1e-9, worst)
+
+
+if __name__ == "__main__":
+    try:
+        failed = run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    sys.exit(failed)
