@@ -7,6 +7,9 @@ is not fitted. --folds leaves whole models and whole GPU counts out in turn and 
 
   scripts/fit_profile.py                    fit on all rows, write cluster and profile files in place
   scripts/fit_profile.py --folds            hold-outs only; writes nothing but the table
+  scripts/fit_profile.py --leave COLUMN     the same for any table: each value of a column left out in turn
+  scripts/fit_profile.py --only gemm.peak_fraction host.launch_s --data T.csv --profile P.json --cluster C.json --set model.attention=unfused
+                                            another table, and fewer constants
 Needs python3 alone. A round on all rows takes about 23 predictions of 20 s on one core; --every 4 is enough to fit on.
 """
 import argparse
@@ -71,8 +74,9 @@ def put(tree, paths, value):
 class Model:
     """Files, and how to predict rows with changed constants."""
 
-    def __init__(self, dtbench, cluster, profile, folder):
+    def __init__(self, dtbench, cluster, profile, folder, sets):
         self.dtbench, self.folder = dtbench, folder
+        self.sets = [word for one in sets for word in ("--set", one)]
         self.files = {"cluster": json.load(open(cluster)), "profile": json.load(open(profile))}
 
     def start(self):
@@ -93,7 +97,7 @@ class Model:
         """What `dtbench validate --json` says of the rows in `data` with these constants."""
         paths = self.write(values, name)
         done = subprocess.run([self.dtbench, "validate", "--json", "--data", data, "--cluster", paths["cluster"], "--profile",
-                               paths["profile"]], capture_output=True, text=True)
+                               paths["profile"], *self.sets], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"fit_profile: {done.stderr.strip()}")
         return json.loads(done.stdout)
@@ -244,6 +248,30 @@ def folds(model, names, rows, every, rounds, jobs, folder):
     print(line("all folds", all_rows, all_predicted, all_right, all_cells))
 
 
+def leave_out(model, names, rows, column, every, rounds, jobs, folder):
+    """Fit without the rows of each value of a column, beginning with first estimates, and predict those."""
+    print("| left out | rows | median % | p90 % | bias % |\n|---|---|---|---|---|", flush=True)
+    all_errors = []
+    for value in sorted({row[column] for row in rows}):
+        train = [row for row in rows if row[column] != value][::every]
+        test = [row for row in rows if row[column] == value]
+        start = [estimate for *_, estimate in CONSTANTS]
+        fitted = fit(model, write_rows(names, train, os.path.join(folder, "train.csv")), start, rounds, jobs, quiet=True)
+        predicted = model.predict(fitted, write_rows(names, test, os.path.join(folder, "test.csv")), "fold")
+        errors = [p["predicted_step_s"] / p["measured_step_s"] - 1 for p in predicted if p["predicted_step_s"] and p["measured_step_s"]]
+        all_errors += errors
+        print(error_line(f"{column} {value}", errors), flush=True)
+    print(error_line("all", all_errors))
+
+
+def error_line(name, errors):
+    if not errors:
+        return f"| {name} | 0 | - | - | - |"
+    sizes = [abs(e) for e in errors]
+    return (f"| {name} | {len(errors)} | {100 * quantile(sizes, .5):.1f} | {100 * quantile(sizes, .9):.1f} "
+            f"| {100 * quantile(errors, .5):+.1f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtbench", default=os.path.join(TOP, "build", "cli", "dtbench"))
@@ -254,14 +282,25 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=1, help="predictions at a time")
     parser.add_argument("--folds", action="store_true", help="hold-outs; the files stay")
+    parser.add_argument("--leave", metavar="COLUMN", help="hold-outs by the values of a column; the files stay")
+    parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
+    parser.add_argument("--set", action="append", default=[], help="as dtbench validate's")
     parser.add_argument("--output", help="write files here (cluster.json, profile.json) instead of in place")
     arguments = parser.parse_args()
 
+    unknown = set(arguments.only) - {path for _, paths, *_ in CONSTANTS for path in paths.split()}
+    if unknown:
+        sys.exit(f"fit_profile: --only: {', '.join(sorted(unknown))}: not among the constants that are fitted")
+    if arguments.only:
+        CONSTANTS[:] = [c for c in CONSTANTS if set(c[1].split()) & set(arguments.only)]
     with open(arguments.data, newline="") as source:
         reader = csv.DictReader(source)
         rows, names = list(reader), reader.fieldnames
     with tempfile.TemporaryDirectory() as folder:
-        model = Model(arguments.dtbench, arguments.cluster, arguments.profile, folder)
+        model = Model(arguments.dtbench, arguments.cluster, arguments.profile, folder, arguments.set)
+        if arguments.leave:
+            leave_out(model, names, rows, arguments.leave, arguments.every, arguments.rounds, arguments.jobs, folder)
+            return
         if arguments.folds:
             folds(model, names, rows, arguments.every, arguments.rounds, arguments.jobs, folder)
             return

@@ -74,6 +74,13 @@ static dt_status sim_subset(struct dt_comm *parent, const int *ranks, int count,
     return create(parent->device, rank, count, members, name, &parent->options, out);
 }
 
+/* The allocator returns memory to the driver and takes it anew, for which the driver waits until the device is idle. */
+static dt_status reallocate(struct dt_sim_program *program, double seconds)
+{
+    DT_TRY(dt_sim_program_synchronize(program, DT_SIM_ALL_STREAMS));
+    return dt_sim_program_host(program, seconds);
+}
+
 static dt_status record(const struct sim_comm *comm, const struct dt_comm_operation *o, struct dt_sim_program *program, int stream)
 {
     static const enum dt_sim_collective collectives[] = {
@@ -87,8 +94,8 @@ static dt_status record(const struct sim_comm *comm, const struct dt_comm_operat
     double bytes = (double)o->count_elems * (double)dt_dtype_bytes(o->dtype) * (of_parts ? comm->base.size : 1);
     char label[64];
     snprintf(label, sizeof label, "%s %s", dt_comm_kind_name(o->kind), comm->base.name);
-    if (o->kind == DT_COMM_ALL_GATHER)
-        DT_TRY(dt_sim_program_host(program, device->gather_host_s_per_byte * bytes));
+    if (o->kind == DT_COMM_ALL_GATHER && device->gather_host_s_per_byte > 0)
+        DT_TRY(reallocate(program, device->gather_host_s_per_byte * bytes));
     double host_s = of_parts ? device->gather_host_s : device->collective_host_s;
     DT_TRY(dt_sim_program_host(program, message ? device->message_host_s : host_s));
     if (o->kind == DT_COMM_SEND)

@@ -174,6 +174,13 @@ dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double lo
     return program ? dt_sim_program_shared_work(program, number, seconds, load, label) : DT_OK;
 }
 
+dt_status dt_sim_host_memory(struct dt_stream *stream, double bytes, const char *label)
+{
+    int number;
+    struct dt_sim_program *program = dt_sim_recording(stream, &number);
+    return program ? dt_sim_program_copy(program, number, DT_SIM_WITHIN_HOST, bytes, label) : DT_OK;
+}
+
 struct dt_sim_program *dt_sim_recording_of(const struct dt_device *device)
 {
     return sim_of(device)->program;

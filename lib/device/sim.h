@@ -17,7 +17,7 @@ struct dt_sim_device {
     double kernel_s;               /* the shortest time that one of them takes */
     double copy_host_s;            /* what queueing a copy or a fill costs the host */
     double collective_host_s;      /* the same of a collective */
-    double gather_host_s_per_byte; /* likewise, for each byte of an all-gather's result */
+    double gather_host_s_per_byte; /* above 0: the host waits for the device before an all-gather, then so long for each of its bytes */
     double gather_host_s;          /* of an all-gather or reduce-scatter */
     double message_host_s;         /* and of a send or receive */
     double queue_kernels;          /* that a stream's queue holds: the host waits when it is full; 0: any number */
@@ -49,6 +49,9 @@ dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, d
 
 /* The same on processors that ranks share (dt_sim_program_shared_work). */
 dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double load, const char *label);
+
+/* The host's processors move `bytes` of their own memory: the updates of parameters that live there. No-op unless recording. */
+dt_status dt_sim_host_memory(struct dt_stream *stream, double bytes, const char *label);
 
 /* When an event of a program happened, in seconds, and for how long its stream had been idle by then. */
 struct dt_sim_moment {

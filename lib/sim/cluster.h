@@ -40,9 +40,10 @@ struct dt_sim_cluster {
     } pcie;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
-        double memory_gib;    /* of a node; 0: unknown */
-        double copy_gb_per_s; /* all copies of a node together (mpi: all messages within it); 0: no limit but the links' */
-        bool amd;             /* "cpu": NCCL knows AMD's from others */
+        double memory_gib;      /* of a node; 0: unknown */
+        double copy_gb_per_s;   /* all copies of a node together (mpi: all messages within it); 0: no limit but the links' */
+        double memory_gb_per_s; /* what its processors and copies read and write of its memory together; 0: no limit */
+        bool amd;               /* "cpu": NCCL knows AMD's from others */
     } host;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
@@ -69,6 +70,8 @@ struct dt_sim_cluster {
         double channel_gb_per_s;              /* nccl: speed of one */
         int net_channels;                     /* nccl: rings side by side across nodes */
         double net_gbit_per_s;                /* nccl: what it believes of a NIC when it chooses; 0: the label */
+        double compute_share;                 /* nccl: of a GPU's multiprocessors, that a collective within a node takes from kernels */
+        double net_compute_share;             /* nccl: the same across nodes */
         double step_us;                       /* mpi: of a message, and of each of a collective's phases */
         double gb_per_s;                      /* mpi: what a rank of a node sends to others of it */
         double sum_gb_per_s;                  /* mpi: the same in phases that sum; 0: the same */

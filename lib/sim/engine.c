@@ -168,6 +168,19 @@ static dt_status issue(struct rank *rank, const struct dt_sim_op *op)
     return DT_OK;
 }
 
+/* When a stream, or all of them, has done what was issued; NAN while it has not. */
+static double synchronized_s(const struct rank *rank, int stream)
+{
+    double until = 0;
+    for (int i = stream == DT_SIM_ALL_STREAMS ? 0 : stream; i < (stream == DT_SIM_ALL_STREAMS ? rank->program->stream_count : stream + 1);
+         i++) {
+        if (rank->streams[i].done != rank->streams[i].issued)
+            return NAN;
+        until = fmax(until, rank->streams[i].clock_s);
+    }
+    return until;
+}
+
 /* The host goes on until it has to wait. It runs before the streams, so these find all that they may do. */
 static dt_status advance_host(struct dt_sim_engine *e, int number)
 {
@@ -185,12 +198,11 @@ static dt_status advance_host(struct dt_sim_engine *e, int number)
                 return DT_OK;
             }
         } else if (op->kind == DT_SIM_SYNCHRONIZE) {
-            const struct stream *s = &rank->streams[op->peer];
-            if (s->done != s->issued) {
+            until = synchronized_s(rank, op->peer);
+            if (isnan(until)) {
                 rank->host_hold = HOLD_STREAM;
                 return DT_OK;
             }
-            until = s->clock_s;
         }
         double called = rank->host_s + op->host_s;
         if (op->host_s > 0)
@@ -252,6 +264,8 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
         if (op->kind == DT_SIM_WORK) {
             end = fmax(s->clock_s + op->amount, host + op->lead_s);
             s->idle.host_s += end - op->amount - s->clock_s;
+            if (end - op->amount > s->clock_s)
+                s->work_start_s = end - op->amount;
             engine_report_span(e, number, stream, op, end - op->amount, end - op->amount, end);
         } else if (op->kind == DT_SIM_RECORD) {
             s->idle.host_s += end - s->clock_s;
@@ -263,6 +277,8 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
         } else {
             end = fmax(ready, rank->event_s[op->target]);
             s->idle.host_s += fmax(0, ready - fmax(s->clock_s, rank->event_s[op->target])); /* not where it had to wait anyway */
+            if (end > s->clock_s)
+                s->work_start_s = end;
         }
         s->clock_s = end;
         s->done++;

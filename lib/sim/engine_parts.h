@@ -19,6 +19,7 @@ enum hold {
 
 struct stream {
     double clock_s;          /* what came before is done */
+    double work_start_s;     /* of the work without a pause that clock_s ends */
     double came_s;           /* to the operation that holds it up */
     double *issued_s;        /* ring [room]: host's clock before each operation that is issued and not begun */
     uint32_t room;           /* a power of two, or 0 */

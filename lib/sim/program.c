@@ -52,6 +52,7 @@ void dt_sim_program_destroy(struct dt_sim_program *p)
     free(p->stream_names);
     free(p->stream_ops);
     free(p->stream_op_count);
+    free(p->works);
     free(p->labels);
     free(p->slot_order);
     free(p->ops);
@@ -210,7 +211,7 @@ dt_status dt_sim_program_host_wait(struct dt_sim_program *p, uint32_t event)
 dt_status dt_sim_program_synchronize(struct dt_sim_program *p, int stream)
 {
     /* `peer` is no peer here: the stream that the host waits for; the operation itself is the host's. */
-    DT_TRY(check_open(p, stream, 0));
+    DT_TRY(check_open(p, stream == DT_SIM_ALL_STREAMS ? DT_SIM_ON_HOST : stream, 0));
     return append(p, (struct dt_sim_op){.kind = DT_SIM_SYNCHRONIZE, .stream = DT_SIM_ON_HOST, .peer = stream}, NULL);
 }
 
@@ -307,11 +308,15 @@ dt_status dt_sim_program_finish(struct dt_sim_program *p)
     size_t streams = (size_t)p->stream_count + 1; /* one more, so that none is no special case */
     p->stream_op_count = calloc(streams, sizeof *p->stream_op_count);
     p->stream_ops = calloc(streams, sizeof *p->stream_ops);
-    if (!p->stream_op_count || !p->stream_ops)
+    p->works = calloc(streams, sizeof *p->works);
+    if (!p->stream_op_count || !p->stream_ops || !p->works)
         return no_memory();
     for (size_t i = 0; i < p->op_count; i++)
         if (p->ops[i].stream != DT_SIM_ON_HOST)
             p->stream_op_count[p->ops[i].stream]++;
+    for (size_t i = 0; i < p->op_count; i++)
+        if (p->ops[i].kind == DT_SIM_WORK)
+            p->works[p->ops[i].stream] = true;
     for (int s = 0; s < p->stream_count; s++) {
         p->stream_ops[s] = malloc(((size_t)p->stream_op_count[s] + 1) * sizeof **p->stream_ops);
         if (!p->stream_ops[s])

@@ -24,19 +24,19 @@ enum dt_sim_op_kind {
     DT_SIM_RECORD,      /* event `target` happens when the stream (or DT_SIM_ON_HOST) comes here */
     DT_SIM_WAIT,        /* the stream waits for event `target` */
     DT_SIM_HOST_WAIT,   /* the host waits for event `target` */
-    DT_SIM_SYNCHRONIZE, /* the host waits until stream `peer` has done all that was issued */
+    DT_SIM_SYNCHRONIZE, /* the host waits until stream `peer`, or all (DT_SIM_ALL_STREAMS), have done all that was issued */
     DT_SIM_COLLECTIVE,  /* `amount` bytes on communicator slot `target`; which one: `detail`; root: `peer` */
     DT_SIM_SEND,        /* `amount` bytes to `peer` of slot `target` */
     DT_SIM_RECV,
-    DT_SIM_COPY,        /* `amount` bytes between host and device; direction: `detail` */
+    DT_SIM_COPY,        /* `amount` bytes between host and device, or in the host's memory; direction: `detail` */
     DT_SIM_SHARED_WORK, /* the stream works for `amount` seconds if left alone, on processors that it shares; `load` */
 };
 
 enum dt_sim_collective { DT_SIM_ALL_REDUCE, DT_SIM_REDUCE_SCATTER, DT_SIM_ALL_GATHER, DT_SIM_BROADCAST, DT_SIM_REDUCE, DT_SIM_COLLECTIVES };
 
-enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST };
+enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST, DT_SIM_WITHIN_HOST, DT_SIM_DIRECTIONS };
 
-enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_MAX_STREAMS = 64, DT_SIM_MAX_LOAD = 16 };
+enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_ALL_STREAMS = -1, DT_SIM_MAX_STREAMS = 64, DT_SIM_MAX_LOAD = 16 };
 
 /* Seconds in which a stream did no work of its own. */
 struct dt_sim_idle {
@@ -70,6 +70,7 @@ struct dt_sim_program {
     uint32_t label_count;
     uint32_t **stream_ops; /* [stream_count][stream_op_count[s]] numbers of a stream's operations; made by dt_sim_program_finish */
     uint32_t *stream_op_count;
+    bool *works; /* [stream_count] the stream has work; made by dt_sim_program_finish */
 
     /* while recording */
     size_t op_room;
@@ -102,7 +103,7 @@ dt_status dt_sim_program_shared_work(struct dt_sim_program *program, int stream,
 dt_status dt_sim_program_record(struct dt_sim_program *program, int stream, uint32_t *out_event);
 dt_status dt_sim_program_wait(struct dt_sim_program *program, int stream, uint32_t event);
 dt_status dt_sim_program_host_wait(struct dt_sim_program *program, uint32_t event);
-dt_status dt_sim_program_synchronize(struct dt_sim_program *program, int stream);
+dt_status dt_sim_program_synchronize(struct dt_sim_program *program, int stream); /* or DT_SIM_ALL_STREAMS */
 
 /* bytes: what a rank's whole buffer holds: of all_reduce, broadcast and reduce the message; of all_gather what is received, of
  * reduce_scatter what is given (size * count elements). root: within the communicator; ignored where there is none. */

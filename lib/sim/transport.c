@@ -111,6 +111,7 @@ static dt_status carry_collective(void *context, const struct dt_sim_group *grou
         DT_TRY(links_pattern(l, group->ranks, group->count, plan.algorithm, pattern));
     out->latency_s = plan.latency_s;
     out->flow = flow_of(pattern, plan.bus_bytes * plan.wire, plan.bus_bytes_per_s * plan.wire);
+    out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
     if (mpi)
         plan_mpi(l, s, kind, bytes, out);
     return DT_OK;
@@ -173,18 +174,37 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
     return DT_OK;
 }
 
+/* What processors move of their own node's memory. */
+static dt_status carry_within_host(struct dt_sim_links *l, int rank, double bytes, struct dt_sim_movement *out)
+{
+    struct pattern *pattern = &l->copies[rank][DT_SIM_WITHIN_HOST];
+    int link = l->host_memory[l->ranks[rank].node];
+    *out = (struct dt_sim_movement){0};
+    if (link == NO_LINK)
+        return DT_OK;
+    if (!pattern->uses) {
+        links_touch(l, link, 1);
+        DT_TRY(links_take_pattern(l, pattern));
+    }
+    out->flow = flow_of(pattern, bytes, INFINITY);
+    return DT_OK;
+}
+
 static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out)
 {
     struct dt_sim_links *l = context;
     const struct dt_sim_cluster *c = &l->cluster;
     const struct rank_links *r = &l->ranks[rank];
     struct pattern *pattern = &l->copies[rank][direction];
+    if (direction == DT_SIM_WITHIN_HOST)
+        return carry_within_host(l, rank, bytes, out);
     *out = (struct dt_sim_movement){.latency_s = 1e-6 * c->pcie.latency_us};
     if (c->pcie.gb_per_s <= 0 && c->host.copy_gb_per_s <= 0) /* device and host memory are the same, and a copy's time is its kernel's */
         return DT_OK;
     if (!pattern->uses) {
         links_touch(l, direction == DT_SIM_TO_DEVICE ? r->to_device : r->to_host, 1);
         links_touch(l, direction == DT_SIM_TO_DEVICE ? l->copies_to_device[r->node] : l->copies_to_host[r->node], 1);
+        links_touch(l, l->host_memory[r->node], 1);
         DT_TRY(links_take_pattern(l, pattern));
     }
     out->flow = flow_of(pattern, bytes, INFINITY);

@@ -38,7 +38,9 @@ static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network
 {
     const struct dt_sim_cluster *c = &l->cluster;
     int up = NO_LINK, down = NO_LINK;
-    l->copies_to_device[node] = l->copies_to_host[node] = NO_LINK;
+    l->copies_to_device[node] = l->copies_to_host[node] = l->host_memory[node] = NO_LINK;
+    if (c->host.memory_gb_per_s > 0)
+        DT_TRY(add_link(l, network, c->host.memory_gb_per_s, &l->host_memory[node]));
     if (c->host.copy_gb_per_s > 0) {
         DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_device[node]));
         DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_host[node]));
@@ -119,7 +121,9 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
     l->nic_in = calloc(nics, sizeof *l->nic_in);
     l->copies_to_device = calloc(nodes, sizeof *l->copies_to_device);
     l->copies_to_host = calloc(nodes, sizeof *l->copies_to_host);
-    if (!l->ranks || !l->paths || !l->copies || !l->nic_out || !l->nic_in || !l->copies_to_device || !l->copies_to_host) {
+    l->host_memory = calloc(nodes, sizeof *l->host_memory);
+    if (!l->ranks || !l->paths || !l->copies || !l->nic_out || !l->nic_in || !l->copies_to_device || !l->copies_to_host ||
+        !l->host_memory) {
         status = no_memory();
         goto fail;
     }
@@ -160,7 +164,7 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
             free(p->pattern.uses);
             free(p);
         }
-        for (int d = 0; l->copies && d < 2; d++)
+        for (int d = 0; l->copies && d < DT_SIM_DIRECTIONS; d++)
             free(l->copies[r][d].uses);
     }
     free(l->shapes);
@@ -171,6 +175,7 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     free(l->nic_in);
     free(l->copies_to_device);
     free(l->copies_to_host);
+    free(l->host_memory);
     free(l->processors);
     free(l->weight);
     free(l->touched);

@@ -44,13 +44,14 @@ struct dt_sim_links {
     struct rank_links *ranks;               /* [world_size] */
     int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
     int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */
+    int *host_memory;                       /* [nodes] likewise */
     int fabric;                             /* NO_LINK: none */
     struct dt_sim_use *processors; /* [nodes, DT_SIM_MAX_LOAD * LOAD_STEPS + 1] what each load puts on its node's processors, which are a
                                                link of 1e9 nanoseconds a second; NULL where ranks have devices of their own */
     struct shape **shapes;         /* [shape_count] by group; NULL until needed */
     int shape_count;
-    struct path **paths;         /* [world_size] by sender */
-    struct pattern (*copies)[2]; /* [world_size] by direction */
+    struct path **paths;                         /* [world_size] by sender */
+    struct pattern (*copies)[DT_SIM_DIRECTIONS]; /* [world_size] */
 
     /* while a pattern is made */
     double *weight;    /* [link_count], zeros between patterns */

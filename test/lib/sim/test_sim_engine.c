@@ -8,12 +8,13 @@ struct fixture {
     struct dt_sim_network *network;
     struct dt_sim_engine *engine;
     struct dt_sim_use use;
+    double compute_share; /* of collectives */
 };
 
 static dt_status one_second(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
                             struct dt_sim_movement *out)
 {
-    *out = (struct dt_sim_movement){.latency_s = 1};
+    *out = (struct dt_sim_movement){.latency_s = 1, .compute_share = ((const struct fixture *)context)->compute_share};
     return DT_OK;
 }
 
@@ -155,6 +156,52 @@ static void test_collective(void)
     finish(&f);
     dt_sim_program_destroy(early);
     dt_sim_program_destroy(late);
+}
+
+/* A collective of 1 s takes a quarter of the multiprocessors: 3 s of work beside it last 3.25 s, and what waits for it loses nothing. */
+static void test_contention(void)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        struct fixture f;
+        int group, rank = 0;
+        uint32_t done;
+        struct dt_sim_program *p = new_program(false, 2, 1);
+        start(&f, 1, NULL);
+        f.compute_share = 0.25;
+        CHECK_OK(dt_sim_engine_add_group(f.engine, "data_parallel", &rank, 1, &group));
+        CHECK_OK(dt_sim_program_work(p, 0, waits ? 0.5 : 3, NULL));
+        CHECK_OK(dt_sim_program_collective(p, 1, 0, DT_SIM_ALL_REDUCE, 100, 0, NULL));
+        CHECK_OK(dt_sim_program_record(p, 1, &done));
+        CHECK_OK(dt_sim_program_wait(p, 0, done));
+        CHECK_OK(dt_sim_program_work(p, 0, 1, NULL));
+        CHECK_OK(dt_sim_program_finish(p));
+        CHECK_OK(dt_sim_engine_set_program(f.engine, 0, p, &group));
+        CHECK_OK(dt_sim_engine_run(f.engine));
+        check_near(dt_sim_engine_end_s(f.engine, 0), waits ? 2 : 4.25, waits ? "work that waits" : "work beside it");
+        finish(&f);
+        dt_sim_program_destroy(p);
+    }
+}
+
+/* The host waits for 2 s of work and 1 s of a collective before it goes on. */
+static void test_whole_device(void)
+{
+    struct fixture f;
+    int group, rank = 0;
+    uint32_t after;
+    struct dt_sim_program *p = new_program(false, 2, 1);
+    start(&f, 1, NULL);
+    CHECK_OK(dt_sim_engine_add_group(f.engine, "data_parallel", &rank, 1, &group));
+    CHECK_OK(dt_sim_program_collective(p, 1, 0, DT_SIM_ALL_REDUCE, 100, 0, NULL));
+    CHECK_OK(dt_sim_program_work(p, 0, 2, NULL));
+    CHECK_OK(dt_sim_program_synchronize(p, DT_SIM_ALL_STREAMS));
+    CHECK_OK(dt_sim_program_record(p, DT_SIM_ON_HOST, &after));
+    CHECK_OK(dt_sim_program_finish(p));
+    CHECK_OK(dt_sim_engine_set_program(f.engine, 0, p, &group));
+    CHECK_OK(dt_sim_engine_run(f.engine));
+    check_near(dt_sim_engine_event_s(f.engine, 0, after), 2, "the host after both streams");
+    finish(&f);
+    dt_sim_program_destroy(p);
 }
 
 /* Two messages share the link; those of a group go together, in any order. */
@@ -338,6 +385,8 @@ static const struct test_case cases[] = {
     {"host and stream clocks", test_host_and_stream},
     {"consecutive work made one operation gives the same times", test_coalescing_is_exact},
     {"a collective begins with its last rank and ends for all", test_collective},
+    {"a collective slows down the work beside it", test_contention},
+    {"the host waits for the whole device", test_whole_device},
     {"messages meet, share a link, and go together in a group", test_messages},
     {"operations of a communicator keep their order over streams", test_order_on_a_communicator},
     {"a deadlock is told with ranks and operations", test_deadlock_is_told},

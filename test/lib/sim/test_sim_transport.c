@@ -172,16 +172,17 @@ static void test_messages(void)
     check_near(time_message("dgx_a100", 16, 0, 8, 1e9), (8.4 + 9.6) * us + 1e9 / 23e9, 1e-9, "by InfiniBand");
 }
 
-static double time_copies(int first, int second)
+static double time_copies(enum dt_sim_direction direction, int first, int second)
 {
     struct sim_case c;
     struct dt_sim_program *p;
     int stream;
     sim_case_load(&c, "gcp_a2_1");
+    c.cluster.host.memory_gb_per_s = 120;
     sim_case_start(&c, 8, 0);
     CHECK_OK(dt_sim_program_create(true, &p));
     CHECK_OK(dt_sim_program_add_stream(p, "copies", &stream));
-    CHECK_OK(dt_sim_program_copy(p, stream, DT_SIM_TO_HOST, 1.2e9, NULL));
+    CHECK_OK(dt_sim_program_copy(p, stream, direction, 1.2e9, NULL));
     CHECK_OK(dt_sim_program_finish(p));
     CHECK_OK(dt_sim_engine_set_program(c.engine, first, p, NULL));
     if (second >= 0)
@@ -195,9 +196,11 @@ static double time_copies(int first, int second)
 
 static void test_copies(void)
 {
-    check_near(time_copies(0, -1), 10 * us + 0.1, 1e-9, "one GPU");
-    check_near(time_copies(0, 2), 10 * us + 0.1, 1e-9, "two GPUs with links of their own");
-    check_near(time_copies(0, 1), 10 * us + 0.2, 1e-9, "two GPUs on one link");
+    check_near(time_copies(DT_SIM_TO_HOST, 0, -1), 10 * us + 0.1, 1e-9, "one GPU");
+    check_near(time_copies(DT_SIM_TO_HOST, 0, 2), 10 * us + 0.1, 1e-9, "two GPUs with links of their own");
+    check_near(time_copies(DT_SIM_TO_HOST, 0, 1), 10 * us + 0.2, 1e-9, "two GPUs on one link");
+    check_near(time_copies(DT_SIM_WITHIN_HOST, 0, -1), 0.01, 1e-9, "a host's own memory");
+    check_near(time_copies(DT_SIM_WITHIN_HOST, 0, 2), 0.02, 1e-9, "which all ranks of the node share");
 }
 
 /* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter. */
