@@ -21,7 +21,7 @@ struct validate_row {
     struct experiment experiment; /* not of skipped rows, but for paradigm, world_size, batch_size and activation */
     char model[32];               /* preset, or the table's name of it */
     int model_order;              /* of groups by model: presets as in their table, other names as the rows come */
-    int gpus_per_node;
+    int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     double predicted_s, predicted_bytes; /* NAN: not known */

@@ -65,8 +65,10 @@ static void add_mesh(cJSON *config, const struct measured_run *run)
 /* The workload with what the row says. Owner: the caller, free. */
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
-    static const char *const policies[] = {
-        [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
+    static const char *const policies[] = {[ACTIVATION_KEEP] = "keep",
+                                           [ACTIVATION_CHECKPOINT] = "checkpoint",
+                                           [ACTIVATION_OFFLOAD] = "offload",
+                                           [ACTIVATION_SELECTIVE] = "selective"};
     cJSON *config = cJSON_CreateObject();
     char *text = NULL;
     cJSON_AddStringToObject(config, "name", "measured");
@@ -157,6 +159,8 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->predicted_s = row->predicted_bytes = NAN;
     row->batch_per_gpu = (double)run.samples / (run.stages * run.tensor);
     row->gpus_per_node = run.gpus_per_node;
+    row->stages = run.stages;
+    row->tensor = run.tensor;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)
         snprintf(row->model, sizeof row->model, "%s", name);

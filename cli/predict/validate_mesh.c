@@ -61,8 +61,9 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
-    run->activation = strncmp(text, "full", 4) == 0 ? ACTIVATION_CHECKPOINT : ACTIVATION_KEEP;
-    if (*text && strncmp(text, "full", 4) != 0 && strncmp(text, "none", 4) != 0)
+    bool full = strncmp(text, "full", 4) == 0, selective = strncmp(text, "selective", 9) == 0;
+    run->activation = full ? ACTIVATION_CHECKPOINT : selective ? ACTIVATION_SELECTIVE : ACTIVATION_KEEP;
+    if (*text && !full && !selective && strncmp(text, "none", 4) != 0)
         snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
 }
 

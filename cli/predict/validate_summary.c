@@ -9,7 +9,7 @@
 
 /* ---- groups ---- */
 
-static const char *const keys[] = {"paradigm", "model", "GPUs", "nodes", "activation", "all"};
+static const char *const keys[] = {"paradigm", "model", "GPUs", "nodes", "stages", "tensor", "activation", "all"};
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
 static int nodes_of(const struct validate_row *row)
@@ -20,15 +20,19 @@ static int nodes_of(const struct validate_row *row)
 
 static void value_of(const struct validate_row *row, int key, char value[24])
 {
-    static const char *const policies[] = {
-        [ACTIVATION_KEEP] = "keep", [ACTIVATION_CHECKPOINT] = "checkpoint", [ACTIVATION_OFFLOAD] = "offload"};
+    static const char *const policies[] = {[ACTIVATION_KEEP] = "keep",
+                                           [ACTIVATION_CHECKPOINT] = "checkpoint",
+                                           [ACTIVATION_OFFLOAD] = "offload",
+                                           [ACTIVATION_SELECTIVE] = "selective"};
     const struct experiment *e = &row->experiment;
     switch (key) {
     case 0: snprintf(value, 24, "%s", paradigm_name(e->paradigm)); break;
     case 1: snprintf(value, 24, "%.23s", row->model); break;
     case 2: snprintf(value, 24, "%d", e->world_size); break;
     case 3: snprintf(value, 24, "%s", nodes_of(row) == 1 ? "one" : "several"); break;
-    case 4: snprintf(value, 24, "%s", policies[e->activation]); break;
+    case 4: snprintf(value, 24, "%d", row->stages); break;
+    case 5: snprintf(value, 24, "%d", row->tensor); break;
+    case 6: snprintf(value, 24, "%s", policies[e->activation]); break;
     default: *value = 0;
     }
 }
@@ -36,8 +40,14 @@ static void value_of(const struct validate_row *row, int key, char value[24])
 /* Presets in their table's order, GPU counts by number, all else as it comes in the enums. */
 static int rank_of(const struct validate_row *row, int key)
 {
-    const int ranks[KEYS] = {
-        (int)row->experiment.paradigm, row->model_order, row->experiment.world_size, nodes_of(row) > 1, (int)row->experiment.activation, 0};
+    const int ranks[KEYS] = {(int)row->experiment.paradigm,
+                             row->model_order,
+                             row->experiment.world_size,
+                             nodes_of(row) > 1,
+                             row->stages,
+                             row->tensor,
+                             (int)row->experiment.activation,
+                             0};
     return ranks[key];
 }
 
