@@ -89,11 +89,6 @@ static dt_status place(const struct experiment *e, struct simulated_system *s)
         return dt_fail(DT_ERR_UNAVAILABLE,
                        "world_size: %d ranks, and cluster %s has %d (%d node%s of %d): use a larger cluster, or at most %d", e->world_size,
                        e->cluster, per_node * c->nodes, c->nodes, c->nodes > 1 ? "s" : "", per_node, per_node * c->nodes);
-    if (per_node % e->tensor.size != 0 && e->world_size > per_node && !e->straddle_nodes)
-        return dt_fail(DT_ERR_UNAVAILABLE,
-                       "tensor.size: %d ranks that share each layer would straddle the nodes of %d GPUs; use a divisor of that, or allow "
-                       "it with \"straddle_nodes\": true",
-                       e->tensor.size, per_node);
     s->placement.world_size = e->world_size;
     DT_TRY(dt_sim_cluster_place(c, e->cluster, &s->placement));
     return check_groups(e, s);

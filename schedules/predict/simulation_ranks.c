@@ -178,6 +178,20 @@ static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
     return DT_OK;
 }
 
+/* The role of the first rank in the tensor group of the one at `place`, if that has as much of each layer: then both do the same, and only one
+ * need be recorded. -1: it is the first, or the layers do not divide evenly. */
+static int find_tensor_role(const struct simulated_ranks *r, const struct simulated_role *one, int place)
+{
+    int first = r->part->stand_in[mesh_moved(&r->part->mesh, MESH_TENSOR, r->part->ranks[place], 0)];
+    if (first >= place)
+        return -1;
+    const struct dt_stage *here = trainer_stage(one->trainer), *there = trainer_stage(r->roles[r->ranks[first].role].trainer);
+    for (int g = 0; g < here->group_count; g++)
+        if (here->groups[g].param_elems != there->groups[g].param_elems)
+            return -1;
+    return r->ranks[first].role;
+}
+
 /* Record the rank at `place`, or find the role that does the same. `one` is the caller's to finish, whatever happens. */
 static dt_status record_role(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
                              bool each, struct simulated_ranks *r, int place, struct simulated_role *one)
@@ -185,6 +199,9 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
     struct simulated_rank *rank = &r->ranks[place];
     DT_TRY(simulated_role_create(e, system, device, r->part->ranks[place], one));
     DT_TRY(find_groups(r, one->device, rank));
+    rank->role = find_tensor_role(r, one, place);
+    if (rank->role >= 0)
+        return DT_OK;
     DT_TRY(record_step(one, system, 0, each));
     one->allocation_hash = dt_sim_allocation_hash(one->device);
     rank->role = find_role(r, one);

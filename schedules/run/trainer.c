@@ -304,6 +304,11 @@ const struct plan *trainer_plan(const struct trainer *t)
     return pipeline_plan(t->pipeline);
 }
 
+const struct dt_stage *trainer_stage(const struct trainer *t)
+{
+    return t->stage;
+}
+
 double trainer_loss(const struct trainer *t)
 {
     return t->loss;

@@ -25,8 +25,9 @@ dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_span 
 /* Wait for all that is queued; the first failure wins. */
 dt_status trainer_synchronize(struct trainer *trainer);
 
-/* What each step does. Lives as long as the trainer. */
+/* What each step does, and this rank's part of the model. Both live as long as the trainer. */
 const struct plan *trainer_plan(const struct trainer *trainer);
+const struct dt_stage *trainer_stage(const struct trainer *trainer);
 
 /* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
  * sim), and the parameters that its updates have left out for a gradient that was not finite, each on one rank alone. */
