@@ -77,8 +77,8 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
         which, largest);
 }
 
-/* A config with the keys of paradigms that one experiment cannot have together was written out by dtbench, as in records: `pipeline` was pdp's
- * alone when the first of them were, and where it is not they have pipeline.paradigms. */
+/* A config with the keys of paradigms that one experiment cannot have together was written out by dtbench, as in records: `pipeline` was
+ * pdp's alone when the first of them were, and where it is not they have pipeline.paradigms. */
 static bool is_written_out(const bool *given)
 {
     return is_given(given, "hsdp.shard_size") && is_given(given, "parameter_server.servers");

@@ -41,8 +41,8 @@ static int ranks_of_a_copy(const struct experiment *e)
     return e->tensor.size * experiment_stages(e);
 }
 
-/* Ranks that share one copy of their layers' parameters with hsdp: hsdp.shard_size, or those of the data axes that are on one node, or all of
- * them where nodes are not equal. `inner`: ranks of the axes that are nearer. */
+/* Ranks that share one copy of their layers' parameters with hsdp: hsdp.shard_size, or those of the data axes that are on one node, or all
+ * of them where nodes are not equal. `inner`: ranks of the axes that are nearer. */
 static int shard_size(const struct experiment *e, int data, int inner)
 {
     if (e->hsdp.shard_size > 0)

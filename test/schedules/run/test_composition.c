@@ -15,8 +15,8 @@ static const char *const base = "{\"name\": \"composition\", \"device\": \"cpu\"
                                 " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
                                 " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
 
-/* The axes: the settings that each value stands for, NULL after the last. Those of `numbered` are in the list of combinations; of the others
- * a value is drawn for each. */
+/* The axes: the settings that each value stands for, NULL after the last. Those of `numbered` are in the list of combinations; of the
+ * others a value is drawn for each. */
 struct axis {
     const char *name, *const *values;
 };
