@@ -95,7 +95,7 @@ static dt_status make_room(void **entries, int count, int *room, size_t entry_by
 
 /* ---- one device ---- */
 
-static dt_status record_alone(const struct bounds *b, const struct alone *what, int micro_batches, struct simulated_work *out)
+static dt_status record_alone(const struct bounds *b, const struct alone *what, int layers, int micro_batches, struct simulated_work *out)
 {
     struct simulated_system *system;
     struct experiment *e = malloc(sizeof *e);
@@ -105,6 +105,7 @@ static dt_status record_alone(const struct bounds *b, const struct alone *what, 
     e->world_size = 1;
     e->gpus_per_node = 0;
     e->paradigm = what->paradigm;
+    e->model.layers = layers;
     e->hsdp.shard_size = 1;
     e->fsdp.unit = what->unit;
     e->fsdp.gather = what->gather;
@@ -125,16 +126,38 @@ static dt_status record_alone(const struct bounds *b, const struct alone *what, 
     return status;
 }
 
-static dt_status measure_alone(const struct bounds *b, struct alone *what)
+/* Of a model of so many layers. */
+static dt_status measure_layers(const struct bounds *b, int layers, struct alone *what)
 {
     struct simulated_work one, two;
-    DT_TRY(record_alone(b, what, 1, &one));
-    DT_TRY(record_alone(b, what, 2, &two));
+    DT_TRY(record_alone(b, what, layers, 1, &one));
+    DT_TRY(record_alone(b, what, layers, 2, &two));
     what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
     what->host_s = fmin(two.host_s - one.host_s, one.host_s);
     what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
     what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
     what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
+    return DT_OK;
+}
+
+enum { ROUNDED_BYTES = 512 }; /* an allocation's size is a multiple of that at most */
+
+/* Blocks are alike, so what a segment of them adds to one tells what all add. */
+static dt_status measure_alone(const struct bounds *b, struct alone *what)
+{
+    int layers = b->base->model.layers, segment = what->activation_blocks;
+    struct alone more = *what;
+    if (layers <= 2 * segment)
+        return measure_layers(b, layers, what);
+    DT_TRY(measure_layers(b, segment, what));
+    DT_TRY(measure_layers(b, 2 * segment, &more));
+    double others = (double)(layers / segment - 1);
+    what->compute_s += others * (more.compute_s - what->compute_s);
+    what->host_s += others * (more.host_s - what->host_s);
+    /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
+    what->parameter_bytes += others * fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES);
+    what->optimizer_bytes += others * fmax(0, more.optimizer_bytes - what->optimizer_bytes - 3 * ROUNDED_BYTES);
+    what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
     return DT_OK;
 }
 

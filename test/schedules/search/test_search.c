@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int random_candidates = 200;
+static int random_candidates = 120;
 
 /* ---- random experiments ---- */
 
