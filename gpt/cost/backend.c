@@ -137,8 +137,7 @@ static dt_status cost_step_overflows(struct gpt_kernels *k, struct dt_stream *st
     return DT_OK;
 }
 
-/* Whatever the list says has no costs. Those that are said to have none, and have: updates on the host, and linear_gelu_input_gradient, which
- * has those of two others, below. */
+/* Whatever the list says has no costs. Updates on the host, and linear_gelu_input_gradient with those of two others, have some: below. */
 #define FREE(entry, arguments)                                                                                                             \
     static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
     {                                                                                                                                      \

@@ -1,4 +1,5 @@
-/* What kernels cost on a described device: the formulas behind gpt/cost/backend.c. Products are in product.c. Seconds, bytes and element counts; nothing is queued. */
+/* What kernels cost on a described device: the formulas behind gpt/cost/backend.c; products are in product.c. Seconds, bytes and element
+ * counts; nothing is queued. */
 #ifndef GPT_COST_COST_H
 #define GPT_COST_COST_H
 
