@@ -7,7 +7,7 @@ _dtbench_commands() { echo "run check plan compare merge status validate calibra
 _dtbench_options() {
     case $1 in
     run) echo "--config --set --device --output --resume --skip-oom --skip-failed --shard --time-limit --verify --trace --dry-run --quiet --help" ;;
-    check) echo "--config --set --device --json --plan --help" ;;
+    check) echo "--config --set --device --json --plan --times --help" ;;
     plan) echo "--model --cluster --profile --nodes --gpus --global-batch --max-batch --optimizer --sequence --objective --floor --price --tokens --fix --allow --forbid --set --top --threads --output --all --json --quiet --help" ;;
     compare) echo "--threshold --format --gate --allow-different --pool --help" ;;
     merge) echo "--output --force --help" ;;
@@ -32,6 +32,7 @@ _dtbench_values() {
     "check --config" | "check -c") echo "@file" ;;
     "check --set" | "check -s") echo "@key" ;;
     "check --device" | "check -d") echo "auto cpu cuda sim" ;;
+    "check --times" | "check -t") echo "@other" ;;
     "plan --model" | "plan -m") echo "@other" ;;
     "plan --cluster" | "plan -C") echo "@other" ;;
     "plan --profile" | "plan -P") echo "@other" ;;
@@ -74,12 +75,12 @@ _dtbench_values() {
 _dtbench_keys() {
     echo "name= device= world_size= paradigm= gpus_per_node= share_gpus= straddle_nodes= mesh.order= batch_size= micro_batches=
         gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size= model.block_size=
-        model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= pipeline.memory_limit=
-        pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib= parameter_server.servers= tensor.size=
-        tensor.sequence_parallel= activation= activation_blocks= parameter_offload= optimizer.name= optimizer.learning_rate=
-        optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph= seed= steps.warmup= steps.timed=
-        timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib= threads= cluster= profile=
-        any_profile="
+        model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= pipeline.virtual_stages=
+        pipeline.memory_limit= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib=
+        parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= parameter_offload=
+        optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
+        seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib=
+        threads= cluster= profile= any_profile="
 }
 
 # The values of key $1, where they have names.
@@ -94,7 +95,7 @@ _dtbench_choices() {
     model.preset) echo "GPTSmall GPTMedium GPTLarge GPTXL GPT2.7B GPT6.7B GPT13B GPT39B GPT76B GPT100B GPT175B GPT1T" ;;
     model.dtype) echo "fp32 fp16 bf16" ;;
     model.attention) echo "fused unfused" ;;
-    pipeline.order) echo "gpipe 1f1b zb_h1 zb_h2 zb_auto" ;;
+    pipeline.order) echo "gpipe 1f1b interleaved zb_h1 zb_h2 zb_v zb_auto" ;;
     pipeline.paradigms) echo "pdp all" ;;
     fsdp.unit) echo "block linear auto" ;;
     fsdp.gather) echo "micro_batch step" ;;

@@ -34,22 +34,47 @@ static struct dt_group describe_group(const struct gpt_stage *s, int g, int firs
     return group;
 }
 
+static int count_layers(const struct dt_stage_options *options)
+{
+    int count = 0;
+    for (int i = 0; i < options->part_count; i++)
+        count += options->parts[i].end - options->parts[i].first;
+    return count;
+}
+
+/* Layers and groups of one part, behind those that the stage has. group_first: room for the part's groups. */
+static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_unit unit, int *group_first)
+{
+    struct dt_stage *base = &s->base;
+    int before = s->layer_count - from->first, groups = gpt_group_layers(base->model, from->first, from->end, unit, group_first);
+    struct dt_part *part = &base->parts[base->part_count++];
+    *part = (struct dt_part){.first_group = base->group_count,
+                             .end_group = base->group_count + groups,
+                             .first = from->first == 0,
+                             .last = from->end == gpt_layer_count(base->model)};
+    for (int layer = from->first; layer < from->end; layer++) {
+        struct gpt_layer *out = &s->layers[s->layer_count++];
+        gpt_describe_layer(base->model, s->cut, layer, out);
+        base->param_elems += out->param_elems;
+    }
+    for (int g = 0; g < groups; g++, base->group_count++)
+        base->groups[base->group_count] = describe_group(s, base->group_count, before + group_first[g], before + group_first[g + 1]);
+    base->first |= part->first;
+    base->last |= part->last;
+}
+
 dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                            struct dt_stream *stream, struct dt_stage **out)
 {
     dt_status status = DT_ERR_HOST_MEMORY;
-    int layer_count = options->end_layer - options->first_layer;
+    int layer_count = count_layers(options);
     int *group_first = calloc((size_t)layer_count + 1, sizeof *group_first);
     struct gpt_stage *s = calloc(1, sizeof *s);
     *out = NULL;
     if (!s || !group_first)
         goto fail;
     *s = (struct gpt_stage){
-        .base = {.model = model,
-                 .kernels = kernels,
-                 .first = options->first_layer == 0,
-                 .last = options->end_layer == gpt_layer_count(model)},
-        .layer_count = layer_count,
+        .base = {.model = model, .kernels = kernels},
         .cut = {0, 1},
         .seed = options->seed,
         .sum_loss = options->sum_loss,
@@ -60,19 +85,15 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
     s->sliced = s->cut.size > 1 && options->tensor.sequence_parallel;
     s->layers = calloc((size_t)layer_count, sizeof *s->layers);
     s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);
-    if (!s->layers || !s->base.groups)
+    s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
+    if (!s->layers || !s->base.groups || !s->base.parts)
         goto fail;
     status = gpt_exchange_init(&s->exchange, &options->tensor, dt_stream_device(stream));
     if (status < 0)
         goto fail;
 
-    for (int i = 0; i < layer_count; i++) {
-        gpt_describe_layer(model, s->cut, options->first_layer + i, &s->layers[i]);
-        s->base.param_elems += s->layers[i].param_elems;
-    }
-    s->base.group_count = gpt_group_layers(model, options->first_layer, options->end_layer, options->unit, group_first);
-    for (int g = 0; g < s->base.group_count; g++)
-        s->base.groups[g] = describe_group(s, g, group_first[g] - options->first_layer, group_first[g + 1] - options->first_layer);
+    for (int i = 0; i < options->part_count; i++)
+        add_part(s, &options->parts[i], options->unit, group_first);
     if (s->base.last) {
         status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
         if (status < 0)
@@ -95,6 +116,7 @@ void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
     dt_free(stream, &stage->loss);
     gpt_exchange_finish(&own(stage)->exchange);
     free(own(stage)->layers);
+    free(stage->parts);
     free(stage->groups);
     free(stage);
 }
@@ -152,10 +174,10 @@ dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *g
 
 /* ---- a stash ---- */
 
-dt_status gpt_stash_create(const struct dt_stage *stage, struct dt_stash *out)
+dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out)
 {
     int layers = own_const(stage)->layer_count;
-    *out = (struct dt_stash){.layers = calloc((size_t)layers, sizeof *out->layers)};
+    *out = (struct dt_stash){.part = part, .layers = calloc((size_t)layers, sizeof *out->layers)};
     return out->layers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the stash of %d layers", layers);
 }
 
@@ -196,7 +218,7 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     const struct dt_kernels *k = stage->kernels;
     stash->samples = samples;
     stash->first_sample = first_sample;
-    if (!stage->first && !stage->last)
+    if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
         return DT_OK;
     size_t bytes = samples * (size_t)stage->model->block_size * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->tokens));

@@ -16,7 +16,7 @@ size_t gpt_output_bytes(const struct dt_stage *stage, size_t samples);
 dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                           struct dt_stream *stream);
 
-dt_status gpt_stash_create(const struct dt_stage *stage, struct dt_stash *out);
+dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out);
 void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                           struct dt_stream *stream);

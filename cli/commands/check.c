@@ -3,6 +3,7 @@
 
 #include "cli/predict/check.h"
 #include "cli/predict/plan.h"
+#include "cli/predict/plan_times.h"
 #include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/experiment_columns.h"
@@ -18,6 +19,7 @@
 struct check_options {
     struct config_arguments config;
     bool json, plan;
+    const char *times;
 };
 
 #define AT(member) offsetof(struct check_options, member)
@@ -27,13 +29,22 @@ static const struct option_row options[] = {
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes", NULL},
     {"plan", 'p', OPTION_FLAG, AT(plan), NULL, "print what every rank does in a step, a letter for each action; with --json all of it",
      NULL},
+    {"times", 't', OPTION_TEXT, AT(times), "TIMES",
+     "with --plan: play the pipeline's passes with these times, in ms, and print how long they take and the bubble; TIMES is "
+     "forward=MS,backward_input=MS,backward_weight=MS,send=MS, of a micro-batch through a whole rank and of a message",
+     NULL},
     {0},
 };
 
 static dt_status parse_options(struct check_options *o, int argc, char **argv, bool *help)
 {
     DT_TRY(options_parse(&command_check, argc, argv, o, help));
-    return *help ? DT_OK : config_arguments_check(&o->config);
+    if (*help)
+        return DT_OK;
+    o->config.passes_only = o->times != NULL;
+    if (o->times && !o->plan)
+        return dt_fail(DT_ERR_INVALID, "--times goes with --plan");
+    return config_arguments_check(&o->config);
 }
 
 /* Units of the columns, and which of those that not every check has. */
@@ -129,6 +140,35 @@ static void print_notes(const struct check *checks, int count)
     }
 }
 
+/* "4, 3, 2, 1", or of many ranks the first and the last. */
+static void print_pipeline(const struct experiment *e, const struct check_pipeline *p)
+{
+    enum { SHOWN = 16 };
+    printf("order %s, %d stages, %d micro-batches: ranks keep ", e->pipeline.order, p->stages, e->micro_batches * e->pipeline.chunks);
+    for (int i = 0; i < p->stages && p->stages <= SHOWN; i++)
+        printf("%s%.4g", i ? ", " : "", p->kept[i]);
+    if (p->stages > SHOWN)
+        printf("%.4g (the first) to %.4g (the last)", p->kept[0], p->kept[p->stages - 1]);
+    printf(" micro-batches; bubble %.4f %s\n", p->bubble, p->by_source ? "by its closed form" : "when played");
+}
+
+/* What an order says does not depend on the other columns: each is told once. */
+static void print_pipelines(const struct experiment *experiments, const struct check *checks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct experiment *e = &experiments[i];
+        bool said = checks[i].pipeline.stages == 0;
+        for (int k = 0; k < i && !said; k++) {
+            const struct experiment *other = &experiments[k];
+            said = checks[k].pipeline.stages == checks[i].pipeline.stages && checks[k].pipeline.bubble == checks[i].pipeline.bubble &&
+                   strcmp(other->pipeline.order, e->pipeline.order) == 0 &&
+                   memcmp(checks[k].pipeline.kept, checks[i].pipeline.kept, (size_t)checks[i].pipeline.stages * sizeof(double)) == 0;
+        }
+        if (!said)
+            print_pipeline(e, &checks[i].pipeline);
+    }
+}
+
 static void print_heading(const struct experiment *e)
 {
     const struct dt_model *m = &e->model;
@@ -164,6 +204,7 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     table_destroy(table);
     printf("\n%d experiment%s; memory is the peak of the rank that needs the most%s\n", count, count > 1 ? "s" : "",
            scales.timed ? "; the step is predicted" : "");
+    print_pipelines(experiments, checks, count);
     print_notes(checks, count);
     return status;
 }
@@ -180,20 +221,33 @@ static dt_status print_plans(const struct experiment *experiments, int count, bo
     return DT_OK;
 }
 
+static dt_status print_times(const struct experiment *experiments, int count, const struct plan_times *times, bool json)
+{
+    if (json)
+        return plan_print_times_json(experiments, count, times, stdout);
+    for (int i = 0; i < count; i++) {
+        if (i > 0)
+            printf("\n");
+        DT_TRY(plan_print_times(&experiments[i], times, stdout));
+    }
+    return DT_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct check_options o = {0};
     struct experiment *experiments;
+    struct plan_times times = {0};
     bool help;
     int count;
-    if (parse_options(&o, argc, argv, &help) < 0)
+    if (parse_options(&o, argc, argv, &help) < 0 || (o.times && plan_parse_times(o.times, &times) < 0))
         return report_failure("check", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
     if (config_arguments_read(&o.config, &experiments, &count) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
     if (o.plan) {
-        dt_status printed = print_plans(experiments, count, o.json);
+        dt_status printed = o.times ? print_times(experiments, count, &times, o.json) : print_plans(experiments, count, o.json);
         free(experiments);
         return printed == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
     }
@@ -206,6 +260,8 @@ static int run(int argc, char **argv)
     bool fits = true;
     for (int i = 0; status == DT_OK && i < count; i++)
         fits &= checks[i].fits;
+    for (int i = 0; checks && i < count; i++)
+        check_finish(&checks[i]);
     free(checks);
     free(experiments);
     if (status < 0)

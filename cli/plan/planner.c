@@ -127,7 +127,7 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
 {
     struct experiment *experiments = NULL;
     int count = 0;
-    DT_TRY(a->file ? experiments_read(a->file, s->all, s->count, &experiments, &count)
+    DT_TRY(a->file ? experiments_read(a->file, s->all, s->count, false, &experiments, &count)
                    : experiments_parse("{}", 2, "dtbench plan", s->all, s->count, &experiments, &count));
     *out = experiments[0];
     free(experiments);

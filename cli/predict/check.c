@@ -3,6 +3,10 @@
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"
+#include "schedules/config/order.h"
+#include "schedules/plan/orders.h"
+#include "schedules/plan/plans.h"
+#include "schedules/plan/play.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 #include "schedules/run/memory_fit.h"
@@ -80,6 +84,58 @@ static void note_memory(const struct experiment *e, struct check *check)
     }
 }
 
+/* ---- the pipeline's order ---- */
+
+static dt_status ask_source(const struct experiment_order *order, const struct pipeline_order *row, struct check_pipeline *out)
+{
+    const struct order_shape *shape = &order->shape;
+    double passes = shape->micro_batches * (shape->times.forward + shape->times.backward_input + shape->times.backward_weight);
+    for (int rank = 0; rank < shape->stages; rank++)
+        out->kept[rank] = row->kept(row, shape, rank);
+    out->bubble = row->bubble(shape) / (passes + row->bubble(shape));
+    out->by_source = true;
+    return DT_OK;
+}
+
+static dt_status play(const struct experiment_order *order, struct check_pipeline *out)
+{
+    int stages = order->shape.stages;
+    struct plan *plans = calloc((size_t)stages, sizeof *plans);
+    struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
+    dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+    if (status == DT_OK)
+        status = plans_make(order->name, &order->shape, plans);
+    if (status == DT_OK)
+        status = plan_time(plans, stages, &order->shape.times, ranks);
+    for (int rank = 0; status == DT_OK && rank < stages; rank++)
+        out->kept[rank] = plan_keeps(&plans[rank]).activations;
+    out->bubble = status == DT_OK ? plan_bubble(ranks, stages) : 0;
+    for (int rank = 0; plans && rank < stages; rank++)
+        plan_finish(&plans[rank]);
+    free(ranks);
+    free(plans);
+    return status;
+}
+
+static dt_status check_order(const struct experiment *e, struct check_pipeline *out)
+{
+    struct experiment_order order;
+    dt_status status = experiment_order_init(&order, e);
+    if (status == DT_OK && order.shape.stages > 1) {
+        const struct pipeline_order *row = pipeline_order_find(order.name);
+        out->stages = order.shape.stages;
+        out->kept = calloc((size_t)out->stages, sizeof *out->kept);
+        if (!out->kept)
+            status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", out->stages);
+        else
+            status = row->kept && row->bubble ? ask_source(&order, row, out) : play(&order, out);
+    }
+    experiment_order_finish(&order);
+    return status;
+}
+
+/* ---- all of it ---- */
+
 /* system: what a simulation runs on; NULL where there is none, and dtbench's own bytes are all. */
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
@@ -102,6 +158,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
             out->host_rank = rank;
         }
     }
+    DT_TRY(check_order(e, &out->pipeline));
     note_device(e, out);
     note_memory(e, out);
     return DT_OK;
@@ -173,6 +230,12 @@ static dt_status predict_here(const struct experiment *e, struct check *out)
     }
     free(predicted);
     return status;
+}
+
+void check_finish(struct check *check)
+{
+    free(check->pipeline.kept);
+    check->pipeline = (struct check_pipeline){0};
 }
 
 dt_status check_experiment(const struct experiment *e, struct check *out)

@@ -9,6 +9,14 @@
 
 enum { CHECK_NOTES = 6 };
 
+/* What the order of a pipeline costs, by its source; of zb_auto and files, by playing them with equal times. */
+struct check_pipeline {
+    int stages;     /* 0: no pipeline */
+    double *kept;   /* [stages] micro-batches whose activations a rank keeps, at most */
+    double bubble;  /* part of a step's time in which the busiest rank waits, where forward and both halves of backward take as long */
+    bool by_source; /* a closed form */
+};
+
 struct check {
     uint64_t parameters, tokens_per_step;
     double flops_per_step;
@@ -16,13 +24,15 @@ struct check {
     struct dt_memory_usage usage; /* their bytes */
     bool fits;                    /* false: it would run out of memory; a note says where */
     double step_s;                /* predicted, on device sim or with a calibration of this machine; NAN */
+    struct check_pipeline pipeline;
     char notes[CHECK_NOTES][512];
     int note_count;
 };
 
 /* A calibration is cluster.json, with its profile, beside the config or in the current directory, if it is of this machine's processor.
- * Errors: as memory_fit_predict. */
+ * Errors: as memory_fit_predict; finish it also then. */
 dt_status check_experiment(const struct experiment *experiment, struct check *out);
+void check_finish(struct check *check);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */
 dt_status check_print_json(const struct experiment *experiments, const struct check *checks, int count, FILE *to);

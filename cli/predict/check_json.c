@@ -17,6 +17,19 @@ static bool add_usage(cJSON *object, const char *key, int rank, const struct dt_
     return kept;
 }
 
+static bool add_pipeline(cJSON *object, const struct experiment *e, const struct check_pipeline *pipeline)
+{
+    if (pipeline->stages == 0)
+        return cJSON_AddNullToObject(object, "pipeline") != NULL;
+    cJSON *out = cJSON_AddObjectToObject(object, "pipeline"), *kept = NULL;
+    bool all =
+        out && cJSON_AddStringToObject(out, "order", e->pipeline.order) && (kept = cJSON_AddArrayToObject(out, "kept_micro_batches"));
+    for (int i = 0; all && i < pipeline->stages; i++)
+        all = cJSON_AddItemToArray(kept, cJSON_CreateNumber(pipeline->kept[i]));
+    return all && cJSON_AddNumberToObject(out, "bubble", pipeline->bubble) &&
+           cJSON_AddBoolToObject(out, "closed_form", pipeline->by_source);
+}
+
 static bool add_notes(cJSON *object, const struct check *check)
 {
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");
@@ -45,7 +58,8 @@ static dt_status add_check(cJSON *array, const struct experiment *e, const struc
                 (isnan(check->step_s) ? cJSON_AddNullToObject(object, "predicted_step_s")
                                       : cJSON_AddNumberToObject(object, "predicted_step_s", check->step_s)) &&
                 add_usage(object, "predicted_peak_bytes", check->rank, &check->usage.device) &&
-                add_usage(object, "predicted_host_peak_bytes", check->host_rank, &check->usage.host) && add_notes(object, check);
+                add_usage(object, "predicted_host_peak_bytes", check->host_rank, &check->usage.host) &&
+                add_pipeline(object, e, &check->pipeline) && add_notes(object, check);
     return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
 }
 

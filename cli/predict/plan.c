@@ -5,6 +5,7 @@
 #include "schedules/plan/play.h"
 #include "schedules/run/rank_plan.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct lines {
     char **text; /* [stages], terminated */
     int stages, columns;
     bool seen[256];
+    bool odd_parts; /* in small letters */
 };
 
 static void lines_finish(struct lines *lines)
@@ -96,8 +98,12 @@ static void draw_stage(const struct plan *plan, const double *ends, struct lines
             continue;
         for (; column < end - width; column++)
             put(lines, plan->stage, column, WAITS);
-        for (; column < end; column++)
+        for (; column < end; column++) {
             put(lines, plan->stage, column, shown[a->op].letter);
+            if (a->part % 2 == 1 && column < lines->columns)
+                lines->text[plan->stage][column] = (char)tolower(shown[a->op].letter);
+        }
+        lines->odd_parts |= a->part % 2 == 1;
     }
     put(lines, plan->stage, column, shown[ACTION_END_STEP].letter);
 }
@@ -152,7 +158,8 @@ static void print_legend(const struct lines *lines, FILE *to)
         fprintf(to, "%s%c %s", separator, shown[op].letter, shown[op].meaning);
         separator = ", ";
     }
-    fprintf(to, "%s\n", lines->seen[WAITS] ? ", . waits for a message" : "");
+    fprintf(to, "%s%s\n", lines->odd_parts ? "; small letters: the same through parts 1, 3, ..." : "",
+            lines->seen[WAITS] ? ", . waits for a message" : "");
 }
 
 /* Of the first `columns`, up to the last letter. */

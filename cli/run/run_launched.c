@@ -3,6 +3,7 @@
 #include "cli/run/signals.h"
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"
+#include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
 
@@ -50,6 +51,20 @@ static const char *without_echo(const char *text)
     return text;
 }
 
+/* Ranks do not know where the config was. */
+static dt_status write_for_ranks(const struct experiment *experiment, char **out)
+{
+    struct experiment *found = malloc(sizeof *found);
+    if (!found)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the experiment");
+    *found = *experiment;
+    dt_status status = experiment_find_order(found);
+    if (status == DT_OK)
+        status = experiment_to_json(found, DT_JSON_COMPACT, out);
+    free(found);
+    return status;
+}
+
 void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
                   struct report *report)
 {
@@ -60,7 +75,7 @@ void run_launched(const struct experiment *experiment, const char *trace, struct
     const char *kind;
     dt_status status = device_choose(experiment, &kind);
     if (status == DT_OK)
-        status = experiment_to_json(experiment, DT_JSON_COMPACT, &input);
+        status = write_for_ranks(experiment, &input);
     if (status < 0) {
         report_end(report, status, dt_error_message());
         return;

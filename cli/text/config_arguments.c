@@ -32,5 +32,5 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
         snprintf(device, sizeof device, "device=\"%.100s\"", a->device);
         sets[set_count++] = device;
     }
-    return experiments_read(a->config ? a->config : a->file, sets, set_count, out, count);
+    return experiments_read(a->config ? a->config : a->file, sets, set_count, a->passes_only, out, count);
 }

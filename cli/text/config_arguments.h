@@ -9,6 +9,7 @@ struct config_arguments {
     const char *file, *config; /* as an argument, as --config: the same */
     const char *device;
     struct option_list sets;
+    bool passes_only; /* as of experiments_read */
 };
 
 /* Rows of the option table that fill `member` of the command's struct `type`. */

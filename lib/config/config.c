@@ -58,6 +58,12 @@ static dt_status join_words(const struct cJSON *list, const char *label, struct 
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
+static bool is_file(const struct dt_field *field, const char *text)
+{
+    size_t ending = field->file_ending ? strlen(field->file_ending) : 0, length = strlen(text);
+    return ending > 0 && length > ending && strcmp(text + length - ending, field->file_ending) == 0;
+}
+
 static dt_status read_string(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
     if (!cJSON_IsString(value))
@@ -67,7 +73,7 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
     for (int i = 0; field->choice && field->choice(i); i++)
         if (strcmp(field->choice(i), text) == 0)
             chosen = i;
-    if (field->choice && chosen < 0)
+    if (field->choice && chosen < 0 && !is_file(field, text))
         return dt_config_fail_choice(field, value, label);
     if (field->kind == DT_FIELD_ENUM) {
         store(field, target, &chosen, sizeof chosen);

@@ -58,6 +58,7 @@ struct dt_field {
     const char *(*choice)(int index);        /* enums, and strings with a fixed list:
                                                 names, NULL after the last */
     bool list;                               /* of a choice that is written "a-b-c": the list of its words is the same value */
+    const char *file_ending;                 /* strings with a list: besides it, the name of a file that ends so; NULL: none */
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;

@@ -30,6 +30,11 @@ static void list_choices(const struct dt_field *field, char list[LIST_BYTES])
     list[0] = 0;
     for (int i = 0; field->choice(i); i++)
         append(list, LIST_BYTES, ", ", field->choice(i));
+    if (field->file_ending) {
+        char file[64];
+        snprintf(file, sizeof file, "a file whose name ends in %s", field->file_ending);
+        append(list, LIST_BYTES, ", ", file);
+    }
 }
 
 /* "an integer from 1 to 64", "a number above 0, up to 1", "one of a, b" */

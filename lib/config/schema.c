@@ -71,7 +71,10 @@ static void write_words(FILE *to, const char *choice)
 
 static void write_choices(FILE *to, const struct dt_field *field)
 {
-    fputs(field->list ? "\"enum\":[" : "\"type\":\"string\",\"enum\":[", to);
+    fputs(field->list          ? "\"enum\":["
+          : field->file_ending ? "\"type\":\"string\",\"anyOf\":[{\"enum\":["
+                               : "\"type\":\"string\",\"enum\":[",
+          to);
     for (int i = 0; field->choice(i); i++) {
         fputs(i > 0 ? "," : "", to);
         write_string(to, field->choice(i));
@@ -81,6 +84,8 @@ static void write_choices(FILE *to, const struct dt_field *field)
         write_words(to, field->choice(i));
     }
     fputc(']', to);
+    if (field->file_ending)
+        fprintf(to, "},{\"pattern\":\".\\\\%s$\"}]", field->file_ending);
 }
 
 static void write_type(FILE *to, const struct dt_field *field)

@@ -3,7 +3,8 @@
  * This folder contains the interface only. A family of models is a folder of its own beside lib (gpt/), and provides one
  * `struct dt_model_family`; schedules/config/families.c lists the families. Nothing here knows a layer, a kernel or a schedule.
  *
- * Words: a layer is the smallest piece that runs by itself. A stage is a run of consecutive layers on one rank. A group is a run of a
+ * Words: a layer is the smallest piece that runs by itself. A stage is the layers of one rank: a run of consecutive ones, or several such
+ * runs, its parts. A group is a run of a
  * stage's layers whose parameters are gathered, reduced and freed together. A stash contains what the forward of one micro-batch keeps for
  * its backward. A tensor group is the ranks that compute each layer together, each with a part of it. M = samples * block_size rows; d =
  * hidden. Unless said otherwise functions queue work on `stream` and return; their errors
@@ -73,12 +74,25 @@ struct dt_group {
     bool accumulate;            /* backward adds to grads instead of overwriting */
 };
 
+/* Consecutive layers of the model: [first, end). */
+struct dt_layers {
+    int first, end;
+};
+
+/* One run of consecutive layers among those of a stage. */
+struct dt_part {
+    int first_group, end_group; /* of the stage's groups */
+    bool first, last;           /* has the embedding; has the head */
+};
+
 /* The public part of a family's stage; the family's own part follows it in memory. */
 struct dt_stage {
     const struct dt_model *model;
     struct dt_kernels *kernels; /* the caller's */
     struct dt_group *groups;    /* [group_count] */
     int group_count;
+    struct dt_part *parts; /* [part_count] all groups in sequence */
+    int part_count;
     uint64_t param_elems;  /* of this rank's part of the layers */
     bool first, last;      /* has the embedding; has the head */
     struct dt_buffer loss; /* one fp64: sum over this step's rows, scaled; only when last */
@@ -86,9 +100,10 @@ struct dt_stage {
 
 /* What forward keeps for backward of one micro-batch, and what travels between stages. */
 struct dt_stash {
+    int part; /* of the stage */
     size_t samples;
     uint32_t first_sample;            /* from the step's first one (begin_step) */
-    struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last stage */
+    struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last part */
     struct dt_buffer x;  /* [R, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
     struct dt_buffer dx; /* [R, d] its gradient: from the next stage before, for the previous stage after backward */
     /* R is M; with sequence parallelism M / N, on rank r of N the rows from r * R on */
@@ -122,7 +137,8 @@ struct dt_update {
 };
 
 struct dt_stage_options {
-    int first_layer, end_layer; /* of the model */
+    const struct dt_layers *parts; /* [part_count] of the model, in its sequence */
+    int part_count;
     enum dt_unit unit;
     struct dt_tensor_group tensor;
     uint64_t seed;
@@ -179,9 +195,9 @@ struct dt_model_family {
     dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                              struct dt_stream *stream);
 
-    dt_status (*stash_create)(const struct dt_stage *stage, struct dt_stash *out);
+    dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
     void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */
-    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws tokens where this stage needs them. */
+    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws tokens where its part needs them. */
     dt_status (*stash_begin)(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                              struct dt_stream *stream);
     /* End it, after its backward: frees the tokens. */

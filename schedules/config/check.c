@@ -3,6 +3,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/plan/orders.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -95,6 +96,25 @@ static void resolve_pipeline(struct experiment *e, const bool *given)
         e->pipeline.paradigms = PIPELINE_OF_PDP;
 }
 
+/* Each part of each stage has a layer. What parts a file asks for is known when it is read (order.h). */
+static dt_status check_layers(const struct experiment *e, const char *where)
+{
+    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    int stages = experiment_stages(e), parts = order->parts ? order->parts : e->pipeline.virtual_stages;
+    parts = stages == 1 || pipeline_order_is_file(e->pipeline.order) ? 1 : parts;
+    int *first_layer = malloc(((size_t)stages * (size_t)parts + 1) * sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    dt_status status = e->model.family->partition(&e->model, stages * parts, first_layer);
+    free(first_layer);
+    if (status != DT_ERR_INVALID)
+        return status;
+    if (parts == 1)
+        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
+    return dt_fail(DT_ERR_INVALID, "%s: pipeline.order: %s divides each of %d stages into %d parts: %s", where, order->name, stages, parts,
+                   dt_error_message());
+}
+
 static dt_status check_pipeline(const struct experiment *e, const char *where)
 {
     int stages = experiment_stages(e);
@@ -104,14 +124,7 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
                        "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
                        " samples (%sstages * batch_size); at most one each",
                        where, e->pipeline.chunks, e->micro_batches, samples, e->tensor.size > 1 ? "tensor.size * " : "");
-    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
-    dt_status status = e->model.family->partition(&e->model, stages, first_layer);
-    free(first_layer);
-    if (status == DT_ERR_INVALID)
-        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
-    return status;
+    return e->passes_only ? DT_OK : check_layers(e, where);
 }
 
 static dt_status check_tensor_group(const struct experiment *e, const char *where)

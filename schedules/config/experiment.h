@@ -46,7 +46,7 @@ struct experiment {
         int stages;                    /* ranks in one pipeline; times tensor.size divides world_size */
         int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
         enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
-        char order[256];               /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.h) */
+        char order[1024];              /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.h) */
         int virtual_stages;            /* interleaved: parts of the model on each rank */
         int memory_limit; /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
     } pipeline;
@@ -93,6 +93,7 @@ struct experiment {
     char cluster[512], profile[512];  /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
     bool any_profile;                 /* sim: the profile may be one for another GPU than the cluster's */
     char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
+    bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
     int ranks_per_node;  /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
     struct framework_policy framework;
     char hash[17]; /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */

@@ -63,11 +63,8 @@ static const char *gather_choice(int index)
 
 static const char *order_choice(int index)
 {
-    const struct pipeline_order *order;
-    for (int i = 0; (order = pipeline_order_at(i)); i++)
-        if (order->parts == 1 && index-- == 0)
-            return order->name;
-    return NULL;
+    const struct pipeline_order *order = pipeline_order_at(index);
+    return order ? order->name : NULL;
 }
 
 static const char *unit_choice(int index)
@@ -99,7 +96,7 @@ static const char *loss_choice(int index)
 
 static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
 static const struct dt_refused_choice refused_orders[] = {
-    {"interleaved_1f1b", "1f1b"},
+    {"interleaved_1f1b", "interleaved"},
     {"zero_bubble", "zb_h1"},
     {0},
 };
@@ -165,14 +162,19 @@ static const struct dt_field fields[] = {
     {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
      .description = "Micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
                     "micro_batches at most stages * batch_size."},
-    {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .refused = refused_orders, .initial = "\"gpipe\"",
+    {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .file_ending = ORDER_FILE_ENDING,
+     .refused = refused_orders, .initial = "\"gpipe\"",
      .description =
          "Order of forward and backward passes in a pipeline. gpipe: all forward passes first; 1f1b: one of each in turns, which "
-         "keeps fewer activations; zb_h1, zb_h2: the same with weight gradients put off into the bubble; zb_auto: found by a "
-         "search."},
+         "keeps fewer activations; interleaved: the same with virtual_stages parts of the model on each rank; zb_h1, zb_h2: 1f1b "
+         "with weight gradients put off into the bubble; zb_v: two parts on each rank, placed as a V; zb_auto: found by a "
+         "search; or a file with a line of passes for each rank."},
+    {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
+     .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
     {"pipeline.memory_limit", DT_FIELD_INT, AT(pipeline.memory_limit), .min = 0, .max = 65536, .initial = "0",
-     .description = "zb_auto: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "
-                    "0: pipeline.stages, as many as 1f1b."},
+     .description =
+         "zb_auto, and files: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "
+         "0: pipeline.stages, as many as 1f1b; of a file any number."},
     {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_choice, .initial = "\"pdp\"", .later = true,
      .description = "Whether the pipeline is pdp's alone (pdp), or goes with the config's other paradigms, too (all). When not given all "
                     "where the config has pipeline.stages, and pdp where it, or its sweep, names paradigm pdp: there each paradigm reads "

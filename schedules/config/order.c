@@ -2,13 +2,17 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/plan/orders.h"
+#include "schedules/plan/plans.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static dt_status read_file(struct experiment_order *order, const struct experiment *e)
 {
-    char path[2048];
+    char path[sizeof e->pipeline.order];
     size_t length;
     DT_TRY(dt_find_data_file(order->name, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &order->text, &length));
@@ -31,11 +35,63 @@ dt_status experiment_order_init(struct experiment_order *order, const struct exp
                   .memory_limit = e->pipeline.memory_limit,
                   .times = plan_unit_times},
     };
-    return strchr(order->name, '.') ? read_file(order, e) : DT_OK;
+    return pipeline_order_is_file(order->name) ? read_file(order, e) : DT_OK;
 }
 
 void experiment_order_finish(struct experiment_order *order)
 {
     free(order->text);
     *order = (struct experiment_order){0};
+}
+
+static dt_status check_layers(const struct experiment *e, int virtual_stages)
+{
+    int *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d stages", virtual_stages);
+    dt_status status = e->model.family->partition(&e->model, virtual_stages, first_layer);
+    free(first_layer);
+    return status;
+}
+
+static dt_status check_file(const struct experiment_order *order, const struct experiment *e)
+{
+    struct order_layout layout;
+    struct plan *plans = calloc((size_t)order->shape.stages, sizeof *plans);
+    dt_status status = plans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d plans", order->shape.stages);
+    if (status == DT_OK)
+        status = plans_make(order->name, &order->shape, plans);
+    for (int i = 0; plans && i < order->shape.stages; i++)
+        plan_finish(&plans[i]);
+    free(plans);
+    DT_TRY(status);
+    DT_TRY(pipeline_order_layout(order->name, &order->shape, &layout));
+    return e->passes_only ? DT_OK : check_layers(e, order->shape.stages * layout.parts);
+}
+
+dt_status experiment_check_order(struct experiment *e, const char *where)
+{
+    struct experiment_order order = {0};
+    char error[1024];
+    if (experiment_mesh(e).size[MESH_PIPELINE] == 1 || !pipeline_order_is_file(e->pipeline.order))
+        return DT_OK;
+    dt_status status = experiment_order_init(&order, e);
+    if (status == DT_OK)
+        status = check_file(&order, e);
+    if (status == DT_OK)
+        snprintf(e->hash, sizeof e->hash, "%016" PRIx64,
+                 dt_hash_fnv1a(order.text, strlen(order.text)) ^ (uint64_t)strtoull(e->hash, NULL, 16));
+    experiment_order_finish(&order);
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    return status < 0 ? dt_fail(status, "%s: pipeline.order: %.900s", where, error) : DT_OK;
+}
+
+dt_status experiment_find_order(struct experiment *e)
+{
+    char path[sizeof e->pipeline.order];
+    if (!pipeline_order_is_file(e->pipeline.order))
+        return DT_OK;
+    DT_TRY(dt_find_data_file(e->pipeline.order, e->directory, path, sizeof path));
+    memcpy(e->pipeline.order, path, sizeof path);
+    return DT_OK;
 }

@@ -14,6 +14,14 @@ struct experiment_order {
 /* An order file is looked for as a cluster file is (lib/config/data_file.h) and read. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY; finish it also
  * then. */
 dt_status experiment_order_init(struct experiment_order *order, const struct experiment *experiment);
+/* What can be known of an order before anything runs: a file is complete and has no deadlock, and the model has a layer for each of its
+ * parts. The file's contents become part of the experiment's hash. `where` begins the error text. Errors: DT_ERR_INVALID, DT_ERR_IO,
+ * DT_ERR_HOST_MEMORY. */
+dt_status experiment_check_order(struct experiment *experiment, const char *where);
+
+/* Replace the name of an order file by the path at which it is: for processes that do not know where the config was. Errors: DT_ERR_IO. */
+dt_status experiment_find_order(struct experiment *experiment);
+
 void experiment_order_finish(struct experiment_order *order); /* takes a zeroed one */
 
 #endif

@@ -18,8 +18,9 @@
 dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                             struct experiment **out, int *count);
 
-/* The same of a file; "-" is standard input. Errors: also DT_ERR_IO. */
-dt_status experiments_read(const char *path, const char *const *sets, int set_count, struct experiment **out, int *count);
+/* The same of a file; "-" is standard input. Order files that it names are read and checked, too (order.h). passes_only: the passes of a
+ * pipeline are all that is of interest, and it may have more stages than the model has layers. Errors: also DT_ERR_IO. */
+dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment **out, int *count);
 
 /* The resolved config as JSON, every field in it, style as for dt_json_print:
  * what a record's "config" holds and a rank process is handed. Parsing it again

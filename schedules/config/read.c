@@ -2,6 +2,7 @@
 #include "schedules/config/parse.h"
 
 #include "lib/config/json.h"
+#include "schedules/config/order.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -10,19 +11,26 @@
 
 enum { WHERE_BYTES = 512 };
 
+struct source {
+    const char *name; /* in errors */
+    const char *file; /* path of the config, whose order files are checked; NULL: it is a text */
+    bool passes_only; /* experiment.h */
+};
+
 /* Read and complete combination `index` over `base`, the config without its
  * sweep. */
-static dt_status resolve_combination(const struct dt_sweep *sweep, int index, const char *source, const struct experiment *base,
+static dt_status resolve_combination(const struct dt_sweep *sweep, int index, const struct source *source, const struct experiment *base,
                                      const bool *base_given, bool *given, struct experiment *out)
 {
     const struct dt_table *table = experiment_table();
     char where[WHERE_BYTES], combination[WHERE_BYTES / 2];
     dt_sweep_describe(sweep, index, combination, sizeof combination);
-    snprintf(where, sizeof where, "%.200s%s%s", source, *combination ? ": sweep " : "", combination);
+    snprintf(where, sizeof where, "%.200s%s%s", source->name, *combination ? ": sweep " : "", combination);
     memcpy(out, base, sizeof *out);
     memcpy(given, base_given, (size_t)table->count * sizeof *given);
     DT_TRY(dt_sweep_read(table, sweep, index, where, out, given));
-    return experiment_resolve(out, given, where);
+    DT_TRY(experiment_resolve(out, given, where));
+    return source->file ? experiment_check_order(out, where) : DT_OK;
 }
 
 /* The folder of a config file, where its cluster and profile are looked for first. */
@@ -33,12 +41,14 @@ static void set_directory(const char *source, struct experiment *base)
         snprintf(base->directory, sizeof base->directory, "%.*s", (int)(slash - source), source);
 }
 
-static dt_status read_base(const struct cJSON *config, const char *source, struct experiment *base, bool *given, struct dt_sweep *sweep)
+static dt_status read_base(const struct cJSON *config, const struct source *source, struct experiment *base, bool *given,
+                           struct dt_sweep *sweep)
 {
     DT_TRY(dt_config_defaults(experiment_table(), base));
-    set_directory(source, base);
-    DT_TRY(dt_config_read(experiment_table(), config, source, base, given));
-    return dt_sweep_init(experiment_table(), config, source, sweep);
+    base->passes_only = source->passes_only;
+    set_directory(source->name, base);
+    DT_TRY(dt_config_read(experiment_table(), config, source->name, base, given));
+    return dt_sweep_init(experiment_table(), config, source->name, sweep);
 }
 
 /* ---- whose pipeline it is ---- */
@@ -80,7 +90,7 @@ static void find_reach(const struct cJSON *config, bool was_for_pdp, struct expe
     given[index] = true;
 }
 
-static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const char *source, struct experiment **out, int *count)
+static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const struct source *source, struct experiment **out, int *count)
 {
     const struct dt_table *table = experiment_table();
     struct experiment *base = calloc(1, sizeof *base), *experiments = NULL;
@@ -88,7 +98,7 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const cha
     bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* and each combination's own behind it */
     dt_status status = DT_ERR_HOST_MEMORY;
     if (!base || !sweep || !base_given) {
-        dt_fail(status, "%s: out of memory", source);
+        dt_fail(status, "%s: out of memory", source->name);
         goto done;
     }
     status = read_base(config, source, base, base_given, sweep);
@@ -97,7 +107,7 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const cha
     find_reach(config, for_pdp, base, base_given);
     experiments = calloc((size_t)sweep->combinations, sizeof *experiments);
     if (!experiments) {
-        status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source, sweep->combinations);
+        status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source->name, sweep->combinations);
         goto done;
     }
     for (int i = 0; i < sweep->combinations; i++) {
@@ -126,13 +136,13 @@ static dt_status override(struct cJSON *config, const char *source, const char *
     return DT_OK;
 }
 
-dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
-                            struct experiment **out, int *count)
+static dt_status parse(const char *text, size_t length, const struct source *source, const char *const *sets, int set_count,
+                       struct experiment **out, int *count)
 {
     struct cJSON *config;
-    DT_TRY(dt_json_parse(text, length, source, &config));
+    DT_TRY(dt_json_parse(text, length, source->name, &config));
     bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
-    dt_status status = override(config, source, sets, set_count);
+    dt_status status = override(config, source->name, sets, set_count);
     if (status < 0)
         goto done;
     status = resolve_all(config, for_pdp, source, out, count);
@@ -141,12 +151,19 @@ done:
     return status;
 }
 
-dt_status experiments_read(const char *path, const char *const *sets, int set_count, struct experiment **out, int *count)
+dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
+                            struct experiment **out, int *count)
+{
+    return parse(text, length, &(struct source){.name = source}, sets, set_count, out, count);
+}
+
+dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment **out, int *count)
 {
     char *text;
     size_t length;
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = experiments_parse(text, length, strcmp(path, "-") == 0 ? "standard input" : path, sets, set_count, out, count);
+    struct source source = {.name = strcmp(path, "-") == 0 ? "standard input" : path, .file = path, .passes_only = passes_only};
+    dt_status status = parse(text, length, &source, sets, set_count, out, count);
     free(text);
     return status;
 }

@@ -22,6 +22,15 @@ static size_t room_elems(const struct buckets *b, size_t elems)
     return dt_ledger_rounded(dp_bytes(s, shard_padded_elems(&shard, s->shards))) / dp_bytes(s, 1);
 }
 
+/* Backward goes through a part at a time. */
+static bool begins_part(const struct dt_stage *stage, int group)
+{
+    for (int i = 0; i < stage->part_count; i++)
+        if (stage->parts[i].first_group == group)
+            return true;
+    return false;
+}
+
 /* Walk the groups as backward will, and close a bucket once it has reached its size. *flat_elems gets the length of all of them. */
 static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *flat_elems)
 {
@@ -37,7 +46,7 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
         offset_elems[g] = bucket->first_elem + bucket->elems;
         bucket->elems += s->stage->groups[g].param_elems;
         b->bucket_of[g] = b->bucket_count;
-        if ((double)dp_bytes(s, bucket->elems) >= bucket_bytes || g == 0) {
+        if ((double)dp_bytes(s, bucket->elems) >= bucket_bytes || begins_part(s->stage, g)) {
             *flat_elems += room_elems(b, bucket->elems);
             b->bucket_count++;
         }

@@ -37,27 +37,33 @@ void mesh_finish(struct mesh *mesh)
     *mesh = (struct mesh){0};
 }
 
-/* The pair of this rank's coordinate and the next; of those and none, where `lower` is past an end. */
-static dt_status create_pair(const struct mesh *mesh, enum mesh_axis axis, int lower, const char *name, struct dt_comm **out)
+/* The pair of coordinate `lower` and the one behind it; of no rank where there is no such pair. */
+static dt_status create_pair(const struct mesh *mesh, enum mesh_axis axis, int lower, int upper, const char *name, struct dt_comm **out)
 {
-    int rank = dt_comm_rank(mesh->world);
-    if (lower < 0 || lower + 1 >= mesh->shape.size[axis])
+    int rank = dt_comm_rank(mesh->world), size = mesh->shape.size[axis];
+    if (lower < 0 || upper >= size || lower == upper)
         return dt_comm_subset(mesh->world, NULL, 0, name, out);
-    int ranks[2] = {mesh_moved(&mesh->shape, axis, rank, lower), mesh_moved(&mesh->shape, axis, rank, lower + 1)};
+    int ranks[2] = {mesh_moved(&mesh->shape, axis, rank, lower), mesh_moved(&mesh->shape, axis, rank, upper)};
     return dt_comm_subset(mesh->world, ranks, 2, name, out);
 }
 
 /* Pairs share a rank, so it takes two rounds to make one of every two neighbours: the pairs that begin at an even coordinate, then those at
- * an odd one. */
-dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, const char *name)
+ * an odd one; and in a ring a third one, for the pair that closes it. */
+dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, bool ring,
+                               const char *name)
 {
-    int here = mesh->at[axis];
+    int here = mesh->at[axis], last = mesh->shape.size[axis] - 1;
+    struct dt_comm *none;
     *neighbours = (struct mesh_neighbours){0};
     for (int round = 0; round < 2; round++) {
         bool with_next = here % 2 == round;
-        DT_TRY(create_pair(mesh, axis, with_next ? here : here - 1, name, with_next ? &neighbours->next : &neighbours->previous));
+        int lower = with_next ? here : here - 1;
+        DT_TRY(create_pair(mesh, axis, lower, lower + 1, name, with_next ? &neighbours->next : &neighbours->previous));
     }
-    return DT_OK;
+    if (!ring)
+        return DT_OK;
+    bool closes = last > 0 && (here == 0 || here == last);
+    return create_pair(mesh, axis, closes ? last : -1, 0, name, !closes ? &none : here == last ? &neighbours->next : &neighbours->previous);
 }
 
 void mesh_neighbours_finish(struct mesh_neighbours *neighbours)

@@ -8,6 +8,8 @@
 #include "lib/comm/comm.h"
 #include "schedules/mesh/shape.h"
 
+#include <stdbool.h>
+
 struct mesh {
     struct mesh_shape shape;
     struct dt_comm *world; /* the caller's */
@@ -22,14 +24,16 @@ struct mesh {
 dt_status mesh_init(struct mesh *mesh, const struct mesh_shape *shape, unsigned axes, struct dt_comm *world);
 void mesh_finish(struct mesh *mesh); /* takes a zeroed one */
 
-/* A communicator with each of a rank's neighbours on an axis: two ranks, of which 0 has the lower coordinate; NULL past the ends. */
+/* A communicator with each of a rank's neighbours on an axis: two ranks, of which 0 has the lower coordinate; NULL past the ends. In a ring
+ * the last rank is the first one's previous neighbour, and rank 0 of their communicator. */
 struct mesh_neighbours {
     struct dt_comm *previous, *next;
 };
 
 /* Make them, named `name`; another call makes others between the same ranks, which do not wait for these. Collective over the mesh's world;
  * finish them also after a failure. Errors: as mesh_init. */
-dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, const char *name);
+dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, bool ring,
+                               const char *name);
 void mesh_neighbours_finish(struct mesh_neighbours *neighbours); /* before the mesh's world; takes a zeroed one */
 
 #endif

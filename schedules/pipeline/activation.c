@@ -7,11 +7,16 @@ struct segment_input {
     struct dt_buffer device, host; /* [M, d] */
 };
 
-struct activation {
-    struct activation_setup setup;
+/* One part of the stage. */
+struct part {
     struct plan_segment *segments; /* [segment_count] */
     int segment_count;
-    struct segment_input *inputs; /* [slots, segment_count + 1]: the last one of a slot is the stage's own */
+    struct segment_input *inputs; /* [slots, segment_count + 1]: the last one of a slot is the part's own */
+};
+
+struct activation {
+    struct activation_setup setup;
+    struct part *parts; /* [the stage's part_count] */
 
     /* offload only */
     struct dt_stream *out, *in;
@@ -48,26 +53,26 @@ static struct plan_segment new_segment(const struct activation *a, int g)
     };
 }
 
-/* Blocks are counted from the stage's first one. What is no block, embedding and final norm or head, is a segment by itself. */
-static void divide(struct activation *a)
+/* Blocks are counted from the part's first one. What is no block, embedding and final norm or head, is a segment by itself. */
+static void divide(const struct activation *a, const struct dt_part *from, struct part *part)
 {
     const struct dt_stage *stage = a->setup.stage;
     int first_block = -1, previous = -1;
 
     enum activation_kind kind = a->setup.experiment->activation;
     if (kind == ACTIVATION_KEEP || kind == ACTIVATION_SELECTIVE) {
-        a->segments[a->segment_count++] = (struct plan_segment){.end_group = stage->group_count};
+        part->segments[part->segment_count++] = (struct plan_segment){.first_group = from->first_group, .end_group = from->end_group};
         return;
     }
-    for (int g = 0; g < stage->group_count; g++) {
+    for (int g = from->first_group; g < from->end_group; g++) {
         int block = stage->groups[g].block, number = -1;
         if (block >= 0) {
             first_block = first_block < 0 ? block : first_block;
             number = (block - first_block) / a->setup.experiment->activation_blocks;
         }
         if (number < 0 || number != previous)
-            a->segments[a->segment_count++] = new_segment(a, g);
-        a->segments[a->segment_count - 1].end_group = g + 1;
+            part->segments[part->segment_count++] = new_segment(a, g);
+        part->segments[part->segment_count - 1].end_group = g + 1;
         previous = number;
     }
 }
@@ -77,11 +82,11 @@ static bool offloads(const struct activation *a)
     return a->setup.experiment->activation == ACTIVATION_OFFLOAD;
 }
 
-void activation_describe(const struct activation *a, struct plan_part *part)
+void activation_describe(const struct activation *a, int part, struct plan_part *out)
 {
-    part->segments = a->segments;
-    part->segment_count = a->segment_count;
-    part->offload = offloads(a);
+    out->segments = a->parts[part].segments;
+    out->segment_count = a->parts[part].segment_count;
+    out->offload = offloads(a);
 }
 
 /* With fused attention a block's layers keep ten columns of width d between them: two inputs, q, k, v, the heads' outputs, and four of the
@@ -99,8 +104,9 @@ size_t activation_logit_rows(const struct activation *a, size_t rows)
 
 static struct segment_input *input_of(const struct activation *a, const struct action *action)
 {
-    int segment = action->segment == ACTION_WHOLE_PART ? a->segment_count : action->segment;
-    return &a->inputs[action->slot * (a->segment_count + 1) + segment];
+    const struct part *part = &a->parts[action->part];
+    int segment = action->segment == ACTION_WHOLE_PART ? part->segment_count : action->segment;
+    return &part->inputs[action->slot * (part->segment_count + 1) + segment];
 }
 
 void activation_keep_input(struct activation *a, const struct action *action, struct dt_stash *stash)
@@ -179,26 +185,45 @@ static dt_status create_copying(struct activation *a)
     return DT_OK;
 }
 
-static int input_count(const struct activation *a)
+static int input_count(const struct activation *a, const struct part *part)
 {
-    return a->setup.slots * (a->segment_count + 1);
+    return a->setup.slots * (part->segment_count + 1);
+}
+
+static dt_status part_init(const struct activation *a, const struct dt_part *from, struct part *part)
+{
+    part->segments = calloc((size_t)(from->end_group - from->first_group), sizeof *part->segments);
+    if (part->segments) {
+        divide(a, from, part);
+        part->inputs = calloc((size_t)input_count(a, part), sizeof *part->inputs);
+    }
+    return part->inputs ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the segments of %d micro-batches", a->setup.slots);
+}
+
+static void part_finish(const struct activation *a, struct part *part)
+{
+    for (int i = 0; part->inputs && i < input_count(a, part); i++) { /* left by a step that failed */
+        dt_free(a->setup.compute, &part->inputs[i].device);
+        dt_free(a->setup.compute, &part->inputs[i].host);
+    }
+    free(part->inputs);
+    free(part->segments);
 }
 
 dt_status activation_create(const struct activation_setup *setup, struct activation **out)
 {
     dt_status status = DT_OK;
+    int part_count = setup->stage->part_count;
     struct activation *a = calloc(1, sizeof *a);
     *out = NULL;
     if (!a)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an activation policy");
     a->setup = *setup;
-    a->segments = calloc((size_t)setup->stage->group_count, sizeof *a->segments);
-    if (a->segments) {
-        divide(a);
-        a->inputs = calloc((size_t)input_count(a), sizeof *a->inputs);
-    }
-    if (!a->inputs)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the segments of %d micro-batches", setup->slots);
+    a->parts = calloc((size_t)part_count, sizeof *a->parts);
+    if (!a->parts)
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parts", part_count);
+    for (int i = 0; status == DT_OK && i < part_count; i++)
+        status = part_init(a, &setup->stage->parts[i], &a->parts[i]);
     if (status == DT_OK && offloads(a))
         status = create_copying(a);
     if (status < 0) {
@@ -213,10 +238,8 @@ void activation_destroy(struct activation *a)
 {
     if (!a)
         return;
-    for (int i = 0; a->inputs && i < input_count(a); i++) { /* left by a step that failed */
-        dt_free(a->setup.compute, &a->inputs[i].device);
-        dt_free(a->setup.compute, &a->inputs[i].host);
-    }
+    for (int i = 0; a->parts && i < a->setup.stage->part_count; i++)
+        part_finish(a, &a->parts[i]);
     dt_event_destroy(a->made);
     dt_event_destroy(a->left);
     dt_event_destroy(a->used);
@@ -225,7 +248,6 @@ void activation_destroy(struct activation *a)
         dt_stream_destroy(a->out);
         dt_stream_destroy(a->in);
     }
-    free(a->inputs);
-    free(a->segments);
+    free(a->parts);
     free(a);
 }

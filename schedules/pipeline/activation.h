@@ -39,8 +39,8 @@ struct activation;
 dt_status activation_create(const struct activation_setup *setup, struct activation **out);
 void activation_destroy(struct activation *activation); /* compute is synchronized; takes NULL */
 
-/* Set the part's segments, which live as long as `activation`, and whether their inputs are copied to host memory. */
-void activation_describe(const struct activation *activation, struct plan_part *part);
+/* Set the segments of part `part` of the stage, which live as long as `activation`, and whether their inputs are copied to host memory. */
+void activation_describe(const struct activation *activation, int part, struct plan_part *out);
 
 /* The plan's actions of these names (schedules/plan/plan.h), for the micro-batch whose stash is given. They queue on compute and on the
  * copies' streams. Errors: DT_ERR_OOM. */

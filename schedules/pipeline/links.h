@@ -1,7 +1,7 @@
-/* Messages between the neighbouring stages of a pipeline: activations forward, their gradients back.
+/* Messages between the ranks of a pipeline: activations to the next virtual stage, their gradients to the one before.
  *
- * Every pair of neighbours has two communicators of its own, one for each direction, and each end drives its part on a stream of its own:
- * a message never queues behind another neighbour's. */
+ * A channel is one kind of message from each rank to its neighbour on one side (schedules/plan/plan.h). Each has communicators of its own,
+ * one for each pair of neighbours, and each end drives its part on a stream of its own: a message never queues behind another channel's. */
 #ifndef SCHEDULES_PIPELINE_LINKS_H
 #define SCHEDULES_PIPELINE_LINKS_H
 
@@ -9,24 +9,25 @@
 #include "schedules/plan/plan.h"
 #include "schedules/step/timeline.h"
 
-/* One direction of traffic with one neighbour. */
+/* One end of a channel. */
 struct link {
-    struct dt_comm *comm; /* two ranks: the lower stage is 0; NULL where there is no neighbour */
+    struct dt_comm *comm; /* two ranks; NULL where there is no neighbour on that side */
     struct dt_stream *stream;
-    struct dt_event *ready;    /* compute: what is to be sent is there */
-    struct dt_event **arrived; /* [slots] stream: received */
+    struct dt_event *ready;    /* sending. compute: what is to be sent is there */
+    struct dt_event **arrived; /* receiving. [parts, slots] stream: received */
 };
 
-enum { LINKS = 4 };
+enum { LINKS = 2 * PLAN_CHANNELS };
 
 struct links {
-    struct mesh_neighbours activations, gradients;
-    struct link all[LINKS]; /* one for each ACTION_RECV_* and ACTION_SEND_* */
-    int slots;
+    struct mesh_neighbours neighbours[PLAN_CHANNELS];
+    struct link senders[PLAN_CHANNELS], receivers[PLAN_CHANNELS];
+    const struct plan *plan;
 };
 
-/* Collective over the mesh's world. slots: of the plan. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE; finish them also then. */
-dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_device *device, int slots);
+/* The channels that the plan, with its slots, and those of the other ranks use. Collective over the mesh's world. The plan outlives the links.
+ * Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE; finish them also then. */
+dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_device *device, const struct plan *plan);
 void links_finish(struct links *links); /* takes zeroed ones */
 
 /* What is received or sent; key: for the timeline. */
@@ -43,7 +44,7 @@ dt_status links_recv(struct links *links, const struct action *action, const str
 dt_status links_send(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
                      struct dt_stream *compute, struct dt_buffer *buffer);
 
-/* Theirs, to be synchronized at the end of a step; NULL where there is no neighbour. */
+/* Theirs, to be synchronized at the end of a step; NULL where there is none. */
 void links_streams(const struct links *links, struct dt_stream *streams[LINKS]);
 
 #endif

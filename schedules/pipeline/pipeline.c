@@ -14,7 +14,7 @@ struct pipeline {
     const struct dt_model_family *family; /* of the model */
     struct plan plan;
     struct activation *activation;
-    struct dt_stash *stashes; /* [slots] */
+    struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
     struct dt_loss_scales scales;
 
@@ -26,9 +26,14 @@ struct pipeline {
     bool range_open;
 };
 
+static struct dt_stash *stash_at(struct pipeline *p, int part, int slot)
+{
+    return &p->stashes[part * p->plan.slots + slot];
+}
+
 static struct dt_stash *stash_of(struct pipeline *p, const struct action *a)
 {
-    return &p->stashes[a->slot];
+    return stash_at(p, a->part, a->slot);
 }
 
 static struct dt_group *group_of(struct pipeline *p, const struct action *a)
@@ -112,6 +117,25 @@ static dt_status run_send(struct pipeline *p, const struct action *a)
 {
     struct link_message message = describe_message(p, a);
     return links_send(&p->links, a, &message, p->setup.timeline, p->setup.compute, message_of(p, a));
+}
+
+/* Between two parts of this rank nothing travels. The stash of the part before has its slot until its backward has ended. */
+static void pass_on(struct dt_buffer *from, struct dt_buffer *to)
+{
+    *to = *from;
+    *from = (struct dt_buffer){0};
+}
+
+static dt_status run_take_over(struct pipeline *p, const struct action *a)
+{
+    pass_on(&stash_at(p, a->part - 1, a->segment)->x, &stash_of(p, a)->x);
+    return DT_OK;
+}
+
+static dt_status run_give_back(struct pipeline *p, const struct action *a)
+{
+    pass_on(&stash_of(p, a)->dx, &stash_at(p, a->part - 1, a->segment)->dx);
+    return DT_OK;
 }
 
 /* ---- stashes ---- */
@@ -230,6 +254,8 @@ static const struct {
     [ACTION_SEND_OUTPUT] = {run_send, TIMELINE_FORWARD},
     [ACTION_RECV_GRADIENT] = {run_recv, TIMELINE_BACKWARD},
     [ACTION_SEND_GRADIENT] = {run_send, TIMELINE_BACKWARD},
+    [ACTION_TAKE_OVER] = {run_take_over, SAME_PHASE},
+    [ACTION_GIVE_BACK] = {run_give_back, SAME_PHASE},
     [ACTION_BEGIN] = {run_begin, TIMELINE_FORWARD},
     [ACTION_END] = {run_end, SAME_PHASE},
     [ACTION_KEEP_INPUT] = {run_keep_input, SAME_PHASE},
@@ -337,8 +363,7 @@ dt_status pipeline_synchronize(struct pipeline *p)
 
 /* ---- setting up ---- */
 
-/* What the passes must know of the stage. groups [group_count] is the caller's. */
-static struct plan_part part_of(const struct pipeline *p, struct plan_group *groups)
+static void describe_groups(const struct pipeline *p, struct plan_group *groups)
 {
     const struct dt_stage *stage = p->setup.stage;
     const struct data_parallel *dp = p->setup.dp;
@@ -348,28 +373,34 @@ static struct plan_part part_of(const struct pipeline *p, struct plan_group *gro
             .kept_with_next = stage->groups[g].kept_with_next,
             .bucket = dp->bucket_of ? dp->bucket_of[g] : g,
         };
-    struct plan_part part = {.groups = groups, .end_group = stage->group_count};
-    activation_describe(p->activation, &part);
-    return part;
 }
 
-static dt_status expand_plan(struct pipeline *p, const struct plan_part *part)
+static dt_status expand_plan(struct pipeline *p, const struct plan_part *parts)
 {
     const struct pipeline_extra *extra = p->setup.extra;
     if (extra)
         DT_TRY(extra->change_passes(extra->context, &p->plan));
-    DT_TRY(plan_expand(&p->plan, part));
-    DT_TRY(plan_place_parameters(&p->plan, part, &p->setup.dp->rules));
+    DT_TRY(plan_expand(&p->plan, parts));
+    DT_TRY(plan_place_parameters(&p->plan, parts, &p->setup.dp->rules));
     return extra ? extra->change_plan(extra->context, p->setup.dp, &p->plan) : DT_OK;
 }
 
 static dt_status finish_plan(struct pipeline *p)
 {
-    struct plan_group *groups = calloc((size_t)p->setup.stage->group_count, sizeof *groups);
-    if (!groups)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan's groups");
-    struct plan_part part = part_of(p, groups);
-    dt_status status = expand_plan(p, &part);
+    const struct dt_stage *stage = p->setup.stage;
+    struct plan_group *groups = calloc((size_t)stage->group_count, sizeof *groups);
+    struct plan_part *parts = calloc((size_t)stage->part_count, sizeof *parts);
+    dt_status status = groups && parts ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan's groups");
+    if (status == DT_OK) {
+        describe_groups(p, groups);
+        for (int i = 0; i < stage->part_count; i++) {
+            parts[i] =
+                (struct plan_part){.groups = groups, .first_group = stage->parts[i].first_group, .end_group = stage->parts[i].end_group};
+            activation_describe(p->activation, i, &parts[i]);
+        }
+        status = expand_plan(p, parts);
+    }
+    free(parts);
     free(groups);
     return status;
 }
@@ -383,11 +414,12 @@ static dt_status make_passes(struct pipeline *p)
 
 static dt_status create_stashes(struct pipeline *p)
 {
-    p->stashes = calloc((size_t)p->plan.slots, sizeof *p->stashes);
+    int parts = p->plan.parts, slots = p->plan.slots;
+    p->stashes = calloc((size_t)parts * (size_t)slots, sizeof *p->stashes);
     if (!p->stashes)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stashes", p->plan.slots);
-    for (int i = 0; i < p->plan.slots; i++)
-        DT_TRY(p->family->stash_create(p->setup.stage, &p->stashes[i]));
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stashes", parts * slots);
+    for (int i = 0; i < parts * slots; i++)
+        DT_TRY(p->family->stash_create(p->setup.stage, i / slots, &p->stashes[i]));
     return DT_OK;
 }
 
@@ -411,7 +443,7 @@ static dt_status create_parts(struct pipeline *p)
     DT_TRY(create_stashes(p));
     DT_TRY(create_activation(p));
     DT_TRY(finish_plan(p));
-    return s->mesh->shape.size[MESH_PIPELINE] > 1 ? links_init(&p->links, s->mesh, s->device, p->plan.slots) : DT_OK;
+    return s->mesh->shape.size[MESH_PIPELINE] > 1 ? links_init(&p->links, s->mesh, s->device, &p->plan) : DT_OK;
 }
 
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out)
@@ -442,7 +474,7 @@ void pipeline_destroy(struct pipeline *p)
         return;
     if (p->setup.extra)
         p->setup.extra->finish(p->setup.extra->context, p->setup.dp);
-    for (int i = 0; p->stashes && i < p->plan.slots; i++)
+    for (int i = 0; p->stashes && i < p->plan.parts * p->plan.slots; i++)
         p->family->stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
     links_finish(&p->links);
     activation_destroy(p->activation);

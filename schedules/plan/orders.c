@@ -323,7 +323,13 @@ const struct pipeline_order *pipeline_order_find(const char *name)
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
         if (strcmp(orders[i].name, name) == 0)
             return &orders[i];
-    return strchr(name, '.') ? &file_order : NULL;
+    size_t length = strlen(name), ending = strlen(ORDER_FILE_ENDING);
+    return length > ending && strcmp(name + length - ending, ORDER_FILE_ENDING) == 0 ? &file_order : NULL;
+}
+
+bool pipeline_order_is_file(const char *name)
+{
+    return pipeline_order_find(name) == &file_order;
 }
 
 dt_status pipeline_order_layout(const char *name, const struct order_shape *shape, struct order_layout *out)
@@ -331,7 +337,7 @@ dt_status pipeline_order_layout(const char *name, const struct order_shape *shap
     const struct pipeline_order *order = pipeline_order_find(name);
     if (!order)
         return dt_fail(DT_ERR_INVALID, "unknown pipeline order \"%s\"", name);
-    if (order == &file_order)
+    if (pipeline_order_is_file(name))
         return order_file_layout(shape, out);
     *out = (struct order_layout){.parts = order->parts ? order->parts : shape->virtual_stages, .folded = order->folded};
     return DT_OK;

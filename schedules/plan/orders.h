@@ -5,8 +5,11 @@
 
 #include "schedules/plan/order.h"
 
-/* By its name in a config; of a file (order_file.h), whose name has a dot, the row that reads it. NULL: no such order. */
+#define ORDER_FILE_ENDING ".csv"
+
+/* By its name in a config; of a file (order_file.h), whose name ends so, the row that reads it. NULL: no such order. */
 const struct pipeline_order *pipeline_order_find(const char *name);
+bool pipeline_order_is_file(const char *name);
 /* The orders that have names, one after the other; NULL after the last. */
 const struct pipeline_order *pipeline_order_at(int index);
 

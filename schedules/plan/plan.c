@@ -42,6 +42,15 @@ dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const
     return DT_OK;
 }
 
+/* In a folded plan an odd part's neighbours are on the other side. */
+enum plan_channel plan_channel(const struct plan *plan, const struct action *action)
+{
+    bool backwards = plan->folded && action->part % 2 == 1;
+    if (action->op == ACTION_RECV_GRADIENT || action->op == ACTION_SEND_GRADIENT)
+        return backwards ? PLAN_GRADIENTS_UP : PLAN_GRADIENTS_DOWN;
+    return backwards ? PLAN_ACTIVATIONS_DOWN : PLAN_ACTIVATIONS_UP;
+}
+
 const char *action_name(enum action_op op)
 {
     static const char *const names[ACTION_OPS] = {

@@ -81,6 +81,9 @@ struct action {
 
 enum { ACTION_WHOLE_PART = 0xffff };
 
+/* Messages that keep their sequence: each kind, from each rank to the next one (of the last, the first) or to the one before. */
+enum plan_channel { PLAN_ACTIVATIONS_UP, PLAN_ACTIVATIONS_DOWN, PLAN_GRADIENTS_UP, PLAN_GRADIENTS_DOWN, PLAN_CHANNELS };
+
 struct plan {
     struct action *actions; /* [count] */
     int count, room;
@@ -121,6 +124,9 @@ struct plan_kept {
 };
 
 struct plan_kept plan_keeps(const struct plan *plan);
+
+/* The channel of an ACTION_SEND_* or ACTION_RECV_*. */
+enum plan_channel plan_channel(const struct plan *plan, const struct action *action);
 
 /* "forward", "send output", ...: for messages and JSON. */
 const char *action_name(enum action_op op);

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages with their own sequence: each kind, from each rank to each of its two neighbours. */
-enum channel { ACTIVATIONS_UP, ACTIVATIONS_DOWN, GRADIENTS_UP, GRADIENTS_DOWN, CHANNELS };
-
 /* What one virtual stage makes for another one, known by the one that needs it. */
 struct made {
     int number;  /* of those that its sender has sent in this channel, from 1; 0: not yet sent */
@@ -20,8 +17,8 @@ struct play {
     struct made *activations, *gradients; /* [virtual_stages, micro_batches] */
     int *at;                              /* [stages] the action that comes next, */
     double *now;                          /* and when the last one ended */
-    int (*sent)[CHANNELS];                /* [stages] by the rank that sends */
-    int (*received)[CHANNELS];            /* the same */
+    int (*sent)[PLAN_CHANNELS];           /* [stages] by the rank that sends */
+    int (*received)[PLAN_CHANNELS];       /* the same */
 };
 
 /* ---- who sends what to whom ---- */
@@ -47,15 +44,6 @@ static int peer_of(const struct plan *plan, const struct action *a)
     int v = plan_virtual_stage(plan, a);
     bool next = a->op == ACTION_SEND_OUTPUT || a->op == ACTION_RECV_GRADIENT;
     return plan_rank_of(plan, next ? v + 1 : v - 1);
-}
-
-/* In a folded plan an odd part's neighbours are on the other side. */
-static enum channel channel_of(const struct plan *plan, const struct action *a)
-{
-    bool backwards = plan->folded && a->part % 2 == 1;
-    if (concerns_gradients(a->op))
-        return backwards ? GRADIENTS_UP : GRADIENTS_DOWN;
-    return backwards ? ACTIVATIONS_DOWN : ACTIVATIONS_UP;
 }
 
 /* What the virtual stage `v` needs. */
@@ -135,7 +123,7 @@ static dt_status name_crossing(const struct play *p, int rank)
 static dt_status check_received(const struct play *p)
 {
     for (int rank = 0; rank < p->stages; rank++)
-        for (int channel = 0; channel < CHANNELS; channel++)
+        for (int channel = 0; channel < PLAN_CHANNELS; channel++)
             if (p->sent[rank][channel] != p->received[rank][channel])
                 return dt_fail(DT_ERR_INVALID, "rank %d sends messages that nobody receives", rank);
     return DT_OK;
@@ -162,14 +150,14 @@ static void send(struct play *p, int rank, const struct action *a)
     bool gradient = concerns_gradients(a->op);
     int v = plan_virtual_stage(plan, a);
     *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) =
-        (struct made){.number = ++p->sent[rank][channel_of(plan, a)], .time = p->now[rank] + p->times->send};
+        (struct made){.number = ++p->sent[rank][plan_channel(plan, a)], .time = p->now[rank] + p->times->send};
 }
 
 static dt_status receive(struct play *p, int rank, const struct action *a, bool *ran)
 {
     const struct plan *plan = &p->plans[rank];
     const struct made *m = made_for(p, concerns_gradients(a->op), plan_virtual_stage(plan, a), a->micro_batch);
-    int peer = peer_of(plan, a), *received = &p->received[peer][channel_of(plan, a)], *sent = &p->sent[peer][channel_of(plan, a)];
+    int peer = peer_of(plan, a), *received = &p->received[peer][plan_channel(plan, a)], *sent = &p->sent[peer][plan_channel(plan, a)];
     if (m->number == 0 && *sent == *received) {
         *ran = false; /* nothing else has arrived either */
         return DT_OK;

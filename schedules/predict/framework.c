@@ -42,7 +42,8 @@ static dt_status forget_and_repeat(void *context, const struct plan *from, int a
     const struct framework *f = context;
     struct action a = from->actions[at], forward = a;
     bool received = at > 0 && from->actions[at - 1].op == ACTION_RECV_GRADIENT;
-    bool begins_backward = a.op == ACTION_RECV_GRADIENT || (a.op == ACTION_BACKWARD && !received);
+    bool backward = a.op == ACTION_BACKWARD || a.op == ACTION_BACKWARD_INPUT;
+    bool begins_backward = a.op == ACTION_RECV_GRADIENT || (backward && !received);
     forward.op = ACTION_FORWARD;
     forward.flags = ACTION_AGAIN;
     if (begins_backward && computed_again(f, &a))
@@ -81,6 +82,13 @@ static bool runs_head(const struct change *c, const struct action *a)
     return stage->last && a->op == ACTION_FORWARD && a->group == stage->group_count - 1;
 }
 
+/* Of the model's output: the part with the head, and there alone are slots. */
+static bool has_output(const struct change *c, const struct action *a)
+{
+    const struct dt_stage *stage = c->dp->setup.stage;
+    return stage->parts[a->part].last;
+}
+
 static bool last_of_several(const struct framework *f, const struct action *a)
 {
     return f->profile->schedule.holds_last_chunk && f->chunks > 1 && chunk_of(f, a) == f->chunks - 1;
@@ -94,7 +102,7 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
         DT_TRY(append_extra(out, a - 1, GATHER_OUTPUTS));
         c->gather_after = false;
     }
-    if (a->op == ACTION_BEGIN && c->held[a->slot]) {
+    if (a->op == ACTION_BEGIN && has_output(c, a) && c->held[a->slot]) {
         c->held[a->slot] = false;
         DT_TRY(append_extra(out, a, RELEASE_OUTPUT));
     }
@@ -102,7 +110,7 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
         c->held[a->slot] = true;
         DT_TRY(append_extra(out, a, HOLD_OUTPUT));
     }
-    if (a->op == ACTION_END && c->dp->setup.stage->last && computed_again(f, a))
+    if (a->op == ACTION_END && has_output(c, a) && computed_again(f, a))
         DT_TRY(append_extra(out, a, RELEASE_AGAIN));
     return a->op == ACTION_END_STEP && f->profile->schedule.separate_first_gradients ? append_extra(out, a, RELEASE_SEPARATE) : DT_OK;
 }
@@ -119,7 +127,7 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
     bool freed = at > 0 && a->op == ACTION_FREE && is_backward(a - 1), free_follows = at + 1 < from->count && a[1].op == ACTION_FREE;
     const struct action *backward = freed ? a - 1 : is_backward(a) && !free_follows ? a : NULL;
     c->gather_after |= runs_head(c, a) && last_of_several(f, a) && f->chunks > 2;
-    if (a->op == ACTION_TAKE_INPUT && a->segment == ACTION_WHOLE_PART && c->dp->setup.stage->last)
+    if (a->op == ACTION_TAKE_INPUT && a->segment == ACTION_WHOLE_PART && has_output(c, a))
         DT_TRY(append_extra(out, a, HOLD_AGAIN));
     if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->flattens)
         DT_TRY(append_extra(out, a, FLATTEN));

@@ -1,6 +1,7 @@
 #include "schedules/run/trainer.h"
 #include "schedules/data_parallel/modes.h"
 #include "schedules/data_parallel/offload.h"
+#include "schedules/plan/orders.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,18 +36,32 @@ static dt_status wait_for_tensor_group(void *context, const struct dt_event *eve
     return timeline_wait(context, event);
 }
 
+/* first_layer [virtual stages + 1]; parts [layout->parts] get the layers of this rank. */
+static dt_status find_parts(const struct trainer *t, const struct order_layout *layout, int *first_layer, struct dt_layers *parts)
+{
+    int stages = t->mesh.shape.size[MESH_PIPELINE], rank = t->mesh.at[MESH_PIPELINE];
+    DT_TRY(t->family->partition(&t->experiment->model, stages * layout->parts, first_layer));
+    for (int i = 0; i < layout->parts; i++) {
+        int v = virtual_stage_of(i, rank, stages, layout->folded);
+        parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1]};
+    }
+    return DT_OK;
+}
+
 static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 {
     const struct experiment *e = t->experiment;
-    int stages = t->mesh.shape.size[MESH_PIPELINE], index = t->mesh.at[MESH_PIPELINE];
-    int *first_layer = calloc((size_t)stages + 1, sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
-    dt_status status = t->family->partition(&e->model, stages, first_layer);
+    struct order_layout layout;
+    DT_TRY(pipeline_order_layout(t->order.name, &t->order.shape, &layout));
+    int virtual_stages = t->order.shape.stages * layout.parts;
+    int *first_layer = calloc((size_t)virtual_stages + 1, sizeof *first_layer);
+    struct dt_layers *parts = calloc((size_t)layout.parts, sizeof *parts);
+    dt_status status = first_layer && parts ? find_parts(t, &layout, first_layer, parts)
+                                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
     if (status == DT_OK) {
         struct dt_stage_options options = {
-            .first_layer = first_layer[index],
-            .end_layer = first_layer[index + 1],
+            .parts = parts,
+            .part_count = layout.parts,
             .unit = mode->unit(e),
             .tensor = {.comm = t->mesh.comm[MESH_TENSOR],
                        .network = t->tensor,
@@ -59,6 +74,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
         };
         status = t->family->stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
     }
+    free(parts);
     free(first_layer);
     return status;
 }

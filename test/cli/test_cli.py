@@ -201,7 +201,44 @@ def test_check_shows_plans():
     check(len(plans) == 1 and [r["rank"] for r in plans[0]["ranks"]] == [0, 1, 2, 3], plans)
     check([a["action"] for a in plans[0]["ranks"][0]["actions"]].count("send output") == 4, plans[0]["ranks"][0])
     check(plans[0]["ranks"][0]["slots"] == 4, "stashes of gpipe")
-    check("interleaved_1f1b" in run("check", path, "--set", "pipeline.order=interleaved_1f1b", code=CONFIG).stderr, "a planned order")
+    check("use \"interleaved\"" in run("check", path, "--set", "pipeline.order=interleaved_1f1b", code=CONFIG).stderr, "an old name")
+    text = run("check", "--plan", config("v.json", sweep=None, paradigm="pdp", pipeline={"stages": 2, "chunks": 3, "order": "zb_v"}), code=OK).stdout
+    check("FFFfiw" in text and "small letters" in text, text)
+
+
+def test_check_plays_plans_with_given_times():
+    def plan(*settings):
+        sets = [word for setting in settings for word in ("--set", setting)]
+        return json.loads(run("check", "--plan", "--json", path, "--times", times, *sets, code=OK).stdout)["plan"]
+
+    path = config("timed.json", sweep=None, paradigm="pdp", world_size=8, batch_size=4,
+                  pipeline={"stages": 8, "chunks": 24, "virtual_stages": 3})  # 24 parts of a model of two layers
+    times = "forward=18.522,backward_input=18.086,backward_weight=9.337,send=0.601"
+    check(abs(plan("pipeline.order=1f1b")["bubble"] - 0.2431) < 0.0005, "1f1b")
+    check(abs(plan("pipeline.order=interleaved")["bubble"] - 0.1055) < 0.01, "interleaved")
+    found = plan("pipeline.order=zb_auto", "pipeline.memory_limit=16", "device=sim")
+    check(found["bubble"] < 0.0533 and len(found["ranks"]) == 8, found)
+    check(max(r["kept_weighted"] for r in found["ranks"]) <= 16, found)
+    check("bubble 0.2431" in run("check", "--plan", path, "--times", times, "--set", "pipeline.order=1f1b", code=OK).stdout, "text")
+    for wrong in ("forward=1", "forward=1,backward_input=1,backward_weight=x", "forward=0,backward_input=1,backward_weight=1", "f=1"):
+        check("--times" in run("check", "--plan", path, "--times", wrong, code=USAGE).stderr, wrong)
+    run("check", path, "--times", times, code=USAGE)
+
+
+def order_file(name, text):
+    with open(os.path.join(WORK, name), "w", encoding="utf-8") as out:
+        out.write(text)
+    return name
+
+
+def test_orders_in_files_are_checked():
+    order_file("good.csv", "F0 F1 B0 B1\nF0 I0 W0 F1 I1 W1\n")
+    order_file("circle.csv", "F0 B0 F1 B1\nF0 F1 B0 B1\n")
+    path = config("file.json", sweep=None, paradigm="pdp", pipeline={"stages": 2, "chunks": 2, "order": "good.csv"})
+    check("keep 2, 1 micro-batches" in run("check", path, code=OK).stdout, "what ranks keep")
+    error = run("run", path, "--set", "pipeline.order=circle.csv", code=CONFIG).stderr
+    check("pipeline.order: deadlock: rank 0 cannot run B0, which needs the gradient from rank 1; rank 1 cannot run F1" in error, error)
+    check("none.csv" in run("check", path, "--set", "pipeline.order=none.csv", code=CONFIG).stderr, "no file")
 
 
 def test_list():

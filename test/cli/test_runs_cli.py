@@ -167,6 +167,15 @@ def test_wrong_losses_fail():
     check("failed" in result.stdout, result.stdout)
 
 
+def test_an_order_from_a_file_runs():
+    with open(os.path.join(WORK, "mine.csv"), "w", encoding="utf-8") as out:
+        out.write("0F0 3F0 3I0 0F1 0B0 3W0 3F1 3B1 0B1\n1F0 2F0 2B0 1B0 1F1 2F1 2I1 1I1 1W1 2W1\n")
+    path = config("file.json", sweep=None, paradigm="pdp", pipeline={"stages": 2, "chunks": 2, "order": "mine.csv"})
+    run("run", path, "--verify", "--output", "file.jsonl", code=OK)
+    record = read_records(os.path.join(WORK, "file.jsonl"))[-1]
+    check(record["verification"]["status"] == "passed" and record["config"]["pipeline"]["order"] == "mine.csv", record)
+
+
 def test_three_and_four_ranks_verify():
     for world in (3, 4):
         output = records_path("world.jsonl")

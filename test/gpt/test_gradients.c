@@ -38,9 +38,10 @@ static bool fixture_init(struct fixture *f, enum dt_attention attention, float d
     CHECK_OK(dt_device_create("cpu", &options, &f->device));
     CHECK_OK(dt_stream_create(f->device, "compute", &f->stream));
     CHECK_OK(gpt_kernel_set_create(&f->model, f->device, &f->kernels));
-    struct dt_stage_options stage = {.end_layer = gpt_layer_count(&f->model), .unit = DT_UNIT_LINEAR, .seed = 3, .sum_loss = sum_loss};
+    struct dt_layers all = {0, gpt_layer_count(&f->model)};
+    struct dt_stage_options stage = {.parts = &all, .part_count = 1, .unit = DT_UNIT_LINEAR, .seed = 3, .sum_loss = sum_loss};
     CHECK_OK(gpt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
-    CHECK_OK(gpt_stash_create(f->stage, &f->stash));
+    CHECK_OK(gpt_stash_create(f->stage, 0, &f->stash));
 
     f->params = calloc(f->stage->param_elems, sizeof(float));
     f->grads = calloc(f->stage->param_elems, sizeof(float));

@@ -323,12 +323,12 @@ static void sets_and_files(void)
     FILE *file = fdopen(fd, "w");
     CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
     struct experiment *e = NULL;
-    CHECK_OK(experiments_read(path, sets, 4, &e, &count));
+    CHECK_OK(experiments_read(path, sets, 4, false, &e, &count));
     CHECK(e && count == 2 && e[0].paradigm == PARADIGM_FSDP && e[1].batch_size == 2 && e[0].model.dtype == DT_BF16 &&
           strcmp(e[1].device, "cpu") == 0);
     free(e);
     remove(path);
-    CHECK(experiments_read(path, NULL, 0, &e, &count) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
+    CHECK(experiments_read(path, NULL, 0, false, &e, &count) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
     const char *const wrong[] = {"model.dtype=fp8"};
     CHECK(experiments_parse(text, strlen(text), "t", wrong, 1, &e, &count) == DT_ERR_INVALID);
     CHECK(strcmp(dt_error_message(), "--set model.dtype=fp8: \"fp8\" is not one of fp32, fp16, bf16") == 0, "%s", dt_error_message());

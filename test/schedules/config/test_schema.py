@@ -58,6 +58,8 @@ WRONG_TYPES = [None, True, False, 0, 1, 3, -1, 0.5, "", "x", "1", [], {}, [1], {
 def values_of(field):
     """Values at, beside and beyond what a row of the table allows, and of every other type."""
     values = list(WRONG_TYPES)
+    if "file_ending" in field:
+        values += ["my" + field["file_ending"], field["file_ending"], "my" + field["file_ending"] + "x"]
     if "choices" in field:
         values += field["choices"] + field.get("refused", [])
         values += [c.upper() for c in field["choices"]] + [c + " " for c in field["choices"]] + [field["choices"], field["choices"][:1]]
@@ -194,6 +196,8 @@ def check_table(schema, table):
         if "list" in field:
             del expected["type"]
             expected["enum"] = field["choices"] + [choice.split("-") for choice in field["choices"]]
+        elif "file_ending" in field:
+            expected["anyOf"] = [{"enum": field["choices"]}, {"pattern": ".\\" + field["file_ending"] + "$"}]
         elif "choices" in field:
             expected["enum"] = field["choices"]
         elif field["type"] == "string":

@@ -185,7 +185,7 @@ static dt_status rank_init(struct rank *r, const struct mesh_shape *shape, unsig
     DT_TRY(dt_device_create("sim", &options, &r->device));
     DT_TRY(dt_comm_create(r->device, &place, &(struct dt_comm_options){0}, &r->world));
     DT_TRY(mesh_init(&r->mesh, shape, axes, r->world));
-    return mesh_neighbours_init(&r->neighbours, &r->mesh, MESH_PIPELINE, "messages");
+    return mesh_neighbours_init(&r->neighbours, &r->mesh, MESH_PIPELINE, false, "messages");
 }
 
 static void rank_finish(struct rank *r)

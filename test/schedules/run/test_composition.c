@@ -36,6 +36,7 @@ static const struct axis numbered[] = {
 };
 
 static const char *const chunks[] = {"1", "2", "3", "4", NULL};
+static const char *const virtual_stages[] = {"2", "3", "1", NULL};
 static const char *const gathers[] = {"micro_batch", "step", NULL};
 static const char *const units[] = {"block", "linear", NULL};
 static const char *const shard_sizes[] = {"0", "1", "2", NULL};
@@ -44,10 +45,15 @@ static const char *const blocks[] = {"1", "2", NULL};
 static const char *mesh_orders[MESH_ORDERS + 1];
 
 static const struct axis drawn[] = {
-    {"pipeline.chunks", chunks},      {"mesh.order", mesh_orders},
-    {"fsdp.gather", gathers},         {"fsdp.unit", units},
-    {"hsdp.shard_size", shard_sizes}, {"model.attention", attentions},
-    {"activation_blocks", blocks},    {"tensor.sequence_parallel", switches},
+    {"pipeline.chunks", chunks},
+    {"mesh.order", mesh_orders},
+    {"fsdp.gather", gathers},
+    {"fsdp.unit", units},
+    {"hsdp.shard_size", shard_sizes},
+    {"model.attention", attentions},
+    {"activation_blocks", blocks},
+    {"tensor.sequence_parallel", switches},
+    {"pipeline.virtual_stages", virtual_stages},
 };
 
 enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 3 };
@@ -73,8 +79,7 @@ static void fill_orders(void)
     const struct pipeline_order *order;
     int count = 0;
     for (int i = 0; (order = pipeline_order_at(i)) && count < 15; i++)
-        if (order->parts == 1)
-            orders[count++] = order->name;
+        orders[count++] = order->name;
     for (int i = 0; i < MESH_ORDERS; i++)
         mesh_orders[i] = mesh_order_name((enum mesh_order)i);
 }
