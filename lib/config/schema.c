@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_CONTROL_CHARACTERS "\"pattern\":\"[\\\\u0000-\\\\u001f\\\\u007f]\""
+/* What dt_is_printable refuses, but for U+E0000 to U+E007F: dialects of patterns do not agree on how those are written. */
+#define NOT_PRINTABLE                                                                                                                      \
+    "\"pattern\":\"[\\\\u0000-\\\\u001f\\\\u007f-\\\\u009f\\\\u061c\\\\u200b-\\\\u200f\\\\u2028-\\\\u202e\\\\u2060-\\\\u206f\\\\ufeff"     \
+    "\\\\ufff9-\\\\ufffb]\""
 
 static void write_string(FILE *to, const char *text)
 {
@@ -56,7 +59,7 @@ static void write_setting(FILE *to)
     fprintf(to,
             "{\"description\":\"What the environment variable is set to: 1 for true, 0 for false.\","
             "\"type\":[\"string\",\"number\",\"boolean\"],\"minLength\":1,\"maxLength\":%d,"
-            "\"not\":{\"type\":\"string\"," NO_CONTROL_CHARACTERS "}}",
+            "\"not\":{\"type\":\"string\"," NOT_PRINTABLE "}}",
             DT_CONFIG_SETTING_CHARACTERS);
 }
 
@@ -101,7 +104,7 @@ static void write_type(FILE *to, const struct dt_field *field)
         fputs("\"type\":\"string\"", to);
         write_limit(to, "minLength", field->min);
         write_limit(to, "maxLength", field->max);
-        fputs(",\"not\":{" NO_CONTROL_CHARACTERS "}", to);
+        fputs(",\"not\":{" NOT_PRINTABLE "}", to);
         break;
     default:
         fprintf(to, "\"type\":\"%s\"", field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number");
