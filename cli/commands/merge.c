@@ -2,13 +2,13 @@
 #include "cli/commands/commands.h"
 
 #include "cli/commands/record_arguments.h"
+#include "cli/records/name_file.h"
 #include "cli/records/record_set.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "lib/config/json.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,15 +91,6 @@ static dt_status write_records(const struct record_set *set, const int *chosen, 
     if (fflush(to) != 0 || ferror(to))
         return dt_fail(DT_ERR_IO, "cannot write %s: %s", name, errno ? strerror(errno) : "write error");
     return DT_OK;
-}
-
-/* Rename the finished file. Without `force` no other file of that name is replaced, not even one that was made since the check. */
-static dt_status name_file(const char *temporary, const char *path, bool force)
-{
-    int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, force ? 0 : RENAME_NOREPLACE);
-    if (failed && !force && (errno == EINVAL || errno == ENOSYS)) /* a file system without it; the file did not exist at the beginning */
-        failed = rename(temporary, path);
-    return failed ? dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno)) : DT_OK;
 }
 
 /* A pipe or a device: nothing is replaced. */

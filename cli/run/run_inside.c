@@ -32,11 +32,17 @@ static dt_status train(const struct experiment *experiment, const struct dt_worl
     return measure_run(experiment, execution->device, execution->world, hooks, &report->result);
 }
 
+/* Is this rank the first to know? What fails because of the others they know themselves. */
+static bool began_here(dt_status status)
+{
+    return status != DT_ERR_COMM && status != DT_ERR_TIMEOUT;
+}
+
 bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
                 struct draft *draft, struct report *report)
 {
     struct run run = {progress, draft};
-    struct execution execution;
+    struct execution execution = {0};
     const struct measure_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
     progress_phase(progress, "starting");
     dt_status status = train(experiment, place, &hooks, &execution, report);
@@ -44,8 +50,11 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
     if (status == DT_ERR_TIMEOUT && execution.world) /* no supervisor asks for it */
         dt_comm_dump(execution.world, stderr);
     /* The others may be gone: closing the communicator would wait for ever. This process ends soon, and the launcher ends the others. */
-    if (!execution_ended_together(status, report))
+    if (!execution_ended_together(status, report)) {
+        if (execution.world && began_here(status))
+            dt_comm_give_up(execution.world, status, report->error);
         return false;
+    }
     execution_close(&execution);
     return true;
 }

@@ -57,6 +57,7 @@ struct dt_comm_backend {
     dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
     dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
     void (*abort)(struct dt_comm *comm);
+    void (*give_up)(struct dt_comm *comm, dt_status status, const char *text); /* NULL: the others cannot be told */
     /* Bring the ring's states up to date; from any thread. NULL: they always are. */
     void (*refresh)(struct dt_comm *comm);
 };

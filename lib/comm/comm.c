@@ -225,6 +225,12 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
     return comm->backend->host_all_gather(comm, mine, bytes, all);
 }
 
+void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)
+{
+    if (comm->backend->give_up)
+        comm->backend->give_up(comm, status, text);
+}
+
 void dt_comm_abort(struct dt_comm *comm)
 {
     comm->backend->abort(comm);

@@ -90,6 +90,9 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
 
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
 void dt_comm_abort(struct dt_comm *comm);
+/* This rank alone cannot go on, and ends: the others, which wait for it, hear the status and the text instead of seeing it vanish. Where the
+ * backend has no way to say so (mpi), nothing happens. */
+void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text);
 
 /* Once, before a process ends: MPI must be finalized. No communicator may be left. After a failure it does nothing, since peers may be gone
  * and MPI would wait for them. MPI does not start again afterwards; without this call a process may make one world after another. */

@@ -138,6 +138,8 @@ struct dt_sweep_axis {
     char path[96];
     const struct cJSON *values; /* a non-empty array, owned by the config object */
     int count;
+    const struct cJSON *at; /* the value that was read last, number at_index: the next one stands behind it in the list */
+    int at_index;
 };
 
 struct dt_sweep {
@@ -151,11 +153,11 @@ struct dt_sweep {
 dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object, const char *where, struct dt_sweep *out);
 
 /* Read combination `index` of the sweep over `target` and `given`, which
- * dt_config_read filled from the config itself. */
-dt_status dt_sweep_read(const struct dt_table *table, const struct dt_sweep *sweep, int index, const char *where, void *target,
-                        bool *given);
+ * dt_config_read filled from the config itself. Fast where combinations are
+ * read in their order. */
+dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given);
 
 /* 'combination 2 of 3 (paradigm="pdp")', for errors; "" without a sweep. */
-void dt_sweep_describe(const struct dt_sweep *sweep, int index, char *text, size_t text_bytes);
+void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t text_bytes);
 
 #endif

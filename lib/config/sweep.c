@@ -35,6 +35,7 @@ static dt_status collect_axes(const struct dt_table *table, const struct cJSON *
             return dt_fail(DT_ERR_INVALID, "%s: a path of more than %zu bytes", inner, sizeof axis->path - 1);
         snprintf(axis->path, sizeof axis->path, "%.*s", (int)sizeof axis->path - 1, path);
         axis->values = child;
+        axis->at = NULL;
         axis->count = 0;
         for (const struct cJSON *value = child->child; value; value = value->next) {
             char item[DT_CONFIG_LABEL_BYTES + 16];
@@ -124,21 +125,29 @@ dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object
 
 /* Which value each axis has in combination `index`: the last axis changes
  * fastest. */
-static const struct cJSON *value_at(const struct dt_sweep *sweep, int axis, int index)
+static const struct cJSON *value_at(struct dt_sweep *sweep, int number, int index)
 {
-    for (int a = sweep->axis_count - 1; a > axis; a--)
+    struct dt_sweep_axis *axis = &sweep->axes[number];
+    for (int a = sweep->axis_count - 1; a > number; a--)
         index /= sweep->axes[a].count;
-    return cJSON_GetArrayItem(sweep->axes[axis].values, index % sweep->axes[axis].count);
+    index %= axis->count;
+    if (!axis->at || index < axis->at_index) {
+        axis->at = axis->values->child;
+        axis->at_index = 0;
+    }
+    for (; axis->at_index < index; axis->at_index++)
+        axis->at = axis->at->next;
+    return axis->at;
 }
 
-dt_status dt_sweep_read(const struct dt_table *table, const struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
+dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
 {
     for (int a = 0; a < sweep->axis_count; a++)
         DT_TRY(dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, given));
     return DT_OK;
 }
 
-void dt_sweep_describe(const struct dt_sweep *sweep, int index, char *text, size_t text_bytes)
+void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t text_bytes)
 {
     text[0] = 0;
     if (sweep->axis_count == 0)

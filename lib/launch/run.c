@@ -2,6 +2,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/launch/environment.h"
+#include "lib/launch/leftovers.h"
 #include "lib/launch/mpirun.h"
 #include "lib/launch/secret.h"
 #include "lib/launch/supervisor.h"
@@ -121,7 +122,10 @@ static void check_child(struct supervisor *s, int number)
 {
     const struct dt_child *child = &s->children[number];
     bool mpirun = dt_launch_uses_mpirun(s->launch);
-    if (!child->gone || s->status != DT_OK || (mpirun ? all_done(s) || dt_supervisor_connected(s) > 0 : s->by_rank[number] != NULL))
+    if (!child->gone || s->status != DT_OK)
+        return;
+    bool ranks_know = dt_supervisor_connected(s) > 0 && !WIFSIGNALED(child->wait_status); /* one that was killed tells them nothing */
+    if (mpirun ? all_done(s) || ranks_know : s->by_rank[number] != NULL)
         return;
     for (int i = 0; i < s->peer_count; i++) /* what it said is still to be read */
         if (s->peers[i].fd >= 0 && s->peers[i].pid == child->pid)
@@ -177,6 +181,7 @@ static void end_processes(struct supervisor *s)
 {
     if (all_done(s))
         wait_for_end(s, linger_exit_s);
+    s->launcher_died = dt_launch_uses_mpirun(s->launch) && s->children[0].gone && WIFSIGNALED(s->children[0].wait_status);
     dt_status status = s->status; /* what dies from here on dies of us */
     s->status = DT_ERR_INTERRUPTED;
     if (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0) {
@@ -221,6 +226,18 @@ static void explain_vanished(struct supervisor *s)
         snprintf(how, sizeof how, ": it ended with code %d and without a message", code);
     s->outcome->failed_rank = rank;
     snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed%s", rank, (int)p->pid, how);
+}
+
+/* Where mpirun was killed its ranks end, and each of them could be taken for the cause. */
+static void explain_launcher(struct supervisor *s)
+{
+    const struct dt_child *mpirun = &s->children[0];
+    if (!s->launcher_died || s->status != DT_ERR_COMM)
+        return;
+    int number = WTERMSIG(mpirun->wait_status);
+    s->outcome->failed_rank = -1;
+    snprintf(s->text, sizeof s->text, "mpirun (pid %d), which had started the ranks, was killed by signal %d (%s), and they ended with it",
+             (int)mpirun->pid, number, strsignal(number));
 }
 
 static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_name_bytes)
@@ -288,6 +305,8 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
     dt_status status = prepare(&s, socket_name, sizeof socket_name);
     if (status < 0)
         goto done;
+    if (dt_launch_uses_mpirun(launch))
+        dt_launch_remove_leftovers("/dev/shm"); /* of runs that were killed */
     dt_status started = start_children(&s, socket_name);
     if (started < 0)
         dt_supervisor_fail(&s, started, -1, 0, dt_error_message());
@@ -295,6 +314,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
         supervise(&s);
     end_processes(&s);
     explain_vanished(&s);
+    explain_launcher(&s);
     if (s.status == DT_OK && !out->result)
         dt_supervisor_fail(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
     status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);

@@ -34,7 +34,8 @@ struct supervisor {
     int64_t start_ns, end_ns; /* end_ns: give up waiting then; 0: not ending */
     dt_status status;         /* the first failure, its rank in outcome */
     char text[1024];
-    int vanished; /* the rank of that failure, when it is a disappearance; -1 */
+    int vanished;       /* the rank of that failure, when it is a disappearance; -1 */
+    bool launcher_died; /* mpirun was killed, and not by this process */
     bool stop_sent, dump_sent;
     bool for_dumps; /* the end only waits for them */
 };

@@ -105,6 +105,8 @@ void dt_rendezvous_keep_failure(struct dt_rendezvous *r, const struct dt_frame *
 bool dt_rendezvous_own_state(struct dt_rendezvous *r, const struct dt_frame *ask, struct dt_frame *out,
                              struct dt_rendezvous_progress *progress);
 
+/* Another rank: a frame that rank 0 sent. */
+void dt_rendezvous_handle(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload);
 /* Rank 0: a frame that rank `from` sent (0: this process itself). */
 void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload);
 /* Rank 0: a connection has closed, or is to be for this fault. */

@@ -29,7 +29,7 @@ static void send_to_hub(struct dt_rendezvous *r, const struct dt_frame *frame, c
     pthread_mutex_unlock(&r->sending);
 }
 
-static void handle(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
+void dt_rendezvous_handle(struct dt_rendezvous *r, const struct dt_frame *frame, const char *payload)
 {
     struct dt_frame state;
     struct dt_rendezvous_progress progress;
@@ -55,7 +55,7 @@ static void read_link(struct dt_rendezvous *r, int index)
     while (!left && dt_link_next(link, &frame, &payload)) {
         left = frame.type == DT_FRAME_GOODBYE;
         if (r->rank != 0)
-            handle(r, &frame, payload);
+            dt_rendezvous_handle(r, &frame, payload);
         else if (!left)
             dt_rendezvous_hub_handle(r, index, &frame, payload);
     }

@@ -19,7 +19,7 @@ struct source {
 
 /* Read and complete combination `index` over `base`, the config without its
  * sweep. */
-static dt_status resolve_combination(const struct dt_sweep *sweep, int index, const struct source *source, const struct experiment *base,
+static dt_status resolve_combination(struct dt_sweep *sweep, int index, const struct source *source, const struct experiment *base,
                                      const bool *base_given, bool *given, struct experiment *out)
 {
     const struct dt_table *table = experiment_table();

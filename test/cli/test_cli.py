@@ -177,6 +177,15 @@ def test_a_validation_of_nothing_fails():
     check("nothing was validated: 1 of 1 rows" in result.stderr and "pipeline.order" in result.stderr, result.stderr)
 
 
+def test_a_bucket_that_is_just_full():
+    """A bucket ends with the group of parameters that fills it to the byte: here a layer of 4 x 64 x 64 weights and 64 biases in fp32."""
+    counts = []
+    for bucket_bytes in (1, 4 * (4 * 64 * 64 + 64), 4 * (4 * 64 * 64 + 64) + 1):
+        plans = json.loads(run("check", "--plan", "--json", one(), "--set", f"ddp.bucket_mib={bucket_bytes / 2**20!r}", code=OK).stdout)
+        counts.append([a["action"] for a in plans[0]["ranks"][0]["actions"]].count("reduce"))
+    check(counts[0] == counts[1] > counts[2], counts)
+
+
 def test_check_shows_plans():
     """A column is the time of a forward pass: the bubble is that of the papers, and 1F1B's is where theirs is."""
     path = config("plan.json", sweep=None, paradigm="pdp", world_size=4, pipeline={"stages": 4, "chunks": 4})

@@ -47,6 +47,14 @@ def test_a_crash_is_not_the_end_of_a_sweep():
     check([r["status"] for r in read_records(output)] == ["failed", "ok"], read_records(output))
 
 
+def test_a_crash_counts_more_than_too_little_memory():
+    output = records_path("both.jsonl")
+    run_of = Started(one(), "-o", output, *FOREVER, "--set", "sweep.memory_limit_gib=[0,0.0005]")
+    os.kill(run_of.ranks_train()[1], signal.SIGKILL)
+    run_of.finish(FAILED, 50)
+    check([r["status"] for r in read_records(output)] == ["failed", "oom"], read_records(output))
+
+
 def test_a_killed_run_leaves_what_it_measured():
     output, sweep = records_path("draft.jsonl"), config("two.json", sweep={"paradigm": ["ddp", "fsdp"]})
     run_of = Started(sweep, "-o", output, *FOREVER)

@@ -424,6 +424,11 @@ static void nccl_abort(struct dt_comm *base)
     dt_rendezvous_interrupt(f->rendezvous);
 }
 
+static void nccl_give_up(struct dt_comm *base, dt_status status, const char *text)
+{
+    dt_rendezvous_tell(dt_nccl_of(base)->family->rendezvous, status, text);
+}
+
 static const struct dt_comm_backend nccl_backend = {
     .name = "nccl",
     .library = nccl_library,
@@ -435,5 +440,6 @@ static const struct dt_comm_backend nccl_backend = {
     .subset = nccl_subset,
     .host_all_gather = nccl_host_all_gather,
     .abort = nccl_abort,
+    .give_up = nccl_give_up,
     .refresh = dt_nccl_refresh,
 };

@@ -43,7 +43,8 @@ static void every_experiment_is_in_one_shard(void)
     free(e);
 }
 
-/* Dealt in the sweep's order, one of four shards would have a batch of 4, 16 and 64 each time: nearly half of the work. */
+/* Dealt in the sweep's order, one of four shards would have a batch of 4, 16 and 64 each time: nearly half of the work. Dealt by work, but each
+ * round from the first shard on, the first would have 29 % of it. */
 static void the_work_is_spread(void)
 {
     struct experiment *e = sweep();
@@ -56,7 +57,7 @@ static void the_work_is_spread(void)
         sum += work[number - 1];
     }
     for (int i = 0; i < 4; i++)
-        CHECK(work[i] > 0.2 * sum && work[i] < 0.3 * sum, "shard %d has %g of %g", i + 1, work[i], sum);
+        CHECK(work[i] > 0.23 * sum && work[i] < 0.27 * sum, "shard %d has %g of %g", i + 1, work[i], sum);
     free(e);
 }
 

@@ -144,6 +144,25 @@ static void one_dies(struct comm_body *b)
     dt_free(b->first, &buffer);
 }
 
+/* One rank runs out of memory alone, and says so before it ends: for the others it is that, and no failure. */
+static void one_gives_up(struct comm_body *b)
+{
+    struct dt_buffer buffer;
+    int last = b->size - 1;
+    if (b->rank == last) {
+        dt_sleep_ms(300);
+        dt_comm_give_up(b->comm, DT_ERR_OOM, "12 GiB are too many");
+        dt_sleep_ms(1000);
+        _exit(0);
+    }
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 65536));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
+    CHECK(dt_stream_synchronize(b->first) == DT_ERR_OOM && strstr(dt_error_message(), "rank 2 gave up: 12 GiB are too many"), "%s",
+          dt_error_message());
+    dt_free(b->first, &buffer);
+}
+
 static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const char *mode)
 {
     if (is(mode, "body"))
@@ -158,6 +177,8 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         one_never_comes_to_a_graph(b);
     else if (is(mode, "die"))
         one_dies(b);
+    else if (is(mode, "give up"))
+        one_gives_up(b);
     while (is(mode, "loop") && !test_failures) { /* until somebody kills a rank */
         comm_body_soak(b);
         char text[32];
@@ -376,6 +397,15 @@ static void rank_dies(void)
         CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "rank 2"), "%s", dt_error_message());
 }
 
+static void rank_gives_up(void)
+{
+    dt_status status;
+    if (!is_cuda())
+        SKIP("MPI has no way to say it");
+    if (launch("give up", 3, NULL, &status))
+        CHECK(status == DT_ERR_COMM, "the process that has ended: %s", dt_error_message());
+}
+
 static void rank_killed(void)
 {
     struct watch w = {.kill_after = 3};
@@ -455,6 +485,7 @@ static const struct test_case cases[] = {
     {"a rank that never comes to a graph", launched_graph},
     {"ranks that do not meet", meetings},
     {"a rank that dies", rank_dies},
+    {"a rank that gives up is heard", rank_gives_up},
     {"a rank killed in the middle", rank_killed},
     {"singletons are refused", singletons},
 };

@@ -121,11 +121,24 @@ struct watch {
     pid_t pids[MOST_RANKS];
     int reports[MOST_RANKS];
     int kill_rank, kill_after; /* SIGKILL that rank after so many of its reports */
+    int kill_launcher_after;   /* SIGKILL the parent of the ranks after so many of rank 0's reports */
     int stop_after;            /* of rank 0's reports */
     int stops;
     double killed_s;
     int pid_fd; /* pids are written there, too */
 };
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1)
+        abort();
+    fclose(file);
+    return parent;
+}
 
 static void on_progress(void *context, int rank, const char *text)
 {
@@ -139,6 +152,8 @@ static void on_progress(void *context, int rank, const char *text)
         kill(pid, SIGKILL);
         w->killed_s = dt_clock_s();
     }
+    if (w->kill_launcher_after > 0 && rank == 0 && w->reports[0] == w->kill_launcher_after)
+        kill(parent_of(pid), SIGKILL);
 }
 
 static int on_stop(void *context)
@@ -334,6 +349,19 @@ static void hang(void)
     dt_launch_outcome_finish(&out);
 }
 
+/* mpirun's ranks end with it, and none of them is to blame. */
+static void launcher_killed(void)
+{
+    struct watch w = {.kill_launcher_after = 5};
+    struct dt_launch_outcome out;
+    if (!with_mpirun)
+        SKIP("the supervisor is the launcher");
+    CHECK(launch("loop", 2, "", &w, &out) == DT_ERR_COMM && out.failed_rank == -1, "rank %d", out.failed_rank);
+    CHECK(strstr(dt_error_message(), "mpirun (pid") && strstr(dt_error_message(), "was killed by signal 9"), "%s", dt_error_message());
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
 static void out_of_memory(void)
 {
     int ranks = 2;
@@ -466,6 +494,7 @@ static const struct test_case cases[] = {
     {"the ranks' stderr, and not mpirun's", stderr_of_ranks},
     {"a hang is dumped and ended", hang},
     {"out of memory comes through", out_of_memory},
+    {"a launcher that is killed is named", launcher_killed},
     {"stop requests", stop},
     {"nobody outlives the supervisor", supervisor_killed},
     {"what cannot start says why", cannot_start},

@@ -83,6 +83,20 @@ static void test_weights(void)
     dt_sim_network_destroy(n);
 }
 
+/* What a flow that stops early leaves to the others is reckoned with its weight, in what it takes and in what it asks for. */
+static void test_weights_of_flows_that_stop(void)
+{
+    struct dt_sim_network *n = network_of((double[]){7}, 1);
+    struct dt_sim_use half = {0, 0.5}, whole = {0, 1};
+    start(n, 0, 100, 2, 1, &half, 1, 0); /* takes 1 of the 7 */
+    start(n, 0, 100, INFINITY, 1, &whole, 1, 1);
+    start(n, 0, 100, INFINITY, 1, &whole, 1, 2);
+    check_rate(n, 0, 2);
+    check_rate(n, 1, 3);
+    check_rate(n, 2, 3);
+    dt_sim_network_destroy(n);
+}
+
 /* Claim C4 of the study: alone a ring takes 17 ms; two at once take 25 ms each. */
 static void test_one_ring_does_not_fill_a_nic(void)
 {
@@ -122,6 +136,7 @@ static const struct test_case cases[] = {
     {"one long flow and three short ones", test_parking_lot},
     {"caps and shares", test_caps_and_shares},
     {"weights on links", test_weights},
+    {"weights of flows that stop early", test_weights_of_flows_that_stop},
     {"one ring does not fill a NIC, two do", test_one_ring_does_not_fill_a_nic},
     {"flows that never end are refused", test_flows_that_never_end_are_refused},
 };

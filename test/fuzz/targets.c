@@ -1,0 +1,274 @@
+#include "test/fuzz/targets.h"
+
+#include "cli/records/record_set.h"
+#include "gpt/cost/profile.h"
+#include "lib/base/csv.h"
+#include "lib/base/printable.h"
+#include "lib/launch/node_list.h"
+#include "lib/launch/wire.h"
+#include "lib/rendezvous/parts.h"
+#include "lib/sim/cluster.h"
+#include "schedules/config/parse.h"
+#include "schedules/plan/order_file.h"
+#include "schedules/plan/orders.h"
+#include "schedules/plan/passes.h"
+#include "schedules/plan/plans.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* What must not happen ends the program, as a sanitizer would. */
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static char *text_of(const uint8_t *data, size_t bytes)
+{
+    char *text = malloc(bytes + 1);
+    require(text != NULL);
+    memcpy(text, data, bytes);
+    text[bytes] = 0;
+    return text;
+}
+
+/* ---- documents ---- */
+
+/* What was understood is written, and understood again as the same. */
+static void run_config(const uint8_t *data, size_t bytes)
+{
+    enum { WRITTEN = 20 };
+    char *text = text_of(data, bytes), *written;
+    struct experiment *experiments, *again;
+    int count, one;
+    if (experiments_parse(text, bytes, "fuzz", NULL, 0, &experiments, &count) == DT_OK) {
+        for (int i = 0; i < count && i < WRITTEN; i++) {
+            require(dt_is_printable(experiments[i].name));
+            require(experiment_to_json(&experiments[i], 0, &written) == DT_OK);
+            require(experiments_parse(written, strlen(written), "written", NULL, 0, &again, &one) == DT_OK && one == 1);
+            require(strcmp(again->hash, experiments[i].hash) == 0);
+            free(again);
+            free(written);
+        }
+        free(experiments);
+    }
+    free(text);
+}
+
+/* Records are read from a file: one in memory, which is used again. */
+static void run_record(const uint8_t *data, size_t bytes)
+{
+    char path[32];
+    const char *const arguments[] = {path};
+    int fd = memfd_create("records", MFD_CLOEXEC);
+    require(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct record_set set;
+    if (record_set_read(&set, "fuzz", arguments, 1) == DT_OK) {
+        int *chosen = calloc((size_t)set.count + 1, sizeof *chosen), count;
+        require(chosen && record_set_newest(&set, chosen, &count) == DT_OK && count <= set.count);
+        free(chosen);
+    }
+    record_set_finish(&set);
+    close(fd);
+}
+
+static void run_cluster(const uint8_t *data, size_t bytes)
+{
+    char *text = text_of(data, bytes);
+    struct dt_sim_cluster cluster;
+    (void)dt_sim_cluster_parse(text, bytes, "fuzz", &cluster);
+    free(text);
+}
+
+static void run_profile(const uint8_t *data, size_t bytes)
+{
+    char *text = text_of(data, bytes);
+    struct gpt_cost_profile profile;
+    (void)gpt_cost_profile_parse(text, bytes, "fuzz", &profile);
+    free(text);
+}
+
+static void run_csv(const uint8_t *data, size_t bytes)
+{
+    char *text = text_of(data, bytes);
+    struct dt_csv csv;
+    if (dt_csv_parse(text, bytes, "fuzz", &csv) == DT_OK)
+        for (int row = 0; row < csv.row_count; row++)
+            for (int column = 0; column < csv.column_count; column++)
+                require(dt_csv_field(&csv, row, column) != NULL);
+    dt_csv_finish(&csv);
+    free(text);
+}
+
+static void run_node_list(const uint8_t *data, size_t bytes)
+{
+    char *text = text_of(data, bytes), *lines, first[DT_NODE_NAME_BYTES];
+    int count;
+    if (dt_node_list_expand(text, &lines, &count) == DT_OK) {
+        require(count <= DT_NODE_LIST_MAX);
+        require(count == 0 || (dt_node_list_first(text, first) == DT_OK && strncmp(first, lines, strlen(first)) == 0));
+        free(lines);
+    }
+    free(text);
+}
+
+/* ---- what comes over sockets ---- */
+
+/* The first byte says which end reads. */
+static void run_wire(const uint8_t *data, size_t bytes)
+{
+    struct dt_wire_message message;
+    if (bytes == 0)
+        return;
+    struct dt_wire_reader reader = {.end = data[0] % 2 ? DT_WIRE_SUPERVISOR : DT_WIRE_RANK, .passed_fd = -1};
+    reader.data = malloc(bytes);
+    require(reader.data != NULL);
+    memcpy(reader.data, data + 1, bytes - 1);
+    reader.used = reader.capacity = bytes - 1;
+    while (dt_wire_next(&reader, &message) > 0)
+        require(message.length < bytes && strlen(message.text) <= message.length);
+    dt_wire_finish(&reader);
+}
+
+enum { RANKS = 5 };
+
+/* A rendezvous after its meeting, without connections and without its thread. */
+static void rendezvous_init(struct dt_rendezvous *r, int rank, enum dt_link_state states[RANKS], enum dt_frame_fault faults[RANKS],
+                            int turns[RANKS], struct dt_link links[RANKS])
+{
+    *r = (struct dt_rendezvous){.rank = rank, .size = RANKS, .states = states, .faults = faults, .turns = turns, .links = links};
+    pthread_mutex_init(&r->mutex, NULL);
+    pthread_mutex_init(&r->sending, NULL);
+    pthread_mutex_init(&r->routing, NULL);
+    pthread_cond_init(&r->changed, NULL);
+    for (int i = 0; i < RANKS; i++)
+        links[i] =
+            (struct dt_link){.fd = -1, .reader = {.hub = rank == 0, .met = true, .rank = (uint32_t)(rank ? rank : i), .size = RANKS}};
+}
+
+static void rendezvous_finish(struct dt_rendezvous *r)
+{
+    dt_rendezvous_hub_finish(r);
+    while (r->letters) {
+        struct letter *letter = r->letters;
+        r->letters = letter->next;
+        free(letter);
+    }
+    free(r->failure);
+    for (int i = 0; i < RANKS; i++)
+        dt_link_close(&r->links[i]);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->mutex);
+    pthread_mutex_destroy(&r->sending);
+    pthread_mutex_destroy(&r->routing);
+}
+
+/* The first byte says who reads, rank 0 or another; then each rank in turn sends part of the bytes. */
+static void run_frame(const uint8_t *data, size_t bytes)
+{
+    enum dt_link_state states[RANKS] = {DT_LINK_HERE};
+    enum dt_frame_fault faults[RANKS] = {DT_FRAME_FINE};
+    int turns[RANKS] = {0};
+    struct dt_link links[RANKS];
+    struct dt_rendezvous r;
+    struct dt_frame frame;
+    const char *payload;
+    bool hub = bytes > 0 && data[0] % 2 == 0;
+    rendezvous_init(&r, hub ? 0 : 3, states, faults, turns, links);
+    for (int from = 1; bytes > 1 && from < (hub ? RANKS : 2); from++) {
+        size_t part = (bytes - 1) / (hub ? RANKS - 1 : 1);
+        struct dt_link *link = &links[hub ? from : 0];
+        link->data = malloc(part + 1);
+        require(link->data != NULL);
+        memcpy(link->data, data + 1 + (size_t)(from - 1) * part, part);
+        link->used = link->capacity = part;
+        while (dt_link_next(link, &frame, &payload)) {
+            require(frame.bytes <= part && frame.index < RANKS);
+            if (hub)
+                dt_rendezvous_hub_handle(&r, from, &frame, payload);
+            else
+                dt_rendezvous_handle(&r, &frame, payload);
+        }
+        if (hub)
+            dt_rendezvous_hub_lose(&r, from, DT_LINK_LOST, link->fault);
+    }
+    rendezvous_finish(&r);
+}
+
+/* ---- orders and plans ---- */
+
+enum { MOST_STAGES = 8 };
+
+static void finish_plans(struct plan plans[MOST_STAGES], int stages)
+{
+    for (int i = 0; i < stages; i++)
+        plan_finish(&plans[i]);
+}
+
+/* Ranks and micro-batches are the first two bytes. */
+static void run_order(const uint8_t *data, size_t bytes)
+{
+    struct plan plans[MOST_STAGES] = {0};
+    struct order_layout layout;
+    if (bytes < 2)
+        return;
+    char *text = text_of(data + 2, bytes - 2);
+    int micro_batches = 1 + data[1] % 16;
+    struct order_shape shape = {.stages = 1 + data[0] % MOST_STAGES,
+                                .virtual_stages = 1,
+                                .micro_batches = micro_batches,
+                                .window = micro_batches,
+                                .times = plan_unit_times,
+                                .file = "fuzz.order",
+                                .text = text};
+    if (order_file_layout(&shape, &layout) == DT_OK)
+        (void)plans_make(shape.file, &shape, plans);
+    finish_plans(plans, shape.stages);
+    free(text);
+}
+
+/* A shape in five bytes: all orders that have a name must make a plan of it that can be played, or say why not. */
+static void run_plan(const uint8_t *data, size_t bytes)
+{
+    struct plan plans[MOST_STAGES] = {0};
+    int orders = 0;
+    if (bytes < 6)
+        return;
+    while (pipeline_order_at(orders))
+        orders++;
+    int window = 1 + data[3] % 12, steps = 1 + data[4] % 3;
+    struct order_shape shape = {.stages = 1 + data[1] % MOST_STAGES,
+                                .virtual_stages = 1 + data[2] % 4,
+                                .micro_batches = window * steps,
+                                .window = window,
+                                .memory_limit = data[5] % 32,
+                                .times = plan_unit_times};
+    if (plans_make(pipeline_order_at(data[0] % orders)->name, &shape, plans) == DT_OK)
+        for (int i = 0; i < shape.stages; i++)
+            require(plan_assign_slots(&plans[i]) == DT_OK && plans[i].slots <= shape.micro_batches);
+    finish_plans(plans, shape.stages);
+}
+
+static const struct fuzz_target targets[] = {
+    {"config", run_config},       {"record", run_record}, {"cluster", run_cluster}, {"profile", run_profile}, {"csv", run_csv},
+    {"node_list", run_node_list}, {"wire", run_wire},     {"frame", run_frame},     {"order", run_order},     {"plan", run_plan},
+};
+enum { TARGETS = sizeof targets / sizeof targets[0] };
+
+const struct fuzz_target *fuzz_target_at(int index)
+{
+    return index < TARGETS ? &targets[index] : NULL;
+}
+
+const struct fuzz_target *fuzz_target_find(const char *name)
+{
+    for (int i = 0; i < TARGETS; i++)
+        if (strcmp(targets[i].name, name) == 0)
+            return &targets[i];
+    return NULL;
+}

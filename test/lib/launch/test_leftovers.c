@@ -1,0 +1,74 @@
+#include "lib/launch/leftovers.h"
+#include "test/check.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/dtbench-leftovers-XXXXXX";
+
+static void path_of(const char *name, char path[128])
+{
+    snprintf(path, 128, "%s/%s", folder, name);
+}
+
+/* An open file of that age. */
+static int make(const char *name, int age_s)
+{
+    char path[128];
+    struct timespec now, times[2];
+    path_of(name, path);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    clock_gettime(CLOCK_REALTIME, &now);
+    times[0] = times[1] = (struct timespec){.tv_sec = now.tv_sec - age_s};
+    CHECK(fd >= 0 && ftruncate(fd, 4096) == 0 && futimens(fd, times) == 0);
+    return fd;
+}
+
+static bool exists(const char *name)
+{
+    char path[128];
+    path_of(name, path);
+    return access(path, F_OK) == 0;
+}
+
+static void only_what_nobody_uses(void)
+{
+    char path[128];
+    close(make("vader_segment.node.0.1.0", 600));
+    close(make("sm_segment.node.0.1.1", 600));
+    close(make("vader_segment.node.0.2.0", 5));
+    close(make("another.file", 600));
+    int fd = make("vader_segment.node.0.3.0", 600);
+    void *used = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    CHECK(used != MAP_FAILED);
+    CHECK(dt_launch_remove_leftovers(folder) == 2, "not two");
+    CHECK(!exists("vader_segment.node.0.1.0") && !exists("sm_segment.node.0.1.1"), "they are still there");
+    CHECK(exists("vader_segment.node.0.2.0") && exists("another.file") && exists("vader_segment.node.0.3.0"), "too many");
+    munmap(used, 4096);
+    CHECK(dt_launch_remove_leftovers(folder) == 1 && !exists("vader_segment.node.0.3.0"), "nobody has it mapped any more");
+    if (geteuid() == 0) {
+        close(make("vader_segment.node.1.4.0", 600));
+        path_of("vader_segment.node.1.4.0", path);
+        CHECK(chown(path, 1, 1) == 0 && dt_launch_remove_leftovers(folder) == 0 && exists("vader_segment.node.1.4.0"), "another user's");
+    }
+    CHECK(dt_launch_remove_leftovers("/nonexistent") == 0);
+}
+
+static const struct test_case cases[] = {
+    {"only what nobody uses is removed", only_what_nobody_uses},
+};
+
+int main(void)
+{
+    char remove[64];
+    if (!mkdtemp(folder))
+        return 1;
+    int code = test_main(cases, sizeof cases / sizeof cases[0]);
+    snprintf(remove, sizeof remove, "rm -r %s", folder);
+    return system(remove) == 0 ? code : 1;
+}
