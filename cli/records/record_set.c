@@ -273,7 +273,8 @@ dt_status record_set_newest(const struct record_set *set, int *chosen, int *coun
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
     }
     for (int i = 0; i < set->count; i++) {
-        places[i] = (struct place){set->records[i].hash, i};
+        const struct record_facts *record = &set->records[i]; /* older versions had other hashes for the same experiment */
+        places[i] = (struct place){record->experiment ? record->experiment->hash : record->hash, i};
         best[i] = -1;
     }
     qsort(places, (size_t)set->count, sizeof *places, by_hash);

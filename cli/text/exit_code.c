@@ -1,6 +1,7 @@
 #include "cli/text/exit_code.h"
 
 #include <signal.h>
+#include <string.h>
 
 const struct exit_code_row *exit_code_table(void)
 {
@@ -32,7 +33,10 @@ void exit_codes_print(FILE *to)
 int report_failure(const char *command, enum exit_code code)
 {
     fflush(stdout);
-    fprintf(stderr, "dtbench %s: %s\n", command, dt_error_message());
+    for (const char *line = dt_error_message(), *end; line; line = *end ? end + 1 : NULL) {
+        end = line + strcspn(line, "\n");
+        fprintf(stderr, "dtbench %s: %.*s\n", command, (int)(end - line), line);
+    }
     if (code == EXIT_CODE_USAGE)
         fprintf(stderr, "Try 'dtbench %s --help'.\n", command);
     return code;

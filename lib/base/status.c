@@ -4,13 +4,14 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-static _Thread_local char last_message[1024];
+static _Thread_local char last_message[DT_ERROR_BYTES]; /* more than one text, 1024, for failures that are told together */
 
 dt_status dt_fail(dt_status status, const char *format, ...)
 {
     /* Through a second buffer: callers wrap the text they found ("%s: %s", where, dt_error_message()). */
-    char text[sizeof last_message];
+    char text[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -23,6 +24,31 @@ dt_status dt_fail(dt_status status, const char *format, ...)
 const char *dt_error_message(void)
 {
     return last_message;
+}
+
+void dt_failures_add(struct dt_failures *failures, dt_status status)
+{
+    size_t used = strlen(failures->text), bytes = strlen(last_message);
+    if (status >= 0)
+        return;
+    if (failures->status == DT_OK)
+        failures->status = status;
+    if (used + bytes + 2 <= sizeof failures->text)
+        snprintf(failures->text + used, sizeof failures->text - used, "%s%s", used ? "\n" : "", last_message);
+    else
+        failures->left_out++;
+}
+
+dt_status dt_failures_end(const struct dt_failures *failures)
+{
+    if (failures->status == DT_OK)
+        return DT_OK;
+    snprintf(last_message, sizeof last_message, "%s", failures->text);
+    if (failures->left_out > 0) {
+        size_t used = strlen(last_message);
+        snprintf(last_message + used, sizeof last_message - used, "\nand %d more", failures->left_out);
+    }
+    return failures->status;
 }
 
 const char *dt_status_name(dt_status status)

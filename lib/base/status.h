@@ -31,11 +31,25 @@ typedef enum dt_status {
             return dt_try_status_;                                                                                                         \
     } while (0)
 
+enum { DT_ERROR_BYTES = 4096 };
+
 /* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/printable.h) and return `status`. */
 dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */
 const char *dt_error_message(void);
+
+/* Failures that are told together, a line each: all that is wrong in a config. Zeroed at first. */
+struct dt_failures {
+    dt_status status; /* of the first */
+    int left_out;     /* for which there was no room */
+    char text[DT_ERROR_BYTES - 64];
+};
+
+/* Add the thread's last failure, if `status` is one. */
+void dt_failures_add(struct dt_failures *failures, dt_status status);
+/* DT_OK, or the first failure's status; dt_error_message() then has all of them, with line feeds between. */
+dt_status dt_failures_end(const struct dt_failures *failures);
 
 /* A short lower-case name: "ok", "oom", "invalid", ... Never NULL. */
 const char *dt_status_name(dt_status status);

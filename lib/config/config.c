@@ -152,10 +152,11 @@ dt_status dt_config_read_at(const struct dt_table *table, const char *path, cons
     }
     if (!cJSON_IsObject(value))
         return dt_config_fail_object(table, path, value, label);
+    struct dt_failures failures = {0};
     for (const cJSON *member = value->child; member; member = member->next)
         if (*path || strcmp(member->string, "sweep") != 0)
-            DT_TRY(read_member(table, path, member, label, target, given));
-    return DT_OK;
+            dt_failures_add(&failures, read_member(table, path, member, label, target, given));
+    return dt_failures_end(&failures);
 }
 
 dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given)

@@ -62,9 +62,10 @@ struct dt_field {
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
-    bool later;              /* came after configs were first written out: dt_config_shows */
-    const char *group;       /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
-    const char *description; /* for the schema and the reference page */
+    const char *const *replaces; /* NULL-terminated paths that an override or a sweep which sets this one takes back; NULL: none */
+    bool later;                  /* came after configs were first written out: dt_config_shows */
+    const char *group;           /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
+    const char *description;     /* for the schema and the reference page */
 };
 
 struct dt_table {
@@ -129,9 +130,10 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
  * the first path outermost (it changes slowest). A path is dotted
  * ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at
  * an object's path ("model": [{...}, {...}]) merges each object into the
- * config's own. Two axes must not set the same key. At most DT_SWEEP_MAX
- * combinations. "sweep": [{...}, {...}] lists experiments instead: each object
- * is merged into the config. */
+ * config's own. "cases" is such a list for the whole config. Two axes must not
+ * set the same key. At most DT_SWEEP_MAX combinations. "sweep": [{...}, {...}]
+ * lists experiments instead: each object is merged into the config. */
+#define DT_SWEEP_CASES "cases"
 enum { DT_SWEEP_MAX = 100000, DT_SWEEP_MAX_AXES = 64 };
 
 struct dt_sweep_axis {

@@ -30,6 +30,42 @@ static const char *rest_below(const char *path, const char *above)
     return strncmp(path, above, bytes) == 0 && path[bytes] == '.' ? path + bytes + 1 : NULL;
 }
 
+/* The object in which the last word of `path` stands, below `object`; NULL. *last gets that word. */
+static struct cJSON *parent_of(struct cJSON *object, const char *path, const char **last)
+{
+    for (const char *dot; object && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        char name[DT_CONFIG_PATH_BYTES];
+        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        object = cJSON_GetObjectItemCaseSensitive(object, name);
+    }
+    *last = path;
+    return cJSON_IsObject(object) ? object : NULL;
+}
+
+static bool has_path(struct cJSON *object, const char *path)
+{
+    const char *last;
+    struct cJSON *parent = parent_of(object, path, &last);
+    return parent && cJSON_GetObjectItemCaseSensitive(parent, last);
+}
+
+/* Nothing, where nothing stands there. */
+static void take_out(struct cJSON *object, const char *path)
+{
+    const char *last;
+    struct cJSON *parent = parent_of(object, path, &last);
+    if (parent)
+        cJSON_DeleteItemFromObjectCaseSensitive(parent, last);
+}
+
+/* What the field at `path` stands in the place of. */
+static void take_out_replaced(const struct dt_table *table, struct cJSON *object, const char *path)
+{
+    int index = dt_config_find(table, path);
+    for (const char *const *replaced = index >= 0 ? table->fields[index].replaces : NULL; replaced && *replaced; replaced++)
+        take_out(object, *replaced);
+}
+
 /* Take the axis `path` out of the sweep. An axis of whole objects that sets
  * `path` among others cannot be kept nor dropped: an error. */
 static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *path, const char *label)
@@ -39,7 +75,7 @@ static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *p
         char here[DT_CONFIG_PATH_BYTES];
         next = child->next;
         dt_config_join(prefix, child->string, here);
-        const char *rest = rest_below(path, here);
+        const char *rest = strcmp(here, DT_SWEEP_CASES) == 0 ? path : rest_below(path, here);
         if (strcmp(here, path) == 0) {
             cJSON_Delete(cJSON_DetachItemViaPointer(node, child));
         } else if (rest && cJSON_IsObject(child)) {
@@ -47,8 +83,8 @@ static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *p
             if (!child->child)
                 cJSON_Delete(cJSON_DetachItemViaPointer(node, child));
         } else if (rest && cJSON_IsArray(child)) {
-            for (const struct cJSON *value = child->child; value; value = value->next)
-                if (cJSON_IsObject(value) && cJSON_GetObjectItemCaseSensitive(value, rest))
+            for (struct cJSON *value = child->child; value; value = value->next)
+                if (has_path(value, rest))
                     return dt_fail(DT_ERR_INVALID, "%s: the sweep's \"%s\" sets it too; set sweep.%s as well", label, here, here);
         }
     }
@@ -91,9 +127,21 @@ static dt_status put(struct cJSON *object, const char *key, struct cJSON *value,
     return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
+/* PATH=null: the key has its default again, and the sweep does not vary it. sweep.PATH=null: the axis is gone. */
+static dt_status reset_path(struct cJSON *object, const char *path, const char *label)
+{
+    struct cJSON *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
+    const char *axis = rest_below(path, "sweep");
+    if (!axis)
+        take_out(object, path);
+    else if (cJSON_IsObject(sweep) && strcmp(axis, DT_SWEEP_CASES) == 0)
+        cJSON_DeleteItemFromObjectCaseSensitive(sweep, axis);
+    return cJSON_IsObject(sweep) ? drop_axis(sweep, "", axis ? axis : path, label) : DT_OK;
+}
+
 /* sweep.PATH=[...]: the axis stands under its dotted path. The sweep's reader
  * checks the list. */
-static dt_status set_axis(struct cJSON *object, const char *path, const char *text, const char *label)
+static dt_status set_axis(const struct dt_table *table, struct cJSON *object, const char *path, const char *text, const char *label)
 {
     struct cJSON *value, *sweep = NULL;
     DT_TRY(parse_assigned(NULL, text, label, &value));
@@ -102,10 +150,12 @@ static dt_status set_axis(struct cJSON *object, const char *path, const char *te
                                                       "%s: a sweep takes a list, as in "
                                                       "sweep.paradigm=[\"ddp\",\"fsdp\"]",
                                                       label);
-    if (status == DT_OK)
+    if (status == DT_OK && strcmp(path, DT_SWEEP_CASES) != 0)
         status = drop_axis(sweep, "", path, label);
-    if (status == DT_OK)
+    if (status == DT_OK) {
+        take_out_replaced(table, object, path);
         return put(sweep, path, value, label);
+    }
     dt_json_destroy(value);
     return status;
 }
@@ -125,6 +175,8 @@ static dt_status set_path(const struct dt_table *table, struct cJSON *object, co
     for (struct cJSON *one = cJSON_IsArray(sweep) ? sweep->child : NULL; one && status == DT_OK; one = one->next)
         if (cJSON_IsObject(one)) /* of a list of experiments */
             status = drop_axes(one, path, value, label);
+    if (status == DT_OK)
+        take_out_replaced(table, object, path);
     const char *key = path;
     for (const char *dot; status == DT_OK && (dot = strchr(key, '.')) != NULL; key = dot + 1) {
         char name[DT_CONFIG_PATH_BYTES];
@@ -155,12 +207,15 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
         DT_TRY(parse_assigned(NULL, text, label, &value));
         return put(object, "sweep", value, label);
     }
-    if (*known == 0 || !dt_config_is_known(table, known)) {
+    bool cases = axis && strcmp(axis, DT_SWEEP_CASES) == 0;
+    if (!cases && (*known == 0 || !dt_config_is_known(table, known))) {
         const char *dot = strrchr(known, '.');
         snprintf(prefix, sizeof prefix, "%.*s", dot ? (int)(dot - known) : 0, known);
         if (dot && dt_config_is_object(table, prefix))
             return dt_config_fail_unknown(table, prefix, dot + 1, label);
         return dt_config_fail_unknown(table, "", known, label);
     }
-    return axis ? set_axis(object, axis, text, label) : set_path(table, object, path, text, label);
+    if (strcmp(text, "null") == 0)
+        return reset_path(object, path, label);
+    return axis ? set_axis(table, object, axis, text, label) : set_path(table, object, path, text, label);
 }

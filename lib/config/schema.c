@@ -310,7 +310,15 @@ static void write_sweep(FILE *to, const struct dt_table *table)
         write_list_of(to, field->path, "_setting");
         comma = ",";
     }
-    fputs("},\"properties\":{", to);
+    fputs("},\"properties\":{\"" DT_SWEEP_CASES
+          "\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"not\":{\"required\":"
+          "[\"sweep\"]},\"additionalProperties\":false,\"properties\":{",
+          to);
+    char path[DT_CONFIG_PATH_BYTES];
+    comma = "";
+    for (int row = 0; dt_config_next_key(table, "", &row, path); comma = ",")
+        fprintf(to, "%s\"%s\":{\"$ref\":\"#/$defs/%s\"}", comma, path, path);
+    fputs("}}},", to);
     write_axes(to, table, "");
     for (int i = 0; i < table->count; i++) {
         if (!strchr(table->fields[i].path, '.'))

@@ -6,44 +6,77 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The values of an axis, each by itself. path "": they are merged into the whole config, and have no sweep of their own. */
+static dt_status check_values(const struct dt_table *table, const char *path, const struct cJSON *values, const char *label)
+{
+    char item[DT_CONFIG_LABEL_BYTES + 16];
+    struct dt_failures failures = {0};
+    int number = 0;
+    for (const struct cJSON *value = values->child; value; value = value->next) {
+        snprintf(item, sizeof item, "%s[%d]", label, number++);
+        if (!*path && cJSON_GetObjectItemCaseSensitive(value, "sweep"))
+            dt_failures_add(&failures,
+                            dt_fail(DT_ERR_INVALID, "%s.sweep: a case has no sweep of its own; put its lists beside \"cases\"", item));
+        dt_failures_add(&failures, dt_config_read_at(table, path, value, item, NULL, NULL));
+    }
+    return dt_failures_end(&failures);
+}
+
+static dt_status add_axis(const struct dt_table *table, const char *path, const struct cJSON *values, const char *label,
+                          struct dt_sweep *sweep)
+{
+    char quote[64];
+    dt_json_quote(values, quote, sizeof quote);
+    if (!cJSON_IsArray(values))
+        return dt_fail(DT_ERR_INVALID, "%s: expected a list of %s, not %s", label, *path ? "values" : "objects", quote);
+    if (!values->child)
+        return dt_fail(DT_ERR_INVALID, "%s: the list is empty; give it at least one value", label);
+    if (sweep->axis_count == DT_SWEEP_MAX_AXES)
+        return dt_fail(DT_ERR_INVALID, "%s: more than %d lists in one sweep", label, DT_SWEEP_MAX_AXES);
+    struct dt_sweep_axis *axis = &sweep->axes[sweep->axis_count++];
+    if (strlen(path) >= sizeof axis->path)
+        return dt_fail(DT_ERR_INVALID, "%s: a path of more than %zu bytes", label, sizeof axis->path - 1);
+    snprintf(axis->path, sizeof axis->path, "%.*s", (int)sizeof axis->path - 1, path);
+    axis->values = values;
+    axis->count = cJSON_GetArraySize(values);
+    return check_values(table, path, values, label);
+}
+
+static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
+                              struct dt_sweep *sweep);
+
+/* What stands at `child` of the sweep: a list, or an object of lists. */
+static dt_status collect_axis(const struct dt_table *table, const struct cJSON *child, const char *prefix, const char *label,
+                              struct dt_sweep *sweep)
+{
+    char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES];
+    dt_config_join(prefix, child->string, path);
+    snprintf(inner, sizeof inner, "%s.%s", label, *child->string ? child->string : "\"\"");
+    if (strcmp(path, DT_SWEEP_CASES) == 0)
+        return add_axis(table, "", child, inner, sweep);
+    if (!*child->string || !dt_config_is_known(table, path))
+        return dt_config_fail_unknown(table, prefix, child->string, inner);
+    int index = dt_config_find(table, path);
+    bool settings = index >= 0 && table->fields[index].kind == DT_FIELD_SETTINGS;
+    if (cJSON_IsObject(child) && (settings || dt_config_is_object(table, path)))
+        return collect_axes(table, child, path, inner, sweep);
+    return add_axis(table, path, child, inner, sweep);
+}
+
 /* Find the lists below `node`, which stands at `prefix` of the sweep, in the
  * order in which they are written. */
 static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
                               struct dt_sweep *sweep)
 {
-    for (const struct cJSON *child = node->child; child; child = child->next) {
-        char path[DT_CONFIG_PATH_BYTES], inner[DT_CONFIG_LABEL_BYTES], quote[64];
-        dt_config_join(prefix, child->string, path);
-        snprintf(inner, sizeof inner, "%s.%s", label, *child->string ? child->string : "\"\"");
-        if (!*child->string || !dt_config_is_known(table, path))
-            return dt_config_fail_unknown(table, prefix, child->string, inner);
-        int index = dt_config_find(table, path);
-        bool settings = index >= 0 && table->fields[index].kind == DT_FIELD_SETTINGS;
-        if (cJSON_IsObject(child) && (settings || dt_config_is_object(table, path))) {
-            DT_TRY(collect_axes(table, child, path, inner, sweep));
-            continue;
-        }
-        dt_json_quote(child, quote, sizeof quote);
-        if (!cJSON_IsArray(child))
-            return dt_fail(DT_ERR_INVALID, "%s: expected a list of values, not %s", inner, quote);
-        if (!child->child)
-            return dt_fail(DT_ERR_INVALID, "%s: the list is empty; give it at least one value", inner);
-        if (sweep->axis_count == DT_SWEEP_MAX_AXES)
-            return dt_fail(DT_ERR_INVALID, "%s: more than %d lists in one sweep", inner, DT_SWEEP_MAX_AXES);
-        struct dt_sweep_axis *axis = &sweep->axes[sweep->axis_count++];
-        if (strlen(path) >= sizeof axis->path)
-            return dt_fail(DT_ERR_INVALID, "%s: a path of more than %zu bytes", inner, sizeof axis->path - 1);
-        snprintf(axis->path, sizeof axis->path, "%.*s", (int)sizeof axis->path - 1, path);
-        axis->values = child;
-        axis->at = NULL;
-        axis->count = 0;
-        for (const struct cJSON *value = child->child; value; value = value->next) {
-            char item[DT_CONFIG_LABEL_BYTES + 16];
-            snprintf(item, sizeof item, "%s[%d]", inner, axis->count++);
-            DT_TRY(dt_config_read_at(table, path, value, item, NULL, NULL));
-        }
-    }
-    return DT_OK;
+    struct dt_failures failures = {0};
+    for (const struct cJSON *child = node->child; child; child = child->next)
+        dt_failures_add(&failures, collect_axis(table, child, prefix, label, sweep));
+    return dt_failures_end(&failures);
+}
+
+static const char *name_of(const struct dt_sweep_axis *axis)
+{
+    return *axis->path ? axis->path : DT_SWEEP_CASES;
 }
 
 /* Two axes that each set one setting, and not the same, are no contradiction.
@@ -70,8 +103,8 @@ static dt_status check_overlap(const struct dt_table *table, const struct dt_swe
             for (int i = 0; i < table->count && status == DT_OK; i++)
                 if (set[a * table->count + i] && set[b * table->count + i] &&
                     !are_different_settings(table, &sweep->axes[a], &sweep->axes[b]))
-                    status = dt_fail(DT_ERR_INVALID, "%s: both \"%s\" and \"%s\" set %s; leave one of them", label, sweep->axes[b].path,
-                                     sweep->axes[a].path, table->fields[i].path);
+                    status = dt_fail(DT_ERR_INVALID, "%s: both \"%s\" and \"%s\" set %s; leave one of them", label,
+                                     name_of(&sweep->axes[b]), name_of(&sweep->axes[a]), table->fields[i].path);
     free(set);
     return status;
 }
@@ -140,11 +173,28 @@ static const struct cJSON *value_at(struct dt_sweep *sweep, int number, int inde
     return axis->at;
 }
 
+/* Field i may have been set by an axis, with others: it is then given, and what it replaces is not, unless the axis sets that, too. */
+static void take_back(const struct dt_table *table, int i, const bool *set, bool *given)
+{
+    given[i] |= set[i];
+    for (const char *const *path = table->fields[i].replaces; set[i] && path && *path; path++) {
+        int replaced = dt_config_find(table, *path);
+        given[replaced] = set[replaced];
+    }
+}
+
 dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
 {
-    for (int a = 0; a < sweep->axis_count; a++)
-        DT_TRY(dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, given));
-    return DT_OK;
+    bool *set = calloc((size_t)table->count, sizeof *set);
+    dt_status status = set ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    for (int a = 0; a < sweep->axis_count && status == DT_OK; a++) {
+        memset(set, 0, (size_t)table->count * sizeof *set);
+        status = dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, set);
+        for (int i = 0; i < table->count && status == DT_OK; i++)
+            take_back(table, i, set, given);
+    }
+    free(set);
+    return status;
 }
 
 void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t text_bytes)
@@ -156,8 +206,7 @@ void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t tex
     for (int a = 0; a < sweep->axis_count && used < text_bytes; a++) {
         char quote[48];
         dt_json_quote(value_at(sweep, a, index), quote, sizeof quote);
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", a ? ", " : "", sweep->axes[a].path,
-                                 *sweep->axes[a].path ? "=" : "", quote);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s=%s", a ? ", " : "", name_of(&sweep->axes[a]), quote);
     }
     if (used < text_bytes)
         snprintf(text + used, text_bytes - used, ")");

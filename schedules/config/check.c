@@ -147,12 +147,15 @@ static dt_status check_division(const struct experiment *e, const char *where)
     const struct paradigm *paradigm = paradigm_of(e->paradigm);
     DT_TRY(experiment_check_mesh(e, where));
     DT_TRY(check_tensor_group(e, where));
+    struct dt_failures failures = {0};
     if (e->micro_batches > e->batch_size)
-        return dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size);
+        dt_failures_add(
+            &failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size));
     if (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1)
-        DT_TRY(check_pipeline(e, where));
+        dt_failures_add(&failures, check_pipeline(e, where));
     if (paradigm->check)
-        DT_TRY(paradigm->check(e, where));
+        dt_failures_add(&failures, paradigm->check(e, where));
+    DT_TRY(dt_failures_end(&failures));
     /* Random tokens and masks are keyed by a 32-bit sample number. */
     uint64_t steps = (uint64_t)e->steps.warmup + (uint64_t)e->steps.timed;
     if ((double)steps * (double)experiment_global_batch(e) >= 0x1p32)
@@ -161,18 +164,28 @@ static dt_status check_division(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
-/* The canonical form without the name: two experiments with the same hash measure the same thing. */
+static bool belongs_to_some_paradigm(const char *path)
+{
+    bool some = false;
+    for (int kind = 0; paradigm_of((enum paradigm_kind)kind) && !some; kind++)
+        some = paradigm_has_key(paradigm_of((enum paradigm_kind)kind), path);
+    return some;
+}
+
+bool experiment_depends_on(const struct experiment *e, const char *path)
+{
+    if (strcmp(path, "name") == 0)
+        return false;
+    if (strncmp(path, "pipeline.", 9) == 0 && e->paradigm != PARADIGM_PDP && experiment_stages(e) == 1)
+        return false;
+    return paradigm_has_key(paradigm_of(e->paradigm), path) || !belongs_to_some_paradigm(path);
+}
+
+/* The canonical form of what the experiment depends on: two experiments with the same hash measure the same thing. */
 static dt_status set_hash(struct experiment *e)
 {
-    struct experiment *nameless = malloc(sizeof *nameless);
     char *text;
-    if (!nameless)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while hashing a config");
-    *nameless = *e;
-    nameless->name[0] = 0;
-    dt_status status = experiment_to_json(nameless, DT_JSON_SORTED, &text);
-    free(nameless);
-    DT_TRY(status);
+    DT_TRY(experiment_to_hashed_json(e, &text));
     snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, strlen(text)));
     free(text);
     return DT_OK;

@@ -101,6 +101,8 @@ static const struct dt_refused_choice refused_orders[] = {
     {0},
 };
 
+static const char *const model_sizes[] = {"model.layers", "model.heads", "model.hidden", NULL};
+
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
 /* Keys of one object stand together. */
@@ -138,7 +140,7 @@ static const struct dt_field fields[] = {
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 
-    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice,
+    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice, .replaces = model_sizes,
      .description = "A model of the study (dtbench list prints them), instead of layers, heads and hidden."},
     {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .description = "Transformer blocks."},
     {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .description = "Attention heads; must divide hidden."},

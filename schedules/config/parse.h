@@ -29,6 +29,11 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
  * DT_ERR_HOST_MEMORY. */
 dt_status experiment_to_json(const struct experiment *experiment, int style, char **out);
 
+/* Does what it measures depend on the key at `path`: not on its name, nor on keys of other paradigms or of a pipeline that it has not. */
+bool experiment_depends_on(const struct experiment *experiment, const char *path);
+/* Those keys alone, in canonical form: what the hash is made of. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+dt_status experiment_to_hashed_json(const struct experiment *experiment, char **out);
+
 /* Put the experiment's "nccl" settings into this process's environment, over
  * what is there. Before NCCL is asked for anything: it reads most of them once.
  * Errors: DT_ERR_HOST_MEMORY. */

@@ -21,7 +21,7 @@ static dt_status decide(const struct experiment *e, const struct dt_field *field
     return DT_OK;
 }
 
-dt_status experiment_to_json(const struct experiment *e, int style, char **out)
+static dt_status to_json(const struct experiment *e, bool hashed, int style, char **out)
 {
     const struct dt_table *table = experiment_table();
     struct cJSON *object;
@@ -29,8 +29,10 @@ dt_status experiment_to_json(const struct experiment *e, int style, char **out)
     if (!shown)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
     dt_status status = DT_OK;
-    for (int i = 0; i < table->count && status == DT_OK; i++)
+    for (int i = 0; i < table->count && status == DT_OK; i++) {
         status = decide(e, &table->fields[i], &shown[i]);
+        shown[i] &= !hashed || experiment_depends_on(e, table->fields[i].path);
+    }
     if (status == DT_OK)
         status = dt_config_write(table, e, shown, &object);
     free(shown);
@@ -38,4 +40,14 @@ dt_status experiment_to_json(const struct experiment *e, int style, char **out)
     status = dt_json_print(object, style, out);
     dt_json_destroy(object);
     return status;
+}
+
+dt_status experiment_to_json(const struct experiment *e, int style, char **out)
+{
+    return to_json(e, false, style, out);
+}
+
+dt_status experiment_to_hashed_json(const struct experiment *e, char **out)
+{
+    return to_json(e, true, DT_JSON_SORTED, out);
 }

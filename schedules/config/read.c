@@ -47,8 +47,60 @@ static dt_status read_base(const struct cJSON *config, const struct source *sour
     DT_TRY(dt_config_defaults(experiment_table(), base));
     base->passes_only = source->passes_only;
     set_directory(source->name, base);
-    DT_TRY(dt_config_read(experiment_table(), config, source->name, base, given));
-    return dt_sweep_init(experiment_table(), config, source->name, sweep);
+    struct dt_failures failures = {0};
+    dt_failures_add(&failures, dt_config_read(experiment_table(), config, source->name, base, given));
+    dt_failures_add(&failures, dt_sweep_init(experiment_table(), config, source->name, sweep));
+    return dt_failures_end(&failures);
+}
+
+/* ---- combinations that are the same ---- */
+
+struct place {
+    const struct experiment *experiment;
+    int index;
+};
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct place *a = left, *b = right;
+    int order = strcmp(a->experiment->hash, b->experiment->hash);
+    if (order == 0)
+        order = strcmp(a->experiment->name, b->experiment->name);
+    return order ? order : a->index - b->index;
+}
+
+/* A sweep multiplies paradigms by keys that do not concern all of them. Of combinations that differ in such keys alone the first stays. What
+ * is written twice stays, too: somebody wants it twice. */
+static void mark_repeated(struct place *places, int count, bool *dropped)
+{
+    qsort(places, (size_t)count, sizeof *places, compare_places);
+    for (int i = 1, first = 0; i < count; i++) {
+        const struct experiment *a = places[first].experiment, *b = places[i].experiment;
+        bool same = strcmp(a->hash, b->hash) == 0 && strcmp(a->name, b->name) == 0;
+        first = same ? first : i;
+        dropped[places[i].index] = same && memcmp(a, b, sizeof *a) != 0;
+    }
+}
+
+static dt_status drop_repeated(struct experiment *experiments, int *count)
+{
+    struct place *places = malloc(((size_t)*count + 1) * sizeof *places);
+    bool *dropped = calloc((size_t)*count + 1, sizeof *dropped);
+    bool all = places && dropped;
+    int kept = 0;
+    for (int i = 0; all && i < *count; i++)
+        places[i] = (struct place){&experiments[i], i};
+    if (all)
+        mark_repeated(places, *count, dropped);
+    for (int i = 0; all && i < *count; i++)
+        if (!dropped[i])
+            memmove(&experiments[kept++], &experiments[i], sizeof *experiments);
+    free(places);
+    free(dropped);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d experiments", *count);
+    *count = kept;
+    return DT_OK;
 }
 
 /* ---- whose pipeline it is ---- */
@@ -62,8 +114,12 @@ static bool is_pdp(const struct cJSON *value)
 static bool names_pdp(const struct cJSON *config)
 {
     const struct cJSON *swept = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(config, "sweep"), "paradigm");
+    const struct cJSON *cases = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(config, "sweep"), DT_SWEEP_CASES);
     for (const struct cJSON *value = swept ? swept->child : NULL; value; value = value->next)
         if (is_pdp(value))
+            return true;
+    for (const struct cJSON *value = cases ? cases->child : NULL; value; value = value->next)
+        if (is_pdp(cJSON_GetObjectItemCaseSensitive(value, "paradigm")))
             return true;
     return is_pdp(cJSON_GetObjectItemCaseSensitive(config, "paradigm"));
 }
@@ -110,13 +166,17 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const str
         status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source->name, sweep->combinations);
         goto done;
     }
-    for (int i = 0; i < sweep->combinations; i++) {
-        status = resolve_combination(sweep, i, source, base, base_given, base_given + table->count, &experiments[i]);
-        if (status < 0)
-            goto done;
-    }
-    *out = experiments;
+    struct dt_failures failures = {0};
+    for (int i = 0; i < sweep->combinations && failures.left_out == 0; i++)
+        dt_failures_add(&failures, resolve_combination(sweep, i, source, base, base_given, base_given + table->count, &experiments[i]));
+    status = dt_failures_end(&failures);
+    if (status < 0)
+        goto done;
     *count = sweep->combinations;
+    status = drop_repeated(experiments, count);
+    if (status < 0)
+        goto done;
+    *out = experiments;
     experiments = NULL;
 done:
     free(experiments);
@@ -131,9 +191,10 @@ static dt_status override(struct cJSON *config, const char *source, const char *
 {
     if (set_count > 0)
         DT_TRY(dt_config_read(experiment_table(), config, source, NULL, NULL));
+    struct dt_failures failures = {0};
     for (int i = 0; i < set_count; i++)
-        DT_TRY(dt_config_set(experiment_table(), config, sets[i]));
-    return DT_OK;
+        dt_failures_add(&failures, dt_config_set(experiment_table(), config, sets[i]));
+    return dt_failures_end(&failures);
 }
 
 static dt_status parse(const char *text, size_t length, const struct source *source, const char *const *sets, int set_count,

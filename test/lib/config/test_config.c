@@ -181,7 +181,7 @@ static void overrides(void)
         {"{\"paint\":{\"rate\":1}}", "paint.color=red", "{\"paint\":{\"rate\":1,\"color\":\"red\"}}"},
         {"{\"paint\":{\"rate\":1}}", "paint={\"share\":0}", "{\"paint\":{\"share\":0}}"},
         {"{}", "name=12", "{\"name\":\"12\"}"},
-        {"{}", "name=null", "{\"name\":\"null\"}"},
+        {"{\"name\":\"a\"}", "name=null", "{}"},
         {"{}", "name=a=b", "{\"name\":\"a=b\"}"},
         {"{}", "flag=false", "{\"flag\":false}"},
         {"{}", "sweep.count=[1,2]", "{\"sweep\":{\"count\":[1,2]}}"},
