@@ -206,7 +206,8 @@ void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t tex
     for (int a = 0; a < sweep->axis_count && used < text_bytes; a++) {
         char quote[48];
         dt_json_quote(value_at(sweep, a, index), quote, sizeof quote);
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s=%s", a ? ", " : "", name_of(&sweep->axes[a]), quote);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", a ? ", " : "", sweep->axes[a].path,
+                                 *sweep->axes[a].path ? "=" : "", quote);
     }
     if (used < text_bytes)
         snprintf(text + used, text_bytes - used, ")");
