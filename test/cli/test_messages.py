@@ -73,7 +73,7 @@ CONFIGS = [
     ({"timeout": {"step_s": -1}},
      'timeout.step_s: -1 is out of range; expected a number from 0 to 1000000'),
     ({"sweep": []},
-     'sweep: expected an object of lists, not []'),
+     'sweep: the list is empty; give it at least one object'),
     ({"sweep": {"batch_size": 4}},
      'sweep.batch_size: expected a list of values, not 4'),
     ({"sweep": {"batch_size": []}},
