@@ -164,23 +164,6 @@ static dt_status check_division(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
-static bool belongs_to_some_paradigm(const char *path)
-{
-    bool some = false;
-    for (int kind = 0; paradigm_of((enum paradigm_kind)kind) && !some; kind++)
-        some = paradigm_has_key(paradigm_of((enum paradigm_kind)kind), path);
-    return some;
-}
-
-bool experiment_depends_on(const struct experiment *e, const char *path)
-{
-    if (strcmp(path, "name") == 0)
-        return false;
-    if (strncmp(path, "pipeline.", 9) == 0 && e->paradigm != PARADIGM_PDP && experiment_stages(e) == 1)
-        return false;
-    return paradigm_has_key(paradigm_of(e->paradigm), path) || !belongs_to_some_paradigm(path);
-}
-
 /* The canonical form of what the experiment depends on: two experiments with the same hash measure the same thing. */
 static dt_status set_hash(struct experiment *e)
 {

@@ -21,6 +21,23 @@ static dt_status decide(const struct experiment *e, const struct dt_field *field
     return DT_OK;
 }
 
+static bool belongs_to_some_paradigm(const char *path)
+{
+    bool some = false;
+    for (int kind = 0; paradigm_of((enum paradigm_kind)kind) && !some; kind++)
+        some = paradigm_has_key(paradigm_of((enum paradigm_kind)kind), path);
+    return some;
+}
+
+bool experiment_depends_on(const struct experiment *e, const char *path)
+{
+    if (strcmp(path, "name") == 0)
+        return false;
+    if (strncmp(path, "pipeline.", 9) == 0 && e->paradigm != PARADIGM_PDP && experiment_stages(e) == 1)
+        return false;
+    return paradigm_has_key(paradigm_of(e->paradigm), path) || !belongs_to_some_paradigm(path);
+}
+
 static dt_status to_json(const struct experiment *e, bool hashed, int style, char **out)
 {
     const struct dt_table *table = experiment_table();

@@ -23,7 +23,7 @@ static int judge(bool resolved)
         struct experiment *all = NULL;
         int count = 0;
         if (experiments_parse(line, (size_t)length, "t", NULL, 0, &all, &count) < 0)
-            puts(dt_error_message());
+            printf("%.*s\n", (int)strcspn(dt_error_message(), "\n"), dt_error_message()); /* the first of several */
         else if (!resolved)
             printf("ok %d\n", count);
         for (int i = 0; resolved && i < count; i++) {
