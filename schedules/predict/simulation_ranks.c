@@ -123,7 +123,16 @@ static int by_number(const void *left, const void *right)
     return *(const int *)left - *(const int *)right;
 }
 
-/* The communicator that rank `to` has where rank `from` has `group`. Members stand in the order of the world in both. */
+static bool is_ascending(const struct simulated_group *group)
+{
+    for (int i = 1; i < group->count; i++)
+        if (group->ranks[i] < group->ranks[i - 1])
+            return false;
+    return true;
+}
+
+/* The communicator that rank `to` has where rank `from` has `group`. Members stand in the order of the world in both; but for the pair that
+ * closes a ring of stages, whose members have the same coordinates on the shifted axes and keep their order. */
 static dt_status find_shifted_group(struct simulated_ranks *r, int group, int from, int to, int *out)
 {
     const struct simulated_group *of_from = &r->groups[group];
@@ -133,7 +142,8 @@ static dt_status find_shifted_group(struct simulated_ranks *r, int group, int fr
     memcpy(slot.name, of_from->name, sizeof slot.name);
     for (int i = 0; i < slot.size; i++)
         slot.ranks[i] = symmetric_part_shifted(r->part, of_from->ranks[i], from, to);
-    qsort(slot.ranks, (size_t)slot.size, sizeof *slot.ranks, by_number);
+    if (is_ascending(of_from))
+        qsort(slot.ranks, (size_t)slot.size, sizeof *slot.ranks, by_number);
     dt_status status = find_group(r, &slot, of_from->occurrence, out);
     free(slot.ranks);
     return status;
