@@ -209,6 +209,8 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
                          const Rows &rows, size_t table_rows)
 {
     size_t d = (size_t)k->model.hidden, slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
+    if (table_rows == 0) /* a rank may have none of a small table */
+        return DT_OK;
     return for_pack<E>(
         d,
         [&](auto n) {
@@ -217,6 +219,18 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
                           (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout), k->step);
         },
         table, a->dout);
+}
+
+/* Where each of this part's tokens stands in the batch. */
+dt_status make_lists(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, const token_lists &lists)
+{
+    size_t vocab = a->vocab.count, rows = a->samples * (size_t)k->model.block_size;
+    /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
+    size_t ranges = (size_t)k->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
+    size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
+    return launch("embedding gradient", list_kernel, dim3((unsigned)((vocab + range - 1) / range)), dim3(LIST_THREADS),
+                  range * sizeof(int32_t), stream, lists, a->tokens, (int32_t)rows, (int32_t)a->vocab.first, (int32_t)vocab,
+                  (int32_t)range);
 }
 
 table_part part_of(const struct gpt_part &part)
@@ -246,14 +260,10 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradient)
 {
     size_t T = (size_t)k->model.block_size, rows = a->samples * T, vocab = a->vocab.count;
-    /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
-    size_t ranges = (size_t)k->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
-    size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
     DT_TRY(gpt_cuda_scratch(k, (vocab + 1 + 2 * rows) * sizeof(int32_t)));
     token_lists lists = {(int32_t *)k->scratch, (int32_t *)k->scratch + vocab + 1, (int32_t *)k->scratch + vocab + 1 + rows};
-    DT_TRY(launch("embedding gradient", list_kernel, dim3((unsigned)((vocab + range - 1) / range)), dim3(LIST_THREADS),
-                  range * sizeof(int32_t), stream, lists, a->tokens, (int32_t)rows, (int32_t)a->vocab.first, (int32_t)vocab,
-                  (int32_t)range));
+    if (vocab > 0)
+        DT_TRY(make_lists(k, stream, a, lists));
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         DT_TRY(table_gradient<E>(k, stream, a, a->dtoken_table, rows_of_token{lists, (uint32_t)T}, vocab));
