@@ -33,8 +33,9 @@ def train(*settings):
         command = [DTBENCH, "run", "--config", config, "-o", records]
         for setting in settings:
             command += ["--set", setting]
-        run = subprocess.run(command, env={**os.environ, "DTBENCH_POISON": "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+        environment = {**os.environ, "DTBENCH_POISON": "1", "DTBENCH_EMULATED_GPUS": "4"}
+        run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             timeout=100, check=False)
         check(run.returncode == 0, " ".join(settings), "ends with", run.returncode, "\n" + run.stdout)
         with open(records, encoding="utf-8") as file:
             return json.loads(file.readline())
