@@ -81,7 +81,7 @@ def test_a_full_gpu_is_a_result():
     records = read_records(output)
     check([r["status"] for r in records] == ["oom", "ok"], [(r["status"], r["error"]) for r in records], result.stderr)
     check(re.match(r"rank 0 needs .* and of the GPU's 128 MiB buffers can have", records[0]["error"]), records[0]["error"])
-    text = run("check", path, code=OK, environment=small).stdout
+    text = run("check", path, code=OOM, environment=small).stdout
     check(re.search(r"note: experiment 1: will run out of memory: rank 0 needs .*, and a GPU here \(emulated GPU\) has 128 MiB", text), text)
 
 
