@@ -242,13 +242,15 @@ static void test_a_search_finds_no_less_than_zb_h1(void)
 static void test_large_plans_take_less_than_a_second(void)
 {
     const struct pipeline_order *order;
+    double limit_s = getenv("ASAN_OPTIONS") ? 10 : 1; /* test/meson.build sets it where sanitizers slow the program down */
     for (int o = 0; (order = pipeline_order_at(o)); o++) {
         struct order_shape shape = shape_of(64, 2, 1024);
         struct plan plans[MOST_STAGES] = {0};
         clock_t begin = clock(); /* the processor's time: the machine may be busy with something else */
         CHECK_OK(plans_make(order->name, &shape, plans));
         double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
-        CHECK(seconds < 1, "%s: %g s", order->name, seconds);
+        printf("# %s: %.3f s\n", order->name, seconds);
+        CHECK(seconds < limit_s, "%s: %g s", order->name, seconds);
         finish(plans, shape.stages);
     }
 }
