@@ -1,6 +1,6 @@
 /* A stage: created, initialised, and run a group of layers at a time. */
 #include "gpt/stage.h"
-#include "gpt/layers.h"
+#include "gpt/layer_parts.h"
 
 #include <stdlib.h>
 
@@ -260,6 +260,18 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
     };
 }
 
+static const struct layer_passes {
+    dt_status (*forward)(const struct layer_run *r);
+    dt_status (*backward)(const struct layer_run *r);
+} layer_passes[] = {
+    [GPT_EMBEDDING] = {layer_embedding_forward, layer_embedding_backward},
+    [GPT_ATTENTION] = {layer_attention_forward, layer_attention_backward},
+    [GPT_MLP_UP] = {layer_mlp_up_forward, layer_mlp_up_backward},
+    [GPT_MLP_DOWN] = {layer_mlp_down_forward, layer_mlp_down_backward},
+    [GPT_FINAL_NORM] = {layer_final_norm_forward, layer_final_norm_backward},
+    [GPT_HEAD] = {layer_head_forward, layer_head_backward},
+};
+
 /* The run's layer is layer `i` of the stage. */
 static const struct layer_passes *at_layer(struct layer_run *r, int i)
 {
@@ -283,7 +295,7 @@ dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, en
     r.part = part;
     for (int i = r.group->first_layer + r.group->layer_count - 1; i >= r.group->first_layer; i--)
         DT_TRY(at_layer(&r, i)->backward(&r));
-    return layers_finish_norms(&r);
+    return layer_finish_norms(&r);
 }
 
 dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
@@ -313,5 +325,5 @@ dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *s
     DT_TRY(layer_head_in_pieces(&head, piece_rows));
     if (with_norm)
         DT_TRY(layer_passes[GPT_FINAL_NORM].backward(&norm));
-    return layers_finish_norms(&norm);
+    return layer_finish_norms(&norm);
 }

@@ -1,5 +1,5 @@
 /* Backward of a whole small GPT against differences of its own loss, on the cpu device in fp32: every tensor of every layer. */
-#include "gpt/layers.h"
+#include "gpt/layer.h"
 #include "gpt/stage.h"
 #include "test/check.h"
 

@@ -12,8 +12,8 @@
  *
  * Everything is queued on the run's stream. Errors: DT_ERR_OOM for memory, and what kernels and streams report; the stash then contains what
  * had been allocated, for stash_destroy. */
-#ifndef GPT_LAYERS_H
-#define GPT_LAYERS_H
+#ifndef GPT_LAYER_H
+#define GPT_LAYER_H
 
 #include "gpt/exchange.h"
 #include "gpt/kernel_set.h"
@@ -72,17 +72,24 @@ struct layer_run {
     struct dt_loss_scales scales;
 };
 
-/* By enum gpt_layer_kind. The residual stream is the stash's x and dx [M, d]. The head's forward computes the loss with it, which turns the
- * logits into their gradient. */
-extern const struct layer_passes {
-    dt_status (*forward)(const struct layer_run *r);
-    dt_status (*backward)(const struct layer_run *r);
-} layer_passes[];
+/* ---- each kind of layer: in the file of its name; final_norm and loss are in head.c ----
+ *
+ * The residual stream is the stash's x and dx [R, d]. The head's forward computes the loss with it, which turns the logits into their
+ * gradient. */
+dt_status layer_embedding_forward(const struct layer_run *r);
+dt_status layer_embedding_backward(const struct layer_run *r);
+dt_status layer_attention_forward(const struct layer_run *r);
+dt_status layer_attention_backward(const struct layer_run *r);
+dt_status layer_mlp_up_forward(const struct layer_run *r);
+dt_status layer_mlp_up_backward(const struct layer_run *r);
+dt_status layer_mlp_down_forward(const struct layer_run *r);
+dt_status layer_mlp_down_backward(const struct layer_run *r);
+dt_status layer_final_norm_forward(const struct layer_run *r);
+dt_status layer_final_norm_backward(const struct layer_run *r);
+dt_status layer_head_forward(const struct layer_run *r);
+dt_status layer_head_backward(const struct layer_run *r);
 
 /* All of the head's work on pieces of the M rows, from the stash's x to its dx. */
 dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows);
-
-/* At the end of a group's backward: its norms' gradients are complete. */
-dt_status layers_finish_norms(const struct layer_run *r);
 
 #endif

@@ -1,0 +1,105 @@
+/* Attention: x + dropout(projection(attention(norm(x)))). */
+#include "gpt/layer_parts.h"
+
+/* The heads' outputs from kept->qkv, and what the backward of that reads. */
+static dt_status attend(const struct layer_run *r)
+{
+    const struct dt_model *model = r->stage->base.model;
+    struct gpt_part heads = gpt_cut_heads(r->stage->cut, model);
+    size_t T = (size_t)model->block_size, samples = r->stash->samples;
+
+    if (model->attention == DT_ATTENTION_FUSED)
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * sizeof(float), &r->kept->lse));
+    else
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * T * r->element_bytes, &r->kept->weights));
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->mixed));
+    DT_TRY(layer_keep_framework(r, r->layer->kind));
+    struct gpt_attention_forward a = {
+        .qkv = r->kept->qkv.data,
+        .out = r->kept->mixed.data,
+        .lse = r->kept->lse.data,
+        .weights = r->kept->weights.data,
+        .samples = samples,
+        .heads = heads,
+        .dropout = layer_dropout(r),
+    };
+    return r->k->attention(r->kernels, r->stream, &a);
+}
+
+/* What is computed again from q, k and v is forgotten. Without the weights a simulated framework keeps as much of attention as of mlp_up. */
+static dt_status forget_attention(const struct layer_run *r)
+{
+    dt_free(r->stream, &r->kept->mixed);
+    dt_free(r->stream, &r->kept->lse);
+    dt_free(r->stream, &r->kept->weights);
+    dt_free(r->stream, &r->kept->framework);
+    return layer_keep_framework(r, GPT_MLP_UP);
+}
+
+static dt_status attend_again(const struct layer_run *r)
+{
+    dt_free(r->stream, &r->kept->framework);
+    return attend(r);
+}
+
+dt_status layer_attention_forward(const struct layer_run *r)
+{
+    struct dt_buffer normed;
+    DT_TRY(layer_keep_norm_input(r));
+    DT_TRY(layer_normed_rows(r, &normed));
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, 3 * r->e, &r->kept->qkv));
+    DT_TRY(layer_linear(r, r->kept->qkv.data, normed.data, "q.weight", "q.bias", 3 * r->e, r->d)); /* k and v lie behind q */
+    dt_free(r->stream, &normed);
+
+    DT_TRY(attend(r));
+    DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, "projection.weight", "projection.bias", r->e, r->kept->input.data));
+    return r->stage->attention_again ? forget_attention(r) : DT_OK;
+}
+
+/* From dmixed [M, e], which it frees, to kept->dqkv. */
+static dt_status through_attention(const struct layer_run *r, struct dt_buffer *dmixed)
+{
+    DT_TRY(layer_allocate(r, gradient_category(r), 3 * r->e, &r->kept->dqkv));
+    struct gpt_attention_backward a = {
+        .dout = dmixed->data,
+        .out = r->kept->mixed.data,
+        .qkv = r->kept->qkv.data,
+        .lse = r->kept->lse.data,
+        .weights = r->kept->weights.data,
+        .dqkv = r->kept->dqkv.data,
+        .samples = r->stash->samples,
+        .heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
+        .dropout = layer_dropout(r),
+    };
+    DT_TRY(r->k->attention_gradient(r->kernels, r->stream, &a));
+    dt_free(r->stream, dmixed);
+    dt_free(r->stream, &r->kept->qkv);
+    dt_free(r->stream, &r->kept->lse);
+    dt_free(r->stream, &r->kept->weights);
+    dt_free(r->stream, &r->kept->framework);
+    return DT_OK;
+}
+
+dt_status layer_attention_backward(const struct layer_run *r)
+{
+    struct dt_layer_stash *kept = r->kept;
+    struct dt_buffer dmixed;
+
+    if (r->stage->attention_again && inputs_now(r))
+        DT_TRY(attend_again(r));
+    if (inputs_now(r))
+        DT_TRY(layer_branch_gradient(r, &kept->dbranch));
+    if (weights_now(r))
+        DT_TRY(layer_weight_gradients(r, kept->dbranch.data, kept->mixed.data, "projection.weight", "projection.bias", r->d, r->e));
+    if (inputs_now(r)) {
+        DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &dmixed));
+        DT_TRY(layer_input_gradient(r, dmixed.data, kept->dbranch.data, "projection.weight", r->d, r->e));
+    }
+    if (weights_now(r))
+        dt_free(r->stream, &kept->dbranch);
+    if (inputs_now(r))
+        DT_TRY(through_attention(r, &dmixed));
+    if (weights_now(r))
+        dt_free(r->stream, &kept->mixed);
+    return layer_backward_through_norm(r, &kept->dqkv, "q.weight", "q.bias", 3 * r->e);
+}

@@ -1,0 +1,54 @@
+/* The embedding of tokens and positions. */
+#include "gpt/layer_parts.h"
+
+/* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is behind their sum. */
+dt_status layer_embedding_forward(const struct layer_run *r)
+{
+    const struct dt_model *model = r->stage->base.model;
+    struct gpt_dropout none = layer_dropout(r);
+    none.probability = 0;
+    DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
+    struct gpt_embedding a = {
+        .tokens = r->stash->tokens.data,
+        .token_table = layer_param(r, "token.weight"),
+        .position_table = layer_param(r, "position.weight"),
+        .out = r->stash->x.data,
+        .samples = r->stash->samples,
+        .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
+        .positions = gpt_cut_table(r->stage->cut, model->block_size),
+        .dropout = shared(r) ? none : layer_dropout(r),
+    };
+    DT_TRY(r->k->embedding(r->kernels, r->stream, &a));
+    if (!shared(r))
+        return DT_OK;
+    DT_TRY(layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x));
+    if (model->dropout == 0)
+        return DT_OK;
+    struct gpt_dropout_gradient mask = {
+        .dout = r->stash->x.data, .dbranch = r->stash->x.data, .rows = r->stream_rows, .dropout = layer_stream_dropout(r)};
+    return r->k->dropout_gradient(r->kernels, r->stream, &mask);
+}
+
+dt_status layer_embedding_backward(const struct layer_run *r)
+{
+    const struct dt_model *model = r->stage->base.model;
+    if (inputs_now(r))
+        take(&r->kept->dout, &r->stash->dx);
+    if (!weights_now(r))
+        return DT_OK;
+    DT_TRY(layer_gather(r, DT_WORKSPACE, &r->kept->dout));
+    struct gpt_embedding_gradient a = {
+        .tokens = r->stash->tokens.data,
+        .dout = r->kept->dout.data,
+        .dtoken_table = layer_grad(r, "token.weight"),
+        .dposition_table = layer_grad(r, "position.weight"),
+        .samples = r->stash->samples,
+        .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
+        .positions = gpt_cut_table(r->stage->cut, model->block_size),
+        .accumulate = r->accumulate,
+        .dropout = layer_dropout(r),
+    };
+    DT_TRY(r->k->embedding_gradient(r->kernels, r->stream, &a));
+    dt_free(r->stream, &r->kept->dout);
+    return DT_OK;
+}

@@ -1,0 +1,361 @@
+#include "gpt/layer_parts.h"
+
+#include <string.h>
+
+/* ---- the group's parameters, memory, dropout ---- */
+
+static size_t tensor_bytes(const struct layer_run *r, const char *name)
+{
+    size_t offset_elems = gpt_tensor_offset(r->layer, name);
+    for (const struct gpt_layer *l = &r->stage->layers[r->group->first_layer]; l != r->layer; l++)
+        offset_elems += l->param_elems;
+    return offset_elems * r->element_bytes;
+}
+
+void *layer_param(const struct layer_run *r, const char *name)
+{
+    return (char *)r->group->params + tensor_bytes(r, name);
+}
+
+void *layer_grad(const struct layer_run *r, const char *name)
+{
+    return (char *)r->group->grads + tensor_bytes(r, name);
+}
+
+struct gpt_dropout layer_dropout(const struct layer_run *r)
+{
+    return (struct gpt_dropout){
+        .seed = r->stage->seed,
+        .layer = (uint32_t)r->layer->index,
+        .first_sample = r->stash->first_sample,
+        .first_row = 0,
+        .probability = r->stage->base.model->dropout,
+    };
+}
+
+struct gpt_dropout layer_stream_dropout(const struct layer_run *r)
+{
+    struct gpt_dropout all = layer_dropout(r);
+    all.first_row = r->stage->sliced ? (uint32_t)((size_t)r->stage->cut.rank * r->stream_rows) : 0;
+    return all;
+}
+
+dt_status layer_allocate(const struct layer_run *r, enum dt_category category, size_t columns, struct dt_buffer *out)
+{
+    return dt_alloc(r->stream, category, r->rows * columns * r->element_bytes, out);
+}
+
+dt_status layer_allocate_stream(const struct layer_run *r, enum dt_category category, struct dt_buffer *out)
+{
+    return dt_alloc(r->stream, category, r->stream_rows * r->d * r->element_bytes, out);
+}
+
+static enum dt_dtype dtype_of(const struct layer_run *r)
+{
+    return r->stage->base.model->dtype;
+}
+
+dt_status layer_keep_framework(const struct layer_run *r, enum gpt_layer_kind kind)
+{
+    size_t bytes = r->k->kept_bytes(r->kernels, kind, r->stash->samples, r->stage->cut.size, r->stage->sliced);
+    return dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->framework);
+}
+
+dt_status layer_normalize(const struct layer_run *r, void *normed)
+{
+    struct gpt_layer_norm a = {
+        .x = r->kept->input.data,
+        .gain = layer_param(r, "norm.gain"),
+        .bias = layer_param(r, "norm.bias"),
+        .y = normed,
+        .mean = r->kept->mean.data,
+        .rstd = r->kept->rstd.data,
+        .rows = r->stream_rows,
+        .d = r->d,
+    };
+    return r->k->layer_norm(r->kernels, r->stream, &a);
+}
+
+dt_status layer_keep_norm_input(const struct layer_run *r)
+{
+    take(&r->kept->input, &r->stash->x);
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
+    return dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->rstd);
+}
+
+void layer_free_norm_input(const struct layer_run *r)
+{
+    dt_free(r->stream, &r->kept->input);
+    dt_free(r->stream, &r->kept->mean);
+    dt_free(r->stream, &r->kept->rstd);
+}
+
+dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
+{
+    void *sums = layer_grad(r, "norm.gain");
+    bool apart = r->stage->sliced && r->accumulate; /* the sum over the ranks must not count what is there once for each */
+    if (apart) {
+        DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, 2 * r->d * r->element_bytes, &r->kept->dnorm));
+        sums = r->kept->dnorm.data;
+    }
+    struct gpt_layer_norm_gradient a = {
+        .dy = dy,
+        .x = r->kept->input.data,
+        .gain = layer_param(r, "norm.gain"),
+        .mean = r->kept->mean.data,
+        .rstd = r->kept->rstd.data,
+        .dx = dx,
+        .dgain = sums,
+        .dbias = (char *)sums + r->d * r->element_bytes,
+        .rows = r->stream_rows,
+        .d = r->d,
+        .overwrite = overwrite,
+        .accumulate = r->accumulate && !apart,
+    };
+    DT_TRY(r->k->layer_norm_gradient(r->kernels, r->stream, &a));
+    if (!r->stage->sliced)
+        return DT_OK;
+    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_NORMS, r->stream, sums, 2 * r->d, dtype_of(r));
+}
+
+static bool has_norm(const struct gpt_layer *layer)
+{
+    return layer->kind == GPT_ATTENTION || layer->kind == GPT_MLP_UP || layer->kind == GPT_FINAL_NORM;
+}
+
+dt_status layer_finish_norms(const struct layer_run *r)
+{
+    struct layer_run at = *r;
+    bool waited = false;
+    for (int i = r->group->first_layer; r->stage->sliced && inputs_now(r) && i < r->group->first_layer + r->group->layer_count; i++) {
+        at.layer = &r->stage->layers[i];
+        at.kept = &r->stash->layers[i];
+        if (!has_norm(at.layer))
+            continue;
+        if (!waited)
+            DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_NORMS));
+        waited = true;
+        if (at.kept->dnorm.bytes == 0)
+            continue;
+        DT_TRY(r->k->add(r->kernels, r->stream, &(struct gpt_add){layer_grad(&at, "norm.gain"), at.kept->dnorm.data, 2 * r->d}));
+        dt_free(r->stream, &at.kept->dnorm);
+    }
+    return DT_OK;
+}
+
+/* k and v lie behind q: one product. */
+static int joined(const char *weight)
+{
+    return strcmp(weight, "q.weight") == 0 ? 3 : 1;
+}
+
+dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const char *weight, const char *bias, size_t out, size_t in)
+{
+    struct gpt_linear a = {.x = x,
+                           .w = layer_param(r, weight),
+                           .b = bias ? layer_param(r, bias) : NULL,
+                           .y = y,
+                           .rows = r->rows,
+                           .in = in,
+                           .out = out,
+                           .joined = joined(weight)};
+    return r->k->linear(r->kernels, r->stream, &a);
+}
+
+dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias, size_t out,
+                                 size_t in)
+{
+    struct gpt_linear_weight_gradient a = {
+        .dy = dy,
+        .x = x,
+        .dw = layer_grad(r, weight),
+        .db = bias ? layer_grad(r, bias) : NULL,
+        .rows = r->rows,
+        .in = in,
+        .out = out,
+        .joined = joined(weight),
+        .accumulate = r->accumulate,
+    };
+    return r->k->linear_weight_gradient(r->kernels, r->stream, &a);
+}
+
+dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, const char *weight, size_t out, size_t in)
+{
+    struct gpt_linear_input_gradient a = {
+        .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(weight)};
+    return r->k->linear_input_gradient(r->kernels, r->stream, &a);
+}
+
+/* ---- between the residual stream and the products of a layer ---- */
+
+dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *own, enum dt_category category, struct dt_buffer *all)
+{
+    DT_TRY(layer_allocate(r, category, r->d, all));
+    return gpt_all_gather_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data, r->stream_rows * r->d,
+                                dtype_of(r));
+}
+
+dt_status layer_gather(const struct layer_run *r, enum dt_category category, struct dt_buffer *rows)
+{
+    struct dt_buffer all;
+    if (!r->stage->sliced)
+        return DT_OK;
+    DT_TRY(layer_gather_begin(r, rows, category, &all));
+    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+    dt_free(r->stream, rows);
+    *rows = all;
+    return DT_OK;
+}
+
+dt_status layer_allocate_summand(const struct layer_run *r, enum dt_category category, struct dt_buffer *out)
+{
+    return layer_allocate(r, r->stage->sliced ? DT_WORKSPACE : category, r->d, out);
+}
+
+dt_status layer_sum_begin(const struct layer_run *r, enum dt_category category, const struct dt_buffer *summand, struct dt_buffer *sum)
+{
+    struct gpt_exchange *x = &r->stage->exchange;
+    *sum = (struct dt_buffer){0};
+    if (!shared(r))
+        return DT_OK;
+    if (!r->stage->sliced)
+        return gpt_all_reduce_begin(x, GPT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, dtype_of(r));
+    DT_TRY(layer_allocate_stream(r, category, sum));
+    return gpt_reduce_scatter_begin(x, GPT_EXCHANGE_SUM, r->stream, summand->data, sum->data, r->stream_rows * r->d, dtype_of(r));
+}
+
+dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum)
+{
+    if (!shared(r))
+        return DT_OK;
+    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_SUM));
+    if (r->stage->sliced) {
+        dt_free(r->stream, summand);
+        *summand = *sum;
+    }
+    return DT_OK;
+}
+
+dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, struct dt_buffer *summand)
+{
+    struct dt_buffer sum;
+    DT_TRY(layer_sum_begin(r, category, summand, &sum));
+    return layer_sum_end(r, summand, &sum);
+}
+
+/* A bias behind a sum over the ranks is added by one of them. */
+static const char *bias_of_sum(const struct layer_run *r, const char *bias)
+{
+    return r->stage->cut.rank == 0 ? bias : NULL;
+}
+
+/* ---- pieces that attention and MLP share ---- */
+
+/* stash->x [R, d] = residual + layer_dropout(branch), where the branch is stash->x itself. */
+static dt_status add_residual(const struct layer_run *r, const void *residual)
+{
+    struct gpt_dropout_residual a = {
+        .residual = residual,
+        .branch = r->stash->x.data,
+        .out = r->stash->x.data,
+        .rows = r->stream_rows,
+        .dropout = layer_stream_dropout(r),
+    };
+    return r->k->dropout_residual(r->kernels, r->stream, &a);
+}
+
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, const char *weight, const char *bias, size_t in,
+                                  const void *residual)
+{
+    DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
+    DT_TRY(layer_linear(r, r->stash->x.data, x, weight, bias_of_sum(r, bias), r->d, in));
+    DT_TRY(layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x));
+    return add_residual(r, residual);
+}
+
+dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbranch)
+{
+    enum dt_category category = gradient_category(r);
+    DT_TRY(layer_allocate_stream(r, r->stage->sliced ? DT_WORKSPACE : category, dbranch));
+    struct gpt_dropout_gradient a = {
+        .dout = r->stash->dx.data, .dbranch = dbranch->data, .rows = r->stream_rows, .dropout = layer_stream_dropout(r)};
+    DT_TRY(r->k->dropout_gradient(r->kernels, r->stream, &a));
+    return layer_gather(r, category, dbranch);
+}
+
+dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
+{
+    DT_TRY(layer_allocate_stream(r, DT_WORKSPACE, normed));
+    DT_TRY(layer_normalize(r, normed->data));
+    return layer_gather(r, DT_WORKSPACE, normed);
+}
+
+/* The input half of backward_through_norm where ranks share the layer: the gradient of the product's input is summed up while the weight
+ * gradients, if they come now, are computed; and what these read is gathered while the first product is. Weight gradients free dy. */
+static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+{
+    struct dt_buffer normed = {0}, all = {0}, dnormed, sum;
+    if (weights_now(r)) {
+        DT_TRY(layer_allocate_stream(r, DT_WORKSPACE, &normed));
+        DT_TRY(layer_normalize(r, normed.data));
+        if (r->stage->sliced)
+            DT_TRY(layer_gather_begin(r, &normed, DT_WORKSPACE, &all));
+    }
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &dnormed));
+    DT_TRY(layer_input_gradient(r, dnormed.data, dy->data, weight, out, r->d));
+    DT_TRY(layer_sum_begin(r, DT_WORKSPACE, &dnormed, &sum));
+    if (weights_now(r)) {
+        if (r->stage->sliced)
+            DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+        DT_TRY(layer_weight_gradients(r, dy->data, r->stage->sliced ? all.data : normed.data, weight, bias, out, r->d));
+        dt_free(r->stream, dy);
+    }
+    dt_free(r->stream, &normed);
+    dt_free(r->stream, &all);
+    DT_TRY(layer_sum_end(r, &dnormed, &sum));
+    DT_TRY(layer_normalize_backward(r, dnormed.data, r->stash->dx.data, false));
+    dt_free(r->stream, &dnormed);
+    return DT_OK;
+}
+
+/* The same, and the whole of it, where a rank has whole layers. */
+static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+{
+    struct dt_buffer normed;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &normed));
+    if (weights_now(r)) {
+        DT_TRY(layer_normalize(r, normed.data));
+        DT_TRY(layer_weight_gradients(r, dy->data, normed.data, weight, bias, out, r->d));
+    }
+    if (inputs_now(r)) /* nobody reads the norm's output any more: its memory takes its gradient */
+        DT_TRY(layer_input_gradient(r, normed.data, dy->data, weight, out, r->d));
+    if (weights_now(r))
+        dt_free(r->stream, dy);
+    if (inputs_now(r))
+        DT_TRY(layer_normalize_backward(r, normed.data, r->stash->dx.data, false));
+    dt_free(r->stream, &normed);
+    return DT_OK;
+}
+
+static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+{
+    struct dt_buffer normed;
+    DT_TRY(layer_normed_rows(r, &normed));
+    DT_TRY(layer_weight_gradients(r, dy->data, normed.data, weight, bias, out, r->d));
+    dt_free(r->stream, dy);
+    dt_free(r->stream, &normed);
+    return DT_OK;
+}
+
+dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+{
+    if (!shared(r))
+        DT_TRY(backward_alone(r, dy, weight, bias, out));
+    else if (inputs_now(r))
+        DT_TRY(backward_shared(r, dy, weight, bias, out));
+    else
+        DT_TRY(weights_behind_norm(r, dy, weight, bias, out));
+    if (weights_now(r))
+        layer_free_norm_input(r);
+    return DT_OK;
+}

@@ -1,0 +1,103 @@
+/* What several kinds of layers do alike: the group's parameters and memory, norms, products, and what ranks that share a layer exchange.
+ * `r` is one layer's run (layer.h), whose letters stand in the comments. Everything is queued on its stream; errors are those of layer.h. */
+#ifndef GPT_LAYER_PARTS_H
+#define GPT_LAYER_PARTS_H
+
+#include "gpt/layer.h"
+
+/* ---- the halves of backward ---- */
+
+static inline bool inputs_now(const struct layer_run *r)
+{
+    return r->part & DT_BACKWARD_INPUT;
+}
+
+static inline bool weights_now(const struct layer_run *r)
+{
+    return r->part & DT_BACKWARD_WEIGHTS;
+}
+
+/* Of gradients that both halves read: in a whole backward they live for a moment, otherwise until the second half. */
+static inline enum dt_category gradient_category(const struct layer_run *r)
+{
+    return r->part == DT_BACKWARD_WHOLE ? DT_WORKSPACE : DT_ACTIVATIONS;
+}
+
+/* ---- the group's parameters, memory, dropout ---- */
+
+/* A tensor of the layer, by its name in layout.c, and its gradient. */
+void *layer_param(const struct layer_run *r, const char *name);
+void *layer_grad(const struct layer_run *r, const char *name);
+
+static inline void take(struct dt_buffer *to, struct dt_buffer *from)
+{
+    *to = *from;
+    *from = (struct dt_buffer){0};
+}
+
+/* [M, columns] */
+dt_status layer_allocate(const struct layer_run *r, enum dt_category category, size_t columns, struct dt_buffer *out);
+/* [R, d] */
+dt_status layer_allocate_stream(const struct layer_run *r, enum dt_category category, struct dt_buffer *out);
+/* What a simulated framework keeps of a layer of this kind. */
+dt_status layer_keep_framework(const struct layer_run *r, enum gpt_layer_kind kind);
+
+/* For all rows of the layer. */
+struct gpt_dropout layer_dropout(const struct layer_run *r);
+/* The same for this rank's rows of the residual stream. */
+struct gpt_dropout layer_stream_dropout(const struct layer_run *r);
+
+/* ---- norms ---- */
+
+/* stash->x becomes the norm's input, and stays until layer_free_norm_input. */
+dt_status layer_keep_norm_input(const struct layer_run *r);
+void layer_free_norm_input(const struct layer_run *r);
+/* normed [R, d] */
+dt_status layer_normalize(const struct layer_run *r, void *normed);
+/* dgain and dbias lie one behind the other. Where each rank has its part of the rows they are summed up beside what follows, and
+ * layer_finish_norms waits. */
+dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite);
+/* The norm's output, as the product behind it reads it: all rows. */
+dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed);
+/* At the end of a group's backward: its norms' gradients are complete. */
+dt_status layer_finish_norms(const struct layer_run *r);
+
+/* ---- products: weight [out, in], bias NULL or [out], rows [M, ...] ---- */
+
+dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const char *weight, const char *bias, size_t out, size_t in);
+dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias, size_t out,
+                                 size_t in);
+dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, const char *weight, size_t out, size_t in);
+
+/* ---- between the residual stream and the products of a layer that ranks share ---- */
+
+static inline bool shared(const struct layer_run *r)
+{
+    return r->stage->cut.size > 1;
+}
+
+/* Begin to make all rows [M, d] of every rank's own [R, d]; only where the ranks have different ones. */
+dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *own, enum dt_category category, struct dt_buffer *all);
+/* All rows [M, d] in the place of this rank's [R, d]. */
+dt_status layer_gather(const struct layer_run *r, enum dt_category category, struct dt_buffer *rows);
+/* Where a product of which each rank makes a summand goes: [M, d], which turns into the sum's [R, d]. */
+dt_status layer_allocate_summand(const struct layer_run *r, enum dt_category category, struct dt_buffer *out);
+/* Begin to sum up the ranks' summands. sum: [R, d], allocated where that is not all of it. */
+dt_status layer_sum_begin(const struct layer_run *r, enum dt_category category, const struct dt_buffer *summand, struct dt_buffer *sum);
+/* The sum is there, in the summand's place. */
+dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum);
+/* Both, one after the other. */
+dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, struct dt_buffer *summand);
+
+/* ---- what attention and MLP share ---- */
+
+/* stash->x = residual + dropout(y), y [M, d] the product of x [M, in] that every rank makes a summand of. */
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, const char *weight, const char *bias, size_t in,
+                                  const void *residual);
+/* dbranch [M, d]: the residual stream's gradient through the branch's dropout. */
+dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbranch);
+/* The end of attention's and mlp_up's backward: dy [M, out] is the gradient of product(norm(input)). Weight gradients with the norm's output
+ * computed again; through product and norm into stash->dx. Frees dy behind the weight gradients. */
+dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out);
+
+#endif
