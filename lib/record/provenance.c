@@ -133,12 +133,15 @@ static bool add_environment(cJSON *provenance, const char *settings)
     return true;
 }
 
-/* ISO 8601, UTC, to the second. */
+/* ISO 8601, UTC, to the second. NULL for a time that is not finite: such a
+ * number has no value as an integer. */
 static const char *format_time(double unix_s, char text[32])
 {
+    if (!isfinite(unix_s))
+        return NULL;
     time_t whole = (time_t)unix_s;
     struct tm utc;
-    if (!isfinite(unix_s) || !gmtime_r(&whole, &utc) || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+    if (!gmtime_r(&whole, &utc) || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
         return NULL;
     return text;
 }
