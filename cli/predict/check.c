@@ -178,7 +178,7 @@ static dt_status predict_step(const struct experiment *e, const struct simulated
 {
     struct measure_result result = {0};
     char text[512];
-    dt_status status = simulation_run(e, system, NULL, &result);
+    dt_status status = simulation_run_symmetric(e, system, NULL, &result);
     if (status == DT_OK)
         out->step_s = result.step_s[result.steps_done - 1];
     measure_result_finish(&result);

@@ -31,7 +31,7 @@ static dt_status predict(struct validate_row *row)
     struct measure_result result = {0};
     struct simulated_system *system;
     DT_TRY(simulated_system_create(&row->experiment, &system));
-    dt_status status = simulation_run(&row->experiment, system, NULL, &result);
+    dt_status status = simulation_run_symmetric(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : VALIDATE_PREDICTED;
     if (status == DT_OK)
         row->predicted_s = result.step_s[result.steps_done - 1];

@@ -36,7 +36,7 @@ void run_simulated(const struct experiment *e, const char *trace, struct progres
     dt_status status = simulated_system_create(e, &system);
     if (status == DT_OK) {
         run_simulated_describe(e, &system->cluster_file, &system->profile_file, &system->cluster, report);
-        status = simulation_run(e, system, &hooks, &report->result);
+        status = (trace ? simulation_run : simulation_run_symmetric)(e, system, &hooks, &report->result); /* a trace shows every rank */
     }
     report_end(report, status, dt_error_message());
     simulated_system_destroy(system);
