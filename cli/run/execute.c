@@ -30,7 +30,7 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
 
 bool execution_ended_together(dt_status status, const struct report *report)
 {
-    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || (status == DT_ERR_OOM && report->result.together);
+    return measure_ended_together(status, &report->result);
 }
 
 void execution_close(struct execution *execution)

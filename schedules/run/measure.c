@@ -238,11 +238,17 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
 
     if (r.trainer)
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
-    trainer_destroy(r.trainer);
+    if (measure_ended_together(status, result))
+        trainer_destroy(r.trainer);
     free(r.timed);
     free(r.reports);
     free(r.sent);
     return status;
+}
+
+bool measure_ended_together(dt_status status, const struct measure_result *result)
+{
+    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || (status == DT_ERR_OOM && result->together);
 }
 
 void measure_result_finish(struct measure_result *result)

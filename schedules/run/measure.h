@@ -38,6 +38,9 @@ struct measure_result {
  * DT_ERR_INTERRUPTED, DT_ERR_TIMEOUT, DT_ERR_COMM, DT_ERR_INVALID, DT_ERR_DEVICE. */
 dt_status measure_run(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                       const struct measure_hooks *hooks, struct measure_result *result);
+/* Whether all ranks have come to this end, so that they can go on together. Else some may be gone or hang, and what waits for the device
+ * may wait for ever: measure_run has then left its trainer as it is, and the process reports its failure and ends (_exit). */
+bool measure_ended_together(dt_status status, const struct measure_result *result);
 void measure_result_finish(struct measure_result *result);
 
 #endif

@@ -75,10 +75,11 @@ static void end_handle(struct nccl_comm *comm)
         if (f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
             result = ncclInternalError;
     }
-    if (result == ncclSuccess)
-        f->nccl.comm_destroy(comm->handle);
-    else
-        f->nccl.comm_abort(comm->handle);
+    if (result != ncclSuccess) {
+        dt_nccl_abort_one(comm);
+        return;
+    }
+    f->nccl.comm_destroy(comm->handle);
     comm->handle = NULL;
 }
 
@@ -96,6 +97,7 @@ static void free_comm(struct nccl_comm *comm)
 
 static void end_family(struct nccl_family *f)
 {
+    dt_nccl_abort_wait(f);
     dt_cuda_unwatch(f->device, &f->watch);
     if (f->rendezvous)
         dt_rendezvous_on_ask(f->rendezvous, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile). Included by
- * these only.
+/* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile), abort.c (the
+ * end after that). Included by these only.
  *
  * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an
  * operation of one has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.
@@ -33,6 +33,8 @@ struct nccl_family {
     char failure_text[900];
     int64_t finished_ns; /* when an operation was last seen finished */
     bool in_graph;       /* some operations are */
+
+    struct nccl_abort *aborts; /* under way; host thread */
 
     pthread_mutex_t mutex;     /* guards the list and the members' `finished` */
     struct nccl_comm *members; /* the newest first */
@@ -68,6 +70,12 @@ static inline struct nccl_comm *dt_nccl_of(const struct dt_comm *comm)
 dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s);
 /* The family's first failure: keep it, and abort all. Returns `status`, with `text` as this thread's failure. */
 dt_status dt_nccl_give_up(struct nccl_family *family, dt_status status, const char *text);
+/* Abort every communicator, and destroy every graph of the device, which may hold their operations; returns when that is done, at the latest
+ * after a few seconds (then aborts that hang are left behind), while a stream is captured at once. No handle is left. Host thread. */
+void dt_nccl_abort_all(struct nccl_family *family);
+void dt_nccl_abort_one(struct nccl_comm *comm); /* the same of one, without graphs */
+/* Wait for what dt_nccl_abort_all has not waited for, as long at most. */
+void dt_nccl_abort_wait(struct nccl_family *family);
 /* What follows a failure, or dt_comm_abort: DT_ERR_COMM. */
 dt_status dt_nccl_is_over(struct nccl_family *family);
 /* dt_cuda_watch's poll; context: the family. */

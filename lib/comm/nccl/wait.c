@@ -49,6 +49,7 @@ static void refresh(struct nccl_comm *comm)
 void dt_nccl_refresh(struct dt_comm *base)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
+    cudaSetDevice(dt_cuda_ordinal(base->device)); /* a thread that has never said so would open GPU 0 */
     pthread_mutex_lock(&comm->family->mutex);
     if (!dt_cuda_capturing(base->device)) /* a capture forbids to ask */
         refresh(comm);
@@ -95,11 +96,7 @@ dt_status dt_nccl_give_up(struct nccl_family *f, dt_status status, const char *t
                 dt_comm_mark(&c->base, s, DT_COMM_FAILED);
     }
     pthread_mutex_unlock(&f->mutex);
-    for (struct nccl_comm *c = f->members; c; c = c->next) { /* only this thread changes the list */
-        if (c->handle)
-            f->nccl.comm_abort(c->handle); /* ends its kernels; the handle is gone, whatever this returns */
-        c->handle = NULL;
-    }
+    dt_nccl_abort_all(f);
     return dt_fail(status, "%s", f->failure_text);
 }
 

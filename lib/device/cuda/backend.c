@@ -101,6 +101,11 @@ bool dt_cuda_capturing(const struct dt_device *device)
     return cuda_of(device)->capture != 0;
 }
 
+int dt_cuda_ordinal(const struct dt_device *device)
+{
+    return cuda_of(device)->ordinal;
+}
+
 int dt_cuda_multiprocessors(const struct dt_device *device)
 {
     return cuda_of(device)->multiprocessors;

@@ -20,6 +20,13 @@ dt_status dt_cuda_status(int error, const char *what);
 /* Whether dt_graph_begin has begun and dt_graph_end is still to come: no call that blocks or allocates is allowed then. */
 bool dt_cuda_capturing(const struct dt_device *device);
 
+/* Its number among the GPUs that this process sees: for cudaSetDevice on another thread than the one that made it. */
+int dt_cuda_ordinal(const struct dt_device *device);
+
+/* Destroy all executable graphs now, even while one runs, which CUDA then frees at its end: NCCL's abort waits until they are gone. A
+ * dt_graph whose executable is gone cannot be launched any more, only destroyed. */
+void dt_cuda_graphs_drop(struct dt_device *device);
+
 int dt_cuda_multiprocessors(const struct dt_device *device);
 /* "GPU-5c2f...": the board's own number; ranks compare them to see whether they share one. */
 const char *dt_cuda_uuid(const struct dt_device *device);

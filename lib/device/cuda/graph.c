@@ -94,7 +94,8 @@ dt_status dt_cuda_graph_end(struct dt_stream *origin, struct dt_graph **out)
     cudaGraphDestroy(captured);
     graph->tasks = device->captured_tasks;
     device->captured_tasks = (struct cuda_tasks){0};
-    device->graphs++;
+    graph->next = device->graphs;
+    device->graphs = graph;
     *out = &graph->base;
     return DT_OK;
 }
@@ -103,6 +104,8 @@ dt_status dt_cuda_graph_launch(struct dt_graph *base, struct dt_stream *base_str
 {
     struct cuda_graph *graph = (struct cuda_graph *)base;
     struct cuda_stream *stream = (struct cuda_stream *)base_stream;
+    if (!graph->exec)
+        return dt_fail(DT_ERR_COMM, "graph launch: the graph was given up with the communicators whose operations it holds");
     DT_TRY(dt_cuda_join(stream));
     DT_TRY(dt_cuda_status(cudaGraphLaunch(graph->exec, stream->handle), "graph launch"));
     DT_TRY(dt_cuda_status(cudaEventRecord(graph->done, stream->handle), "graph launch"));
@@ -116,9 +119,22 @@ void dt_cuda_graph_destroy(struct dt_graph *base)
     struct cuda_graph *graph = (struct cuda_graph *)base;
     struct cuda_device *device = (struct cuda_device *)base->device;
     dt_cuda_wait_for_event(device, graph->done, "graph"); /* a failure has been returned, or will be */
-    cudaGraphExecDestroy(graph->exec);
+    if (graph->exec)
+        cudaGraphExecDestroy(graph->exec);
     cudaEventDestroy(graph->done);
     dt_cuda_tasks_free(&graph->tasks);
-    device->graphs--;
+    struct cuda_graph **place = &device->graphs;
+    while (*place != graph)
+        place = &(*place)->next;
+    *place = graph->next;
     free(graph);
+}
+
+void dt_cuda_graphs_drop(struct dt_device *base)
+{
+    for (struct cuda_graph *graph = ((struct cuda_device *)base)->graphs; graph; graph = graph->next) {
+        if (graph->exec)
+            cudaGraphExecDestroy(graph->exec);
+        graph->exec = NULL;
+    }
 }

@@ -44,7 +44,7 @@ void dt_cuda_memory_finish(struct cuda_device *device)
 /* A graph's addresses stay as long as it may be launched. */
 static bool pinned(const struct cuda_device *device)
 {
-    return device->capture != 0 || device->graphs > 0;
+    return device->capture != 0 || device->graphs;
 }
 
 /* cudaFree waits for the whole device: not while anything is queued, because ranks could wait for each other that way. */

@@ -50,9 +50,10 @@ struct cuda_tasks {
 
 struct cuda_graph {
     struct dt_graph base;
-    struct CUgraphExec_st *exec;
-    struct CUevent_st *done; /* after the last launch */
+    struct CUgraphExec_st *exec; /* NULL: dropped */
+    struct CUevent_st *done;     /* after the last launch */
     struct cuda_tasks tasks;
+    struct cuda_graph *next;
 };
 
 /* Memory of dt_cuda_own_alloc. */
@@ -75,7 +76,7 @@ struct cuda_device {
     struct dt_cuda_watch *watches;
 
     uint64_t capture, captures; /* the one that is open, 0: none; and how many there were */
-    int graphs;                 /* that exist: their addresses must stay */
+    struct cuda_graph *graphs;  /* that exist: their addresses must stay */
     struct cuda_tasks tasks;    /* queued outside captures, in order; done ones are used again */
     struct cuda_tasks captured_tasks;
 

@@ -1,7 +1,10 @@
 /* The emulated NCCL's interface: communicators that never block the host, operations on emulated streams, groups of transfers.
  *
  * Stricter than NCCL: only what dtbench does is taken. Communicators are non-blocking; the ranks call the same operations in the same
- * order; nothing is called while an earlier call is still in progress, and the first operation of each communicator is, for a moment. */
+ * order; nothing is called while an earlier call is still in progress, and the first operation of each communicator is, for a moment.
+ *
+ * As NCCL, the end of a communicator waits for the graphs that hold its operations, and an abort for those and for all that runs on the GPU,
+ * as freeing memory does: kernels of another communicator that hang until that is aborted, too. */
 #include "test/cuda_emulator/libraries/nccl_parts.h"
 #include "test/cuda_emulator/runtime/runtime.h"
 
@@ -84,6 +87,13 @@ std::shared_ptr<emulator::capture> capture_of(cudaStream_t stream)
     return s ? s->capturing : nullptr;
 }
 
+/* What a captured operation carries: it counts until the last copy of the operation is gone, with its graphs. */
+std::shared_ptr<void> hold_in_graph(const std::shared_ptr<state> &s)
+{
+    s->in_graphs++;
+    return std::shared_ptr<void>(nullptr, [s](void *) { s->in_graphs--; });
+}
+
 /* Behind the communicator's last operation, which may be on another stream. */
 ncclResult_t enqueue(ncclComm *comm, cudaStream_t stream, const char *name, std::function<void()> work)
 {
@@ -94,7 +104,8 @@ ncclResult_t enqueue(ncclComm *comm, cudaStream_t stream, const char *name, std:
     if (!capture)
         comm->state->running++;
     bool counted = !capture;
-    auto counting = [s = comm->state, work = std::move(work), counted] {
+    auto held = capture ? hold_in_graph(comm->state) : nullptr;
+    auto counting = [s = comm->state, work = std::move(work), counted, held] {
         s->running += !counted;
         work();
         s->running--;
@@ -281,7 +292,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     if (comm->state->result != ncclSuccess)
         return refuse(ncclInvalidUsage, "the end of a communicator that has failed, or is in progress");
     work_on(comm, [s = comm->state] {
-        while (s->running > 0 && !s->aborted)
+        while ((s->running > 0 || s->in_graphs > 0) && !s->aborted)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return ncclSuccess;
     });
@@ -298,7 +309,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    comm->state->aborted = true;
+    std::shared_ptr<state> s = comm->state;
+    s->aborted = true;
+    comm->captured = nullptr;
+    while (s->in_graphs > 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    emulator_drain(s->device); /* it frees memory */
     release(comm);
     return ncclSuccess;
 }

@@ -59,6 +59,7 @@ struct state {
     std::atomic<bool> aborted{false};
     std::atomic<int> result{ncclInProgress}; /* what ncclCommGetAsyncError says */
     std::atomic<int> running{0};             /* operations that are queued and not done, graphs' while they run */
+    std::atomic<int> in_graphs{0};           /* operations that graphs hold which still exist, or captures */
     std::mutex turn;                         /* one operation at a time */
     uint64_t collectives = 0;                /* run so far */
     int splits = 0;

@@ -77,6 +77,8 @@ cudaError_t end(cudaStream_t handle, cudaGraph_t *out)
     c->ended = true;
     the().captures.erase(c);
     if (c->broken || !complete)
+        c->graph = {}; /* events may keep the capture, but nothing its operations */
+    if (c->broken || !complete)
         return c->broken ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnjoined;
     auto made = std::make_shared<const graph>(std::move(c->graph));
     graphs().insert(made);

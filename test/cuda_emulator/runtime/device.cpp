@@ -51,6 +51,8 @@ const error_text error_texts[] = {
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int device_of_thread = 0;
+thread_local bool thread_has_chosen = false;
+std::atomic<int> chosen_last{0}; /* by any thread */
 thread_local bool calls_forbidden = false;
 
 long environment_number(const char *name, long otherwise)
@@ -160,6 +162,14 @@ cudaError_t enter()
     return (cudaError_t)the().failure.load();
 }
 
+cudaError_t enter_context()
+{
+    if (!thread_has_chosen && chosen_last != 0)
+        emulator_fault(cudaErrorInvalidDevice, "a thread that has chosen no GPU would open a context on GPU 0; the process uses GPU %d",
+                       chosen_last.load());
+    return enter();
+}
+
 cudaError_t leave(cudaError_t error)
 {
     if (error != cudaSuccess)
@@ -247,8 +257,11 @@ cudaError_t cudaSetDevice(int device)
     cudaError_t error = enter();
     if (error == cudaSuccess && (device < 0 || device >= visible_devices()))
         error = cudaErrorInvalidDevice;
-    if (error == cudaSuccess)
+    if (error == cudaSuccess) {
         device_of_thread = device;
+        thread_has_chosen = true;
+        chosen_last = device;
+    }
     return leave(error);
 }
 

@@ -104,7 +104,7 @@ cudaError_t wait(cudaStream_t stream_handle, cudaEvent_t handle, unsigned int fl
 /* The mark to look at or wait for. NULL with cudaSuccess: never recorded. */
 cudaError_t mark_of(cudaEvent_t handle, std::shared_ptr<mark> *out)
 {
-    cudaError_t error = enter();
+    cudaError_t error = enter_context();
     if (error != cudaSuccess)
         return error;
     {

@@ -113,6 +113,8 @@ state &the();
 
 /* Why no call can go on: a fault, work of cudaLaunchHostFunc that calls back, a child of fork, no device. cudaSuccess otherwise. */
 cudaError_t enter();
+/* The same for calls that open a context on the thread's GPU, which costs memory there: a fault where the thread never said which. */
+cudaError_t enter_context();
 /* Note for cudaGetLastError, and return. */
 cudaError_t leave(cudaError_t error);
 int current_device();

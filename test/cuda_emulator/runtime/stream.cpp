@@ -110,7 +110,7 @@ cudaError_t fill(void *to, int value, size_t bytes, cudaStream_t handle)
 /* Wait for (or, `ask`, look at) one stream. */
 cudaError_t finish(cudaStream_t handle, bool ask)
 {
-    cudaError_t error = enter();
+    cudaError_t error = enter_context();
     if (error != cudaSuccess)
         return error;
     std::shared_ptr<lane> queue;
@@ -188,6 +188,11 @@ cudaError_t emulator_enqueue(cudaStream_t handle, const char *name, std::functio
     if (!s || s->device != current_device())
         return leave(cudaErrorInvalidResourceHandle);
     return leave(submit(s, {name, std::move(work), false}));
+}
+
+void emulator_drain(int device)
+{
+    drain(device);
 }
 
 extern "C" {

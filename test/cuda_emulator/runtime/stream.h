@@ -16,6 +16,9 @@ cudaError_t emulator_enqueue(cudaStream_t stream, const char *name, std::functio
  * line on stderr: "emulated GPU: <work's name>: <text>". */
 void emulator_fault(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Wait for all that is queued on a device (as it sees its number); not from work. */
+void emulator_drain(int device);
+
 /* Note `error` for cudaGetLastError of this thread, and return it: for entries of emulated libraries that a host thread calls. */
 cudaError_t emulator_error(cudaError_t error);
 

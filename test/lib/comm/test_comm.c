@@ -7,6 +7,7 @@
 #include "lib/launch/launch.h"
 #include "lib/launch/rank.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -24,17 +25,33 @@ static bool is_cuda(void)
     return is(test_device_kind(), "cuda");
 }
 
-static void check_dump(struct comm_body *b)
+struct dump {
+    struct dt_comm *comm;
+    char *text;
+};
+
+/* On a thread of its own, as where the supervisor asks for it. */
+static void *dump_on_thread(void *argument)
 {
-    char *text = NULL;
+    struct dump *d = argument;
     size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
+    FILE *memory = open_memstream(&d->text, &length);
     if (!memory)
         abort();
-    dt_comm_dump(b->comm, memory);
+    dt_comm_dump(d->comm, memory);
     fclose(memory);
-    CHECK(strstr(text, "all_reduce") && strstr(text, "failed"), "%s", text);
-    free(text);
+    return NULL;
+}
+
+static void check_dump(struct comm_body *b, const char *state)
+{
+    struct dump d = {.comm = b->comm};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, dump_on_thread, &d) != 0)
+        abort();
+    pthread_join(thread, NULL);
+    CHECK(strstr(d.text, "all_reduce") && strstr(d.text, state), "%s", d.text);
+    free(d.text);
 }
 
 /* The last rank never comes; the others say so. */
@@ -51,12 +68,13 @@ static void one_never_comes(struct comm_body *b)
     CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
     double start = dt_clock_s();
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
+    check_dump(b, "");
     CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT);
     CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
     snprintf(want, sizeof want, "for rank %d", last);
     CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());
-    check_dump(b);
+    check_dump(b, "failed");
     /* What comes later does not wait any more. */
     start = dt_clock_s();
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->second));
@@ -113,13 +131,40 @@ static void one_never_comes_to_a_graph(struct comm_body *b)
     if (b->rank == last) {
         dt_sleep_ms(1500);
     } else {
+        double start = dt_clock_s();
         CHECK_OK(dt_graph_launch(graph, b->first));
         CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT, "%s", dt_error_message());
+        CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
         CHECK(strstr(dt_error_message(), "graph") && strstr(dt_error_message(), "world"), "%s", dt_error_message());
         printf("# %s\n", dt_error_message());
     }
     dt_graph_destroy(graph);
     dt_free(b->first, &buffer);
+}
+
+/* The last rank comes to none of two communicators, whose operations hang beside each other: all of them are given up at once. */
+static void one_never_comes_to_two(struct comm_body *b)
+{
+    struct dt_comm *copy;
+    struct dt_buffer buffer;
+    int ranks[8];
+    for (int i = 0; i < b->size; i++)
+        ranks[i] = i;
+    CHECK_OK(dt_comm_subset(b->comm, ranks, b->size, "copy", &copy));
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 8192, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 8192));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    if (b->rank == b->size - 1) {
+        dt_sleep_ms(1500);
+    } else {
+        double start = dt_clock_s();
+        CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
+        CHECK_OK(dt_all_reduce(copy, (char *)buffer.data + 4096, 1024, DT_FP32, DT_SUM, b->second));
+        CHECK(dt_stream_synchronize(b->second) == DT_ERR_TIMEOUT, "%s", dt_error_message());
+        CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
+    }
+    dt_free(b->first, &buffer);
+    dt_comm_destroy(copy);
 }
 
 /* One rank's process ends without a word; the others name it. */
@@ -175,6 +220,8 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         disagreement(b);
     else if (is(mode, "late graph"))
         one_never_comes_to_a_graph(b);
+    else if (is(mode, "late both"))
+        one_never_comes_to_two(b);
     else if (is(mode, "die"))
         one_dies(b);
     else if (is(mode, "give up"))
@@ -380,6 +427,13 @@ static void launched_graph(void)
     expect_ok("late graph", 2);
 }
 
+static void two_communicators(void)
+{
+    if (!is_cuda())
+        SKIP("over MPI the supervisor ends what hangs");
+    expect_ok("late both", 3);
+}
+
 static void meetings(void)
 {
     if (!is_cuda())
@@ -483,6 +537,7 @@ static const struct test_case cases[] = {
     {"abort ends what waits", abort_from_outside},
     {"ranks that disagree", disagreeing_ranks},
     {"a rank that never comes to a graph", launched_graph},
+    {"a rank that never comes to two communicators", two_communicators},
     {"ranks that do not meet", meetings},
     {"a rank that dies", rank_dies},
     {"a rank that gives up is heard", rank_gives_up},
