@@ -1,6 +1,8 @@
 #include "gpt/family.h"
 #include "gpt/kernel_set.h"
+#include "gpt/layout.h"
 #include "gpt/model.h"
+#include "gpt/partition.h"
 #include "gpt/stage.h"
 
 const struct dt_model_family gpt_family = {
@@ -10,6 +12,8 @@ const struct dt_model_family gpt_family = {
     .step_flops = gpt_step_flops,
     .flops_formula = "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B",
     .partition = gpt_partition,
+    .block_layer = gpt_block_layer,
+    .layers_size = gpt_layers_size,
     .check_tensor_group = gpt_cut_check,
     .kernels_available = gpt_kernels_available,
     .cpu_dtype_native = gpt_cpu_dtype_native,

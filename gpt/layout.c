@@ -174,53 +174,22 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name)
     return 0;
 }
 
-/* The pieces that the study's partition and FSDP's block units walk: [embedding, blocks..., final norm, head]. Returns the layer after the
- * piece that starts at `layer`. */
-static int piece_end(const struct dt_model *model, int layer)
+int gpt_piece_end(const struct dt_model *model, int layer)
 {
     int first_after_blocks = 1 + LAYERS_PER_BLOCK * model->layers;
     return layer >= 1 && layer < first_after_blocks ? layer + LAYERS_PER_BLOCK : layer + 1;
 }
 
-static uint64_t layers_params(const struct dt_model *model, int first, int end)
+int gpt_block_layer(int block)
 {
-    uint64_t total = 0;
-    for (int i = first; i < end; i++) {
-        struct gpt_layer layer;
-        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
-        total += layer.param_elems;
-    }
-    return total;
-}
-
-dt_status gpt_partition(const struct dt_model *model, int stages, int *first_layer)
-{
-    int layer_count = gpt_layer_count(model), stage = 0, pieces_left = model->layers + 3;
-    uint64_t total = gpt_parameter_count(model), seen = 0;
-
-    if (stages > pieces_left)
-        return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d",
-                       stages, model->layers, pieces_left);
-    first_layer[0] = 0;
-    for (int layer = 0; layer < layer_count && stage < stages - 1;) {
-        int end = piece_end(model, layer);
-        seen += layers_params(model, layer, end);
-        layer = end;
-        pieces_left--;
-        bool share_passed = seen * (uint64_t)stages > total * (uint64_t)(stage + 1); /* seen > total * (stage + 1) / stages */
-        bool rest_needed = pieces_left == stages - 1 - stage;                        /* a heavy head would leave the last stages empty */
-        if (share_passed || rest_needed)
-            first_layer[++stage] = layer;
-    }
-    first_layer[stages] = layer_count;
-    return DT_OK;
+    return 1 + LAYERS_PER_BLOCK * block;
 }
 
 int gpt_group_layers(const struct dt_model *model, int first_layer, int end_layer, enum dt_unit unit, int *group_first)
 {
     int final_norm = gpt_layer_count(model) - 2, groups = 0;
     for (int layer = first_layer; layer < end_layer;) {
-        int end = unit == DT_UNIT_BLOCK ? piece_end(model, layer) : layer + 1;
+        int end = unit == DT_UNIT_BLOCK ? gpt_piece_end(model, layer) : layer + 1;
         if (layer == final_norm) /* 2d parameters are not worth a collective of their own */
             end = layer + 2;
         group_first[groups++] = layer;

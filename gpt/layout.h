@@ -62,11 +62,11 @@ const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
 
-/* The study's pipeline partition: walk [embedding, blocks..., final norm, head], add up parameter counts, close a stage when the total
- * passes the next multiple of total / stages, fold what is left into the last stage. Where that rule would leave the last stages empty (a
- * large head passes several multiples at once), the last pieces get a stage each. first_layer [stages + 1] gets layer indices.
- * DT_ERR_INVALID when there are more stages than pieces. */
-dt_status gpt_partition(const struct dt_model *model, int stages, int *first_layer);
+/* The pieces that partitions and units "block" walk: [embedding, blocks..., final norm, head]. Returns the layer after the piece that starts
+ * at `layer`. */
+int gpt_piece_end(const struct dt_model *model, int layer);
+/* The first layer of `block`; of one past the last block the final norm. */
+int gpt_block_layer(int block);
 
 /* Unit "block": embedding | each block | final_norm + head. Unit "linear": each layer, final_norm with the head. Groups never cross the
  * ends of [first_layer, end_layer). group_first [at most layers + 1] gets layer indices, the end included; returns the number of groups. */

@@ -152,21 +152,88 @@ static void print_pipeline(const struct experiment *e, const struct check_pipeli
     printf(" micro-batches; bubble %.4f %s\n", p->bubble, p->by_source ? "by its closed form" : "when played");
 }
 
-/* What an order says does not depend on the other columns: each is told once. */
-static void print_pipelines(const struct experiment *experiments, const struct check *checks, int count)
+static bool same_stages(const struct check_pipeline *a, const struct check_pipeline *b)
 {
-    for (int i = 0; i < count; i++) {
-        const struct experiment *e = &experiments[i];
-        bool said = checks[i].pipeline.stages == 0;
-        for (int k = 0; k < i && !said; k++) {
-            const struct experiment *other = &experiments[k];
-            said = checks[k].pipeline.stages == checks[i].pipeline.stages && checks[k].pipeline.bubble == checks[i].pipeline.bubble &&
-                   strcmp(other->pipeline.order, e->pipeline.order) == 0 &&
-                   memcmp(checks[k].pipeline.kept, checks[i].pipeline.kept, (size_t)checks[i].pipeline.stages * sizeof(double)) == 0;
-        }
-        if (!said)
-            print_pipeline(e, &checks[i].pipeline);
+    bool same = a->stages == b->stages;
+    for (int i = 0; same && i < a->stages; i++)
+        same = strcmp(a->ranks[i].layers, b->ranks[i].layers) == 0 && a->ranks[i].parameters == b->ranks[i].parameters &&
+               a->ranks[i].flops_per_step == b->ranks[i].flops_per_step && a->ranks[i].compute_s == b->ranks[i].compute_s;
+    return same;
+}
+
+/* What an order says, and what stages are, does not depend on the other columns: each is told once. */
+static bool is_said(const struct experiment *experiments, const struct check *checks, int i, bool stages)
+{
+    const struct check_pipeline *mine = &checks[i].pipeline;
+    bool said = mine->stages == 0;
+    for (int k = 0; k < i && !said; k++) {
+        const struct check_pipeline *other = &checks[k].pipeline;
+        said = stages ? same_stages(other, mine)
+                      : other->stages == mine->stages && other->bubble == mine->bubble &&
+                            strcmp(experiments[k].pipeline.order, experiments[i].pipeline.order) == 0 &&
+                            memcmp(other->kept, mine->kept, (size_t)mine->stages * sizeof(double)) == 0;
     }
+    return said;
+}
+
+enum { STAGES_SHOWN = 4 }; /* of so many experiments; of more, --json tells them */
+
+/* The stages of experiment i. */
+static dt_status print_stages(const struct experiment *experiments, const struct check *checks, int i)
+{
+    const struct check_pipeline *p = &checks[i].pipeline;
+    double most_flops = 0, longest = NAN;
+    char title[64], text[FORMAT_BYTES];
+    for (int s = 0; s < p->stages; s++) {
+        most_flops = fmax(most_flops, p->ranks[s].flops_per_step);
+        longest = fmax(longest, p->ranks[s].compute_s);
+    }
+    struct unit flops = unit_for_flops(most_flops), seconds = unit_for_seconds(longest);
+    struct table *t = table_create();
+    if (!t)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    table_column(t, TABLE_RIGHT, "stage");
+    table_column(t, TABLE_RIGHT, "parameters");
+    snprintf(title, sizeof title, "%s\nper step", flops.name);
+    table_column(t, TABLE_RIGHT, title);
+    snprintf(title, sizeof title, "computes\n%s", seconds.name);
+    if (!isnan(longest))
+        table_column(t, TABLE_RIGHT, title);
+    table_column(t, TABLE_LEFT, "layers");
+    for (int s = 0; s < p->stages; s++) {
+        table_cell(t, "%d", s);
+        table_cell(t, "%s", format_count(p->ranks[s].parameters, text));
+        number_cell(t, p->ranks[s].flops_per_step / flops.size);
+        if (!isnan(longest))
+            table_cell(t, "%s", format_number(p->ranks[s].compute_s / seconds.size, text));
+        table_cell(t, "%s", p->ranks[s].layers);
+    }
+    printf("\nstages of experiment %d, %s:\n", i + 1, paradigm_name(experiments[i].paradigm));
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
+static dt_status print_pipelines(const struct experiment *experiments, const struct check *checks, int count)
+{
+    int shown = 0, left_out = 0;
+    for (int i = 0; i < count; i++)
+        if (!is_said(experiments, checks, i, false))
+            print_pipeline(&experiments[i], &checks[i].pipeline);
+    for (int i = 0; i < count; i++) {
+        if (is_said(experiments, checks, i, true))
+            continue;
+        if (shown < STAGES_SHOWN)
+            DT_TRY(print_stages(experiments, checks, i));
+        else
+            left_out++;
+        shown++;
+    }
+    if (left_out > 0)
+        printf("\nstages of %d more experiments are left out; --json has those of all\n", left_out);
+    if (shown > 0)
+        printf("\n");
+    return DT_OK;
 }
 
 static void print_heading(const struct experiment *e)
@@ -204,7 +271,8 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     table_destroy(table);
     printf("\n%d experiment%s; memory is the peak of the rank that needs the most%s\n", count, count > 1 ? "s" : "",
            scales.timed ? "; the step is predicted" : "");
-    print_pipelines(experiments, checks, count);
+    if (status == DT_OK)
+        status = print_pipelines(experiments, checks, count);
     print_notes(checks, count);
     return status;
 }

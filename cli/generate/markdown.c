@@ -19,6 +19,8 @@ static void write_values(const struct dt_field *field, FILE *to)
     char text[DT_FIELD_TEXT_BYTES];
     for (int i = 0; field->choice && field->choice(i); i++)
         fprintf(to, "%s`%s`", i ? ", " : "", field->choice(i));
+    if (field->most_numbers > 0)
+        fprintf(to, ", a list of integers from %.0f to %.0f", field->min, field->max);
     if (field->file_ending)
         fprintf(to, ", a file `*%s`", field->file_ending);
     if (field->choice)

@@ -4,6 +4,7 @@
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/config/order.h"
+#include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 #include "schedules/plan/plans.h"
 #include "schedules/plan/play.h"
@@ -117,6 +118,32 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
     return status;
 }
 
+/* What each rank has of the model, which `parts` runs of layers a rank make. */
+static dt_status describe_stages(const struct experiment *e, const struct order_layout *layout, struct check_pipeline *out)
+{
+    int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
+    struct mesh_shape mesh = experiment_mesh(e);
+    double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * e->model.block_size;
+    dt_status status = first_layer ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d stages", virtual_stages);
+    if (status == DT_OK)
+        status = experiment_partition(e, virtual_stages, first_layer);
+    for (int rank = 0; status == DT_OK && rank < out->stages; rank++) {
+        struct check_stage *stage = &out->ranks[rank];
+        *stage = (struct check_stage){.compute_s = NAN};
+        for (int i = 0; i < layout->parts; i++) {
+            int v = virtual_stage_of(i, rank, out->stages, layout->folded);
+            struct dt_layers_size size;
+            e->model.family->layers_size(&e->model, (struct dt_layers){first_layer[v], first_layer[v + 1]}, &size);
+            size_t used = strlen(stage->layers);
+            snprintf(stage->layers + used, sizeof stage->layers - used, "%s%s", i ? " | " : "", size.text);
+            stage->parameters += size.parameters;
+            stage->flops_per_step += size.flops_per_token * tokens;
+        }
+    }
+    free(first_layer);
+    return status;
+}
+
 static dt_status check_order(const struct experiment *e, struct check_pipeline *out)
 {
     struct experiment_order order;
@@ -124,11 +151,17 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
     if (status == DT_OK && order.shape.stages > 1) {
         const struct pipeline_order *row = pipeline_order_find(order.name);
         out->stages = order.shape.stages;
+        struct order_layout layout;
         out->kept = calloc((size_t)out->stages, sizeof *out->kept);
-        if (!out->kept)
+        out->ranks = calloc((size_t)out->stages, sizeof *out->ranks);
+        if (!out->kept || !out->ranks)
             status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", out->stages);
         else
             status = row->kept && row->bubble ? ask_source(&order, row, out) : play(&order, out);
+        if (status == DT_OK)
+            status = pipeline_order_layout(order.name, &order.shape, &layout);
+        if (status == DT_OK)
+            status = describe_stages(e, &layout, out);
     }
     experiment_order_finish(&order);
     return status;
@@ -173,6 +206,14 @@ static void note_framework(const struct experiment *e, const struct simulated_sy
         note(check, text);
 }
 
+static void take_times(const struct experiment *e, const struct measure_result *result, struct check *out)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    out->step_s = result->step_s[result->steps_done - 1];
+    for (int i = 0; i < out->pipeline.stages; i++)
+        out->pipeline.ranks[i].compute_s = result->compute_s[mesh_moved(&mesh, MESH_PIPELINE, 0, i)];
+}
+
 /* One step in virtual time. A run that a prediction refuses has no time; one that finds no room may be known to have none already. */
 static dt_status predict_step(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
@@ -180,7 +221,7 @@ static dt_status predict_step(const struct experiment *e, const struct simulated
     char text[512];
     dt_status status = simulation_run_symmetric(e, system, NULL, &result);
     if (status == DT_OK)
-        out->step_s = result.step_s[result.steps_done - 1];
+        take_times(e, &result, out);
     measure_result_finish(&result);
     if (status == DT_ERR_OOM && out->fits) {
         snprintf(text, sizeof text, "will run out of memory: %.400s", dt_error_message());
@@ -235,6 +276,7 @@ static dt_status predict_here(const struct experiment *e, struct check *out)
 void check_finish(struct check *check)
 {
     free(check->pipeline.kept);
+    free(check->pipeline.ranks);
     check->pipeline = (struct check_pipeline){0};
 }
 

@@ -15,6 +15,15 @@ struct check_pipeline {
     double *kept;   /* [stages] micro-batches whose activations a rank keeps, at most */
     double bubble;  /* part of a step's time in which the busiest rank waits, where forward and both halves of backward take as long */
     bool by_source; /* a closed form */
+    struct check_stage *ranks; /* [stages] what each has of the model */
+};
+
+/* One rank of a pipeline; with tensor parallelism those that share its layers. */
+struct check_stage {
+    char layers[256]; /* "embedding, blocks 0 to 5"; of several parts with " | " between them */
+    uint64_t parameters;
+    double flops_per_step;
+    double compute_s; /* what it computes in a step, predicted; NAN: unknown */
 };
 
 struct check {

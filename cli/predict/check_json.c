@@ -17,6 +17,15 @@ static bool add_usage(cJSON *object, const char *key, int rank, const struct dt_
     return kept;
 }
 
+static bool add_stage(cJSON *array, const struct check_stage *stage)
+{
+    cJSON *object = cJSON_CreateObject();
+    return cJSON_AddItemToArray(array, object) && cJSON_AddStringToObject(object, "layers", stage->layers) &&
+           cJSON_AddNumberToObject(object, "parameters", (double)stage->parameters) &&
+           cJSON_AddNumberToObject(object, "flops_per_step", stage->flops_per_step) &&
+           cJSON_AddNumberToObject(object, "predicted_compute_s", stage->compute_s); /* NaN becomes null */
+}
+
 static bool add_pipeline(cJSON *object, const struct experiment *e, const struct check_pipeline *pipeline)
 {
     if (pipeline->stages == 0)
@@ -26,6 +35,10 @@ static bool add_pipeline(cJSON *object, const struct experiment *e, const struct
         out && cJSON_AddStringToObject(out, "order", e->pipeline.order) && (kept = cJSON_AddArrayToObject(out, "kept_micro_batches"));
     for (int i = 0; all && i < pipeline->stages; i++)
         all = cJSON_AddItemToArray(kept, cJSON_CreateNumber(pipeline->kept[i]));
+    cJSON *stages = all ? cJSON_AddArrayToObject(out, "stages") : NULL;
+    all = stages != NULL;
+    for (int i = 0; all && i < pipeline->stages; i++)
+        all = add_stage(stages, &pipeline->ranks[i]);
     return all && cJSON_AddNumberToObject(out, "bubble", pipeline->bubble) &&
            cJSON_AddBoolToObject(out, "closed_form", pipeline->by_source);
 }

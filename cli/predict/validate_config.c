@@ -49,6 +49,8 @@ static void add_mesh(cJSON *config, const struct measured_run *run)
         cJSON_AddNumberToObject(pipeline, "chunks", run->chunks);
         if (run->order)
             cJSON_AddStringToObject(pipeline, "order", run->order);
+        if (run->split_by_parameters)
+            cJSON_AddStringToObject(pipeline, "split", "parameters");
         if (run->virtual_stages > 1)
             cJSON_AddNumberToObject(pipeline, "virtual_stages", run->virtual_stages);
     }

@@ -16,7 +16,8 @@ struct measured_run {
     int tensor, stages;        /* GPUs of a replica are tensor * stages */
     int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
     int virtual_stages;
-    const char *order; /* of a pipeline; NULL: the config's default */
+    bool split_by_parameters; /* else balanced */
+    const char *order;        /* of a pipeline; NULL: the config's default */
     enum activation_kind activation;
     int wrap, offload; /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;

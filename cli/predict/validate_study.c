@@ -42,8 +42,13 @@ static bool has_stages(const struct measured_run *run)
 dt_status measured_run_of_study(const struct measured_table *t, int i, struct measured_run *run)
 {
     int policy;
-    *run =
-        (struct measured_run){.dtype = "fp16", .attention = "unfused", .loss = "sum", .tensor = 1, .micro_batches = 1, .virtual_stages = 1};
+    *run = (struct measured_run){.dtype = "fp16",
+                                 .attention = "unfused",
+                                 .loss = "sum",
+                                 .tensor = 1,
+                                 .micro_batches = 1,
+                                 .virtual_stages = 1,
+                                 .split_by_parameters = true};
     DT_TRY(paradigm_in(t, i, &run->paradigm));
     DT_TRY(preset_in(t, i, run));
     DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));

@@ -4,6 +4,7 @@
 #include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
@@ -58,6 +59,40 @@ static dt_status join_words(const struct cJSON *list, const char *label, struct 
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
+/* [4, 8] as "4-8". */
+static dt_status read_numbers(const struct dt_field *field, const struct cJSON *list, const char *label, void *target)
+{
+    char *text = malloc(field->size), item[DT_CONFIG_LABEL_BYTES + 16];
+    size_t used = 0;
+    int index = 0;
+    dt_status status = text ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    if (status == DT_OK && (!list->child || cJSON_GetArraySize(list) > field->most_numbers))
+        status =
+            dt_fail(DT_ERR_INVALID, "%s: a list of %d numbers; expected 1 to %d", label, cJSON_GetArraySize(list), field->most_numbers);
+    for (const struct cJSON *number = list->child; number && status == DT_OK; number = number->next) {
+        struct dt_field one = {.path = field->path, .kind = DT_FIELD_INT, .min = field->min, .max = field->max};
+        snprintf(item, sizeof item, "%s[%d]", label, index++);
+        status = read_number(&one, number, item, NULL);
+        if (status == DT_OK)
+            used += (size_t)snprintf(text + used, field->size - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
+        if (status == DT_OK && used >= field->size) /* a table whose size is smaller than its range */
+            status = dt_fail(DT_ERR_INVALID, "%s: longer than %zu bytes", label, field->size - 1);
+    }
+    if (status == DT_OK)
+        store(field, target, text, used + 1);
+    free(text);
+    return status;
+}
+
+/* The reverse. */
+static struct cJSON *numbers_of(const char *text)
+{
+    struct cJSON *list = cJSON_CreateArray();
+    for (char *end; list && *text; text = *end == '-' ? end + 1 : end)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)strtol(text, &end, 10)));
+    return list;
+}
+
 static bool is_file(const struct dt_field *field, const char *text)
 {
     size_t ending = field->file_ending ? strlen(field->file_ending) : 0, length = strlen(text);
@@ -106,6 +141,8 @@ dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON 
 {
     if (field->list && cJSON_IsArray(value))
         return read_list(field, value, label, target);
+    if (field->most_numbers > 0 && cJSON_IsArray(value))
+        return read_numbers(field, value, label, target);
     switch (field->kind) {
     case DT_FIELD_STRING:
     case DT_FIELD_ENUM: return read_string(field, value, label, target);
@@ -248,7 +285,7 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
         memcpy(&as_float, at, sizeof as_float);
         dt_format_float(as_float, text, sizeof text);
         return cJSON_CreateNumber(strtod(text, NULL));
-    case DT_FIELD_STRING: return cJSON_CreateString(at);
+    case DT_FIELD_STRING: return field->most_numbers > 0 && isdigit((unsigned char)*at) ? numbers_of(at) : cJSON_CreateString(at);
     case DT_FIELD_SETTINGS: return *at ? cJSON_Parse(at) : cJSON_CreateObject();
     case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(field->choice(as_int));
     }

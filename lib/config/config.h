@@ -48,17 +48,19 @@ struct dt_refused_choice {
 struct dt_field {
     const char *path;
     enum dt_field_kind kind;
-    size_t offset, size;                     /* in the struct; size: of strings, bytes */
-    double min, max;                         /* numbers: both allowed unless `above` / `below` say
+    size_t offset, size;              /* in the struct; size: of strings, bytes */
+    double min, max;                  /* numbers: both allowed unless `above` / `below` say
                                                 otherwise; strings: characters (code points) */
-    bool above, below;                       /* the value must be > min, < max */
-    bool version_limit;                      /* the range is this version's, not the design's: said in
+    bool above, below;                /* the value must be > min, < max */
+    bool version_limit;               /* the range is this version's, not the design's: said in
                                                 the error */
-    const char *prefix;                      /* settings */
-    const char *(*choice)(int index);        /* enums, and strings with a fixed list:
+    const char *prefix;               /* settings */
+    const char *(*choice)(int index); /* enums, and strings with a fixed list:
                                                 names, NULL after the last */
-    bool list;                               /* of a choice that is written "a-b-c": the list of its words is the same value */
-    const char *file_ending;                 /* strings with a list: besides it, the name of a file that ends so; NULL: none */
+    bool list;                        /* of a choice that is written "a-b-c": the list of its words is the same value */
+    int most_numbers;                 /* strings with a list: besides it, a list of so many integers from min to max at most, which is
+                                                kept as the text "4-8"; 0: none */
+    const char *file_ending;          /* strings with a list: besides it, the name of a file that ends so; NULL: none */
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;

@@ -30,6 +30,11 @@ static void list_choices(const struct dt_field *field, char list[LIST_BYTES])
     list[0] = 0;
     for (int i = 0; field->choice(i); i++)
         append(list, LIST_BYTES, ", ", field->choice(i));
+    if (field->most_numbers > 0) {
+        char numbers[64];
+        snprintf(numbers, sizeof numbers, "a list of integers from %.0f to %.0f", field->min, field->max);
+        append(list, LIST_BYTES, ", ", numbers);
+    }
     if (field->file_ending) {
         char file[64];
         snprintf(file, sizeof file, "a file whose name ends in %s", field->file_ending);

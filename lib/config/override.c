@@ -11,7 +11,7 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
 {
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
     if (dt_json_parse(text, strlen(text), label, out) == DT_OK) {
-        if (!wants_string || cJSON_IsString(*out) || (field->list && cJSON_IsArray(*out)))
+        if (!wants_string || cJSON_IsString(*out) || ((field->list || field->most_numbers > 0) && cJSON_IsArray(*out)))
             return DT_OK;
         dt_json_destroy(*out);
     }

@@ -74,9 +74,10 @@ static void write_words(FILE *to, const char *choice)
 
 static void write_choices(FILE *to, const struct dt_field *field)
 {
-    fputs(field->list          ? "\"enum\":["
-          : field->file_ending ? "\"type\":\"string\",\"anyOf\":[{\"enum\":["
-                               : "\"type\":\"string\",\"enum\":[",
+    fputs(field->list               ? "\"enum\":["
+          : field->most_numbers > 0 ? "\"anyOf\":[{\"enum\":["
+          : field->file_ending      ? "\"type\":\"string\",\"anyOf\":[{\"enum\":["
+                                    : "\"type\":\"string\",\"enum\":[",
           to);
     for (int i = 0; field->choice(i); i++) {
         fputs(i > 0 ? "," : "", to);
@@ -87,6 +88,10 @@ static void write_choices(FILE *to, const struct dt_field *field)
         write_words(to, field->choice(i));
     }
     fputc(']', to);
+    if (field->most_numbers > 0)
+        fprintf(to,
+                "},{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":{\"type\":\"integer\",\"minimum\":%.0f,\"maximum\":%.0f}}]",
+                field->most_numbers, field->min, field->max);
     if (field->file_ending)
         fprintf(to, "},{\"pattern\":\".\\\\%s$\"}]", field->file_ending);
 }

@@ -79,6 +79,15 @@ struct dt_layers {
     int first, end;
 };
 
+struct dt_layers_size {
+    uint64_t parameters;
+    double flops_per_token; /* forward and backward, as step_flops counts */
+    char text[64];          /* "embedding, blocks 0 to 7" */
+};
+
+/* By what a model is divided into the stages of a pipeline. */
+enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS };
+
 /* One run of consecutive layers among those of a stage. */
 struct dt_part {
     int first_group, end_group; /* of the stage's groups */
@@ -157,8 +166,12 @@ struct dt_model_family {
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
     double (*step_flops)(const struct dt_model *model, uint64_t tokens);
     const char *flops_formula; /* for records: how step_flops counts, and whose way of counting it is */
-    /* first_layer [stages + 1] gets the layer with which each stage begins. DT_ERR_INVALID: more stages than pieces. */
-    dt_status (*partition)(const struct dt_model *model, int stages, int *first_layer);
+    /* first_layer [stages + 1] gets the layer with which each stage begins. The model alone decides, so that every rank on every device
+     * finds the same. DT_ERR_INVALID: more stages than pieces. */
+    dt_status (*partition)(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
+    /* The first layer of transformer block `block` in [0, layers]; `layers`: what comes after the last. */
+    int (*block_layer)(int block);
+    void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
 

@@ -3,6 +3,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 
 #include <cjson/cJSON.h>
@@ -99,16 +100,23 @@ static void resolve_pipeline(struct experiment *e, const bool *given)
 /* Each part of each stage has a layer. What parts a file asks for is known when it is read (order.h). */
 static dt_status check_layers(const struct experiment *e, const char *where)
 {
+    if (experiment_has_split_points(e) && pipeline_order_is_file(e->pipeline.order))
+        return DT_OK;
     const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
     int stages = experiment_stages(e), parts = order->parts ? order->parts : e->pipeline.virtual_stages;
     parts = stages == 1 || pipeline_order_is_file(e->pipeline.order) ? 1 : parts;
     int *first_layer = malloc(((size_t)stages * (size_t)parts + 1) * sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
-    dt_status status = e->model.family->partition(&e->model, stages * parts, first_layer);
+    dt_status status = experiment_partition(e, stages * parts, first_layer);
     free(first_layer);
     if (status != DT_ERR_INVALID)
         return status;
+    if (experiment_has_split_points(e)) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", dt_error_message());
+        return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
+    }
     if (parts == 1)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
     return dt_fail(DT_ERR_INVALID, "%s: pipeline.order: %s divides each of %d stages into %d parts: %s", where, order->name, stages, parts,

@@ -47,6 +47,7 @@ struct experiment {
         int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
         enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
         char order[1024];              /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.h) */
+        char split[1280];              /* a rule of split.h, or points as "4-8" */
         int virtual_stages;            /* interleaved: parts of the model on each rank */
         int memory_limit; /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
     } pipeline;

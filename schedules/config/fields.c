@@ -2,6 +2,7 @@
  * page are made from it: after a change run scripts/generate. */
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 
 /* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
@@ -65,6 +66,11 @@ static const char *order_choice(int index)
 {
     const struct pipeline_order *order = pipeline_order_at(index);
     return order ? order->name : NULL;
+}
+
+static const char *split_choice(int index)
+{
+    return split_rule_name((enum dt_split_rule)index);
 }
 
 static const char *unit_choice(int index)
@@ -173,6 +179,12 @@ static const struct dt_field fields[] = {
          "search; or a file with a line of passes for each rank."},
     {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
      .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
+    {"pipeline.split", DT_FIELD_STRING, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096,
+     .most_numbers = SPLIT_MOST_POINTS, .initial = "\"balanced\"", .later = true,
+     .description =
+         "Which transformer blocks each stage has (with several parts of the model on each rank: each part). balanced: the slowest is as "
+         "fast as it can be, by its floating-point operations; parameters: by their number, as the study does; or a list with the first "
+         "block of each stage but the first: [4, 8] of 12 blocks makes three stages. The embedding is in the first, the head in the last."},
     {"pipeline.memory_limit", DT_FIELD_INT, AT(pipeline.memory_limit), .min = 0, .max = 65536, .initial = "0",
      .description =
          "zb_auto, and files: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "

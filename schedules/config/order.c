@@ -1,4 +1,5 @@
 #include "schedules/config/order.h"
+#include "schedules/config/split.h"
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
@@ -49,7 +50,7 @@ static dt_status check_layers(const struct experiment *e, int virtual_stages)
     int *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d stages", virtual_stages);
-    dt_status status = e->model.family->partition(&e->model, virtual_stages, first_layer);
+    dt_status status = experiment_partition(e, virtual_stages, first_layer);
     free(first_layer);
     return status;
 }

@@ -230,7 +230,7 @@ static void divide_step(const struct simulated_ranks *r, int place, const struct
 }
 
 static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, const struct interval *step,
-                                 struct dt_step_metrics *out)
+                                 double *compute_s, struct dt_step_metrics *out)
 {
     uint32_t most = 0;
     for (int i = 0; i < r->role_count; i++)
@@ -248,6 +248,8 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
         divide_step(r, i, step, times, &of_place[i]);
     for (int i = 0; i < world_size && status == DT_OK; i++)
         of_rank[i] = of_place[r->part->stand_in[i]];
+    for (int i = 0; i < world_size && status == DT_OK; i++)
+        compute_s[i] = of_rank[i].forward_s + of_rank[i].backward_s + of_rank[i].optimizer_s;
     if (status == DT_OK)
         dt_metrics_over_ranks(of_rank, sizeof *of_rank, world_size, out);
     for (int i = 0; times && i < r->count; i++) {
@@ -266,6 +268,7 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
 struct question {
     double before_s, *seconds;
     struct dt_step_metrics *metrics;
+    double *compute_s; /* [world size] with metrics: what each rank computes */
 };
 
 static dt_status replay_collected(const struct simulated_system *s, const struct simulated_ranks *r, int step,
@@ -281,7 +284,7 @@ static dt_status replay_collected(const struct simulated_system *s, const struct
     *question->seconds = dt_sim_engine_end_s(replay.engine, -1);
     struct interval interval = {question->before_s, *question->seconds};
     if (question->metrics)
-        status = collect_metrics(&replay, r, &interval, question->metrics);
+        status = collect_metrics(&replay, r, &interval, question->compute_s, question->metrics);
 done:
     replay_finish(&replay);
     return status;
@@ -309,9 +312,10 @@ static dt_status allocate_result(const struct experiment *e, struct measure_resu
         .losses = calloc((size_t)e->steps.warmup + (size_t)e->steps.timed + 1, sizeof(double)),
         .rank_count = e->world_size,
         .ranks = calloc((size_t)e->world_size, sizeof *result->ranks),
+        .compute_s = calloc((size_t)e->world_size, sizeof(double)),
     };
     dt_metrics_init(&result->metrics);
-    bool complete = result->step_s && result->losses && result->ranks;
+    bool complete = result->step_s && result->losses && result->ranks && result->compute_s;
     return complete ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d ranks", e->world_size);
 }
 
@@ -341,7 +345,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
         DT_TRY(replay_step(s, r, 0, NULL, &(struct question){.seconds = &seconds[0]}));
         before_s = seconds[0];
     }
-    struct question question = {before_s, &seconds[last], &result->metrics.step};
+    struct question question = {before_s, &seconds[last], &result->metrics.step, result->compute_s};
     DT_TRY(replay_step(s, r, last, hooks->trace, &question));
     seconds[last] -= before_s;
     for (int step = 0; step < last && before_s == 0; step++) {

@@ -256,5 +256,6 @@ void measure_result_finish(struct measure_result *result)
     free(result->step_s);
     free(result->losses);
     free(result->ranks);
+    free(result->compute_s);
     *result = (struct measure_result){0};
 }

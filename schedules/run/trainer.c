@@ -1,4 +1,5 @@
 #include "schedules/run/trainer.h"
+#include "schedules/config/split.h"
 #include "schedules/data_parallel/modes.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/plan/orders.h"
@@ -40,7 +41,7 @@ static dt_status wait_for_tensor_group(void *context, const struct dt_event *eve
 static dt_status find_parts(const struct trainer *t, const struct order_layout *layout, int *first_layer, struct dt_layers *parts)
 {
     int stages = t->mesh.shape.size[MESH_PIPELINE], rank = t->mesh.at[MESH_PIPELINE];
-    DT_TRY(t->family->partition(&t->experiment->model, stages * layout->parts, first_layer));
+    DT_TRY(experiment_partition(t->experiment, stages * layout->parts, first_layer));
     for (int i = 0; i < layout->parts; i++) {
         int v = virtual_stage_of(i, rank, stages, layout->folded);
         parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1]};

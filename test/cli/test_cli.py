@@ -215,6 +215,45 @@ def test_check_shows_plans():
     check("FFFfiw" in text and "small letters" in text, text)
 
 
+def stages_of(*sets, **changes):
+    path = config("split.json", **{"sweep": None, "paradigm": "pdp", "batch_size": 4, **changes})
+    return json.loads(run("check", "--json", path, *[word for s in sets for word in ("--set", s)], code=OK).stdout)
+
+
+def test_stages_and_their_split():
+    """The head is part of its stage's work; points name blocks; all of the model is somewhere."""
+    sizes = {"layers": 12, "heads": 4, "hidden": 64, "vocab_size": 2000, "block_size": 32, "dtype": "fp32"}
+    pipeline = {"stages": 3, "chunks": 2}
+    even = stages_of(world_size=3, model=sizes, pipeline=pipeline)[0]
+    stages = even["pipeline"]["stages"]
+    check([s["layers"] for s in stages] == ["embedding, blocks 0 to 4", "blocks 5 to 9", "blocks 10 to 11, final_norm, head"], stages)
+    check(sum(s["parameters"] for s in stages) == even["parameters"], stages)
+    check(abs(sum(s["flops_per_step"] for s in stages) / even["flops_per_step"] - 1) < 1e-12, stages)
+    pointed, parameters = stages_of("sweep.pipeline.split=[[2,3],\"parameters\"]", world_size=3, model=sizes, pipeline=pipeline)
+    check([s["layers"] for s in pointed["pipeline"]["stages"]] == ["embedding, blocks 0 to 1", "block 2", "blocks 3 to 11, final_norm, head"], pointed)
+    check(pointed["config"]["pipeline"]["split"] == [2, 3] and len({c["config_hash"] for c in (even, pointed, parameters)}) == 3, pointed)
+    parts = stages_of("pipeline.split=[1,4,12]", world_size=2, model=sizes, pipeline={"stages": 2, "chunks": 2, "order": "zb_v"})[0]
+    check([s["layers"] for s in parts["pipeline"]["stages"]] == ["embedding, block 0 | final_norm, head", "blocks 1 to 3 | blocks 4 to 11"], parts)
+    order_file("two.csv", "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\n" * 2)
+    ring = stages_of("pipeline.split=[1,2,3]", world_size=2, model=sizes, pipeline={"stages": 2, "chunks": 2, "order": "two.csv"})[0]
+    check(ring["pipeline"]["stages"][1]["layers"] == "block 1 | blocks 3 to 11, final_norm, head", ring)
+    on_sim = stages_of(**{**SIMULATED, "world_size": 4, "pipeline": {"stages": 4, "chunks": 4}})[0]
+    times = [s["predicted_compute_s"] for s in on_sim["pipeline"]["stages"]]
+    check(all(0 < t < on_sim["predicted_step_s"] for t in times), on_sim)
+    by_parameters = stages_of("pipeline.split=parameters", **{**SIMULATED, "world_size": 4, "pipeline": {"stages": 4, "chunks": 4}})[0]
+    check(max(times) <= max(s["predicted_compute_s"] for s in by_parameters["pipeline"]["stages"]), by_parameters)
+    path = config("split.json", sweep=None, paradigm="pdp", world_size=3, batch_size=4, model=sizes, pipeline=pipeline)
+    for points, why in (("[4]", "pipeline.split: 1 point for 3 stages; it takes the first block of each but the first, 2"),
+                        ("[4,4]", "pipeline.split: 4 comes after 4; each point is behind the one before"),
+                        ("[4,13]", "pipeline.split: 13 of a model of 12 blocks"), ("[]", "a list of 0 numbers; expected 1 to 255")):
+        error = run("check", path, "--set", f"pipeline.split={points}", code=CONFIG).stderr
+        check(why in error and error.count("\n") == 1, error)
+    text = run("check", path, "--set", "pipeline.order=interleaved", "--set", "pipeline.split=[4,8]", code=CONFIG).stderr
+    check("2 points for 3 stages with 2 parts each; it takes the first block of each part but the first, 5" in text, text)
+    text = run("check", path, "--set", "pipeline.split=[4,8]", code=OK).stdout
+    check("stages of experiment 1" in text and "blocks 4 to 7" in text, text)
+
+
 def test_check_plays_plans_with_given_times():
     def plan(*settings):
         sets = [word for setting in settings for word in ("--set", setting)]

@@ -1,7 +1,9 @@
 #include "gpt/family.h"
 #include "gpt/layout.h"
+#include "gpt/partition.h"
 #include "test/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static struct dt_model model_of(const char *preset)
@@ -140,7 +142,7 @@ static void partition(void)
         struct dt_model m = model_of(p->name);
         for (int stages = 1; stages <= 8; stages++) {
             int first[9];
-            CHECK_OK(gpt_partition(&m, stages, first));
+            CHECK_OK(gpt_partition(&m, DT_SPLIT_PARAMETERS, stages, first));
             CHECK(first[0] == 0 && first[stages] == gpt_layer_count(&m));
             for (int s = 1; s < stages; s++) {
                 CHECK(first[s] > first[s - 1]);
@@ -153,7 +155,65 @@ static void partition(void)
     }
     struct dt_model tiny = {.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8};
     int first[65];
-    CHECK(gpt_partition(&tiny, 64, first) == DT_ERR_INVALID);
+    CHECK(gpt_partition(&tiny, DT_SPLIT_PARAMETERS, 64, first) == DT_ERR_INVALID);
+    CHECK(gpt_partition(&tiny, DT_SPLIT_BALANCED, 64, first) == DT_ERR_INVALID);
+}
+
+static double cost_of(const struct dt_model *m, int first, int end)
+{
+    struct dt_layers_size size;
+    gpt_layers_size(m, (struct dt_layers){first, end}, &size);
+    return size.flops_per_token;
+}
+
+enum { MOST_PIECES = 40, MOST_STAGES = 12 };
+
+/* What the slowest stage costs at least, by dynamic programming: of the first `end` pieces in s stages the best place for the last cut. */
+static double least_cost(const struct dt_model *m, int stages)
+{
+    int pieces = m->layers + 3, layer[MOST_PIECES + 1] = {0};
+    double best[MOST_STAGES + 1][MOST_PIECES + 1];
+    for (int i = 0; i < pieces; i++)
+        layer[i + 1] = gpt_piece_end(m, layer[i]);
+    for (int s = 1; s <= stages; s++)
+        for (int end = s; end <= pieces; end++) {
+            best[s][end] = s == 1 ? cost_of(m, 0, layer[end]) : INFINITY;
+            for (int cut = s - 1; s > 1 && cut < end; cut++)
+                best[s][end] = fmin(best[s][end], fmax(best[s - 1][cut], cost_of(m, layer[cut], layer[end])));
+        }
+    return best[stages][pieces];
+}
+
+/* Small and large heads, fewer and more blocks than stages: the slowest stage is as fast as it can be, and no other far from the mean. */
+static void balanced_partition(void)
+{
+    static const int sizes[][3] = {{1, 8, 10}, {2, 8, 10}, {3, 16, 5000}, {7, 64, 100}, {12, 768, 50000}, {24, 1024, 50000}, {32, 512, 3}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct dt_model m = {.layers = sizes[i][0], .heads = 2, .hidden = sizes[i][1], .vocab_size = sizes[i][2], .block_size = 32};
+        double whole = cost_of(&m, 0, gpt_layer_count(&m));
+        CHECK(whole == 3 * gpt_forward_flops_per_token(&m));
+        for (int stages = 1; stages <= MOST_STAGES && stages <= m.layers + 3; stages++) {
+            int first[MOST_STAGES + 1];
+            double slowest = 0;
+            uint64_t parameters = 0;
+            CHECK_OK(gpt_partition(&m, DT_SPLIT_BALANCED, stages, first));
+            CHECK(first[0] == 0 && first[stages] == gpt_layer_count(&m));
+            for (int s = 0; s < stages; s++) {
+                CHECK(first[s] < first[s + 1], "stage %d of %d is empty", s, stages);
+                slowest = fmax(slowest, cost_of(&m, first[s], first[s + 1]));
+                parameters += params_between(&m, first[s], first[s + 1]);
+            }
+            CHECK(parameters == gpt_parameter_count(&m));
+            CHECK(slowest == least_cost(&m, stages), "%d blocks on %d stages: %.0f, and %.0f can be had", m.layers, stages, slowest,
+                  least_cost(&m, stages));
+        }
+    }
+    /* 10 equal blocks on 4 stages, and a head that costs nothing: 3 is the slowest in any case, and none has 1. */
+    struct dt_model m = {.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32};
+    int first[5];
+    CHECK_OK(gpt_partition(&m, DT_SPLIT_BALANCED, 4, first));
+    for (int s = 1; s < 4; s++)
+        CHECK((first[s] - first[s - 1]) / 3 >= 2 && (first[s] - first[s - 1]) / 3 <= 3);
 }
 
 static void groups(void)
@@ -174,6 +234,7 @@ static const struct test_case cases[] = {
     {"FLOPs are the usual count", flops},
     {"tensors fill a layer and have ids of their own", tensor_ids_are_unique},
     {"the study's partition rule", partition},
+    {"the slowest stage is as fast as it can be", balanced_partition},
     {"groups by block and by linear layer", groups},
 };
 TEST_MAIN(cases)

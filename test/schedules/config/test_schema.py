@@ -26,6 +26,7 @@ BEYOND_SCHEMA = {
     "one copy of the model": r"world_size: \d+ ranks, but paradigm \"none\" is one copy",
     "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",
     "stages divide the ranks": r"pipeline\.stages: \d+ does not divide world_size",
+    "points that split a pipeline": r"pipeline\.split: (\d+ points? for|\d+ comes after|\d+ of a model)",
     "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",
     "micro-batches of at least one sample": r"micro_batches: \d+ is more than batch_size",
@@ -60,6 +61,8 @@ def values_of(field):
     values = list(WRONG_TYPES)
     if "file_ending" in field:
         values += ["my" + field["file_ending"], field["file_ending"], "my" + field["file_ending"] + "x"]
+    if "most_numbers" in field:
+        values += [[2], [1, 2], [2, 1], [1, 1, 1], [2.5], ["2"], [int(field["max"]) + 1], [-1], list(range(field["most_numbers"] + 1)), [[1]]]
     if "choices" in field:
         values += field["choices"] + field.get("refused", [])
         values += [c.upper() for c in field["choices"]] + [c + " " for c in field["choices"]] + [field["choices"], field["choices"][:1]]
@@ -196,6 +199,10 @@ def check_table(schema, table):
         if "list" in field:
             del expected["type"]
             expected["enum"] = field["choices"] + [choice.split("-") for choice in field["choices"]]
+        elif "most_numbers" in field:
+            del expected["type"]
+            expected["anyOf"] = [{"enum": field["choices"]}, {"type": "array", "minItems": 1, "maxItems": field["most_numbers"],
+                                  "items": {"type": "integer", "minimum": field["min"], "maximum": field["max"]}}]
         elif "file_ending" in field:
             expected["anyOf"] = [{"enum": field["choices"]}, {"pattern": ".\\" + field["file_ending"] + "$"}]
         elif "choices" in field:

@@ -1,0 +1,65 @@
+#include "schedules/config/split.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+const char *split_rule_name(enum dt_split_rule rule)
+{
+    static const char *const names[] = {[DT_SPLIT_BALANCED] = "balanced", [DT_SPLIT_PARAMETERS] = "parameters"};
+    return (unsigned)rule < sizeof names / sizeof *names ? names[rule] : NULL;
+}
+
+bool experiment_has_split_points(const struct experiment *e)
+{
+    return isdigit((unsigned char)e->pipeline.split[0]);
+}
+
+static int count_points(const char *text)
+{
+    int points = 1;
+    for (; *text; text++)
+        points += *text == '-';
+    return points;
+}
+
+static dt_status split_at_points(const struct experiment *e, int virtual_stages, int *first_layer)
+{
+    const struct dt_model *model = &e->model;
+    const char *at = e->pipeline.split;
+    int points = count_points(at), stages = experiment_stages(e), last = -1;
+    if (points != virtual_stages - 1 && virtual_stages == stages)
+        return dt_fail(DT_ERR_INVALID, "pipeline.split: %d point%s for %d stage%s; it takes the first block of each but the first, %d",
+                       points, points > 1 ? "s" : "", stages, stages > 1 ? "s" : "", virtual_stages - 1);
+    if (points != virtual_stages - 1)
+        return dt_fail(
+            DT_ERR_INVALID,
+            "pipeline.split: %d point%s for %d stages with %d parts each; it takes the first block of each part but the first, %d", points,
+            points > 1 ? "s" : "", stages, virtual_stages / stages, virtual_stages - 1);
+    for (int i = 1; i < virtual_stages; i++) {
+        char *end;
+        int block = (int)strtol(at, &end, 10);
+        if (block <= last)
+            return dt_fail(DT_ERR_INVALID, "pipeline.split: %d comes after %d; each point is behind the one before", block, last);
+        if (block > model->layers)
+            return dt_fail(DT_ERR_INVALID, "pipeline.split: %d of a model of %d blocks; a last stage of the head alone begins at %d", block,
+                           model->layers, model->layers);
+        first_layer[i] = model->family->block_layer(block);
+        last = block;
+        at = *end ? end + 1 : end;
+    }
+    first_layer[0] = 0;
+    return DT_OK;
+}
+
+dt_status experiment_partition(const struct experiment *e, int virtual_stages, int *first_layer)
+{
+    const struct dt_model_family *family = e->model.family;
+    bool by_parameters = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0;
+    bool by_points = experiment_has_split_points(e) && (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1);
+    if (!by_points)
+        return family->partition(&e->model, by_parameters ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED, virtual_stages, first_layer);
+    int whole[2];
+    DT_TRY(family->partition(&e->model, DT_SPLIT_BALANCED, 1, whole));
+    first_layer[virtual_stages] = whole[1];
+    return split_at_points(e, virtual_stages, first_layer);
+}
