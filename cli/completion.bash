@@ -80,7 +80,7 @@ _dtbench_keys() {
         parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= parameter_offload=
         optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
         seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib=
-        threads= cluster= profile= any_profile="
+        threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.

@@ -121,9 +121,6 @@ void experiment_label(const struct experiment *e, const struct experiment_column
     for (int i = 0; i < columns->count && used < text_bytes; i++) {
         const struct dt_field *field = columns->fields[i];
         experiment_value(e, field, value);
-        if (field->kind != DT_FIELD_BOOL)
-            used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);
-        else if (*(const bool *)at(e, field)) /* a switch is named where it is on */
-            used += (size_t)snprintf(text + used, text_bytes - used, ", %s", experiment_column_title(field));
+        used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);
     }
 }

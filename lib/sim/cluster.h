@@ -14,6 +14,7 @@
 
 enum dt_sim_architecture { DT_SIM_VOLTA, DT_SIM_AMPERE, DT_SIM_HOPPER, DT_SIM_CPU };
 enum dt_sim_library { DT_SIM_NCCL, DT_SIM_MPI };
+enum dt_sim_nic_transport { DT_SIM_RDMA, DT_SIM_SOCKETS };
 
 enum { DT_SIM_SOURCE_BYTES = 1024 };
 
@@ -47,8 +48,10 @@ struct dt_sim_cluster {
     } host;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
-        int count;               /* of a node; a GPU uses the one nearest to it */
+        int count; /* of a node; a GPU uses the one nearest to it */
+        enum dt_sim_nic_transport transport;
         double label_gbit_per_s; /* what is written on it */
+        /* Measured; where the file has none, what the transport makes of the label. */
         double flow_gbit_per_s;  /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
         double more_nodes;       /* what is left of that when a communicator has twice the nodes: it waits for the slowest link; 1: all */
         double fewer_gpus;       /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
@@ -87,6 +90,23 @@ dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *wher
 /* The file's keys, as lib/config/config.h describes them, and what is known of them beside the table. */
 const struct dt_table *dt_sim_cluster_table(void);
 const struct dt_schema *dt_sim_cluster_schema(void);
+
+/* What one flow, and all together, get out of a card of so many Gbit/s, where nobody has measured it.
+ *
+ * rdma     92 % of the label: what is left above headers and completions; an assumption, as in DGX clusters' files before.
+ * sockets  together 1448 / 1538 of the label: TCP's payload in an Ethernet frame of 1500 bytes, with 52 bytes of TCP/IP headers (time stamps
+ *          included, RFC 7323) and 38 of Ethernet around it (IEEE 802.3: preamble, header, check sequence, gap). One flow is a TCP connection
+ *          that one thread drives, no more than 20 Gbit/s: the study's runs on a card of 100 Gbit/s are best predicted with 19.0
+ *          (configs/clusters/gcp_a2.json); NCCL's documentation of NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD names several as the
+ *          remedy on networks of 100 Gbit/s. */
+struct dt_sim_nic_rates {
+    double flow_gbit_per_s, total_gbit_per_s;
+};
+struct dt_sim_nic_rates dt_sim_nic_rates(enum dt_sim_nic_transport transport, double label_gbit_per_s);
+
+/* Other cards: with that label, and a message's latency. Measured rates keep their relation to what the transport makes of the label.
+ * gbit_per_s 0, latency_us below 0: as the file has them. DT_ERR_UNAVAILABLE where the cluster has no cards, with the key ("network..."). */
+dt_status dt_sim_cluster_set_network(struct dt_sim_cluster *cluster, double gbit_per_s, double latency_us);
 
 /* Where ranks are: rank r is GPU r % ranks_per_node of node r / ranks_per_node. */
 struct dt_sim_placement {

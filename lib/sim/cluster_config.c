@@ -5,6 +5,7 @@
 #include "lib/sim/nccl.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,12 @@ static const char *architecture_choice(int index)
 static const char *library_choice(int index)
 {
     static const char *const names[] = {[DT_SIM_NCCL] = "nccl", [DT_SIM_MPI] = "mpi"};
+    return index >= 0 && index < 2 ? names[index] : NULL;
+}
+
+static const char *transport_choice(int index)
+{
+    static const char *const names[] = {[DT_SIM_RDMA] = "rdma", [DT_SIM_SOCKETS] = "sockets"};
     return index >= 0 && index < 2 ? names[index] : NULL;
 }
 
@@ -123,8 +130,15 @@ static const struct dt_field fields[] = {
      .max = 64,
      .initial = "0",
      .description = "network cards of a node"},
+    {.path = "nic.transport",
+     .kind = DT_FIELD_ENUM,
+     AT(nic.transport),
+     .choice = transport_choice,
+     .initial = "\"rdma\"",
+     .description = "how bytes get to the card: what follows from its label"},
     RATE(nic.label_gbit_per_s, "Gbit/s that the card is sold with"),
-    RATE(nic.flow_gbit_per_s, "Gbit/s that one communicator or message gets out of one card alone"),
+    RATE(nic.flow_gbit_per_s,
+         "Gbit/s that one communicator or message gets out of one card alone, measured; 0: what the transport makes of the label"),
     FACTOR(nic.more_nodes, "part of that when a communicator has twice the nodes"),
     FACTOR(nic.fewer_gpus, "part of that when its nodes have half the ranks of a full one"),
     FACTOR(nic.tree, "part of a card's rate that trees make use of"),
@@ -135,7 +149,7 @@ static const struct dt_field fields[] = {
      .max = 1,
      .initial = "1",
      .description = "k communicators get k to the power of this as much as one, up to total_gbit_per_s"},
-    RATE(nic.total_gbit_per_s, "Gbit/s that all together get out of one card"),
+    RATE(nic.total_gbit_per_s, "Gbit/s that all together get out of one card, measured; 0: what the transport makes of the label"),
     RATE(nic.latency_us, "microseconds of a message beyond what the library's table has for its network"),
     {.path = "nic.beside_gpu",
      .kind = DT_FIELD_BOOL,
@@ -253,7 +267,6 @@ static dt_status check_network(const struct dt_sim_cluster *c, const char *where
     DT_TRY(want_positive(c->nic.count, where, "nic.count", "where there are several nodes"));
     DT_TRY(want_at_most(c->nic.count, "nic.count", c->gpus_per_node, "gpus_per_node", where));
     DT_TRY(want_positive(c->nic.label_gbit_per_s, where, "nic.label_gbit_per_s", "where there are several nodes"));
-    DT_TRY(want_positive(c->nic.flow_gbit_per_s, where, "nic.flow_gbit_per_s", "where there are several nodes"));
     DT_TRY(want_at_most(c->nic.flow_gbit_per_s, "nic.flow_gbit_per_s", c->nic.total_gbit_per_s, "nic.total_gbit_per_s", where));
     return want_at_most(c->nic.total_gbit_per_s, "nic.total_gbit_per_s", c->nic.label_gbit_per_s, "nic.label_gbit_per_s", where);
 }
@@ -272,6 +285,17 @@ static dt_status check_node(const struct dt_sim_cluster *c, const char *where)
     return dt_sim_nccl_find(c->collectives.version, where);
 }
 
+/* Rates that nobody has measured. Where one of the two is, the other is no less (total), or no more (flow). */
+static void complete_network(struct dt_sim_cluster *c)
+{
+    struct dt_sim_nic_rates rates = dt_sim_nic_rates(c->nic.transport, c->nic.label_gbit_per_s);
+    bool flow = c->nic.flow_gbit_per_s > 0, total = c->nic.total_gbit_per_s > 0;
+    if (!total)
+        c->nic.total_gbit_per_s = flow ? fmax(rates.total_gbit_per_s, c->nic.flow_gbit_per_s) : rates.total_gbit_per_s;
+    if (!flow)
+        c->nic.flow_gbit_per_s = fmin(rates.flow_gbit_per_s, c->nic.total_gbit_per_s);
+}
+
 static dt_status parse_object(const struct cJSON *object, const char *where, struct dt_sim_cluster *out)
 {
     bool given[FIELDS] = {false};
@@ -280,6 +304,7 @@ static dt_status parse_object(const struct cJSON *object, const char *where, str
     DT_TRY(dt_config_read(&table, object, where, out, given));
     DT_TRY(dt_config_check_required(&table, given, where));
     DT_TRY(check_node(out, where));
+    complete_network(out);
     return check_network(out, where);
 }
 
@@ -321,6 +346,34 @@ dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out)
     dt_status status = dt_sim_cluster_parse(text, length, path, out);
     free(text);
     return status;
+}
+
+struct dt_sim_nic_rates dt_sim_nic_rates(enum dt_sim_nic_transport transport, double label)
+{
+    static const double rdma_part = 0.92, tcp_part = 1448.0 / 1538, connection_gbit_per_s = 20;
+    if (transport == DT_SIM_RDMA)
+        return (struct dt_sim_nic_rates){rdma_part * label, rdma_part * label};
+    return (struct dt_sim_nic_rates){fmin(tcp_part * label, connection_gbit_per_s), tcp_part * label};
+}
+
+dt_status dt_sim_cluster_set_network(struct dt_sim_cluster *c, double gbit_per_s, double latency_us)
+{
+    if (gbit_per_s <= 0 && latency_us < 0)
+        return DT_OK;
+    if (c->nic.count == 0 || c->nic.label_gbit_per_s <= 0)
+        return dt_fail(DT_ERR_UNAVAILABLE, "network.%s: cluster %s has no network cards", gbit_per_s > 0 ? "gbit_per_s" : "latency_us",
+                       c->name);
+    if (latency_us >= 0)
+        c->nic.latency_us = latency_us;
+    if (gbit_per_s <= 0)
+        return DT_OK;
+    struct dt_sim_nic_rates before = dt_sim_nic_rates(c->nic.transport, c->nic.label_gbit_per_s);
+    struct dt_sim_nic_rates now = dt_sim_nic_rates(c->nic.transport, gbit_per_s);
+    double total = c->nic.total_gbit_per_s * (now.total_gbit_per_s / before.total_gbit_per_s);
+    c->nic.total_gbit_per_s = fmin(total, gbit_per_s);
+    c->nic.flow_gbit_per_s = fmin(c->nic.flow_gbit_per_s * (now.flow_gbit_per_s / before.flow_gbit_per_s), c->nic.total_gbit_per_s);
+    c->nic.label_gbit_per_s = gbit_per_s;
+    return DT_OK;
 }
 
 dt_status dt_sim_cluster_place(const struct dt_sim_cluster *c, const char *where, struct dt_sim_placement *placement)

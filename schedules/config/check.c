@@ -223,8 +223,19 @@ static void resolve_simulated(struct experiment *e)
         snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
 }
 
+/* A real network is as it is. */
+static dt_status check_network(const struct experiment *e, const char *where)
+{
+    bool rate = e->network.gbit_per_s > 0, latency = e->network.latency_us >= 0;
+    if (experiment_is_simulated(e) || (!rate && !latency))
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "%s: network.%s: only device \"sim\" has a network that a config can choose, and device is \"%s\"",
+                   where, rate ? "gbit_per_s" : "latency_us", e->device);
+}
+
 dt_status experiment_check(const struct experiment *e, const char *where)
 {
+    DT_TRY(check_network(e, where));
     DT_TRY(check_division(e, where));
     return check_sizes(e, where);
 }

@@ -109,7 +109,7 @@ static void list_divisors(int number, char text[DIVISORS_TEXT])
     for (int i = 2; i <= number && used + 32 < DIVISORS_TEXT; i++)
         if (number % i == 0)
             used += (size_t)snprintf(text + used, DIVISORS_TEXT - used, "%s%d", i == number ? " and " : ", ", i);
-    snprintf(text + used, DIVISORS_TEXT - used, number == 1 ? " does" : " do");
+    snprintf(text + used, DIVISORS_TEXT - used, number == 1 ? " alone does" : " do");
 }
 
 static dt_status check_one_copy(const struct experiment *e, const char *where)

@@ -92,7 +92,11 @@ struct experiment {
     char nccl[1024];                  /* cuda: {"NCCL_ALGO":"Ring"}, what the ranks find in their environment; "" when there is none */
     int threads;                      /* cpu; 0: processors / ranks of the machine */
     char cluster[512], profile[512];  /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
-    bool any_profile;                 /* sim: the profile may be one for another GPU than the cluster's */
+    struct {
+        double gbit_per_s,
+            latency_us; /* sim: of the nodes' network cards, instead of what the cluster's file says; 0 and -1: as that says */
+    } network;
+    bool any_profile;    /* sim: the profile may be one for another GPU than the cluster's */
     char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
     int ranks_per_node;  /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */

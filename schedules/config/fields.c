@@ -265,6 +265,13 @@ static const struct dt_field fields[] = {
                     "profiles/pytorch_1.11_a100.json."},
     {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .later = true,
      .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
+    {"network.gbit_per_s", DT_FIELD_NUMBER, AT(network.gbit_per_s), .min = 0, .max = 1e6, .initial = "0", .later = true,
+     .description =
+         "sim: Gbit/s that each network card of a node is sold with, instead of the cluster file's. Rates of flows follow: what was "
+         "measured on the file's cards keeps its relation to what the transport (sockets, RDMA) makes of a label. 0: the file's."},
+    {"network.latency_us", DT_FIELD_NUMBER, AT(network.latency_us), .min = -1, .max = 1e6, .initial = "-1", .later = true,
+     .description = "sim: microseconds of a message between nodes beyond what the library's own table has for its network, instead of the "
+                    "cluster file's. -1: the file's."},
 };
 
 static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
@@ -288,6 +295,7 @@ static const struct dt_schema_section sections[] = {
     {"ddp", "Options of paradigms with gradient buckets.", NULL},
     {"parameter_server", "Options of paradigm parameter_server.", NULL},
     {"tensor", "Tensor parallelism.", NULL},
+    {"network", "The simulated cluster's network, where it is to be another one.", NULL},
     {"optimizer", "The optimizer.", NULL},
     {"steps", "How many steps.", NULL},
     {"timeout", "How long to wait.", NULL},

@@ -184,6 +184,8 @@ dt_status simulated_system_create_on(const struct simulated_machine *machine, co
     s->costs.profile = machine->profile;
     dt_status status = check_profile(e, s);
     if (status == DT_OK)
+        status = dt_sim_cluster_set_network(&s->cluster, e->network.gbit_per_s, e->network.latency_us);
+    if (status == DT_OK)
         status = place(e, s);
     if (status == DT_OK)
         status = describe_device(e, s);

@@ -158,6 +158,22 @@ def test_a_profile_is_of_the_clusters_gpu():
         check(predicted(**files, any_profile=True)["predicted_step_s"] > 0, "allowed")
 
 
+def test_the_network_can_be_chosen():
+    """Two nodes of gcp_a2: faster cards are faster, slower ones slower, its own make no difference, and a real device has its own network."""
+    times = {gbit: predicted(world_size=16, paradigm="ddp", network={"gbit_per_s": gbit})["predicted_step_s"] for gbit in (0, 100, 10, 400)}
+    check(times[0] == times[100] < times[10], times)
+    rdma = [predicted(world_size=16, paradigm="ddp", cluster="clusters/dgx_a100.json", network={"gbit_per_s": gbit})["predicted_step_s"]
+            for gbit in (25, 200, 0, 400)]
+    check(rdma[0] > rdma[1] == rdma[2] >= rdma[3], rdma)
+    late = predicted(world_size=16, paradigm="ddp", network={"latency_us": 2000})["predicted_step_s"]
+    check(late > times[0], late)
+    one_node = predicted(world_size=8, paradigm="ddp", cluster="clusters/gcp_a2_1.json", network={"gbit_per_s": 100})
+    check(one_node["predicted_step_s"] is None and "network.gbit_per_s: cluster" in one_node["notes"][0], one_node["notes"])
+    swept = config("network.json", **{**SIMULATED, "world_size": 16, "paradigm": "ddp", "sweep": {"network.gbit_per_s": [5, 10, 25]}})
+    found = [e["predicted_step_s"] for e in json.loads(run("check", "--json", swept, code=OK).stdout)]
+    check(found[0] > found[1] > found[2], found)
+
+
 def test_a_unit_that_the_framework_decides_is_said():
     block, linear = (predicted(paradigm="fsdp", fsdp={"unit": unit}) for unit in ("block", "linear"))
     check(block["predicted_step_s"] == linear["predicted_step_s"] and not linear["notes"], linear["notes"])

@@ -3,6 +3,7 @@
 #include "test/lib/sim/sim_case.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 
 static const char *const shipped[] = {"cpu_node",   "dgx_a100", "dgx_a100_1", "dgx_h100",
                                       "dgx_h100_1", "gcp_a2",   "gcp_a2_1",   "gcp_a2_fast_socket"};
@@ -42,6 +43,30 @@ static void check_refused(const char *name, const char *path, const char *value,
     cJSON_free(changed);
     cJSON_Delete(object);
     free(text);
+}
+
+static void test_rates_follow_from_the_label(void)
+{
+    struct dt_sim_cluster c;
+    char full[1024];
+    CHECK_OK(dt_sim_cluster_load(sim_source_path("configs/clusters/dgx_a100.json", full, sizeof full), &c));
+    CHECK(c.nic.flow_gbit_per_s == 184 && c.nic.total_gbit_per_s == 184, "rdma: %g, %g", c.nic.flow_gbit_per_s, c.nic.total_gbit_per_s);
+    CHECK_OK(dt_sim_cluster_set_network(&c, 400, -1));
+    CHECK(c.nic.flow_gbit_per_s == 368 && c.nic.label_gbit_per_s == 400 && c.nic.latency_us == 0);
+    struct dt_sim_nic_rates slow = dt_sim_nic_rates(DT_SIM_SOCKETS, 10), fast = dt_sim_nic_rates(DT_SIM_SOCKETS, 100);
+    CHECK(slow.flow_gbit_per_s == slow.total_gbit_per_s && slow.flow_gbit_per_s > 9.4 && slow.flow_gbit_per_s < 9.5);
+    CHECK(fast.flow_gbit_per_s == 20 && fast.total_gbit_per_s > 94 && fast.total_gbit_per_s < 94.2);
+    /* Measured: as they are with the card of the file, and in proportion with others. */
+    CHECK_OK(dt_sim_cluster_load(sim_source_path("configs/clusters/gcp_a2.json", full, sizeof full), &c));
+    double flow = c.nic.flow_gbit_per_s, latency = c.nic.latency_us;
+    CHECK_OK(dt_sim_cluster_set_network(&c, 0, -1));
+    CHECK(c.nic.flow_gbit_per_s == flow && c.nic.total_gbit_per_s == 100 && c.nic.latency_us == latency);
+    CHECK_OK(dt_sim_cluster_set_network(&c, 100, 5));
+    CHECK(c.nic.flow_gbit_per_s == flow && c.nic.latency_us == 5);
+    CHECK_OK(dt_sim_cluster_set_network(&c, 10, -1));
+    CHECK(fabs(c.nic.flow_gbit_per_s - flow / 20 * slow.flow_gbit_per_s) < 1e-9 && fabs(c.nic.total_gbit_per_s - 10) < 1e-9);
+    CHECK_OK(dt_sim_cluster_load(sim_source_path("configs/clusters/dgx_a100_1.json", full, sizeof full), &c));
+    CHECK(dt_sim_cluster_set_network(&c, 100, -1) == DT_ERR_UNAVAILABLE);
 }
 
 static void test_impossible_clusters(void)
@@ -104,6 +129,7 @@ static void test_places_of_ranks(void)
 
 static const struct test_case cases[] = {
     {"shipped clusters are read, and hold as many ranks as they say", test_shipped_files},
+    {"rates of flows follow from the label where none are measured", test_rates_follow_from_the_label},
     {"impossible clusters are refused with the JSON path", test_impossible_clusters},
     {"ranks are placed, or refused", test_places_of_ranks},
 };

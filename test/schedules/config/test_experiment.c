@@ -79,7 +79,7 @@ static void refuses_combinations(void)
         {"{\"model\":{\"layers\":2,\"hidden\":64}}", "t: model.heads: missing; expected layers, heads and hidden, or a preset"},
         {"{\"model\":{\"layers\":2,\"heads\":3,\"hidden\":64}}", "t: model.heads: 3 does not divide model.hidden 64"},
         {"{" TINY ",\"world_size\":2}", "t: world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another paradigm"},
-        {"{" TINY ",\"paradigm\":\"pdp\"}", "t: pipeline.stages: 2 does not divide world_size 1; 1 does"},
+        {"{" TINY ",\"paradigm\":\"pdp\"}", "t: pipeline.stages: 2 does not divide world_size 1; 1 alone does"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":6,\"pipeline\":{\"stages\":4}}",
          "t: pipeline.stages: 4 does not divide world_size 6; 1, 2, 3 and 6 do"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"pipeline\":{\"chunks\":5}}",

@@ -26,6 +26,7 @@ BEYOND_SCHEMA = {
     "one copy of the model": r"world_size: \d+ ranks, but paradigm \"none\" is one copy",
     "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",
     "stages divide the ranks": r"pipeline\.stages: \d+ does not divide world_size",
+    "a network that can be chosen": r"network\.\w+: only device \"sim\"",
     "points that split a pipeline": r"pipeline\.split: (\d+ points? for|\d+ comes after|\d+ of a model)",
     "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",
