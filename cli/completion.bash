@@ -76,11 +76,11 @@ _dtbench_keys() {
     echo "name= device= world_size= paradigm= gpus_per_node= share_gpus= straddle_nodes= mesh.order= batch_size= micro_batches=
         gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size= model.block_size=
         model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= pipeline.virtual_stages=
-        pipeline.split= pipeline.memory_limit= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib=
-        parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= parameter_offload=
-        optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
-        seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib= host_memory_limit_gib=
-        threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
+        pipeline.split= pipeline.memory_limit= pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size=
+        ddp.bucket_mib= parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks=
+        parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss=
+        loss_scaling= graph= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib=
+        host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.
@@ -97,6 +97,7 @@ _dtbench_choices() {
     model.attention) echo "fused unfused" ;;
     pipeline.order) echo "gpipe 1f1b interleaved zb_h1 zb_h2 zb_v zb_auto" ;;
     pipeline.split) echo "balanced parameters" ;;
+    pipeline.activation) echo "keep checkpoint offload selective" ;;
     pipeline.paradigms) echo "pdp all" ;;
     fsdp.unit) echo "block linear auto" ;;
     fsdp.gather) echo "micro_batch step" ;;

@@ -26,6 +26,12 @@ static dt_status attend(const struct layer_run *r)
     return r->k->attention(r->kernels, r->stream, &a);
 }
 
+/* Whether forward keeps q, k and v alone, and backward computes the rest again. */
+static bool attends_again(const struct layer_run *r)
+{
+    return r->stage->base.parts[r->stash->part].attention_again;
+}
+
 /* What is computed again from q, k and v is forgotten. Without the weights a simulated framework keeps as much of attention as of mlp_up. */
 static dt_status forget_attention(const struct layer_run *r)
 {
@@ -53,7 +59,7 @@ dt_status layer_attention_forward(const struct layer_run *r)
 
     DT_TRY(attend(r));
     DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, "projection.weight", "projection.bias", r->e, r->kept->input.data));
-    return r->stage->attention_again ? forget_attention(r) : DT_OK;
+    return attends_again(r) ? forget_attention(r) : DT_OK;
 }
 
 /* From dmixed [M, e], which it frees, to kept->dqkv. */
@@ -85,7 +91,7 @@ dt_status layer_attention_backward(const struct layer_run *r)
     struct dt_layer_stash *kept = r->kept;
     struct dt_buffer dmixed;
 
-    if (r->stage->attention_again && inputs_now(r))
+    if (attends_again(r) && inputs_now(r))
         DT_TRY(attend_again(r));
     if (inputs_now(r))
         DT_TRY(layer_branch_gradient(r, &kept->dbranch));

@@ -28,8 +28,7 @@ struct gpt_stage {
     bool sliced;        /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
     struct gpt_exchange exchange;
     uint64_t seed;
-    bool sum_loss;        /* the study's plain sum of logits */
-    bool attention_again; /* forward keeps q, k and v of attention alone, and backward computes the rest again */
+    bool sum_loss; /* the study's plain sum of logits */
 };
 
 /* Each layer owns the buffer it read, so that the residual stream is kept once. The model's dtype unless said otherwise; e = d / N, where N

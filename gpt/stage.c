@@ -51,7 +51,8 @@ static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_
     *part = (struct dt_part){.first_group = base->group_count,
                              .end_group = base->group_count + groups,
                              .first = from->first == 0,
-                             .last = from->end == gpt_layer_count(base->model)};
+                             .last = from->end == gpt_layer_count(base->model),
+                             .attention_again = from->attention_again};
     for (int layer = from->first; layer < from->end; layer++) {
         struct gpt_layer *out = &s->layers[s->layer_count++];
         gpt_describe_layer(base->model, s->cut, layer, out);
@@ -78,7 +79,6 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
         .cut = {0, 1},
         .seed = options->seed,
         .sum_loss = options->sum_loss,
-        .attention_again = options->attention_again,
     };
     if (options->tensor.comm)
         s->cut = (struct gpt_cut){dt_comm_rank(options->tensor.comm), dt_comm_size(options->tensor.comm)};

@@ -17,6 +17,8 @@ static void write_cell(const char *text, FILE *to)
 static void write_values(const struct dt_field *field, FILE *to)
 {
     char text[DT_FIELD_TEXT_BYTES];
+    if (field->words)
+        fputs("list of ", to);
     for (int i = 0; field->choice && field->choice(i); i++)
         fprintf(to, "%s`%s`", i ? ", " : "", field->choice(i));
     if (field->most_numbers > 0)

@@ -133,7 +133,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
         for (int i = 0; i < layout->parts; i++) {
             int v = virtual_stage_of(i, rank, out->stages, layout->folded);
             struct dt_layers_size size;
-            e->model.family->layers_size(&e->model, (struct dt_layers){first_layer[v], first_layer[v + 1]}, &size);
+            e->model.family->layers_size(&e->model, (struct dt_layers){.first = first_layer[v], .end = first_layer[v + 1]}, &size);
             size_t used = strlen(stage->layers);
             snprintf(stage->layers + used, sizeof stage->layers - used, "%s%s", i ? " | " : "", size.text);
             stage->parameters += size.parameters;

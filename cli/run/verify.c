@@ -30,6 +30,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->parameter_offload = false;
     out->activation = ACTIVATION_KEEP;
     out->activation_blocks = 1;
+    out->pipeline.activation[0] = 0;
     /* What one device alone may use, and what makes no difference to it: so that more experiments share a reference. */
     out->memory_limit_gib = out->host_memory_limit_gib = 0;
     out->threads = 0;

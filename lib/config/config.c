@@ -48,11 +48,11 @@ static dt_status read_number(const struct dt_field *field, const struct cJSON *v
 /* ["a", "b", "c"] as "a-b-c"; what is no word becomes one that no choice has. */
 static dt_status join_words(const struct cJSON *list, const char *label, struct cJSON **out)
 {
-    char text[128];
+    char text[1024];
     size_t used = 0;
     text[0] = 0;
     for (const struct cJSON *word = list->child; word && used < sizeof text; word = word->next) {
-        bool is_word = cJSON_IsString(word) && !strchr(word->valuestring, '-');
+        bool is_word = cJSON_IsString(word) && *word->valuestring && !strchr(word->valuestring, '-');
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "-" : "", is_word ? word->valuestring : "?");
     }
     *out = cJSON_CreateString(text);
@@ -99,16 +99,35 @@ static bool is_file(const struct dt_field *field, const char *text)
     return ending > 0 && length > ending && strcmp(text + length - ending, field->file_ending) == 0;
 }
 
+static int find_choice(const struct dt_field *field, const char *text, size_t length)
+{
+    for (int i = 0; field->choice(i); i++)
+        if (strlen(field->choice(i)) == length && strncmp(field->choice(i), text, length) == 0)
+            return i;
+    return -1;
+}
+
+/* "a-b-a", of which each word is a choice. */
+static bool are_choices(const struct dt_field *field, const char *text)
+{
+    for (int count = 1; count <= field->words; count++) {
+        size_t length = strcspn(text, "-");
+        if (find_choice(field, text, length) < 0)
+            return false;
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
+    return false;
+}
+
 static dt_status read_string(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
     if (!cJSON_IsString(value))
         return dt_config_fail_type(field, value, label);
     const char *text = value->valuestring;
-    int chosen = -1;
-    for (int i = 0; field->choice && field->choice(i); i++)
-        if (strcmp(field->choice(i), text) == 0)
-            chosen = i;
-    if (field->choice && chosen < 0 && !is_file(field, text))
+    int chosen = field->choice ? find_choice(field, text, strlen(text)) : -1;
+    if (field->choice && chosen < 0 && !is_file(field, text) && !are_choices(field, text))
         return dt_config_fail_choice(field, value, label);
     if (field->kind == DT_FIELD_ENUM) {
         store(field, target, &chosen, sizeof chosen);
@@ -139,7 +158,7 @@ static dt_status read_list(const struct dt_field *field, const struct cJSON *val
 
 dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
-    if (field->list && cJSON_IsArray(value))
+    if ((field->list || field->words) && cJSON_IsArray(value))
         return read_list(field, value, label, target);
     if (field->most_numbers > 0 && cJSON_IsArray(value))
         return read_numbers(field, value, label, target);

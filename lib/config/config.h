@@ -58,6 +58,7 @@ struct dt_field {
     const char *(*choice)(int index); /* enums, and strings with a fixed list:
                                                 names, NULL after the last */
     bool list;                        /* of a choice that is written "a-b-c": the list of its words is the same value */
+    int words;                        /* strings: one to so many words of the choice, "a-b-a", also as a list; 0: one choice alone */
     int most_numbers;                 /* strings with a list: besides it, a list of so many integers from min to max at most, which is
                                                 kept as the text "4-8"; 0: none */
     const char *file_ending;          /* strings with a list: besides it, the name of a file that ends so; NULL: none */

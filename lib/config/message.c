@@ -50,7 +50,7 @@ void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYT
     dt_format_double(field->max, max, sizeof max);
     if (field->choice) {
         list_choices(field, names);
-        snprintf(text, LIST_BYTES, "one of %.380s", names);
+        snprintf(text, LIST_BYTES, field->words ? "a list of %.380s" : "one of %.380s", names);
         return;
     }
     switch (field->kind) {
@@ -120,7 +120,7 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
     if (nearest)
         snprintf(hint, sizeof hint, "; did you mean \"%s\"?", nearest);
     list_choices(field, names);
-    return dt_fail(DT_ERR_INVALID, "%s: %s is not one of %s%s", label, quote, names, hint);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is not %s %s%s", label, quote, field->words ? "a list of" : "one of", names, hint);
 }
 
 /* Of an object with more keys than that nobody reads all. */

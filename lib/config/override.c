@@ -11,7 +11,8 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
 {
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
     if (dt_json_parse(text, strlen(text), label, out) == DT_OK) {
-        if (!wants_string || cJSON_IsString(*out) || ((field->list || field->most_numbers > 0) && cJSON_IsArray(*out)))
+        bool takes_list = field && (field->list || field->words || field->most_numbers > 0);
+        if (!wants_string || cJSON_IsString(*out) || (takes_list && cJSON_IsArray(*out)))
             return DT_OK;
         dt_json_destroy(*out);
     }

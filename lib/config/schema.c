@@ -72,6 +72,28 @@ static void write_words(FILE *to, const char *choice)
     fputs("\"]", to);
 }
 
+/* "a|b" of the choices. */
+static void write_alternatives(FILE *to, const struct dt_field *field)
+{
+    for (int i = 0; field->choice(i); i++)
+        fprintf(to, "%s%s", i > 0 ? "|" : "", field->choice(i));
+}
+
+/* A list of choices, or the same as one word. */
+static void write_choice_words(FILE *to, const struct dt_field *field)
+{
+    fprintf(to, "\"oneOf\":[{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":{\"enum\":[", field->words);
+    for (int i = 0; field->choice(i); i++) {
+        fputs(i > 0 ? "," : "", to);
+        write_string(to, field->choice(i));
+    }
+    fputs("]}},{\"type\":\"string\",\"pattern\":\"^(", to);
+    write_alternatives(to, field);
+    fputs(")(-(", to);
+    write_alternatives(to, field);
+    fprintf(to, ")){0,%d}$\"}]", field->words - 1);
+}
+
 static void write_choices(FILE *to, const struct dt_field *field)
 {
     fputs(field->list               ? "\"enum\":["
@@ -99,7 +121,7 @@ static void write_choices(FILE *to, const struct dt_field *field)
 static void write_type(FILE *to, const struct dt_field *field)
 {
     if (field->choice) {
-        write_choices(to, field);
+        (field->words ? write_choice_words : write_choices)(to, field);
         return;
     }
     switch (field->kind) {

@@ -77,6 +77,7 @@ struct dt_group {
 /* Consecutive layers of the model: [first, end). */
 struct dt_layers {
     int first, end;
+    bool attention_again; /* what attention makes of its inputs is not kept: backward computes it again */
 };
 
 struct dt_layers_size {
@@ -92,6 +93,7 @@ enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS };
 struct dt_part {
     int first_group, end_group; /* of the stage's groups */
     bool first, last;           /* has the embedding; has the head */
+    bool attention_again;       /* as in dt_layers */
 };
 
 /* The public part of a family's stage; the family's own part follows it in memory. */
@@ -151,8 +153,7 @@ struct dt_stage_options {
     enum dt_unit unit;
     struct dt_tensor_group tensor;
     uint64_t seed;
-    bool sum_loss;        /* the study's plain sum of the logits instead of cross-entropy */
-    bool attention_again; /* what attention makes of its inputs is not kept: backward computes it again */
+    bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
 };
 
 /* ---- what a family provides: every entry is present ---- */

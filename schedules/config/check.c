@@ -1,6 +1,7 @@
 /* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/config/activation.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
@@ -105,6 +106,8 @@ static dt_status check_layers(const struct experiment *e, const char *where)
     const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
     int stages = experiment_stages(e), parts = order->parts ? order->parts : e->pipeline.virtual_stages;
     parts = stages == 1 || pipeline_order_is_file(e->pipeline.order) ? 1 : parts;
+    if (!pipeline_order_is_file(e->pipeline.order))
+        DT_TRY(experiment_check_activation(e, parts, where));
     int *first_layer = malloc(((size_t)stages * (size_t)parts + 1) * sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);

@@ -49,7 +49,8 @@ struct experiment {
         char order[1024];              /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.h) */
         char split[1280];              /* a rule of split.h, or points as "4-8" */
         int virtual_stages;            /* interleaved: parts of the model on each rank */
-        int memory_limit; /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
+        char activation[768]; /* "keep-checkpoint": of each part of a rank, in place of `activation`; "": that one in all of them */
+        int memory_limit;     /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
     } pipeline;
     struct {
         enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */

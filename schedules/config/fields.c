@@ -1,5 +1,6 @@
 /* The config's keys: the one place that knows their names, types, ranges, defaults and meaning. The schema, the completion and the reference
  * page are made from it: after a change run scripts/generate. */
+#include "schedules/config/activation.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
@@ -81,11 +82,7 @@ static const char *unit_choice(int index)
 
 static const char *activation_choice(int index)
 {
-    static const char *const names[] = {[ACTIVATION_KEEP] = "keep",
-                                        [ACTIVATION_CHECKPOINT] = "checkpoint",
-                                        [ACTIVATION_OFFLOAD] = "offload",
-                                        [ACTIVATION_SELECTIVE] = "selective"};
-    return pick(names, 4, index);
+    return activation_name((enum activation_kind)index);
 }
 
 static const char *optimizer_choice(int index)
@@ -189,6 +186,9 @@ static const struct dt_field fields[] = {
      .description =
          "zb_auto, and files: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "
          "0: pipeline.stages, as many as 1f1b; of a file any number."},
+    {"pipeline.activation", DT_FIELD_STRING, AT(pipeline.activation), .choice = activation_choice, .words = ORDER_MOST_PARTS,
+     .description = "Where the order gives each rank several parts of the model: what is kept in each part, in place of activation, as in "
+                    "[\"checkpoint\", \"keep\"]. Also as one word, checkpoint-keep."},
     {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_choice, .initial = "\"pdp\"", .later = true,
      .description = "Whether the pipeline is pdp's alone (pdp), or goes with the config's other paradigms, too (all). When not given all "
                     "where the config has pipeline.stages, and pdp where it, or its sweep, names paradigm pdp: there each paradigm reads "

@@ -3,6 +3,7 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/config/activation.h"
 #include "schedules/plan/orders.h"
 #include "schedules/plan/plans.h"
 
@@ -55,7 +56,7 @@ static dt_status check_layers(const struct experiment *e, int virtual_stages)
     return status;
 }
 
-static dt_status check_file(const struct experiment_order *order, const struct experiment *e)
+static dt_status check_file(const struct experiment_order *order, const struct experiment *e, int *parts)
 {
     struct order_layout layout;
     struct plan *plans = calloc((size_t)order->shape.stages, sizeof *plans);
@@ -67,6 +68,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
     free(plans);
     DT_TRY(status);
     DT_TRY(pipeline_order_layout(order->name, &order->shape, &layout));
+    *parts = layout.parts;
     return e->passes_only ? DT_OK : check_layers(e, order->shape.stages * layout.parts);
 }
 
@@ -74,17 +76,20 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
 {
     struct experiment_order order = {0};
     char error[1024];
+    int parts = 1;
     if (experiment_mesh(e).size[MESH_PIPELINE] == 1 || !pipeline_order_is_file(e->pipeline.order))
         return DT_OK;
     dt_status status = experiment_order_init(&order, e);
     if (status == DT_OK)
-        status = check_file(&order, e);
+        status = check_file(&order, e, &parts);
     if (status == DT_OK)
         snprintf(e->hash, sizeof e->hash, "%016" PRIx64,
                  dt_hash_fnv1a(order.text, strlen(order.text)) ^ (uint64_t)strtoull(e->hash, NULL, 16));
     experiment_order_finish(&order);
     snprintf(error, sizeof error, "%s", dt_error_message());
-    return status < 0 ? dt_fail(status, "%s: pipeline.order: %.900s", where, error) : DT_OK;
+    if (status < 0)
+        return dt_fail(status, "%s: pipeline.order: %.900s", where, error);
+    return e->passes_only ? DT_OK : experiment_check_activation(e, parts, where);
 }
 
 dt_status experiment_find_order(struct experiment *e)

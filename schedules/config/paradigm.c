@@ -19,7 +19,7 @@ static dt_status check_servers(const struct experiment *e, const char *where)
 
 #define PIPELINE_KEYS                                                                                                                      \
     "pipeline.stages", "pipeline.chunks", "pipeline.order", "pipeline.virtual_stages", "pipeline.split", "pipeline.memory_limit",          \
-        "pipeline.paradigms", "straddle_nodes"
+        "pipeline.activation", "pipeline.paradigms", "straddle_nodes"
 
 static const char *const pipeline_keys[] = {PIPELINE_KEYS, NULL};
 static const char *const bucket_keys[] = {"ddp.bucket_mib", NULL};

@@ -1,5 +1,7 @@
 #include "schedules/pipeline/activation.h"
 
+#include "schedules/config/activation.h"
+
 #include <stdlib.h>
 
 /* What a segment that is computed again reads, from its forward to its backward: here, there, or both while it is copied. */
@@ -11,6 +13,7 @@ struct segment_input {
 struct part {
     struct plan_segment *segments; /* [segment_count] */
     int segment_count;
+    bool offload;
     struct segment_input *inputs; /* [slots, segment_count + 1]: the last one of a slot is the part's own */
 };
 
@@ -54,12 +57,11 @@ static struct plan_segment new_segment(const struct activation *a, int g)
 }
 
 /* Blocks are counted from the part's first one. What is no block, embedding and final norm or head, is a segment by itself. */
-static void divide(const struct activation *a, const struct dt_part *from, struct part *part)
+static void divide(const struct activation *a, enum activation_kind kind, const struct dt_part *from, struct part *part)
 {
     const struct dt_stage *stage = a->setup.stage;
     int first_block = -1, previous = -1;
 
-    enum activation_kind kind = a->setup.experiment->activation;
     if (kind == ACTIVATION_KEEP || kind == ACTIVATION_SELECTIVE) {
         part->segments[part->segment_count++] = (struct plan_segment){.first_group = from->first_group, .end_group = from->end_group};
         return;
@@ -77,16 +79,11 @@ static void divide(const struct activation *a, const struct dt_part *from, struc
     }
 }
 
-static bool offloads(const struct activation *a)
-{
-    return a->setup.experiment->activation == ACTIVATION_OFFLOAD;
-}
-
 void activation_describe(const struct activation *a, int part, struct plan_part *out)
 {
     out->segments = a->parts[part].segments;
     out->segment_count = a->parts[part].segment_count;
-    out->offload = offloads(a);
+    out->offload = a->parts[part].offload;
 }
 
 /* With fused attention a block's layers keep ten columns of width d between them: two inputs, q, k, v, the heads' outputs, and four of the
@@ -190,11 +187,14 @@ static int input_count(const struct activation *a, const struct part *part)
     return a->setup.slots * (part->segment_count + 1);
 }
 
-static dt_status part_init(const struct activation *a, const struct dt_part *from, struct part *part)
+static dt_status part_init(const struct activation *a, int index, struct part *part)
 {
+    const struct dt_part *from = &a->setup.stage->parts[index];
+    enum activation_kind kind = experiment_activation(a->setup.experiment, index);
+    part->offload = kind == ACTIVATION_OFFLOAD;
     part->segments = calloc((size_t)(from->end_group - from->first_group), sizeof *part->segments);
     if (part->segments) {
-        divide(a, from, part);
+        divide(a, kind, from, part);
         part->inputs = calloc((size_t)input_count(a, part), sizeof *part->inputs);
     }
     return part->inputs ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the segments of %d micro-batches", a->setup.slots);
@@ -222,9 +222,12 @@ dt_status activation_create(const struct activation_setup *setup, struct activat
     a->parts = calloc((size_t)part_count, sizeof *a->parts);
     if (!a->parts)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parts", part_count);
-    for (int i = 0; status == DT_OK && i < part_count; i++)
-        status = part_init(a, &setup->stage->parts[i], &a->parts[i]);
-    if (status == DT_OK && offloads(a))
+    bool offloads = false;
+    for (int i = 0; status == DT_OK && i < part_count; i++) {
+        status = part_init(a, i, &a->parts[i]);
+        offloads |= a->parts[i].offload;
+    }
+    if (status == DT_OK && offloads)
         status = create_copying(a);
     if (status < 0) {
         activation_destroy(a);

@@ -1,4 +1,5 @@
 #include "schedules/run/trainer.h"
+#include "schedules/config/activation.h"
 #include "schedules/config/split.h"
 #include "schedules/data_parallel/modes.h"
 #include "schedules/data_parallel/offload.h"
@@ -44,7 +45,8 @@ static dt_status find_parts(const struct trainer *t, const struct order_layout *
     DT_TRY(experiment_partition(t->experiment, stages * layout->parts, first_layer));
     for (int i = 0; i < layout->parts; i++) {
         int v = virtual_stage_of(i, rank, stages, layout->folded);
-        parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1]};
+        bool again = experiment_activation(t->experiment, i) == ACTIVATION_SELECTIVE;
+        parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1], again};
     }
     return DT_OK;
 }
@@ -71,7 +73,6 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .context = t->timeline},
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
-            .attention_again = e->activation == ACTIVATION_SELECTIVE,
         };
         status = t->family->stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
     }

@@ -394,7 +394,7 @@ static dt_status find_axis(struct space *s, const char *option, const char *requ
         DT_TRY(read_value(&unknown, request + bytes + 1, option, &value));
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: is not one key", option, request);
     }
-    bool varies = table->fields[index].size <= SPACE_VALUE_BYTES || table->fields[index].choice;
+    bool varies = table->fields[index].size <= SPACE_VALUE_BYTES || (table->fields[index].choice && !table->fields[index].words);
     if (s->axis_count == SPACE_AXES || !varies)
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: cannot be varied here; --set changes it for all candidates", option, request);
     *out = &s->axes[s->axis_count++];
@@ -435,6 +435,9 @@ static dt_status restrict_axis(struct space *s, const char *option, const char *
 static dt_status apply_requests(struct space *s)
 {
     const struct space_request *r = s->request;
+    if (*s->base->pipeline.activation)
+        return dt_fail(DT_ERR_INVALID,
+                       "pipeline.activation: candidates have one policy for all parts of a rank, activation; leave this key out");
     for (int i = 0; i < r->fix_count; i++)
         DT_TRY(restrict_axis(s, "fix", r->fix[i]));
     for (int i = 0; i < r->allow_count; i++)

@@ -38,7 +38,7 @@ static bool fixture_init(struct fixture *f, enum dt_attention attention, float d
     CHECK_OK(dt_device_create("cpu", &options, &f->device));
     CHECK_OK(dt_stream_create(f->device, "compute", &f->stream));
     CHECK_OK(gpt_kernel_set_create(&f->model, f->device, &f->kernels));
-    struct dt_layers all = {0, gpt_layer_count(&f->model)};
+    struct dt_layers all = {.end = gpt_layer_count(&f->model)};
     struct dt_stage_options stage = {.parts = &all, .part_count = 1, .unit = DT_UNIT_LINEAR, .seed = 3, .sum_loss = sum_loss};
     CHECK_OK(gpt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
     CHECK_OK(gpt_stash_create(f->stage, 0, &f->stash));
@@ -221,7 +221,7 @@ static void attention_again(void)
         size_t bytes = f.stage->param_elems * sizeof(float);
         float *kept = malloc(bytes);
         memcpy(kept, f.grads, bytes);
-        ((struct gpt_stage *)f.stage)->attention_again = true;
+        f.stage->parts[0].attention_again = true;
         for (int halves = 0; halves < 2; halves++) {
             memset(f.grads, 0x7f, bytes);
             f.halves = halves;

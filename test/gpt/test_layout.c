@@ -162,7 +162,7 @@ static void partition(void)
 static double cost_of(const struct dt_model *m, int first, int end)
 {
     struct dt_layers_size size;
-    gpt_layers_size(m, (struct dt_layers){first, end}, &size);
+    gpt_layers_size(m, (struct dt_layers){.first = first, .end = end}, &size);
     return size.flops_per_token;
 }
 

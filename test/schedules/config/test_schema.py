@@ -40,6 +40,7 @@ BEYOND_SCHEMA = {
     "preset and sizes that a sweep brings together": r"model: both a preset and",
     "two lists for one key": r"sweep: both \"",
     "too many combinations": r"sweep: \d+ combinations; at most",
+    "a policy for each part": r"pipeline\.activation: \d+ polic",
     "settings that fit": r"the settings have more than \d+ bytes",
 }
 
@@ -68,6 +69,10 @@ def values_of(field):
         values += field["choices"] + field.get("refused", [])
         values += [c.upper() for c in field["choices"]] + [c + " " for c in field["choices"]] + [field["choices"], field["choices"][:1]]
         values += [c.split("-") for c in field["choices"]] + [c.split("-")[:-1] for c in field["choices"]]
+        if "words" in field:
+            one, other = field["choices"][:2]
+            values += [[one, other], f"{one}-{other}", f"{one}--{other}", f"{one}-", f"-{one}", ["", one], [one, ""], [one, 1], [f"{one}-{other}"]]
+            values += [one_word for n in (field["words"], field["words"] + 1) for one_word in ([other] * n, "-".join([other] * n))]
     elif field["type"] == "string":
         low, high = int(field["min"]), int(field["max"])
         for length in {low, max(low - 1, 0), high, high + 1}:
@@ -204,6 +209,11 @@ def check_table(schema, table):
             del expected["type"]
             expected["anyOf"] = [{"enum": field["choices"]}, {"type": "array", "minItems": 1, "maxItems": field["most_numbers"],
                                   "items": {"type": "integer", "minimum": field["min"], "maximum": field["max"]}}]
+        elif "words" in field:
+            one = "(" + "|".join(field["choices"]) + ")"
+            del expected["type"]
+            expected["oneOf"] = [{"type": "array", "minItems": 1, "maxItems": field["words"], "items": {"enum": field["choices"]}},
+                                 {"type": "string", "pattern": f"^{one}(-{one}){{0,{field['words'] - 1}}}$"}]
         elif "file_ending" in field:
             expected["anyOf"] = [{"enum": field["choices"]}, {"pattern": ".\\" + field["file_ending"] + "$"}]
         elif "choices" in field:

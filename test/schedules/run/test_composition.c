@@ -56,7 +56,7 @@ static const struct axis drawn[] = {
     {"pipeline.virtual_stages", virtual_stages},
 };
 
-enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 3 };
+enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 4 };
 
 static uint32_t count_of(const struct axis *axis)
 {
@@ -99,6 +99,29 @@ static void add_setting(struct combination *c, const char *name, const char *val
     snprintf(c->what + used, sizeof c->what - used, " %s", c->settings[c->count++]);
 }
 
+/* The value of a setting that has been added. */
+static const char *setting_of(const struct combination *c, const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 0; i < c->count; i++)
+        if (strncmp(c->settings[i], name, length) == 0 && c->settings[i][length] == '=')
+            return c->settings[i] + length + 1;
+    return "";
+}
+
+/* A policy for each part of a rank, where the order has several; half of the time. */
+static void add_part_policies(struct combination *c, uint32_t number, uint32_t seed)
+{
+    const char *order = setting_of(c, "pipeline.order"), *of_ring = setting_of(c, "pipeline.virtual_stages");
+    struct dt_philox random = dt_philox4x32(seed, number, DRAWN, 0, 0);
+    int count = strcmp(order, "zb_v") == 0 ? 2 : strcmp(order, "interleaved") == 0 ? atoi(of_ring) : 0;
+    char policies[48] = "";
+    for (int i = 0, used = 0; i < count; i++, random.word[1] /= 4)
+        used += snprintf(policies + used, sizeof policies - (size_t)used, "%s%s", i ? "-" : "", activations[random.word[1] % 4]);
+    if (count > 0 && random.word[0] % 2 == 0)
+        add_setting(c, "pipeline.activation", policies);
+}
+
 /* Combination `number`, its other settings drawn by `seed`. */
 static void compose(uint32_t number, uint32_t seed, struct combination *c)
 {
@@ -117,6 +140,7 @@ static void compose(uint32_t number, uint32_t seed, struct combination *c)
         struct dt_philox random = dt_philox4x32(seed, number, (uint32_t)i, 0, 0);
         add_setting(c, drawn[i].name, drawn[i].values[random.word[0] % count_of(&drawn[i])]);
     }
+    add_part_policies(c, number, seed);
 }
 
 /* Whether the numbers mean something that another combination does not: an order where there is a pipeline, a reduction where there are
