@@ -54,7 +54,7 @@ else
     architecture circles "$name" "$build"
 fi
 
-verdict "mpi.h only in lib/comm/mpi" "$(foreign 'mpi\.h' 'lib/comm/mpi/')"
+verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
 verdict "dnnl.h only in the cpu device and its kernels" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' '(lib/device|gpt)/cpu/')"
 verdict "CUDA's headers only in the cuda folders" \
     "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib/device|gpt)/cuda/')"

@@ -65,16 +65,7 @@ def run(*command, code=None, seconds=60, **environment):
 
 
 def srun(*arguments, options=(), code=None, **environment):
-    """About one start in a hundred ends with a segmentation fault of a task, over MPI and PMIx on cpu. The cause is not
-    known; such a start is tried once more, and the log says so."""
-    command = ["srun", *TWO_BY_TWO, *options, DTBENCH, "run", *arguments]
-    result = run(*command, **environment)
-    if result.returncode == 139 and code != 139:
-        print("# a task crashed at its start, tried again:", result.stderr.strip().replace("\n", "\n#   "))
-        result = run(*command, **environment)
-    if code is not None:
-        check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
-    return result
+    return run("srun", *TWO_BY_TWO, *options, DTBENCH, "run", *arguments, code=code, **environment)
 
 
 def sbatch(*arguments, **environment):

@@ -1,6 +1,7 @@
 /* The communicator over MPI: the library, creation, queueing. */
 #include "lib/comm/mpi/comm.h"
 
+#include "lib/comm/mpi/fence.h"
 #include "lib/device/cpu/device.h"
 
 #include <errno.h>
@@ -123,7 +124,7 @@ static bool is_broken(void)
 }
 
 /* Once per process; a later world finds MPI running. */
-static dt_status start_library(const struct dt_world *world)
+static dt_status start_library(const struct dt_world *world, double timeout_s)
 {
     int started = 0, finished = 0, provided = 0;
     MPI_Initialized(&started);
@@ -135,6 +136,7 @@ static dt_status start_library(const struct dt_world *world)
         set_defaults(world);
         if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
             return dt_fail(DT_ERR_COMM, "MPI does not start");
+        DT_TRY(dt_mpi_fence(world, timeout_s));
     }
     MPI_Query_thread(&provided);
     if (provided < MPI_THREAD_MULTIPLE)
@@ -255,7 +257,7 @@ static dt_status meet(struct mpi_comm *comm, const char *what)
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                              struct dt_comm **out)
 {
-    DT_TRY(start_library(world));
+    DT_TRY(start_library(world, options->init_timeout_s));
     /* A communicator of our own, so that another world of this process later, or other users of MPI, have theirs. To make it MPI waits for
      * everybody, and for ever for one that is gone. */
     MPI_Comm handle;
