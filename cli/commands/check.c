@@ -156,7 +156,8 @@ static bool same_stages(const struct check_pipeline *a, const struct check_pipel
 {
     bool same = a->stages == b->stages;
     for (int i = 0; same && i < a->stages; i++)
-        same = strcmp(a->ranks[i].layers, b->ranks[i].layers) == 0 && a->ranks[i].parameters == b->ranks[i].parameters &&
+        same = a->kept[i] == b->kept[i] && memcmp(&a->ranks[i].device, &b->ranks[i].device, sizeof a->ranks[i].device) == 0 &&
+               strcmp(a->ranks[i].layers, b->ranks[i].layers) == 0 && a->ranks[i].parameters == b->ranks[i].parameters &&
                a->ranks[i].flops_per_step == b->ranks[i].flops_per_step && a->ranks[i].compute_s == b->ranks[i].compute_s;
     return same;
 }
@@ -182,13 +183,14 @@ enum { STAGES_SHOWN = 4 }; /* of so many experiments; of more, --json tells them
 static dt_status print_stages(const struct experiment *experiments, const struct check *checks, int i)
 {
     const struct check_pipeline *p = &checks[i].pipeline;
-    double most_flops = 0, longest = NAN;
+    double most_flops = 0, most_bytes = 0, longest = NAN;
     char title[64], text[FORMAT_BYTES];
     for (int s = 0; s < p->stages; s++) {
         most_flops = fmax(most_flops, p->ranks[s].flops_per_step);
+        most_bytes = fmax(most_bytes, (double)p->ranks[s].device.peak_total_bytes);
         longest = fmax(longest, p->ranks[s].compute_s);
     }
-    struct unit flops = unit_for_flops(most_flops), seconds = unit_for_seconds(longest);
+    struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes), seconds = unit_for_seconds(longest);
     struct table *t = table_create();
     if (!t)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
@@ -199,6 +201,11 @@ static dt_status print_stages(const struct experiment *experiments, const struct
     snprintf(title, sizeof title, "computes\n%s", seconds.name);
     if (!isnan(longest))
         table_column(t, TABLE_RIGHT, title);
+    table_column(t, TABLE_RIGHT, "keeps\nmicro-batches");
+    snprintf(title, sizeof title, "activ\n%s", bytes.name);
+    table_column(t, TABLE_RIGHT, title);
+    snprintf(title, sizeof title, "total\n%s", bytes.name);
+    table_column(t, TABLE_RIGHT, title);
     table_column(t, TABLE_LEFT, "layers");
     for (int s = 0; s < p->stages; s++) {
         table_cell(t, "%d", s);
@@ -206,6 +213,9 @@ static dt_status print_stages(const struct experiment *experiments, const struct
         number_cell(t, p->ranks[s].flops_per_step / flops.size);
         if (!isnan(longest))
             table_cell(t, "%s", format_number(p->ranks[s].compute_s / seconds.size, text));
+        table_cell(t, "%.4g", p->kept[s]);
+        number_cell(t, (double)p->ranks[s].device.peak_bytes[DT_ACTIVATIONS] / bytes.size);
+        number_cell(t, (double)p->ranks[s].device.peak_total_bytes / bytes.size);
         table_cell(t, "%s", p->ranks[s].layers);
     }
     printf("\nstages of experiment %d, %s:\n", i + 1, paradigm_name(experiments[i].paradigm));

@@ -129,7 +129,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
         status = experiment_partition(e, virtual_stages, first_layer);
     for (int rank = 0; status == DT_OK && rank < out->stages; rank++) {
         struct check_stage *stage = &out->ranks[rank];
-        *stage = (struct check_stage){.compute_s = NAN};
+        stage->compute_s = NAN;
         for (int i = 0; i < layout->parts; i++) {
             int v = virtual_stage_of(i, rank, out->stages, layout->folded);
             struct dt_layers_size size;
@@ -179,6 +179,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
         .step_s = NAN,
     };
     out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
+    DT_TRY(check_order(e, &out->pipeline));
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));
@@ -190,8 +191,11 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
             out->usage.host = usage.host;
             out->host_rank = rank;
         }
+        if (out->pipeline.stages > 0) { /* ranks of all kinds are those of a pipeline */
+            out->pipeline.ranks[kind].rank = rank;
+            out->pipeline.ranks[kind].device = usage.device;
+        }
     }
-    DT_TRY(check_order(e, &out->pipeline));
     note_device(e, out);
     note_memory(e, out);
     return DT_OK;

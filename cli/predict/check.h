@@ -23,7 +23,9 @@ struct check_stage {
     char layers[256]; /* "embedding, blocks 0 to 5"; of several parts with " | " between them */
     uint64_t parameters;
     double flops_per_step;
-    double compute_s; /* what it computes in a step, predicted; NAN: unknown */
+    double compute_s;              /* what it computes in a step, predicted; NAN: unknown */
+    int rank;                      /* of the world, one of those at this place in a pipeline */
+    struct dt_memory_bytes device; /* its memory there, predicted */
 };
 
 struct check {

@@ -23,7 +23,8 @@ static bool add_stage(cJSON *array, const struct check_stage *stage)
     return cJSON_AddItemToArray(array, object) && cJSON_AddStringToObject(object, "layers", stage->layers) &&
            cJSON_AddNumberToObject(object, "parameters", (double)stage->parameters) &&
            cJSON_AddNumberToObject(object, "flops_per_step", stage->flops_per_step) &&
-           cJSON_AddNumberToObject(object, "predicted_compute_s", stage->compute_s); /* NaN becomes null */
+           cJSON_AddNumberToObject(object, "predicted_compute_s", stage->compute_s) && /* NaN becomes null */
+           add_usage(object, "predicted_peak_bytes", stage->rank, &stage->device);
 }
 
 static bool add_pipeline(cJSON *object, const struct experiment *e, const struct check_pipeline *pipeline)
