@@ -349,7 +349,9 @@ static void hang(void)
 
     memset(&w, 0, sizeof w);
     CHECK(launch("never ready", ranks, "", &w, &out) == DT_ERR_TIMEOUT);
-    CHECK(strstr(dt_error_message(), ranks > 1 ? "waiting for ranks 0, 1" : "waiting for rank 0"), "%s", dt_error_message());
+    /* On a busy machine a rank may not even have begun ("0 (never reported)"). */
+    const char *waiting = strstr(dt_error_message(), ranks > 1 ? "waiting for ranks 0" : "waiting for rank 0");
+    CHECK(waiting && (ranks == 1 || strstr(waiting, ", 1")), "%s", dt_error_message());
     check_nobody_left(&w);
     dt_launch_outcome_finish(&out);
 }
