@@ -89,9 +89,9 @@ expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is m
 expect "benchmark_gpu says what a case is" 2 'GPTSmall:8' scripts/benchmark_gpu --dtbench /bin/true --cases GPTSmall
 
 expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
-# Without the large parts, for time; somewhere else, with an empty environment.
+# Without the large parts and not optimised, for time; somewhere else, with an empty environment.
 expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' scripts/bundle --build "$work/build" --output "$work/bundle.tar.gz" \
-    -Dcuda=disabled -Dcpu=disabled
+    -Dcuda=disabled -Dcpu=disabled -Doptimization=0
 mkdir "$work/elsewhere"
 tar -xf "$work/bundle.tar.gz" -C "$work/elsewhere" || true
 unpacked=$(echo "$work"/elsewhere/dtbench-*)
