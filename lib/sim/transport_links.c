@@ -25,6 +25,13 @@ double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes)
     return c->nic.flow_gbit_per_s * pow(c->nic.more_nodes, doublings) * pow(c->nic.fewer_gpus, halvings);
 }
 
+double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *l, int nodes, double flows)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    double total = c->nic.total_gbit_per_s;
+    return 1e9 / 8 * (c->nic.gain < 1 ? fmin(total, links_flow_gbit_per_s(l, nodes) * pow(flows, c->nic.gain)) : total);
+}
+
 /* A card's one direction: what all flows get out of it grows with their number. */
 static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *network, int *out)
 {

@@ -7,6 +7,7 @@
 
 struct simulated_work {
     double compute_s; /* of the compute stream's kernels together, at their own pace */
+    double forward_s; /* of them, what belongs to forward */
     double host_s;    /* of the host, to issue everything */
     struct dt_memory_usage memory;
 };

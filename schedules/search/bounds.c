@@ -1,28 +1,33 @@
 #include "schedules/search/bounds.h"
 
 #include "lib/sim/transport.h"
+#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_work.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The whole model on one device, for micro-batches of so many samples. */
+/* The whole model on one device, or on the first of so many that share its layers, for micro-batches of so many samples. */
 struct alone {
     enum paradigm_kind paradigm; /* fsdp has kernels of its own costs */
-    enum dt_unit unit;           /* fsdp: these two */
+    int tensor;
+    bool sequence_parallel;
+    enum dt_unit unit; /* fsdp: these two */
     enum gather_kind gather;
     enum activation_kind activation;
     int activation_blocks, samples;
-    int sharers;              /* ranks that share one interpreter (gpt/cost/cost.h) */
-    double compute_s, host_s; /* of a micro-batch */
+    int sharers;                                  /* ranks that share one interpreter (gpt/cost/cost.h) */
+    double compute_s, host_s;                     /* of a micro-batch */
+    double block_s, block_forward_s, block_bytes; /* of a micro-batch through one block, and its parameters; 0: not known */
     double parameter_bytes, optimizer_bytes, activation_bytes;
 };
 
 /* Communicators of one size and stride. */
 struct group_rate {
     int ranks, stride;
-    int nodes;
+    struct dt_sim_nccl_comm comm;
     double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
 };
 
@@ -102,19 +107,22 @@ static dt_status record_alone(const struct bounds *b, const struct alone *what, 
     if (!e)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
     *e = *b->base;
-    e->world_size = 1;
-    e->gpus_per_node = 0;
+    e->world_size = what->tensor;
+    e->gpus_per_node = what->tensor > 1 ? b->system->placement.ranks_per_node : 0;
+    e->straddle_nodes = true;
     e->paradigm = what->paradigm;
     e->model.layers = layers;
     e->hsdp.shard_size = 1;
     e->fsdp.unit = what->unit;
     e->fsdp.gather = what->gather;
-    e->batch_size = what->samples * micro_batches;
+    e->batch_size = what->samples * micro_batches / what->tensor;
     e->micro_batches = micro_batches;
     e->activation = what->activation;
     e->activation_blocks = what->activation_blocks;
     e->parameter_offload = false;
-    e->tensor.size = 1;
+    e->tensor.size = what->tensor;
+    e->tensor.sequence_parallel = what->sequence_parallel;
+    e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
     dt_status status = simulated_system_create_on(b->machine, e, &system);
     if (status == DT_OK) {
@@ -133,6 +141,7 @@ static dt_status measure_layers(const struct bounds *b, int layers, struct alone
     DT_TRY(record_alone(b, what, layers, 1, &one));
     DT_TRY(record_alone(b, what, layers, 2, &two));
     what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
+    what->block_forward_s = fmin(two.forward_s - one.forward_s, one.forward_s);
     what->host_s = fmin(two.host_s - one.host_s, one.host_s);
     what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
     what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
@@ -147,11 +156,17 @@ static dt_status measure_alone(const struct bounds *b, struct alone *what)
 {
     int layers = b->base->model.layers, segment = what->activation_blocks;
     struct alone more = *what;
-    if (layers <= 2 * segment)
-        return measure_layers(b, layers, what);
+    if (layers <= 2 * segment) {
+        DT_TRY(measure_layers(b, layers, what));
+        what->block_forward_s = 0;
+        return DT_OK;
+    }
     DT_TRY(measure_layers(b, segment, what));
     DT_TRY(measure_layers(b, 2 * segment, &more));
     double others = (double)(layers / segment - 1);
+    what->block_s = (more.compute_s - what->compute_s) / segment;
+    what->block_bytes = fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES) / segment;
+    what->block_forward_s = (more.block_forward_s - what->block_forward_s) / segment;
     what->compute_s += others * (more.compute_s - what->compute_s);
     what->host_s += others * (more.host_s - what->host_s);
     /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
@@ -161,28 +176,52 @@ static dt_status measure_alone(const struct bounds *b, struct alone *what)
     return DT_OK;
 }
 
+static bool same(const struct alone *a, const struct alone *b)
+{
+    return a->paradigm == b->paradigm && a->tensor == b->tensor && a->sequence_parallel == b->sequence_parallel && a->unit == b->unit &&
+           a->gather == b->gather && a->activation == b->activation && a->activation_blocks == b->activation_blocks &&
+           a->samples == b->samples && a->sharers == b->sharers;
+}
+
+/* What each of `ranks` has at least, of what one has without them. */
+static void divide(struct alone *a, double ranks)
+{
+    a->compute_s /= ranks;
+    a->host_s /= ranks;
+    a->block_s /= ranks;
+    a->block_bytes /= ranks;
+    a->block_forward_s /= ranks;
+    a->parameter_bytes /= ranks;
+    a->optimizer_bytes /= ranks;
+    a->activation_bytes /= ranks;
+}
+
+/* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
 static dt_status find_alone(struct bounds *b, const struct experiment *e, enum activation_kind activation, int samples, struct alone *out)
 {
     bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
-    *out = (struct alone){.paradigm = sharded ? e->paradigm : PARADIGM_NONE,
-                          .unit = sharded ? e->fsdp.unit : b->base->fsdp.unit,
-                          .gather = sharded ? e->fsdp.gather : b->base->fsdp.gather,
-                          .activation = activation,
-                          .activation_blocks = e->activation_blocks,
-                          .samples = samples,
-                          .sharers = b->machine->profile.host.stages_share ? experiment_stages(e) : 1};
-    for (int i = 0; i < b->alone_count; i++) {
-        const struct alone *known = &b->alone[i];
-        if (known->paradigm == out->paradigm && known->unit == out->unit && known->gather == out->gather &&
-            known->activation == out->activation && known->activation_blocks == out->activation_blocks && known->samples == samples &&
-            known->sharers == out->sharers) {
-            *out = *known;
-            return DT_OK;
-        }
+    int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
+    struct alone wanted = {.paradigm = sharded      ? e->paradigm
+                                       : tensor > 1 ? PARADIGM_DDP
+                                                    : PARADIGM_NONE,
+                           .tensor = tensor,
+                           .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
+                           .unit = sharded ? e->fsdp.unit : b->base->fsdp.unit,
+                           .gather = sharded ? e->fsdp.gather : b->base->fsdp.gather,
+                           .activation = activation,
+                           .activation_blocks = e->activation_blocks,
+                           .samples = samples,
+                           .sharers = b->machine->profile.host.stages_share ? experiment_stages(e) : 1};
+    int at = 0;
+    while (at < b->alone_count && !same(&b->alone[at], &wanted))
+        at++;
+    if (at == b->alone_count) {
+        DT_TRY(make_room((void **)&b->alone, b->alone_count, &b->alone_room, sizeof *b->alone));
+        DT_TRY(measure_alone(b, &wanted));
+        b->alone[b->alone_count++] = wanted;
     }
-    DT_TRY(make_room((void **)&b->alone, b->alone_count, &b->alone_room, sizeof *b->alone));
-    DT_TRY(measure_alone(b, out));
-    b->alone[b->alone_count++] = *out;
+    *out = b->alone[at];
+    divide(out, (double)e->tensor.size / tensor);
     return DT_OK;
 }
 
@@ -202,18 +241,16 @@ static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_c
 /* The first group of so many ranks at such a distance. */
 static dt_status measure_rate(const struct bounds *b, struct group_rate *rate)
 {
-    struct dt_sim_nccl_comm comm;
     int *ranks = malloc((size_t)rate->ranks * sizeof *ranks);
     if (!ranks)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", rate->ranks);
     for (int i = 0; i < rate->ranks; i++)
         ranks[i] = i * rate->stride;
-    dt_status status = dt_sim_links_nccl(b->links, ranks, rate->ranks, &comm);
+    dt_status status = dt_sim_links_nccl(b->links, ranks, rate->ranks, &rate->comm);
     free(ranks);
     DT_TRY(status);
-    rate->nodes = comm.nodes;
-    rate->all_reduce_s_per_byte = best_s_per_byte(&comm, DT_SIM_ALL_REDUCE);
-    rate->gather_s_per_byte = fmin(best_s_per_byte(&comm, DT_SIM_ALL_GATHER), best_s_per_byte(&comm, DT_SIM_REDUCE_SCATTER));
+    rate->all_reduce_s_per_byte = best_s_per_byte(&rate->comm, DT_SIM_ALL_REDUCE);
+    rate->gather_s_per_byte = fmin(best_s_per_byte(&rate->comm, DT_SIM_ALL_GATHER), best_s_per_byte(&rate->comm, DT_SIM_REDUCE_SCATTER));
     return DT_OK;
 }
 
@@ -231,17 +268,16 @@ static dt_status find_rate(struct bounds *b, const struct mesh_shape *mesh, enum
     return DT_OK;
 }
 
-/* Every rank of a node sends `bytes` to its counterparts on other nodes, each in a group of its own: what the cards carry of it together. */
-static double card_s(const struct bounds *b, const struct group_rate *rate, double bytes)
+/* Groups of this kind put `bytes` each on the cards of every node: what these carry of it together. Flows of others make none of them faster. */
+static double card_s(const struct bounds *b, const struct mesh_shape *mesh, const struct group_rate *rate, double bytes)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
-    int per_node = b->system->placement.ranks_per_node;
-    if (rate->nodes < rate->ranks || rate->nodes < 2 || c->nic.count == 0) /* several ranks of a node are in one group: not so simple */
+    int per_node = b->system->placement.ranks_per_node, nodes = rate->comm.nodes;
+    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0)
         return 0;
-    double groups = (double)per_node / c->nic.count, most = c->nic.total_gbit_per_s;
-    if (c->nic.gain < 1)
-        most = fmin(most, c->nic.flow_gbit_per_s * pow(fmax(groups, 1), c->nic.gain));
-    return groups * bytes / (most * 1e9 / 8);
+    double groups = (double)per_node / (rate->ranks / nodes), flows = fmin(groups, ceil((double)c->gpus_per_node / c->nic.count));
+    int all_nodes = mesh_count(mesh, ~0u) / per_node;
+    return groups * bytes / c->nic.count / dt_sim_links_card_bytes_per_s(b->links, all_nodes, fmax(flows, 1));
 }
 
 static dt_status reduce_s(struct bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
@@ -251,8 +287,10 @@ static dt_status reduce_s(struct bounds *b, const struct mesh_shape *mesh, enum 
     if (mesh->size[axis] == 1)
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
-    double n = rate.ranks, ring_bytes = 2 * (n - 1) / n * bytes;
-    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, &rate, ring_bytes));
+    double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
+    if (rate.comm.nodes == 2)
+        on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
+    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, mesh, &rate, on_card * bytes));
     return DT_OK;
 }
 
@@ -265,7 +303,7 @@ static dt_status gather_s(struct bounds *b, const struct mesh_shape *mesh, enum 
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
     double n = rate.ranks;
-    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, &rate, (n - 1) / n * bytes));
+    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, mesh, &rate, (n - 1) / n * bytes));
     return DT_OK;
 }
 
@@ -274,19 +312,24 @@ static dt_status gather_s(struct bounds *b, const struct mesh_shape *mesh, enum 
 static double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mesh, double parameter_bytes)
 {
     double element = (double)dt_dtype_bytes(model->dtype), d = model->hidden;
-    double table = ((double)model->vocab_size + model->block_size + 2) * d * element / mesh->size[MESH_TENSOR];
+    double table = ((double)model->vocab_size / mesh->size[MESH_TENSOR] + model->block_size + 3) * d * element;
     double block = parameter_bytes * mesh->size[MESH_PIPELINE] / model->layers;
     return fmax(parameter_bytes - block - 2 * table / mesh->size[MESH_PIPELINE], 0);
 }
 
-/* What the mode sends in a step, in seconds. Where a framework gathers a group only when its turn comes, `serial_s` of it cannot be beside
- * kernels: in a step's last backward, the reduction of a group waits for its gradients, the next group's gathering comes behind it on the same
- * stream, and that group's kernels wait for it. bytes: of the parameters of this rank's stage. */
+/* What the mode sends, in seconds. */
+struct traffic {
+    double gather; /* parameters, for one pass over a stage's groups */
+    double passes; /* how often in a step */
+    double end;    /* gradients and what follows on them, once a step: not before the last micro-batch's backward */
+};
+
+/* bytes: of the parameters of this rank's stage. */
 static dt_status network_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double bytes,
-                           double *out, double *serial_s)
+                           struct traffic *out)
 {
-    double gather = 0, scatter = 0, reduce = 0, once = gathered_bytes(&e->model, mesh, bytes);
-    *out = *serial_s = 0;
+    double scatter = 0, reduce = 0, once = gathered_bytes(&e->model, mesh, bytes);
+    *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     switch (paradigm_of(e->paradigm)->mode) {
@@ -294,31 +337,39 @@ static dt_status network_s(struct bounds *b, const struct experiment *e, const s
     case DP_ZERO1:
     case DP_ZERO2: DT_TRY(gather_s(b, mesh, MESH_SHARD, 2 * bytes, &scatter)); break;
     case DP_FSDP:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, &gather)); /* of one pass: there are two for each micro-batch */
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, &out->gather));
         DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
         DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], &reduce));
         break;
     default: break;
     }
-    bool once_a_step = e->fsdp.gather == GATHER_ONCE;
-    *out = (once_a_step ? 1 : 2 * micro_batches) * gather + scatter + reduce;
-    if (gather > 0 && !once_a_step && b->machine->profile.schedule.gathers_in_turn && mesh->size[MESH_PIPELINE] == 1)
-        *serial_s = gather + scatter + reduce;
+    out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
+    out->end = scatter + reduce;
     return DT_OK;
 }
 
-/* Ranks that share a layer put its output together, in forward and in backward, for attention and for the MLP: kernels wait for it. Of one
- * micro-batch through all layers. */
-static dt_status tensor_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples, double *out)
+/* Ranks that share a layer put its output together, in forward after attention and MLP: kernels wait for it, and for attention's once more
+ * where forward is repeated. What backward sends is beside kernels. */
+struct summing {
+    double forward, again; /* seconds of one micro-batch through one block */
+};
+
+static dt_status tensor_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples, struct summing *out)
 {
-    enum { SUMS_OF_A_BLOCK = 4 };
     struct group_rate rate;
-    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
-    *out = 0;
+    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
+    bool again = e->activation == ACTIVATION_CHECKPOINT || e->activation == ACTIVATION_OFFLOAD;
+    *out = (struct summing){.forward = 0};
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     DT_TRY(find_rate(b, mesh, MESH_TENSOR, &rate));
-    *out = SUMS_OF_A_BLOCK * e->model.layers * bytes * fmin(rate.all_reduce_s_per_byte, 2 * rate.gather_s_per_byte);
+    static const enum dt_sim_collective whole[] = {DT_SIM_ALL_REDUCE}, sliced[] = {DT_SIM_REDUCE_SCATTER, DT_SIM_ALL_GATHER};
+    const enum dt_sim_collective *kinds = e->tensor.sequence_parallel ? sliced : whole;
+    for (int i = 0; i < (e->tensor.sequence_parallel ? 2 : 1); i++) {
+        struct dt_sim_nccl_plan plan = dt_sim_nccl_plan(&rate.comm, kinds[i], bytes);
+        seconds += plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
+    }
+    *out = (struct summing){.forward = 2 * seconds, .again = again ? seconds : 0};
     return DT_OK;
 }
 
@@ -377,6 +428,74 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
     return micro_batches * work / stages; /* other orders fill and drain with less than whole passes */
 }
 
+/* Whole blocks of each virtual stage, as far as its number of layers tells; three layers of the model (embedding, norm, head) are in none. */
+static dt_status count_blocks(const struct experiment *e, int virtual_stages, int *blocks)
+{
+    int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first);
+    if (!first)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
+    dt_status status = e->model.family->partition(&e->model, virtual_stages, first);
+    for (int v = 0; status == DT_OK && v < virtual_stages; v++)
+        blocks[v] = (first[v + 1] - first[v]) / ((first[virtual_stages] - 3) / e->model.layers);
+    free(first);
+    return status;
+}
+
+/* Of a block. */
+struct block_times {
+    double all_s;     /* all its passes of a step */
+    double last_s;    /* of them, those of the last micro-batch */
+    double forward_s; /* one forward */
+    double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
+    bool drains;      /* each rank's last pass is backward through its first part */
+};
+
+/* Where orders drain, rank k begins once the first micro-batch has passed the virtual stages before its first one, and the last one goes back
+ * through them after all its own; in others a rank may be at the next step by then. What it sends begins behind all but its last micro-batch. */
+static double with_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *t, int *most)
+{
+    double longest = 0;
+    int before = 0;
+    for (int k = 0; k < stages; k++) {
+        int own = 0;
+        for (int part = 0; part < layout->parts; part++)
+            own += blocks[virtual_stage_of(part, k, stages, layout->folded)];
+        longest = fmax(longest, own * t->all_s + (t->drains ? before * t->last_s : 0));
+        longest = fmax(longest, own * (t->all_s - t->last_s + t->end_s) + (t->drains ? before * t->forward_s : 0));
+        *most = own > *most ? own : *most;
+        before += blocks[k];
+    }
+    return longest;
+}
+
+static bool drains(const struct experiment *e)
+{
+    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(e->pipeline.order, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* most: blocks of the rank that has most. */
+static dt_status fill_s(const struct experiment *e, const struct mesh_shape *mesh, const struct block_times *times, double *out, int *most)
+{
+    int stages = mesh->size[MESH_PIPELINE];
+    struct order_layout layout;
+    struct order_shape shape = {.stages = stages, .virtual_stages = e->pipeline.virtual_stages};
+    *out = *most = 0;
+    if (stages == 1 || times->all_s <= 0 || pipeline_order_is_file(e->pipeline.order))
+        return DT_OK;
+    DT_TRY(pipeline_order_layout(e->pipeline.order, &shape, &layout));
+    int *blocks = malloc((size_t)(stages * layout.parts) * sizeof *blocks);
+    dt_status status =
+        blocks ? count_blocks(e, stages * layout.parts, blocks) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
+    if (status == DT_OK)
+        *out = with_fill_s(blocks, stages, &layout, times, most);
+    free(blocks);
+    return status;
+}
+
 /* ---- memory ---- */
 
 /* Parts of a rank's share of the model: 1 is all of it. */
@@ -410,9 +529,8 @@ static double activation_bytes(const struct bounds *b, const struct experiment *
 {
     int stages = mesh->size[MESH_PIPELINE];
     double element = (double)dt_dtype_bytes(e->model.dtype), rows = (double)samples * e->model.block_size, parts = stages;
-    double of_blocks = fmax(0, alone - 4 * element * rows * e->model.vocab_size); /* without what the head has for a moment */
-    alone /= mesh->size[MESH_TENSOR];
-    of_blocks /= mesh->size[MESH_TENSOR];
+    double vocab = (double)e->model.vocab_size / mesh->size[MESH_TENSOR] + 1;
+    double of_blocks = fmax(0, alone - 4 * element * rows * vocab); /* without what the head has for a moment */
     if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk)
         return alone / stages;
     if (strcmp(e->pipeline.order, "gpipe") == 0)
@@ -425,6 +543,25 @@ static double activation_bytes(const struct bounds *b, const struct experiment *
     return fmax(alone / stages, of_blocks / parts);
 }
 
+/* ---- one after the other ---- */
+
+/* Where a framework gathers a group only when its turn comes, this cannot be beside kernels: in a step's last backward, the reduction of a
+ * group waits for its gradients, the next group's gathering comes behind it on the same stream, and that group's kernels wait for it. */
+static double in_turn_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct traffic *traffic)
+{
+    bool in_turn = b->machine->profile.schedule.gathers_in_turn && e->fsdp.gather != GATHER_ONCE && mesh->size[MESH_PIPELINE] == 1;
+    return in_turn && traffic->gather > 0 ? traffic->gather + traffic->end : 0;
+}
+
+/* Without a pipeline: what is sent for gradients begins behind all other micro-batches and the last one's forward, and what is gathered for
+ * the last backward comes behind the first of it, since both are on one stream. */
+static double after_all_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work, double forward,
+                          const struct traffic *traffic)
+{
+    double last_gather = e->fsdp.gather == GATHER_ONCE ? 0 : traffic->gather;
+    return mesh->size[MESH_PIPELINE] == 1 ? (micro_batches - 1) * work + forward + last_gather + traffic->end : 0;
+}
+
 dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
@@ -432,26 +569,43 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     int samples = e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / micro_batches;
     struct alone alone;
     DT_TRY(find_alone(b, e, e->activation, samples > 0 ? samples : 1, &alone));
-    double bytes = alone.parameter_bytes / stages / mesh.size[MESH_TENSOR]; /* the fullest stage has at least the mean */
-    double optimizer = alone.optimizer_bytes / stages / mesh.size[MESH_TENSOR];
+    double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
+    double optimizer = alone.optimizer_bytes / stages;
     struct share share = share_of(e, &mesh);
     out->bytes = (share.parameters + share.gradients) * bytes + share.optimizer * optimizer +
                  activation_bytes(b, e, &mesh, micro_batches, samples, alone.activation_bytes);
-    double work = alone.compute_s;
+    double work = alone.compute_s, again_s = 0, fill;
+    int most;
+    struct summing sums;
+    DT_TRY(tensor_s(b, e, &mesh, samples, &sums));
+    double shared_s = e->model.layers * (sums.forward + sums.again);
+    out->micro_batch_s = (work + shared_s) / stages;
     if (stages > 1 && e->paradigm == PARADIGM_PDP &&
         b->machine->profile.schedule.keeps_last_chunk) { /* the forward of all other chunks again */
         struct alone kept, again;
         DT_TRY(find_alone(b, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
         DT_TRY(find_alone(b, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
-        work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1) / e->pipeline.chunks;
+        double part = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
+        work += (again.compute_s - kept.compute_s) * part;
+        again_s = (again.block_s - kept.block_s) * part;
     }
-    double shared_s;
-    DT_TRY(tensor_s(b, e, &mesh, samples, &shared_s));
-    out->compute_s = compute_s(e, &mesh, micro_batches, work / mesh.size[MESH_TENSOR] + shared_s);
+    struct traffic traffic, of_block;
+    DT_TRY(network_s(b, e, &mesh, micro_batches, bytes, &traffic));
+    DT_TRY(network_s(b, e, &mesh, micro_batches, alone.block_bytes, &of_block));
+    double block_s = alone.block_s + sums.forward + sums.again, forward_s = alone.block_forward_s + sums.forward;
+    struct block_times times = {.all_s = micro_batches * (block_s + again_s),
+                                .last_s = block_s,
+                                .forward_s = forward_s,
+                                .end_s = of_block.end,
+                                .drains = drains(e)};
+    DT_TRY(fill_s(e, &mesh, &times, &fill, &most));
+    out->micro_batch_s = fmax(out->micro_batch_s, most * block_s);
+    out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s);
     out->host_s = micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
-    double serial_s;
-    DT_TRY(network_s(b, e, &mesh, micro_batches, bytes, &out->network_s, &serial_s));
+    out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
-    out->step_s = fmax(fmax(out->compute_s + serial_s, out->host_s), fmax(out->network_s, out->host_link_s));
+    double in_line_s = fmax(out->compute_s + in_turn_s(b, e, &mesh, &traffic),
+                            after_all_s(e, &mesh, micro_batches, work + shared_s, e->model.layers * forward_s, &traffic));
+    out->step_s = fmax(fmax(in_line_s, fill), fmax(fmax(out->host_s, out->network_s), out->host_link_s));
     return DT_OK;
 }

@@ -28,6 +28,7 @@ struct bound {
     double bytes; /* of the device, of the rank that needs most */
     double step_s;
     double compute_s, host_s, network_s, host_link_s; /* of it by themselves; host_s: to issue the kernels */
+    double micro_batch_s;                             /* what each further micro-batch adds */
 };
 
 /* Not for several threads at once: recordings are kept. Errors: as trainer_create. */

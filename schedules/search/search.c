@@ -2,8 +2,10 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
+#include "lib/sim/heap.h"
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
+#include "schedules/search/short_form.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -13,12 +15,6 @@
 
 enum { MOST_THREADS = 64, TRIES_OF_PARADIGM = 16 };
 
-/* A candidate with few micro-batches, and what it needs. */
-struct short_form {
-    char hash[17];
-    double bytes;
-};
-
 struct search {
     const struct space *space;
     const struct experiment *base;
@@ -27,17 +23,17 @@ struct search {
     struct search_result *result;
     double *bound_scores, *scores; /* [count]; scores: NAN before the simulation */
     int *order;                    /* [count] by bound */
+    struct short_forms *shorts;
 
-    pthread_mutex_t lock; /* of all below, and of the result */
-    int next;             /* of the order */
-    double worst_kept;    /* score of the last of the `top` best; INFINITY: fewer are known */
-    double *kept;         /* [top] their scores, ascending */
+    pthread_mutex_t lock;         /* of all below, and of the result */
+    int next;                     /* of the order */
+    struct dt_sim_heap sharpened; /* candidates by better bounds than those of the order, that wait for their simulation */
+    double worst_kept;            /* score of the last of the `top` best; INFINITY: fewer are known */
+    double *kept;                 /* [top] their scores, ascending */
     int kept_count;
     int later[PARADIGM_COUNT], tries[PARADIGM_COUNT]; /* of the second round: where it is in the order */
     bool has_result[PARADIGM_COUNT];
-    struct short_form *shorts; /* [short_count] */
-    int short_count;
-    int done, simulated;
+    int simulated;
     double best_tokens_per_s;
     bool stopped;
     dt_status failure;
@@ -134,85 +130,17 @@ static dt_status prepare(struct search *s)
 
 /* ---- one candidate ---- */
 
-/* The same with as few micro-batches as show what a rank holds: one for each stage of a pipeline, or the two of which the second begins with
- * what the first has left. More never need less, since all that is held is held by them, too. False where there are no more. */
-static bool shorten(struct experiment *e)
-{
-    struct mesh_shape mesh = experiment_mesh(e);
-    int stages = mesh.size[MESH_PIPELINE], few = stages > 1 ? stages : 2;
-    int micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
-    if (micro_batches <= few || e->batch_size * few % micro_batches != 0)
-        return false;
-    e->batch_size = e->batch_size * few / micro_batches;
-    e->micro_batches = stages > 1 ? 1 : few;
-    e->pipeline.chunks = stages > 1 ? few : e->pipeline.chunks;
-    return true;
-}
-
-/* Of the first and the last stage, which have most micro-batches at a time, and the head. */
-static dt_status record_ends(struct search *s, const struct experiment *e, double *out)
-{
-    struct simulated_system *system;
-    int last = 0;
-    *out = 0;
-    while (experiment_rank_of_kind(e, last + 1) >= 0)
-        last++;
-    DT_TRY(simulated_system_create_on(s->machine, e, &system));
-    dt_status status = DT_OK;
-    for (int end = 0; end < (last > 0 ? 2 : 1) && status == DT_OK; end++) {
-        struct dt_memory_usage usage;
-        status = simulation_predict_memory(e, system, experiment_rank_of_kind(e, end ? last : 0), &usage);
-        if (status == DT_OK)
-            *out = fmax(*out, (double)usage.device.peak_total_bytes);
-    }
-    simulated_system_destroy(system);
-    return status;
-}
-
-/* Bytes that a candidate with many micro-batches needs at least; 0 where only all of it tells. Candidates of the same shortened form share
- * one recording. Takes the lock for a moment. */
-static dt_status least_bytes(struct search *s, const struct experiment *e, double *out)
-{
-    struct experiment few = *e;
-    *out = 0;
-    if (!shorten(&few))
-        return DT_OK;
-    DT_TRY(experiment_resolve(&few, NULL, "a shortened experiment"));
-    pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < s->short_count && *out == 0; i++)
-        if (strcmp(s->shorts[i].hash, few.hash) == 0)
-            *out = s->shorts[i].bytes;
-    pthread_mutex_unlock(&s->lock);
-    if (*out > 0)
-        return DT_OK;
-    DT_TRY(record_ends(s, &few, out));
-    pthread_mutex_lock(&s->lock);
-    struct short_form *grown = realloc(s->shorts, ((size_t)s->short_count + 1) * sizeof *grown);
-    if (grown) {
-        s->shorts = grown;
-        grown[s->short_count] = (struct short_form){.bytes = *out};
-        memcpy(grown[s->short_count++].hash, few.hash, sizeof few.hash);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return DT_OK;
-}
-
 static bool is_stopped(void *context)
 {
     struct search *s = context;
     return s->options->stop && s->options->stop(s->options->context);
 }
 
-/* *large: it was not simulated, since it needs at least so many bytes. */
-static dt_status simulate(struct search *s, const struct experiment *e, double *large, struct measure_result *result)
+static dt_status simulate(struct search *s, const struct experiment *e, struct measure_result *result)
 {
     struct measure_hooks hooks = {.context = s, .stop_requested = is_stopped};
     struct simulated_system *system;
     *result = (struct measure_result){0};
-    DT_TRY(least_bytes(s, e, large));
-    if (*large > s->result->capacity_bytes)
-        return DT_OK;
-    *large = 0;
     DT_TRY(simulated_system_create_on(s->machine, e, &system));
     dt_status status = simulation_run_symmetric(e, system, &hooks, result);
     simulated_system_destroy(system);
@@ -252,43 +180,68 @@ static void note_result(struct search *s, int index, const struct experiment *e,
     s->best_tokens_per_s = fmax(s->best_tokens_per_s, outcome->tokens_per_s);
 }
 
-/* The lock is held. */
-static void note(struct search *s, int index, const struct experiment *e, dt_status status, double large,
-                 const struct measure_result *result)
+static void note_failure(struct search *s, dt_status status)
+{
+    if (status == DT_ERR_INTERRUPTED) {
+        s->stopped = true;
+        return;
+    }
+    s->failure = s->failure < 0 ? s->failure : status;
+    snprintf(s->error, sizeof s->error, "%s", dt_error_message());
+}
+
+static void tell_progress(const struct search *s)
+{
+    struct search_progress progress = {s->result->count, s->next, s->simulated, s->best_tokens_per_s};
+    if (s->options->progress)
+        s->options->progress(s->options->context, &progress);
+}
+
+/* What its simulation gave. The lock is held. */
+static void note(struct search *s, int index, const struct experiment *e, dt_status status, const struct measure_result *result)
 {
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    double device = 0, host = 0;
+    outcome->peak_bytes = outcome->host_peak_bytes = 0;
     for (int i = 0; i < result->rank_count; i++) {
-        device = fmax(device, (double)result->ranks[i].memory.device.peak_total_bytes);
-        host = fmax(host, (double)result->ranks[i].memory.host.peak_total_bytes);
+        outcome->peak_bytes = fmax(outcome->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
+        outcome->host_peak_bytes = fmax(outcome->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
     }
-    outcome->peak_bytes = fmax(device, large);
-    outcome->host_peak_bytes = host;
-    if (status == DT_OK && large > 0) {
-        outcome->state = SEARCH_TOO_LARGE;
-        s->done++;
-        return;
-    }
-    if (status == DT_OK) {
+    if (status == DT_OK)
         note_result(s, index, e, result);
-    } else if (status == DT_ERR_OOM) {
+    else if (status == DT_ERR_OOM)
         outcome->state = SEARCH_OUT_OF_MEMORY;
-    } else if (status == DT_ERR_INTERRUPTED) {
-        s->stopped = true;
+    else
+        note_failure(s, status);
+    if (status != DT_OK && status != DT_ERR_OOM)
         return;
-    } else {
-        outcome->state = SEARCH_FAILED;
-        s->failure = s->failure < 0 ? s->failure : status;
-        snprintf(s->error, sizeof s->error, "%s", dt_error_message());
-    }
-    s->done++;
+    s->simulated += status == DT_OK;
     if (o->done)
         o->done(o->context, e, status, dt_error_message(), result);
-    s->simulated += status == DT_OK;
-    struct search_progress progress = {s->result->count, s->done, s->simulated, s->best_tokens_per_s};
-    if (o->progress)
-        o->progress(o->context, &progress);
+    tell_progress(s);
+}
+
+/* What its short form gave: *simulate says whether nothing better is known than its whole simulation. The lock is held. */
+static dt_status note_short_form(struct search *s, int index, const struct experiment *e, const struct short_form *form, bool *simulate)
+{
+    const struct search_options *o = s->options;
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    *simulate = !form->exists;
+    if (*simulate)
+        return DT_OK;
+    outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
+    outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
+    if (!form->fits) {
+        outcome->peak_bytes = form->bytes;
+        outcome->state = SEARCH_TOO_LARGE;
+    } else if (o->objective == SEARCH_MEMORY && tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s) {
+        outcome->state = SEARCH_TOO_SLOW;
+    } else {
+        s->bound_scores[index] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
+        DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->bound_scores[index]));
+    }
+    tell_progress(s);
+    return DT_OK;
 }
 
 /* ---- which is next ---- */
@@ -299,57 +252,109 @@ static bool is_open(const struct search *s, int index)
     return outcome->state == SEARCH_NOT_NEEDED && isnan(outcome->peak_bytes);
 }
 
-/* A paradigm that has no result yet: its next candidate by bound, a few times. -1: there is none. */
-static int pick_for_paradigm(struct search *s, enum paradigm_kind paradigm)
+/* A candidate to do something about. */
+struct task {
+    int index;  /* -1: nothing is left to do */
+    bool whole; /* simulate all of it; otherwise its short form is next */
+};
+
+static struct task take_sharpened(struct search *s, int index)
 {
-    while (!s->has_result[paradigm] && s->tries[paradigm] < TRIES_OF_PARADIGM && s->later[paradigm] < s->result->count) {
-        int index = s->order[s->later[paradigm]++];
-        if (s->result->outcomes[index].paradigm == paradigm && is_open(s, index)) {
-            s->tries[paradigm]++;
-            return index;
-        }
-    }
-    return -1;
+    dt_sim_heap_remove(&s->sharpened, (uint32_t)index);
+    return (struct task){index, true};
 }
 
-/* -1: nothing is left to do. The lock is held. */
-static int pick(struct search *s)
+/* The best one of a paradigm among those whose bounds are sharpened; -1: there is none. */
+static int best_sharpened(const struct search *s, enum paradigm_kind paradigm)
 {
+    int best = -1;
+    for (uint32_t i = 0; i < s->sharpened.count; i++) {
+        int index = (int)s->sharpened.entries[i].item;
+        if (s->result->outcomes[index].paradigm == paradigm && (best < 0 || s->bound_scores[index] < s->bound_scores[best]))
+            best = index;
+    }
+    return best;
+}
+
+/* A paradigm that has no result yet: its best that is known to fit by its short form, or else its next candidate by bound, a few times. */
+static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradigm)
+{
+    int index = s->has_result[paradigm] || s->tries[paradigm] >= TRIES_OF_PARADIGM ? -1 : best_sharpened(s, paradigm);
+    if (index >= 0) {
+        s->tries[paradigm]++;
+        return take_sharpened(s, index);
+    }
+    while (!s->has_result[paradigm] && s->tries[paradigm] < TRIES_OF_PARADIGM && s->later[paradigm] < s->result->count) {
+        index = s->order[s->later[paradigm]++];
+        if (s->result->outcomes[index].paradigm == paradigm && is_open(s, index)) {
+            s->tries[paradigm]++;
+            return (struct task){index, false};
+        }
+    }
+    return (struct task){-1, false};
+}
+
+/* The lowest bound first, whether it is a sharpened one or not. The lock is held. */
+static struct task pick(struct search *s)
+{
+    bool all = s->options->all_simulated;
     if (s->stopped || s->failure < 0)
-        return -1;
-    while (s->next < s->result->count) {
-        int index = s->order[s->next];
-        if (!s->options->all_simulated && s->bound_scores[index] > s->worst_kept)
+        return (struct task){-1, false};
+    for (;;) {
+        double sharpened = dt_sim_heap_time(&s->sharpened),
+               raw = s->next < s->result->count ? s->bound_scores[s->order[s->next]] : INFINITY;
+        double least = fmin(sharpened, raw);
+        if (isinf(least) || (!all && least > s->worst_kept))
             break;
-        s->next++;
+        if (sharpened <= raw)
+            return take_sharpened(s, (int)s->sharpened.entries[0].item);
+        int index = s->order[s->next++];
         if (is_open(s, index))
-            return index;
-        s->done++;
+            return (struct task){index, all};
     }
     for (int p = 0; p < PARADIGM_COUNT && !s->options->only_best; p++) {
-        int index = pick_for_paradigm(s, (enum paradigm_kind)p);
-        if (index >= 0)
-            return index;
+        struct task task = pick_for_paradigm(s, (enum paradigm_kind)p);
+        if (task.index >= 0)
+            return task;
     }
-    return -1;
+    return (struct task){-1, false};
+}
+
+/* The lock is held, but for what takes long. */
+static void do_task(struct search *s, struct task task, struct experiment *e)
+{
+    struct search_outcome *outcome = &s->result->outcomes[task.index];
+    struct bound bound = outcome->bound;
+    outcome->peak_bytes = 0; /* taken */
+    pthread_mutex_unlock(&s->lock);
+    struct short_form form;
+    dt_status status = DT_OK;
+    space_experiment(s->space, space_candidate(s->space, task.index), e);
+    if (!task.whole)
+        status = short_forms_find(s->shorts, e, &bound, &form);
+    pthread_mutex_lock(&s->lock);
+    if (status == DT_OK && !task.whole)
+        status = note_short_form(s, task.index, e, &form, &task.whole);
+    if (status < 0)
+        note_failure(s, status);
+    if (status < 0 || !task.whole)
+        return;
+    pthread_mutex_unlock(&s->lock);
+    struct measure_result result;
+    status = simulate(s, e, &result);
+    pthread_mutex_lock(&s->lock);
+    note(s, task.index, e, status, &result);
+    measure_result_finish(&result);
 }
 
 static void *work(void *context)
 {
     struct search *s = context;
     struct experiment *e = malloc(sizeof *e);
+    struct task task;
     pthread_mutex_lock(&s->lock);
-    for (int index; e && (index = pick(s)) >= 0;) {
-        struct measure_result result;
-        s->result->outcomes[index].peak_bytes = 0; /* taken */
-        pthread_mutex_unlock(&s->lock);
-        space_experiment(s->space, space_candidate(s->space, index), e);
-        double large = 0;
-        dt_status status = simulate(s, e, &large, &result);
-        pthread_mutex_lock(&s->lock);
-        note(s, index, e, status, large, &result);
-        measure_result_finish(&result);
-    }
+    for (task = pick(s); e && task.index >= 0; task = pick(s))
+        do_task(s, task, e);
     if (!e)
         s->failure = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
     pthread_mutex_unlock(&s->lock);
@@ -425,6 +430,7 @@ static dt_status conclude(struct search *s)
 static dt_status run(struct search *s)
 {
     DT_TRY(prepare(s));
+    DT_TRY(short_forms_create(s->machine, s->result->capacity_bytes, is_stopped, s, &s->shorts));
     if (!s->stopped)
         work_on_all_threads(s);
     if (s->failure < 0)
@@ -463,7 +469,8 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     free(s.scores);
     free(s.order);
     free(s.kept);
-    free(s.shorts);
+    short_forms_destroy(s.shorts);
+    dt_sim_heap_finish(&s.sharpened);
     out->seconds = dt_clock_s() - begun_s;
     return status;
 }

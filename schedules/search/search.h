@@ -23,7 +23,6 @@ enum search_state {
     SEARCH_OUT_OF_MEMORY,
     SEARCH_SIMULATED,
     SEARCH_TOO_SLOW, /* below the floor, simulated or by its bound */
-    SEARCH_FAILED,
     SEARCH_STATES
 };
 

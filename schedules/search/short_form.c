@@ -1,0 +1,214 @@
+#include "schedules/search/short_form.h"
+
+#include "schedules/config/parse.h"
+#include "schedules/predict/simulation.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A short form that is known, or on its way. */
+struct known {
+    char hash[17];
+    bool timed, ready;
+    dt_status status;
+    bool fits;
+    double bytes, step_s; /* step_s: 0 where it was not simulated */
+};
+
+struct short_forms {
+    const struct simulated_machine *machine;
+    double capacity_bytes;
+    bool (*stop)(void *context);
+    void *context;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ready;
+    struct known **all; /* [count]; they stay where they are */
+    int count, room;
+};
+
+dt_status short_forms_create(const struct simulated_machine *machine, double capacity_bytes, bool (*stop)(void *context), void *context,
+                             struct short_forms **out)
+{
+    struct short_forms *f = calloc(1, sizeof *f);
+    *out = f;
+    if (!f)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for short forms");
+    *f = (struct short_forms){.machine = machine,
+                              .capacity_bytes = capacity_bytes,
+                              .stop = stop,
+                              .context = context,
+                              .lock = PTHREAD_MUTEX_INITIALIZER,
+                              .ready = PTHREAD_COND_INITIALIZER};
+    return DT_OK;
+}
+
+void short_forms_destroy(struct short_forms *f)
+{
+    if (!f)
+        return;
+    for (int i = 0; i < f->count; i++)
+        free(f->all[i]);
+    free(f->all);
+    free(f);
+}
+
+/* ---- making one ---- */
+
+/* The same with few micro-batches: two, of which the second begins with what the first has left; of a pipeline so many for each stage.
+ * *left: how many are not there. False where there are no more. */
+static bool shorten(struct experiment *e, int of_stage, int *left)
+{
+    int stages = experiment_stages(e), few = stages > 1 ? of_stage * stages : 2;
+    int micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
+    *left = 0;
+    if (micro_batches <= few || e->batch_size * few % micro_batches != 0)
+        return false;
+    *left = micro_batches - few;
+    e->batch_size = e->batch_size * few / micro_batches;
+    e->micro_batches = stages > 1 ? 1 : few;
+    e->pipeline.chunks = stages > 1 ? few : e->pipeline.chunks;
+    return true;
+}
+
+/* Orders that fill and drain once, whatever their number of micro-batches, so that each takes as long as any other; and it must be worth it:
+ * a pipeline's short form is no less than an eighth of the longest. */
+static bool tells_time(const struct experiment *few, int left)
+{
+    static const char *const names[] = {"1f1b", "interleaved"};
+    int stages = experiment_stages(few);
+    if (stages == 1)
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(few->pipeline.order, names[i]) == 0)
+            return left >= 3 * stages;
+    return false;
+}
+
+/* Of the first and the last stage, which have most micro-batches at a time, and the head. */
+static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
+                             struct known *out)
+{
+    int last = 0;
+    while (experiment_rank_of_kind(e, last + 1) >= 0)
+        last++;
+    for (int end = 0; end < (last > 0 ? 2 : 1); end++) {
+        struct dt_memory_usage usage;
+        DT_TRY(simulation_predict_memory(e, system, experiment_rank_of_kind(e, end ? last : 0), &usage));
+        out->bytes = fmax(out->bytes, (double)usage.device.peak_total_bytes);
+    }
+    out->fits = out->bytes <= f->capacity_bytes;
+    return DT_OK;
+}
+
+static dt_status simulate(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system, struct known *out)
+{
+    struct measure_hooks hooks = {.context = f->context, .stop_requested = f->stop};
+    struct measure_result result;
+    dt_status status = simulation_run_symmetric(e, system, &hooks, &result);
+    for (int i = 0; i < result.rank_count; i++)
+        out->bytes = fmax(out->bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
+    if (status == DT_OK)
+        out->step_s = result.step_s[result.steps_done - 1];
+    out->fits = status == DT_OK;
+    measure_result_finish(&result);
+    return status == DT_ERR_OOM ? DT_OK : status;
+}
+
+static dt_status make(const struct short_forms *f, const struct experiment *e, bool time, struct known *out)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_on(f->machine, e, &system));
+    dt_status status = DT_OK;
+    if (!time)
+        status = record_ends(f, e, system, out);
+    else
+        out->fits = true;
+    if (status == DT_OK && out->fits && time)
+        status = simulate(f, e, system, out);
+    simulated_system_destroy(system);
+    return status;
+}
+
+/* ---- finding it ---- */
+
+static dt_status add(struct short_forms *f, const char *hash, bool timed, struct known **out)
+{
+    if (f->count == f->room) {
+        int room = f->room ? 2 * f->room : 256;
+        struct known **grown = realloc(f->all, (size_t)room * sizeof *grown);
+        if (!grown)
+            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d short forms", room);
+        f->all = grown;
+        f->room = room;
+    }
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a short form");
+    (*out)->timed = timed;
+    memcpy((*out)->hash, hash, sizeof(*out)->hash);
+    f->all[f->count++] = *out;
+    return DT_OK;
+}
+
+/* The lock is held, but for the simulation itself. Who comes second waits for who came first. */
+static dt_status find_locked(struct short_forms *f, const struct experiment *few, bool time, struct known **out)
+{
+    for (int i = 0; i < f->count; i++)
+        if (strcmp(f->all[i]->hash, few->hash) == 0 && (f->all[i]->timed || !time)) {
+            *out = f->all[i];
+            while (!(*out)->ready)
+                pthread_cond_wait(&f->ready, &f->lock);
+            return (*out)->status < 0 ? dt_fail((*out)->status, "a simulation failed") : DT_OK;
+        }
+    DT_TRY(add(f, few->hash, time, out));
+    pthread_mutex_unlock(&f->lock);
+    dt_status status = make(f, few, time, *out);
+    pthread_mutex_lock(&f->lock);
+    (*out)->status = status;
+    (*out)->ready = true;
+    pthread_cond_broadcast(&f->ready);
+    return status;
+}
+
+/* e: shortened already. */
+static dt_status find_known(struct short_forms *f, struct experiment *e, bool time, struct known **out)
+{
+    DT_TRY(experiment_resolve(e, NULL, "a shortened experiment"));
+    pthread_mutex_lock(&f->lock);
+    dt_status status = find_locked(f, e, time, out);
+    pthread_mutex_unlock(&f->lock);
+    return status;
+}
+
+/* A pipeline's ranks hold what they hold at most when there are two micro-batches for each stage; its first and last rank alone tell it
+ * sooner than all of them. */
+static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    struct experiment few = *e;
+    struct known *known;
+    int left;
+    shorten(&few, 2, &left);
+    DT_TRY(find_known(f, &few, false, &known));
+    *out = (struct short_form){.exists = true, .fits = known->fits, .bytes = known->bytes};
+    return DT_OK;
+}
+
+dt_status short_forms_find(struct short_forms *f, const struct experiment *e, const struct bound *bound, struct short_form *out)
+{
+    struct experiment few = *e;
+    struct known *known;
+    int left;
+    *out = (struct short_form){.exists = false};
+    if (experiment_stages(e) > 1)
+        DT_TRY(find_memory(f, e, out));
+    if ((out->exists && !out->fits) || !shorten(&few, 1, &left) || !tells_time(&few, left))
+        return DT_OK;
+    DT_TRY(find_known(f, &few, true, &known));
+    out->exists = true;
+    out->fits = known->fits;
+    out->bytes = fmax(out->bytes, known->bytes);
+    out->step_s = known->step_s > 0 ? known->step_s + left * bound->micro_batch_s : 0;
+    return DT_OK;
+}
