@@ -18,10 +18,10 @@ static void print_heading(const struct planner *p, FILE *to)
     fprintf(to, "%s%s%s parameters, %d x %s", e->model.preset, *e->model.preset ? ", " : "", parameters, e->world_size, c->gpu.name);
     if (p->nodes > 1)
         fprintf(to, " on %d nodes, %d x %g Gbit/s each", p->nodes, c->nic.count, c->nic.label_gbit_per_s);
-    fprintf(to, "\n%s candidates: %s do not fit, %s simulated, the others cannot be better; %.1f s%s\n\n",
-            format_count((uint64_t)r->count, all),
+    fprintf(to, "\n%s candidates: %s do not fit, %s simulated, the others %s; %.1f s%s\n\n", format_count((uint64_t)r->count, all),
             format_count((uint64_t)(r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]), large),
-            format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated), r->seconds,
+            format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated),
+            r->interrupted ? "were not reached, or cannot be better" : "cannot be better", r->seconds,
             r->interrupted ? "; interrupted: the best so far" : "");
 }
 
@@ -112,7 +112,7 @@ dt_status planner_print(const struct planner *p, const struct planner_reasons *r
 {
     print_heading(p, to);
     if (p->result.ranked == 0)
-        fprintf(to, "nothing fits\n");
+        fprintf(to, p->result.interrupted ? "interrupted before there was a result\n" : "nothing fits\n");
     else
         DT_TRY(print_table(p, to));
     print_lines("why the first", &r->chosen, to);

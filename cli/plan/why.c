@@ -171,9 +171,12 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     struct experiment e;
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
     strategy_describe(&e, strategy);
-    say(w, "%s: %s tokens/s at best (%s, batch %d), waiting for %d %% of the step; %d %% worse",
-        strategy_paradigm((enum paradigm_kind)paradigm), format_number(o->tokens_per_s, rate), strategy, e.batch_size,
-        percent(o->step.exposed_comm_s, o->step_s), percent(why_margin(p, place), 1));
+    int waits = percent(o->step.exposed_comm_s, o->step_s);
+    char waiting[64] = "";
+    if (waits > 0)
+        snprintf(waiting, sizeof waiting, ", of which it waits %d %% for communication", waits);
+    say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step takes %.3g s%s", strategy_paradigm((enum paradigm_kind)paradigm),
+        format_number(o->tokens_per_s, rate), strategy, e.batch_size, percent(why_margin(p, place), 1), o->step_s, waiting);
 }
 
 /* No candidate of it was simulated. */

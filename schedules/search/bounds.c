@@ -1,6 +1,7 @@
 #include "schedules/search/bounds.h"
 
 #include "lib/sim/transport.h"
+#include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 #include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_work.h"
@@ -31,6 +32,12 @@ struct group_rate {
     double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
 };
 
+/* Blocks of each of so many virtual stages. */
+struct division {
+    int virtual_stages; /* -1: for one experiment only */
+    int *blocks;
+};
+
 struct bounds {
     const struct experiment *base;
     const struct simulated_machine *machine;
@@ -41,6 +48,8 @@ struct bounds {
     int alone_count, alone_room;
     struct group_rate *rates; /* [rate_count] */
     int rate_count, rate_room;
+    struct division *divisions; /* [division_count] */
+    int division_count, division_room;
 };
 
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct bounds **out)
@@ -74,6 +83,9 @@ void bounds_destroy(struct bounds *b)
     dt_sim_links_destroy(b->links);
     dt_sim_network_destroy(b->network);
     simulated_system_destroy(b->system);
+    for (int i = 0; i < b->division_count; i++)
+        free(b->divisions[i].blocks);
+    free(b->divisions);
     free(b->alone);
     free(b->rates);
     free(b);
@@ -428,17 +440,43 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
     return micro_batches * work / stages; /* other orders fill and drain with less than whole passes */
 }
 
-/* Whole blocks of each virtual stage, as far as its number of layers tells; three layers of the model (embedding, norm, head) are in none. */
+/* Whole blocks of each virtual stage. */
 static dt_status count_blocks(const struct experiment *e, int virtual_stages, int *blocks)
 {
-    int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first);
+    int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
     if (!first)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
-    dt_status status = e->model.family->partition(&e->model, virtual_stages, first);
-    for (int v = 0; status == DT_OK && v < virtual_stages; v++)
-        blocks[v] = (first[v + 1] - first[v]) / ((first[virtual_stages] - 3) / e->model.layers);
+    dt_status status = experiment_partition(e, virtual_stages, first);
+    for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
+        while (block < e->model.layers && e->model.family->block_layer(block) < first[v])
+            block++;
+        blocks[v] = 0;
+        while (block < e->model.layers && e->model.family->block_layer(block + 1) <= first[v + 1]) {
+            blocks[v]++;
+            block++;
+        }
+    }
     free(first);
     return status;
+}
+
+/* Lent until bounds_destroy; known from an earlier call where the split is the base's. */
+static dt_status find_blocks(struct bounds *b, const struct experiment *e, int virtual_stages, const int **out)
+{
+    bool known = strcmp(e->pipeline.split, b->base->pipeline.split) == 0;
+    for (int i = 0; i < b->division_count && known; i++)
+        if (b->divisions[i].virtual_stages == virtual_stages) {
+            *out = b->divisions[i].blocks;
+            return DT_OK;
+        }
+    DT_TRY(make_room((void **)&b->divisions, b->division_count, &b->division_room, sizeof *b->divisions));
+    struct division *d = &b->divisions[b->division_count];
+    *d = (struct division){.virtual_stages = known ? virtual_stages : -1, .blocks = malloc((size_t)virtual_stages * sizeof *d->blocks)};
+    if (!d->blocks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
+    b->division_count++;
+    *out = d->blocks;
+    return count_blocks(e, virtual_stages, d->blocks);
 }
 
 /* Of a block. */
@@ -478,22 +516,20 @@ static bool drains(const struct experiment *e)
 }
 
 /* most: blocks of the rank that has most. */
-static dt_status fill_s(const struct experiment *e, const struct mesh_shape *mesh, const struct block_times *times, double *out, int *most)
+static dt_status fill_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct block_times *times,
+                        double *out, int *most)
 {
     int stages = mesh->size[MESH_PIPELINE];
+    const int *blocks = NULL;
     struct order_layout layout;
     struct order_shape shape = {.stages = stages, .virtual_stages = e->pipeline.virtual_stages};
     *out = *most = 0;
     if (stages == 1 || times->all_s <= 0 || pipeline_order_is_file(e->pipeline.order))
         return DT_OK;
     DT_TRY(pipeline_order_layout(e->pipeline.order, &shape, &layout));
-    int *blocks = malloc((size_t)(stages * layout.parts) * sizeof *blocks);
-    dt_status status =
-        blocks ? count_blocks(e, stages * layout.parts, blocks) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
-    if (status == DT_OK)
-        *out = with_fill_s(blocks, stages, &layout, times, most);
-    free(blocks);
-    return status;
+    DT_TRY(find_blocks(b, e, stages * layout.parts, &blocks));
+    *out = with_fill_s(blocks, stages, &layout, times, most);
+    return DT_OK;
 }
 
 /* ---- memory ---- */
@@ -562,6 +598,9 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
     return mesh->size[MESH_PIPELINE] == 1 ? (micro_batches - 1) * work + forward + last_gather + traffic->end : 0;
 }
 
+/* Modes issue a few events more or less for a group than one device does. */
+#define ALIKE 0.99
+
 dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
@@ -598,10 +637,10 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
                                 .forward_s = forward_s,
                                 .end_s = of_block.end,
                                 .drains = drains(e)};
-    DT_TRY(fill_s(e, &mesh, &times, &fill, &most));
+    DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
     out->micro_batch_s = fmax(out->micro_batch_s, most * block_s);
     out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s);
-    out->host_s = micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
+    out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
     double in_line_s = fmax(out->compute_s + in_turn_s(b, e, &mesh, &traffic),

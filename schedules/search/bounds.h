@@ -5,11 +5,13 @@
  *          on a recorded step of the model on one device; a pipeline's stages share them, and the fullest has at least its part of those
  *          that its order keeps at a time.
  * Time     the largest of what no schedule can avoid. Host: what it takes to issue everything, since a step's work follows its host, however
- *          far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings; a pipeline of p
- *          stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however its layers are divided: a
- *          stage waits for the first micro-batch to pass those before it, and these for its last one to come back. Network: bytes that
- *          the mode sends once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network
- *          card at no more than all its flows get together. Host links: bytes that are offloaded.
+ *          far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings, with the sums over ranks that share
+ *          layers in forward. Network: bytes that the mode sends once a step, or gathers for each micro-batch, at the best rate of the
+ *          group's algorithms; and over each network card at no more than all its flows get together. Host links: bytes that are offloaded.
+ *          One after the other: gradients go behind all micro-batches but the last one's backward.
+ *          Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided:
+ *          a stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided,
+ *          the same of the blocks of each virtual stage.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the network's part is left out. */
 #ifndef SCHEDULES_SEARCH_BOUNDS_H
