@@ -33,3 +33,18 @@ compile() {
         return 1
     fi
 }
+
+# Options of a build for libFuzzer (scripts/fuzz), and whether clang can make one. Line tables and -O1 are what a report needs,
+# and no target needs kernels.
+# shellcheck disable=SC2034,SC2054 # used where this is sourced; commas of Meson
+fuzz_options=(--buildtype=plain -Doptimization=1 -Dc_args=-g1 -Dcpu=disabled -Dmpi=disabled -Dcuda=disabled -Demulated_kernels=false
+    -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false)
+can_fuzz() {
+    local probe result=0
+    command -v clang >/dev/null || return 1
+    probe=$(mktemp -d)
+    echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' >"$probe/probe.c"
+    clang -fsanitize=fuzzer,address "$probe/probe.c" -o "$probe/probe" 2>/dev/null || result=1
+    rm -rf "$probe"
+    return "$result"
+}
