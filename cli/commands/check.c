@@ -101,7 +101,7 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     table_cell(t, "%d", e->world_size);
     table_cell(t, "%d", e->batch_size);
     for (int c = 0; c < columns->count; c++) {
-        experiment_value(e, columns->fields[c], value);
+        experiment_cell(e, columns->fields[c], value);
         table_cell(t, "%s", value);
     }
     table_cell(t, "%s", format_count(check->parameters, text));

@@ -37,7 +37,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
             table_cell(t, "%dx%d", e->model.layers, e->model.hidden);
         table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
         for (int c = 0; c < s->columns.count; c++) {
-            experiment_value(e, s->columns.fields[c], value);
+            experiment_cell(e, s->columns.fields[c], value);
             table_cell(t, "%s", value);
         }
         table_cell(t, "%s", e->hash);
@@ -187,7 +187,7 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     table_cell(t, "%d", e->world_size);
     table_cell(t, "%d", e->batch_size);
     for (int c = 0; c < s->columns.count; c++) {
-        experiment_value(e, s->columns.fields[c], value);
+        experiment_cell(e, s->columns.fields[c], value);
         table_cell(t, "%s", value);
     }
     for (int c = 0; c < COLUMNS; c++)

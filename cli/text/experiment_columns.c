@@ -73,6 +73,8 @@ void experiment_columns_find(const struct experiment *experiments, int count, st
 
 const char *experiment_column_title(const struct dt_field *field)
 {
+    if (strcmp(field->path, "mesh.order") == 0 || strcmp(field->path, "tensor.size") == 0) /* their last words say too little */
+        return field->path[0] == 'm' ? "mesh" : "tensor";
     const char *dot = strrchr(field->path, '.');
     return dot && strcmp(dot, ".name") != 0 ? dot + 1 : field->path;
 }
@@ -110,6 +112,20 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     }
 }
 
+/* Whether the value makes a difference to the experiment. */
+static bool is_read(const struct experiment *e, const struct dt_field *field)
+{
+    return experiment_depends_on(e, field->path) && (e->tensor.size > 1 || strcmp(field->path, "tensor.sequence_parallel") != 0);
+}
+
+void experiment_cell(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
+{
+    if (is_read(e, field))
+        experiment_value(e, field, text);
+    else
+        snprintf(text, VALUE_BYTES, "-");
+}
+
 void experiment_label(const struct experiment *e, const struct experiment_columns *columns, char *text, size_t text_bytes)
 {
     char value[VALUE_BYTES];
@@ -120,6 +136,8 @@ void experiment_label(const struct experiment *e, const struct experiment_column
         used += (size_t)snprintf(text + used, text_bytes - used, ", batch %d", e->batch_size);
     for (int i = 0; i < columns->count && used < text_bytes; i++) {
         const struct dt_field *field = columns->fields[i];
+        if (!is_read(e, field))
+            continue;
         experiment_value(e, field, value);
         used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);
     }

@@ -17,6 +17,8 @@ void experiment_columns_find(const struct experiment *experiments, int count, st
 /* The short name of a field: "dtype" for model.dtype. */
 const char *experiment_column_title(const struct dt_field *field);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
+/* The same for a table: "-" where the value makes no difference to the experiment. */
+void experiment_cell(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
 
 /* "ddp, batch 8, dtype fp32, parameter_offload": what tells it from the others. LABEL_BYTES suffice for all but the strangest sweeps. */
 void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);

@@ -92,7 +92,8 @@ def together(*settings, ranks=2):
     listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     if not any(line.split()[:2] == ["nccl", "yes"] for line in listed.splitlines()):
         raise Skip("no nccl communicator")
-    compare(train("device=cuda", f"world_size={ranks}", *settings), train("device=cpu", f"batch_size={2 * ranks}"))
+    model = [s for s in settings if s.startswith("model.")]
+    compare(train("device=cuda", f"world_size={ranks}", *settings), train("device=cpu", f"batch_size={2 * ranks}", *model))
 
 
 def test_ddp_equals_one_device():
@@ -109,6 +110,16 @@ def test_pdp_equals_one_device():
 
 def test_fsdp_in_pipelines_equals_one_device():
     together("paradigm=fsdp", "pipeline.stages=2", "pipeline.order=1f1b", "fsdp.gather=step", "activation=selective", ranks=4)
+
+
+def test_tensor_parallelism_equals_one_device():
+    together("paradigm=ddp", "tensor.size=2", "tensor.sequence_parallel=false")
+
+
+def test_tensor_parallel_parts_in_a_pipeline_equal_one_device():
+    """Halves of backward overlap the sums of a tensor group; each part has a policy of its own."""
+    together("paradigm=ddp", "model.layers=4", "pipeline.stages=2", "tensor.size=2", "pipeline.order=zb_v", "pipeline.activation=checkpoint-keep",
+             ranks=4)
 
 
 if __name__ == "__main__":
