@@ -7,6 +7,7 @@ A row for each experiment, the fastest first. Made for the records of configs/pa
 """
 import argparse
 import os
+import sys
 
 import plot
 
@@ -16,7 +17,7 @@ GIB = 2**30
 def way(config):
     """"ZeRO-1, tensor 4, pipeline 4 (1f1b, 32 micro-batches)"."""
     words = [plot.PARADIGMS.get(config["paradigm"], config["paradigm"])]
-    tensor, pipeline = config["tensor"], config["pipeline"]
+    tensor, pipeline = config.get("tensor", {"size": 1}), config["pipeline"]
     stages = pipeline["stages"] if config["paradigm"] == "pdp" or pipeline.get("paradigms") == "all" else 1
     if tensor["size"] > 1:
         words.append(f"tensor {tensor['size']}" + (" without sequence parallelism" if tensor.get("sequence_parallel") is False else ""))
@@ -47,6 +48,8 @@ def stack(axes, records, parts, value):
 
 def draw(records, picture):
     ok = sorted((r for r in records if r.get("status") == "ok"), key=lambda r: plot.number(r, "step_s", "median"))
+    if not ok:
+        sys.exit("plot_parallel.py: no experiment has ended well")
     figure, (time, memory) = plot.plt.subplots(1, 2, figsize=(15, 1.6 + 0.34 * len(ok)), layout="constrained", sharey=True)
     phases = [(key, label, colour) for key, (label, colour) in plot.PHASES.items() if key != "other"]
     ends = stack(time, ok, phases, lambda r, key: plot.number(r, key))
@@ -64,7 +67,7 @@ def draw(records, picture):
     memory.set_xlabel("GiB")
     for axes in (time, memory):
         axes.grid(axis="y", visible=False)
-        axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.11), ncol=4)
+        axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.11), ncol=3, columnspacing=1.2, handlelength=1.2)
     first, second, where = plot.title_of(ok)
     figure.suptitle(f"{first}; {second}; {where}", fontsize=11, color=plot.INK)
     figure.savefig(picture, dpi=120)

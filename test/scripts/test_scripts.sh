@@ -64,6 +64,11 @@ else
     expect "plot_memory.py draws results and failures" 0 '1 line left out' scripts/plot_memory.py "$work/mixed.jsonl" -o "$work/memory.png"
     expect "plot_memory.py writes where it is told" 0 "" is_png "$work/memory.png"
     expect "plot_memory.py draws a file of failures only" 0 '' scripts/plot_memory.py "$work/failed.jsonl"
+    expect "plot_orders.py draws orders" 0 '' scripts/plot_orders.py results/orders_sim.jsonl -o "$work/orders.png"
+    expect "plot_orders.py writes where it is told" 0 "" is_png "$work/orders.png"
+    expect "plot_parallel.py draws ways of dividing a model" 0 '' scripts/plot_parallel.py results/parallel_sim.jsonl -o "$work/parallel.png"
+    expect "plot_parallel.py writes where it is told" 0 "" is_png "$work/parallel.png"
+    expect "plot_parallel.py says that nothing ended well" 1 'no experiment has ended well' scripts/plot_parallel.py "$work/failed.jsonl"
     expect "plot_memory.py refuses a file without records" 1 'no record in' scripts/plot_memory.py "$work/empty.jsonl"
 fi
 
