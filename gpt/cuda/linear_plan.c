@@ -2,9 +2,6 @@
 
 #include <stdlib.h>
 
-/* Algorithms that are tried of those the heuristic names, the best of which is nearly always among the first few. */
-enum { MOST_TRIED = 6 };
-
 static dt_status failed(const struct gpt_cuda_linear *linear, cublasStatus_t status, const char *what,
                         const struct gpt_cuda_product_shape *s)
 {
@@ -25,7 +22,6 @@ static cublasLtEpilogue_t epilogue_of(enum gpt_cuda_epilogue epilogue)
         [GPT_CUDA_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
         [GPT_CUDA_BIAS] = CUBLASLT_EPILOGUE_BIAS,
         [GPT_CUDA_BIAS_GRADIENT] = CUBLASLT_EPILOGUE_BGRADB, /* over k, of the second operand */
-        [GPT_CUDA_GELU_GRADIENT] = CUBLASLT_EPILOGUE_DGELU,
     };
     return all[epilogue];
 }
@@ -37,8 +33,6 @@ static cublasStatus_t set_extra(const struct gpt_cublaslt *lt, const struct gpt_
     case GPT_CUDA_BIAS:
     case GPT_CUDA_BIAS_GRADIENT:
         return lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address);
-    case GPT_CUDA_GELU_GRADIENT:
-        return lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &address, sizeof address);
     default: return CUBLAS_STATUS_SUCCESS;
     }
 }
@@ -51,7 +45,6 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
     cudaDataType_t type = data_type(dtype);
     cublasOperation_t op_a = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
-    int64_t hidden_stride = (int64_t)p->m;
     size_t rows_a = gpt_cuda_product_stored_rows_a(p), rows_b = gpt_cuda_product_stored_rows_b(p);
 
     cublasStatus_t status = lt->matmul_desc_create(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -61,8 +54,6 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
         status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (status == CUBLAS_STATUS_SUCCESS && p->epilogue == GPT_CUDA_GELU_GRADIENT)
-        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &hidden_stride, sizeof hidden_stride);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set_extra(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes); /* an address that is aligned so and no better */
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -118,32 +109,31 @@ static cublasStatus_t set_preference(const struct gpt_cublaslt *lt, cublasLtMatm
     return status;
 }
 
-/* What the heuristic names, best first; *count 0 where it knows none. */
-static cublasStatus_t ask(const struct gpt_cuda_linear *linear, const struct gpt_cuda_plan *plan,
-                          cublasLtMatmulHeuristicResult_t named[MOST_TRIED], int *count)
+/* plan->named: what the heuristic names, best first; none where it knows none. Nothing is timed: the same product is computed the same way
+ * in every run, bit for bit. */
+static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_plan *plan)
 {
     const struct gpt_cublaslt *lt = &linear->lt;
+    cublasLtMatmulHeuristicResult_t found[GPT_CUDA_MOST_NAMED];
     cublasLtMatmulPreference_t preference = NULL;
-    *count = 0;
+    int count = 0;
     cublasStatus_t status = lt->matmul_preference_create(&preference);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set_preference(lt, preference, &plan->shape);
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = lt->matmul_algo_get_heuristic(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, MOST_TRIED,
-                                               named, count);
+        status = lt->matmul_algo_get_heuristic(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference,
+                                               GPT_CUDA_MOST_NAMED, found, &count);
         /* how it says that it has none for this combination */
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
             status = CUBLAS_STATUS_SUCCESS;
-            *count = 0;
+            count = 0;
         }
     }
     if (preference)
         lt->matmul_preference_destroy(preference);
-    int good = 0;
-    for (int i = 0; i < *count; i++)
-        if (named[i].state == CUBLAS_STATUS_SUCCESS)
-            named[good++] = named[i];
-    *count = good;
+    for (int i = 0; i < count; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            plan->named[plan->named_count++] = found[i].algo;
     return status;
 }
 
@@ -151,118 +141,30 @@ static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_s
                                const struct gpt_cuda_product *p)
 {
     const struct gpt_cublaslt *lt = &linear->lt;
-    const void *const extra[] = {
-        [GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient, [GPT_CUDA_GELU_GRADIENT] = p->hidden};
+    const void *const extra[] = {[GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient};
     float alpha = 1, beta = p->accumulate ? 1 : 0;
     cublasStatus_t status = set_extra(lt, plan, extra[p->epilogue]);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->d, plan->d, p->d, plan->d,
-                      &plan->algorithm, linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
+                      &plan->named[plan->refused], linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
 }
 
+/* What an algorithm does not take after all is refused before anything is queued. */
 dt_status gpt_cuda_plan_run(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p)
 {
-    cublasStatus_t status = multiply(k->linear, stream, plan, p);
-    return status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(k->linear, status, "the product", &plan->shape);
-}
-
-/* ---- the fastest ---- */
-
-static dt_status time_some(struct gpt_cuda_linear *linear, struct dt_stream *stream, dt_status (*work)(void *context), void *context,
-                           int times, int64_t *out)
-{
-    int64_t all;
-    DT_TRY(dt_event_record(linear->start, stream));
-    for (int i = 0; i < times; i++)
-        DT_TRY(work(context));
-    DT_TRY(dt_event_record(linear->end, stream));
-    DT_TRY(dt_stream_synchronize(stream));
-    DT_TRY(dt_event_elapsed_ns(linear->start, linear->end, &all));
-    *out = all / times;
-    return DT_OK;
-}
-
-dt_status gpt_cuda_time_ns(struct gpt_kernels *k, struct dt_stream *stream, dt_status (*work)(void *context), void *context, int64_t *out)
-{
-    enum { ENOUGH_NS = 2000000, MOST_TIMES = 20 };
-    DT_TRY(work(context)); /* the first run of a kernel loads it */
-    DT_TRY(time_some(k->linear, stream, work, context, 1, out));
-    int64_t times = ENOUGH_NS / (*out > 0 ? *out : 1);
-    if (times <= 1)
-        return DT_OK;
-    return time_some(k->linear, stream, work, context, times > MOST_TIMES ? MOST_TIMES : (int)times, out);
-}
-
-struct trial {
-    struct gpt_kernels *k;
-    struct dt_stream *stream;
-    struct gpt_cuda_plan *plan;
-    struct gpt_cuda_product product; /* overwrites its output */
-    cublasStatus_t status;
-};
-
-static dt_status try_once(void *context)
-{
-    struct trial *t = context;
-    t->status = multiply(t->k->linear, t->stream, t->plan, &t->product);
-    return t->status == CUBLAS_STATUS_SUCCESS ? DT_OK : DT_ERR_DEVICE;
-}
-
-/* plan->algorithm becomes the fastest of those named. An algorithm that cuBLASLt then refuses to run is left out; if all are, the plan is
- * not possible. */
-static dt_status choose_fastest(struct trial *t, const cublasLtMatmulHeuristicResult_t *named, int count)
-{
-    int64_t best_ns = 0, ns;
-    t->plan->possible = false;
-    cublasLtMatmulAlgo_t best = named[0].algo;
-    for (int i = 0; i < count; i++) {
-        t->plan->algorithm = named[i].algo;
-        t->status = CUBLAS_STATUS_SUCCESS;
-        dt_status status = gpt_cuda_time_ns(t->k, t->stream, try_once, t, &ns);
-        if (t->status == CUBLAS_STATUS_NOT_SUPPORTED || t->status == CUBLAS_STATUS_INVALID_VALUE)
-            continue;
-        if (t->status != CUBLAS_STATUS_SUCCESS)
-            return failed(t->k->linear, t->status, "trying the product", &t->plan->shape);
-        DT_TRY(status);
-        /* 2 % is noise: the heuristic's order then stands */
-        if (!t->plan->possible || ns < best_ns - best_ns / 50) {
-            best = named[i].algo;
-            best_ns = ns;
-        }
-        t->plan->possible = true;
-    }
-    t->plan->algorithm = best;
-    return DT_OK;
-}
-
-static dt_status choose(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p)
-{
-    cublasLtMatmulHeuristicResult_t named[MOST_TRIED];
-    struct trial t = {.k = k, .stream = stream, .plan = plan, .product = *p};
-    void *elsewhere = NULL;
-    int count;
-    cublasStatus_t asked = ask(k->linear, plan, named, &count);
-    if (asked != CUBLAS_STATUS_SUCCESS)
-        return failed(k->linear, asked, "no algorithm for", &plan->shape);
-    plan->possible = count > 0;
-    if (!plan->possible)
-        return DT_OK;
-    plan->algorithm = named[0].algo;
-    if (count == 1 || dt_cuda_capturing(k->device))
-        return DT_OK;
-    if (p->accumulate) { /* what is there must stay: the trials write elsewhere, and without memory for that there are none */
-        if (dt_cuda_own_alloc(k->device, p->m * p->n * dt_dtype_bytes(k->model.dtype), &elsewhere) < 0)
+    cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+    for (; plan->refused < plan->named_count; plan->refused++) {
+        status = multiply(k->linear, stream, plan, p);
+        if (status == CUBLAS_STATUS_SUCCESS)
             return DT_OK;
-        t.product.d = elsewhere;
-        t.product.accumulate = false;
+        if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+            break;
     }
-    dt_status status = choose_fastest(&t, named, count);
-    dt_cuda_own_free(k->device, elsewhere);
-    return status;
+    return failed(k->linear, status, "the product", &plan->shape);
 }
 
-dt_status gpt_cuda_plan_find(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *p, struct gpt_cuda_plan **out)
+dt_status gpt_cuda_plan_find(struct gpt_kernels *k, const struct gpt_cuda_product *p, struct gpt_cuda_plan **out)
 {
     struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(p);
     /* a step has some dozens */
@@ -274,12 +176,12 @@ dt_status gpt_cuda_plan_find(struct gpt_kernels *k, struct dt_stream *stream, co
         return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
     plan->shape = shape;
     cublasStatus_t described = describe(&k->linear->lt, plan, p, k->model.dtype);
-    dt_status status = described == CUBLAS_STATUS_SUCCESS ? choose(k, stream, plan, p) : failed(k->linear, described, "describing", &shape);
-    if (status >= 0 && !plan->possible && p->epilogue == GPT_CUDA_PLAIN)
-        status = failed(k->linear, CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm for", &shape);
-    if (status < 0) {
+    cublasStatus_t asked = described == CUBLAS_STATUS_SUCCESS ? ask(k->linear, plan) : described;
+    if (asked == CUBLAS_STATUS_SUCCESS && plan->named_count == 0 && p->epilogue == GPT_CUDA_PLAIN)
+        asked = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (asked != CUBLAS_STATUS_SUCCESS) {
         destroy(&k->linear->lt, plan);
-        return status;
+        return failed(k->linear, asked, described == CUBLAS_STATUS_SUCCESS ? "no algorithm for" : "describing", &shape);
     }
     plan->next = k->linear->plans;
     k->linear->plans = plan;

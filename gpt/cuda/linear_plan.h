@@ -6,39 +6,38 @@
 #include "gpt/cuda/kernels.h"
 #include "gpt/cuda/product.h"
 
+/* Most products run with the first. */
+enum { GPT_CUDA_MOST_NAMED = 6 };
+
 struct gpt_cuda_plan {
     struct gpt_cuda_plan *next;
     struct gpt_cuda_product_shape shape;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, d;
-    cublasLtMatmulAlgo_t algorithm;
-    bool possible; /* false: cuBLASLt has nothing for this shape with this epilogue */
-    bool apart;    /* the caller's: the epilogue is better done by kernels of its own */
-    bool decided;  /* `apart` is known */
+    cublasLtMatmulAlgo_t named[GPT_CUDA_MOST_NAMED]; /* [named_count] by the heuristic, best first */
+    int named_count, refused;                        /* refused: so many of them cuBLASLt did not run; the next one is used */
 };
 
 struct gpt_cuda_linear {
     struct gpt_cublaslt lt;
     cublasLtHandle_t handle;
-    void *workspace;              /* [GPT_CUDA_WORKSPACE_BYTES] */
-    struct dt_event *start, *end; /* timed */
+    void *workspace; /* [GPT_CUDA_WORKSPACE_BYTES] */
     struct gpt_cuda_plan *plans;
 };
 
 /* What cuBLAS itself takes on Hopper; smaller GPUs are content with less, and have it to spare. */
 enum { GPT_CUDA_WORKSPACE_BYTES = 32 << 20 };
 
-/* The plan for a product of this shape. A new one takes what cuBLASLt's heuristic names first; outside of a capture the first few that it
- * names are run and the fastest is taken, on the operands themselves, with p->d as the output where it is overwritten anyway and in memory
- * of its own where it is added to. Waits for `stream` then. Errors: DT_ERR_DEVICE for a plain product that cuBLASLt cannot do;
- * DT_ERR_HOST_MEMORY; those of running. */
-dt_status gpt_cuda_plan_find(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *p, struct gpt_cuda_plan **out);
+/* The plan for a product of this shape. Errors: DT_ERR_DEVICE for a plain product that cuBLASLt cannot do, DT_ERR_HOST_MEMORY. */
+dt_status gpt_cuda_plan_find(struct gpt_kernels *k, const struct gpt_cuda_product *p, struct gpt_cuda_plan **out);
+/* Whether cuBLASLt has an algorithm for this shape with this epilogue. */
+static inline bool gpt_cuda_plan_is_possible(const struct gpt_cuda_plan *plan)
+{
+    return plan->refused < plan->named_count;
+}
 
-/* Queues the product. */
+/* Queues the product, with the first algorithm named that cuBLASLt does not refuse. Errors: DT_ERR_DEVICE; the plan may be impossible then. */
 dt_status gpt_cuda_plan_run(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p);
-
-/* Runs `work` some times on `stream` and waits: *out is the time of one, on the device. Not while a graph is captured. */
-dt_status gpt_cuda_time_ns(struct gpt_kernels *k, struct dt_stream *stream, dt_status (*work)(void *context), void *context, int64_t *out);
 
 void gpt_cuda_plans_destroy(struct gpt_cuda_linear *linear);
 

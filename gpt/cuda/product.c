@@ -20,20 +20,6 @@ struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_
     return (struct gpt_cuda_product){.m = a->in, .n = a->rows, .k = a->out, .a = a->w, .b = a->dy, .d = a->dx};
 }
 
-struct gpt_cuda_product gpt_cuda_product_gelu_input_gradient(const struct gpt_linear_gelu_input_gradient *a)
-{
-    return (struct gpt_cuda_product){
-        .m = a->in,
-        .n = a->rows,
-        .k = a->out,
-        .epilogue = GPT_CUDA_GELU_GRADIENT,
-        .a = a->w,
-        .b = a->dy,
-        .d = a->dx,
-        .hidden = a->hidden,
-    };
-}
-
 struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear_weight_gradient *a)
 {
     return (struct gpt_cuda_product){
@@ -69,8 +55,7 @@ static uint32_t alignment_bytes(const void *address)
 
 struct gpt_cuda_product_shape gpt_cuda_product_shape(const struct gpt_cuda_product *p)
 {
-    const void *const extra[] = {
-        [GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient, [GPT_CUDA_GELU_GRADIENT] = p->hidden};
+    const void *const extra[] = {[GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient};
     return (struct gpt_cuda_product_shape){
         .m = p->m,
         .n = p->n,

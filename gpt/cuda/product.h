@@ -12,7 +12,6 @@ enum gpt_cuda_epilogue {
     GPT_CUDA_PLAIN,
     GPT_CUDA_BIAS,          /* each column of d adds bias [m] */
     GPT_CUDA_BIAS_GRADIENT, /* bias_gradient [n] becomes the sums of op(b)'s columns */
-    GPT_CUDA_GELU_GRADIENT  /* d is multiplied by gelu' of hidden [m, n], which lies as d does */
 };
 
 /* d [m, n] = op(a) [m, k] * op(b) [k, n]; accumulate: d adds to what is there. All column-major: a is stored [m, k], or [k, m] when it is
@@ -23,7 +22,7 @@ struct gpt_cuda_product {
     enum gpt_cuda_epilogue epilogue;
     const void *a, *b;
     void *d;
-    const void *bias, *hidden;
+    const void *bias;
     void *bias_gradient;
 };
 
@@ -31,7 +30,6 @@ struct gpt_cuda_product {
 struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a);
 /* dx^T [in, rows] = w^T [in, out] * dy^T [out, rows] */
 struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_input_gradient *a);
-struct gpt_cuda_product gpt_cuda_product_gelu_input_gradient(const struct gpt_linear_gelu_input_gradient *a);
 /* dw^T [in, out] = x^T [in, rows] * dy [rows, out]. Sums that add to what is there are no epilogue: db is then the caller's to do. */
 struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear_weight_gradient *a);
 

@@ -118,7 +118,7 @@ static dt_status adding_weight_gradient(struct bench *b, const struct layer *l, 
     return gpt_kernels_cuda.linear_weight_gradient(b->k, b->stream, &a);
 }
 
-/* Seconds of one: the median of some runs of at least 20 ms, after one that chooses the algorithm. */
+/* Seconds of one: the median of some runs of at least 20 ms, after one that is not counted. */
 static int by_time(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

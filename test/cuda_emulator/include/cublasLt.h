@@ -20,12 +20,7 @@ typedef enum { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF } cudaDataType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_COMPUTE_16F, CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 } cublasComputeType_t;
 
-typedef enum {
-    CUBLASLT_EPILOGUE_DEFAULT = 1,
-    CUBLASLT_EPILOGUE_BIAS = 4,
-    CUBLASLT_EPILOGUE_DGELU = 64 | 128,
-    CUBLASLT_EPILOGUE_BGRADB = 512
-} cublasLtEpilogue_t;
+typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_BGRADB = 512 } cublasLtEpilogue_t;
 
 typedef enum {
     CUBLASLT_REDUCTION_SCHEME_NONE = 0,
@@ -35,12 +30,10 @@ typedef enum {
 } cublasLtReductionScheme_t;
 
 typedef enum {
-    CUBLASLT_MATMUL_DESC_TRANSA,               /* cublasOperation_t */
-    CUBLASLT_MATMUL_DESC_TRANSB,               /* cublasOperation_t */
-    CUBLASLT_MATMUL_DESC_EPILOGUE,             /* cublasLtEpilogue_t */
-    CUBLASLT_MATMUL_DESC_BIAS_POINTER,         /* void * */
-    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, /* void * */
-    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD       /* int64_t */
+    CUBLASLT_MATMUL_DESC_TRANSA,      /* cublasOperation_t */
+    CUBLASLT_MATMUL_DESC_TRANSB,      /* cublasOperation_t */
+    CUBLASLT_MATMUL_DESC_EPILOGUE,    /* cublasLtEpilogue_t */
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER /* void * */
 } cublasLtMatmulDescAttributes_t;
 
 typedef enum {

@@ -170,7 +170,7 @@ static void alignments(void)
     for_every_dtype(alignments_body);
 }
 
-/* The first time a shape appears its algorithms are tried: what is added to must stay out of that. Then the second time. */
+/* The first time a shape appears, and the second. */
 static void accumulating_body(void)
 {
     static const size_t none[5];
@@ -191,7 +191,7 @@ static void accumulating(void)
     for_every_dtype(accumulating_body);
 }
 
-/* Once decided, a shape is computed the same way: the same bits, plain or through GELU. */
+/* A shape is computed the same way every time: the same bits, plain or through GELU. */
 static void repeating_body(void)
 {
     static const size_t none[5];
@@ -224,7 +224,7 @@ static void repeating(void)
     for_every_dtype(repeating_body);
 }
 
-/* Nothing can be tried in a capture; the result is the same, and so is a replay's. */
+/* In a capture the result is the same, and so is a replay's. */
 static void capturing_body(void)
 {
     static const size_t none[5];
@@ -252,6 +252,47 @@ static void capturing(void)
     for_every_dtype(capturing_body);
 }
 
+/* The heuristic's first algorithm is taken, however slow it is (the emulated one is, and sums in an order of its own): what is computed does
+ * not depend on how long it takes. */
+static void first_named_body(void)
+{
+    static const size_t none[5];
+    for (int i = 0; i < SHAPES; i++) {
+        struct layer l = make_layer(shapes[i], none);
+        struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = dtype};
+        struct gpt_kernels *several = kernels;
+        const struct array *results[] = {&l.y, &l.dx, &l.dw, &l.db};
+        char *seen[4];
+        CHECK_OK(queue_all(&l, true, false));
+        for (int r = 0; r < 4; r++) {
+            seen[r] = malloc(results[r]->count * dt_dtype_bytes(dtype));
+            read_back(results[r], seen[r]);
+        }
+        setenv("DTBENCH_EMULATED_ONE_ALGORITHM", "1", 1);
+        CHECK_OK(gpt_kernels_cuda.create(device, &model, &kernels));
+        CHECK_OK(queue_all(&l, true, false));
+        for (int r = 0; r < 4; r++) {
+            size_t bytes = results[r]->count * dt_dtype_bytes(dtype);
+            char *again = malloc(bytes);
+            read_back(results[r], again);
+            CHECK(memcmp(seen[r], again, bytes) == 0, "%s, shape %d, result %d", dt_dtype_name(dtype), i, r);
+            free(again);
+            free(seen[r]);
+        }
+        unsetenv("DTBENCH_EMULATED_ONE_ALGORITHM");
+        gpt_kernels_cuda.destroy(kernels);
+        kernels = several;
+        release_layer(&l);
+    }
+}
+
+static void first_named(void)
+{
+    if (!device)
+        SKIP("%.200s", no_gpu);
+    for_every_dtype(first_named_body);
+}
+
 /* Without a GPU, too. */
 static void missing_library(void)
 {
@@ -265,11 +306,9 @@ static void missing_library(void)
 }
 
 static const struct test_case cases[] = {
-    {"a library that is not there", missing_library},
-    {"addresses of all alignments", alignments},
-    {"sums that are added to", accumulating},
-    {"the same bits every time, through GELU", repeating},
-    {"in a graph", capturing},
+    {"a library that is not there", missing_library}, {"addresses of all alignments", alignments},
+    {"sums that are added to", accumulating},         {"the same bits every time, through GELU", repeating},
+    {"by the algorithm named first", first_named},    {"in a graph", capturing},
 };
 
 int main(void)

@@ -64,12 +64,6 @@ static void gradients(void)
     multiply(&p);
     CHECK(ref_error(dx, want_dx, ROWS * IN) < 1e-14);
 
-    struct gpt_linear_gelu_input_gradient through = {dy, w, x, dx, ROWS, IN, OUT};
-    struct gpt_cuda_product q = gpt_cuda_product_gelu_input_gradient(&through);
-    CHECK(q.epilogue == GPT_CUDA_GELU_GRADIENT && q.hidden == x);
-    CHECK(q.m == p.m && q.n == p.n && q.k == p.k && q.a == p.a && q.b == p.b && q.transpose_a == p.transpose_a &&
-          q.transpose_b == p.transpose_b);
-
     struct gpt_linear_weight_gradient for_w = {dy, x, dw, db, ROWS, IN, OUT, 1, false};
     p = gpt_cuda_product_weight_gradient(&for_w);
     CHECK(p.epilogue == GPT_CUDA_BIAS_GRADIENT);

@@ -170,6 +170,5 @@ static const struct test_case cases[] = {
 
 int main(void)
 {
-    setenv("DTBENCH_EMULATED_ONE_ALGORITHM", "1", 1); /* which one is the fastest would be another in each run */
     return ranks_main(cases, (int)(sizeof cases / sizeof *cases));
 }
