@@ -56,6 +56,9 @@ struct dt_comm_backend {
     /* As dt_comm_subset, for ranks that are in the list and those that are not. */
     dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
     dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
+    /* As dt_host_reduce and dt_host_gather_among; NULL: made of host_all_gather. */
+    dt_status (*host_reduce)(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
+    dt_status (*host_gather_among)(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
     void (*abort)(struct dt_comm *comm);
     void (*give_up)(struct dt_comm *comm, dt_status status, const char *text); /* NULL: the others cannot be told */
     /* Bring the ring's states up to date; from any thread. NULL: they always are. */

@@ -2,6 +2,7 @@
 #include "lib/comm/backend.h"
 #include "lib/device/span.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,6 +224,48 @@ dt_status dt_group_end(struct dt_comm *comm)
 dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
 {
     return comm->backend->host_all_gather(comm, mine, bytes, all);
+}
+
+static dt_status reduce_gathered(struct dt_comm *comm, const double *mine, size_t count, double *sums, double *highest)
+{
+    double *all = malloc((size_t)comm->size * count * sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the numbers of %d ranks", comm->size);
+    dt_status status = dt_host_all_gather(comm, mine, count * sizeof *mine, all);
+    for (size_t j = 0; status == DT_OK && j < count; j++) {
+        sums[j] = highest[j] = all[j];
+        for (size_t i = 1; i < (size_t)comm->size; i++) {
+            double value = all[i * count + j];
+            sums[j] += value;
+            highest[j] = highest[j] > value || isnan(highest[j]) ? highest[j] : value;
+        }
+    }
+    free(all);
+    return status;
+}
+
+dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest)
+{
+    return comm->backend->host_reduce ? comm->backend->host_reduce(comm, mine, count, sums_and_highest)
+                                      : reduce_gathered(comm, mine, (size_t)count, sums_and_highest, sums_and_highest + count);
+}
+
+static dt_status pick_gathered(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, char *out)
+{
+    char *all = malloc((size_t)comm->size * bytes + 1);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what %d ranks give", comm->size);
+    dt_status status = dt_host_all_gather(comm, mine, bytes, all);
+    for (int i = 0; status == DT_OK && i < count; i++)
+        memcpy(out + (size_t)i * bytes, all + (size_t)ranks[i] * bytes, bytes);
+    free(all);
+    return status;
+}
+
+dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all)
+{
+    return comm->backend->host_gather_among ? comm->backend->host_gather_among(comm, ranks, count, mine, bytes, all)
+                                            : pick_gathered(comm, ranks, count, mine, bytes, all);
 }
 
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)

@@ -165,6 +165,16 @@ void dt_metrics_over_ranks(const struct dt_step_metrics *first, size_t stride, i
     }
 }
 
+void dt_metrics_from_sums(const struct dt_step_metrics *sums, const struct dt_step_metrics *highest, int count, struct dt_step_metrics *out)
+{
+    for (const struct dt_metric *m = table; m < end; m++) {
+        if (!is_of_step(m))
+            continue;
+        double sum = value_of_step(m, sums);
+        set_of_step(m, out, m->ranks == DT_RANKS_MAX ? value_of_step(m, highest) : m->ranks == DT_RANKS_MEAN ? sum / count : sum);
+    }
+}
+
 /* What the ledger counts as bytes is far below 2^53. */
 static void raise_peaks(struct dt_peaks *peaks, const struct dt_memory_bytes *bytes)
 {

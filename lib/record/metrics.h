@@ -109,6 +109,10 @@ void dt_step_metrics_init(struct dt_step_metrics *step);
  * unknown makes the result so. */
 void dt_metrics_over_ranks(const struct dt_step_metrics *first, size_t stride, int count, struct dt_step_metrics *out);
 
+/* The same from the sums over `count` ranks, and from the highest of each. */
+void dt_metrics_from_sums(const struct dt_step_metrics *sums, const struct dt_step_metrics *highest, int count,
+                          struct dt_step_metrics *out);
+
 /* Over steps: sums begin at 0, grow with every step, and medians are taken at the end from the timed steps [count] (unknown for none),
  * of which the time is step_s.
  * Errors: DT_ERR_HOST_MEMORY. */

@@ -25,6 +25,7 @@ struct rule {
 
 static const struct rule to_hub[DT_FRAME_TYPES] = {
     [DT_FRAME_GATHER] = {true, false, PLACE, MEMBERS, true, 0, DT_FRAME_PIECE_BYTES},
+    [DT_FRAME_REDUCE] = {true, false, PLACE, MEMBERS, true, sizeof(double), DT_FRAME_REDUCED_BYTES},
     [DT_FRAME_WITHDRAW] = {true, false, ZERO, ZERO, true, 0, 0},
     [DT_FRAME_GOODBYE] = {true, false, ZERO, ZERO, false, 0, 0},
     [DT_FRAME_ASK] = {true, false, OWN, ZERO, true, 0, 0},
@@ -92,6 +93,8 @@ static enum dt_frame_fault check(const struct dt_frame_reader *reader, const str
         return DT_FRAME_BAD_LENGTH;
     /* no overflow: both factors are below 2^32 */
     if (frame->type == DT_FRAME_GATHER && frame->count * frame->bytes > UINT64_C(1) << DT_FRAME_GATHERED_BYTES_LOG2)
+        return DT_FRAME_BAD_LENGTH;
+    if (frame->type == DT_FRAME_REDUCE && frame->bytes % sizeof(double))
         return DT_FRAME_BAD_LENGTH;
     return DT_FRAME_FINE;
 }

@@ -23,6 +23,7 @@ enum dt_frame_type {
     DT_FRAME_ASK,    /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence distinguishes its questions */
     DT_FRAME_STATE,  /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
     DT_FRAME_FAILED, /* to rank 0, and from it to all: rank `index` gives up; count: the status, negated; a text */
+    DT_FRAME_REDUCE, /* to rank 0: as DT_FRAME_GATHER, but the pieces are doubles, and DT_FRAME_GATHERED has their sums and the highest */
     DT_FRAME_TYPES
 };
 
@@ -35,6 +36,7 @@ enum {
     DT_FRAME_STATE_BYTES = 16,         /* a struct dt_rendezvous_progress */
     DT_FRAME_TEXT_BYTES = 1023,        /* the longest text */
     DT_FRAME_PIECE_BYTES = 256 << 20,  /* one rank's part of a gathering: a trace is the longest */
+    DT_FRAME_REDUCED_BYTES = 64 << 10, /* one rank's numbers to reduce */
     DT_FRAME_GATHERED_BYTES_LOG2 = 32, /* all parts together */
 };
 

@@ -1,6 +1,7 @@
 /* What rank 0 does for the others: it puts gatherings together and passes questions on. */
 #include "lib/rendezvous/parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ static struct gathering *begin(int from, const struct dt_frame *frame)
     g->begun_by = from;
     g->count = (int)frame->count;
     g->bytes = frame->bytes;
+    g->reduces = frame->type == DT_FRAME_REDUCE;
     g->ranks = malloc(frame->count * sizeof *g->ranks);
     g->pieces = malloc(frame->count * frame->bytes + 1);
     if (!g->ranks || !g->pieces) {
@@ -80,7 +82,7 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     else if (!g)
         r->links[from].fault = DT_FRAME_TOO_MANY;                               /* the thread that reads this link closes it */
     if (g && frame->index < (uint32_t)g->count && g->ranks[frame->index] < 0) { /* the gathering may have been begun with another count */
-        if (g->bytes == frame->bytes && g->count == (int)frame->count)
+        if (g->bytes == frame->bytes && g->count == (int)frame->count && g->reduces == (frame->type == DT_FRAME_REDUCE))
             memcpy(g->pieces + frame->index * frame->bytes, payload, frame->bytes);
         else
             g->different = true;
@@ -94,6 +96,22 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     return complete;
 }
 
+/* The sums of all pieces' numbers over the ranks, in their order, and behind them the highest of each; a number that is none makes both so.
+ * Owner: the caller. */
+static double *reduce(const struct gathering *g)
+{
+    size_t count = g->bytes / sizeof(double);
+    double *out = calloc(2 * count, sizeof *out), *highest = out + count;
+    for (int i = 0; out && i < g->count; i++) {
+        const double *piece = (const double *)(const void *)(g->pieces + (size_t)i * g->bytes);
+        for (size_t j = 0; j < count; j++) {
+            out[j] += piece[j];
+            highest[j] = i > 0 && (highest[j] > piece[j] || isnan(highest[j])) ? highest[j] : piece[j];
+        }
+    }
+    return out;
+}
+
 static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload)
 {
     struct gathering *g = add_piece(r, from, frame, payload);
@@ -102,9 +120,11 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
     struct dt_frame reply = {.type = g->different ? DT_FRAME_DIFFERENT : DT_FRAME_GATHERED,
                              .group = g->group,
                              .sequence = g->sequence,
-                             .bytes = g->different ? 0 : (uint64_t)g->count * g->bytes};
-    for (int i = 0; i < g->count; i++)
-        send_to(r, g->ranks[i], &reply, g->pieces);
+                             .bytes = g->different ? 0 : (g->reduces ? 2 : (uint64_t)g->count) * g->bytes};
+    double *reduced = g->reduces && !g->different ? reduce(g) : NULL;
+    for (int i = 0; i < g->count && (reduced || !g->reduces || g->different); i++) /* without memory the ranks time out */
+        send_to(r, g->ranks[i], &reply, g->reduces ? (const void *)reduced : g->pieces);
+    free(reduced);
     free_gathering(g);
 }
 
@@ -156,6 +176,7 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
 {
     pthread_mutex_lock(&r->routing);
     switch (frame->type) {
+    case DT_FRAME_REDUCE:
     case DT_FRAME_GATHER: handle_piece(r, from, frame, payload); break;
     case DT_FRAME_WITHDRAW: handle_withdrawal(r, frame); break;
     case DT_FRAME_ASK: handle_question(r, from, frame); break;

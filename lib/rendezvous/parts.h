@@ -45,7 +45,8 @@ struct gathering {
     int begun_by; /* the world's rank */
     int count, arrived;
     size_t bytes;
-    int *ranks; /* [count] the world's rank that gave the piece; -1: none yet */
+    int *ranks;   /* [count] the world's rank that gave the piece; -1: none yet */
+    bool reduces; /* the answer is sums and the highest of the pieces, which are doubles */
     bool different;
     char *pieces; /* [count * bytes] */
 };

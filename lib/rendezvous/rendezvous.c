@@ -180,10 +180,11 @@ static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rende
     return DT_OK;
 }
 
-dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const void *mine,
-                                   size_t bytes, void *all, double timeout_s)
+/* Give rank 0 a piece, and wait for what it makes of all: all [all_bytes]. type: DT_FRAME_GATHER or DT_FRAME_REDUCE. */
+static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *group, enum dt_frame_type type, const char *what,
+                         const void *mine, size_t bytes, void *all, size_t all_bytes, double timeout_s)
 {
-    struct dt_frame frame = {.type = DT_FRAME_GATHER,
+    struct dt_frame frame = {.type = type,
                              .index = (uint32_t)group->rank,
                              .count = (uint32_t)group->size,
                              .group = group->id,
@@ -194,8 +195,6 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
     int64_t end_ns = dt_deadline_ns(timeout_s);
     dt_status status = DT_OK;
     bool late = false;
-    if (bytes > DT_FRAME_PIECE_BYTES || (uint64_t)group->size * bytes > UINT64_C(1) << DT_FRAME_GATHERED_BYTES_LOG2)
-        return dt_fail(DT_ERR_INVALID, "%s: %d ranks with %zu bytes each are more than a rendezvous passes on", what, group->size, bytes);
     struct letter *letter = NULL;
     send_to_hub(r, &frame, mine);
     pthread_mutex_lock(&r->mutex);
@@ -218,17 +217,34 @@ dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous
         pthread_mutex_lock(&r->mutex);
     }
     pthread_mutex_unlock(&r->mutex);
-    if (letter && letter->frame.type == DT_FRAME_GATHERED && letter->frame.bytes == (size_t)group->size * bytes)
-        memcpy(all, letter->payload, (size_t)group->size * bytes);
+    if (letter && letter->frame.type == DT_FRAME_GATHERED && letter->frame.bytes == all_bytes)
+        memcpy(all, letter->payload, all_bytes);
     else if (letter && letter->frame.type == DT_FRAME_GATHERED)
         status = dt_fail(DT_ERR_COMM, "%s: the world's rank 0 answered with %llu bytes instead of %zu", what,
-                         (unsigned long long)letter->frame.bytes, (size_t)group->size * bytes);
+                         (unsigned long long)letter->frame.bytes, all_bytes);
     else if (letter && letter->frame.type == DT_FRAME_DIFFERENT)
         status = dt_fail(DT_ERR_COMM, "%s: the ranks call different operations, or with different counts", what);
     else if (status == DT_OK)
         status = timed_out(group, what, letter, timeout_s);
     free(letter);
     return status;
+}
+
+dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const void *mine,
+                                   size_t bytes, void *all, double timeout_s)
+{
+    if (bytes > DT_FRAME_PIECE_BYTES || (uint64_t)group->size * bytes > UINT64_C(1) << DT_FRAME_GATHERED_BYTES_LOG2)
+        return dt_fail(DT_ERR_INVALID, "%s: %d ranks with %zu bytes each are more than a rendezvous passes on", what, group->size, bytes);
+    return collect(r, group, DT_FRAME_GATHER, what, mine, bytes, all, (size_t)group->size * bytes, timeout_s);
+}
+
+dt_status dt_rendezvous_reduce(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const double *mine,
+                               size_t count, double *sums_and_highest, double timeout_s)
+{
+    size_t bytes = count * sizeof *mine;
+    if (count == 0 || bytes > DT_FRAME_REDUCED_BYTES)
+        return dt_fail(DT_ERR_INVALID, "%s: %zu numbers cannot be reduced at once", what, count);
+    return collect(r, group, DT_FRAME_REDUCE, what, mine, bytes, sums_and_highest, 2 * bytes, timeout_s);
 }
 
 void dt_rendezvous_on_ask(struct dt_rendezvous *r, dt_rendezvous_answer *answer, void *context)

@@ -6,7 +6,7 @@
  * until the end: gatherings of a few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A
  * thread in each process looks after them. Nothing here touches a device.
  *
- * Gatherings cost rank 0 size * size * bytes: meant for control data. */
+ * Gatherings cost rank 0 size * size * bytes: meant for control data, and not for every step. Reductions cost size * bytes. */
 #ifndef LIB_RENDEZVOUS_RENDEZVOUS_H
 #define LIB_RENDEZVOUS_RENDEZVOUS_H
 
@@ -53,6 +53,11 @@ struct dt_rendezvous_group {
  * different sizes; DT_ERR_HOST_MEMORY. Ranks in texts are the group's. */
 dt_status dt_rendezvous_all_gather(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const void *mine,
                                    size_t bytes, void *all, double timeout_s);
+
+/* sums_and_highest [2 * count]: the sums of mine [count] over the group's ranks, then the highest of each; NaN where a rank's number is. The same
+ * bits on all. Costs rank 0 size * count numbers. The rest as for dt_rendezvous_all_gather. */
+dt_status dt_rendezvous_reduce(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const double *mine,
+                               size_t count, double *sums_and_highest, double timeout_s);
 
 /* Every wait of this process ends soon with DT_ERR_COMM, now and later. From any thread. */
 void dt_rendezvous_interrupt(struct dt_rendezvous *rendezvous);

@@ -37,13 +37,14 @@ static dt_status find_ranks_per_node(struct dt_comm *world, int *out)
 
 /* ---- steps ---- */
 
-/* What the ranks tell each other after each step. */
+/* What the ranks tell each other after each step, all of it doubles for dt_host_reduce: first how the step went, then, once all know the
+ * slowest rank's time, where each one's own went. */
 struct step_report {
-    double loss; /* NaN on ranks without the last stage */
-    struct step_times times;
-    struct dt_step_metrics metrics;
-    int stop, has_loss;
+    double own_s;
+    double loss, has_loss; /* 0 on ranks without the last stage */
+    double stop;
 };
+enum { REPORT_NUMBERS = sizeof(struct step_report) / sizeof(double), METRIC_NUMBERS = sizeof(struct dt_step_metrics) / sizeof(double) };
 
 struct run {
     const struct experiment *experiment;
@@ -51,8 +52,7 @@ struct run {
     const struct measure_hooks *hooks;
     struct trainer *trainer;
     struct measure_result *result;
-    struct step_report *reports;   /* [size] */
-    struct timeline_message *sent; /* [size, the trainer's limit] once needed */
+    struct timeline_message *sent; /* [stages, the trainer's limit] once needed */
     struct dt_step_metrics *timed; /* [timed] over the ranks */
     bool stop;
 };
@@ -60,28 +60,34 @@ struct run {
 /* The senders tell when they had made what this rank has waited for; every rank's list is as long as any can be. */
 static dt_status exchange_messages(struct run *r, const struct step_messages *mine, int limit, int64_t *bubble_ns)
 {
-    int size = dt_comm_size(r->world), rank = dt_comm_rank(r->world), from[2];
-    struct step_messages received = {0};
+    struct step_messages received = {0}, sent[2] = {0};
     struct timeline_message *padded = malloc((size_t)limit * sizeof *padded);
+    int from[2], stages = trainer_stages(r->trainer), *ranks = malloc((size_t)stages * sizeof *ranks);
     if (!r->sent)
-        r->sent = calloc((size_t)size * (size_t)limit, sizeof *r->sent);
-    dt_status status = padded && r->sent ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d ranks", size);
+        r->sent = calloc((size_t)stages * (size_t)limit, sizeof *r->sent);
+    dt_status status =
+        padded && ranks && r->sent ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d ranks", stages);
     if (status < 0)
         goto end;
     for (int i = 0; i < limit; i++)
         padded[i] = i < mine->count ? mine->all[i] : (struct timeline_message){.key = UINT64_MAX};
-    status = dt_host_all_gather(r->world, padded, (size_t)limit * sizeof *padded, r->sent);
+    trainer_pipeline(r->trainer, ranks);
+    status = dt_host_gather_among(r->world, ranks, stages, padded, (size_t)limit * sizeof *padded, r->sent);
     if (status < 0)
         goto end;
     status = trainer_messages(r->trainer, false, &received);
     if (status < 0)
         goto end;
-    trainer_neighbours(r->trainer, rank, from);
-    struct step_messages sent[2] = {{&r->sent[(size_t)from[0] * (size_t)limit], limit}, {&r->sent[(size_t)from[1] * (size_t)limit], limit}};
+    trainer_neighbours(r->trainer, dt_comm_rank(r->world), from);
+    for (int stage = 0; stage < stages; stage++)
+        for (int i = 0; i < 2; i++)
+            if (ranks[stage] == from[i])
+                sent[i] = (struct step_messages){&r->sent[(size_t)stage * (size_t)limit], limit};
     *bubble_ns = step_bubble_ns(&received, sent, 2);
 end:
     free(received.all);
     free(padded);
+    free(ranks);
     return status;
 }
 
@@ -100,49 +106,55 @@ static dt_status take_times(struct run *r, double own_s, struct step_times *out)
     return status;
 }
 
+/* mine: this rank's own times divided; *out: over the ranks. */
+static dt_status reduce_metrics(struct run *r, const struct dt_step_metrics *mine, struct dt_step_metrics *out)
+{
+    struct {
+        struct dt_step_metrics sums, highest;
+    } all;
+    DT_TRY(dt_host_reduce(r->world, (const double *)mine, METRIC_NUMBERS, (double *)&all));
+    dt_metrics_from_sums(&all.sums, &all.highest, dt_comm_size(r->world), out);
+    return DT_OK;
+}
+
 static dt_status run_step(struct run *r, int index)
 {
-    int size = dt_comm_size(r->world), warmup = r->experiment->steps.warmup;
-    struct step_report mine = {0};
-    struct dt_step_metrics step;
+    int warmup = r->experiment->steps.warmup;
+    struct step_times times;
+    struct dt_step_metrics mine, step;
+    struct {
+        struct step_report sums, highest;
+    } all;
 
     double start = dt_clock_s();
     dt_range_push("step", index + 1);
     DT_TRY(trainer_step(r->trainer, index));
     DT_TRY(trainer_synchronize(r->trainer));
     dt_range_pop();
-    double own_s = dt_clock_s() - start;
-    mine.loss = trainer_loss(r->trainer);
-    dt_step_metrics_init(&mine.metrics);
-    mine.metrics.overflow_elements = (double)trainer_overflows(r->trainer);
-    mine.metrics.overflow_steps = mine.metrics.overflow_elements > 0;
-    mine.has_loss = trainer_has_loss(r->trainer);
-    mine.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    DT_TRY(take_times(r, own_s, &mine.times));
-    DT_TRY(dt_host_all_gather(r->world, &mine, sizeof mine, r->reports));
+    struct step_report report = {.own_s = dt_clock_s() - start};
+    report.has_loss = trainer_has_loss(r->trainer);
+    report.loss = report.has_loss > 0 ? trainer_loss(r->trainer) : 0;
+    report.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
+    DT_TRY(take_times(r, report.own_s, &times));
+    DT_TRY(dt_host_reduce(r->world, (const double *)&report, REPORT_NUMBERS, (double *)&all));
+    double slowest = all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
+    r->stop |= all.highest.stop > 0;
 
-    double slowest = 0, loss = 0, losses = 0;
-    for (int i = 0; i < size; i++) {
-        const struct step_report *report = &r->reports[i];
-        slowest = fmax(slowest, report->times.own_s);
-        r->stop |= report->stop;
-        if (report->has_loss) {
-            loss += report->loss;
-            losses++;
-        }
-    }
-    for (int i = 0; i < size; i++)
-        step_times_divide(&r->reports[i].times, slowest, trainer_end(r->trainer), &r->reports[i].metrics);
-    dt_metrics_over_ranks(&r->reports[0].metrics, sizeof *r->reports, size, &step);
+    dt_step_metrics_init(&mine);
+    mine.overflow_elements = (double)trainer_overflows(r->trainer);
+    mine.overflow_steps = mine.overflow_elements > 0;
+    step_times_divide(&times, slowest, trainer_end(r->trainer), &mine);
+    DT_TRY(reduce_metrics(r, &mine, &step));
+
     struct measure_result *result = r->result;
-    result->losses[result->losses_done++] = loss / losses;
+    result->losses[result->losses_done++] = loss;
     dt_metrics_add_step(&result->metrics, &step);
     if (index >= warmup) {
         r->timed[result->steps_done] = step;
         result->step_s[result->steps_done++] = slowest;
     }
     if (r->hooks->step_done)
-        r->hooks->step_done(r->hooks->context, index - warmup, slowest, loss / losses);
+        r->hooks->step_done(r->hooks->context, index - warmup, slowest, loss);
     if (!isfinite(loss) && r->experiment->loss == LOSS_CROSS_ENTROPY)
         return dt_fail(DT_ERR_DEVICE, "the loss of step %d is not a finite number: with %s, try a smaller learning rate%s", index + 1,
                        dt_dtype_name(r->experiment->model.dtype), r->experiment->model.dtype == DT_FP16 ? " or another loss_scaling" : "");
@@ -175,8 +187,7 @@ static bool allocate_result(struct run *r)
     dt_metrics_init(&result->metrics);
     dt_metrics_begin_sums(&result->metrics);
     r->timed = calloc(timed + 1, sizeof *r->timed);
-    r->reports = calloc(size, sizeof *r->reports);
-    return result->step_s && result->losses && result->ranks && r->timed && r->reports;
+    return result->step_s && result->losses && result->ranks && r->timed;
 }
 
 /* Everything before the first step: does it fit, and a trainer on every rank. */
@@ -241,7 +252,6 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     if (measure_ended_together(status, result))
         trainer_destroy(r.trainer);
     free(r.timed);
-    free(r.reports);
     free(r.sent);
     return status;
 }

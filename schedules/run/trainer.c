@@ -367,6 +367,17 @@ void trainer_neighbours(const struct trainer *t, int rank, int ranks[2])
     ranks[1] = mesh_moved(&t->mesh.shape, MESH_PIPELINE, rank, (stage + 1) % stages);
 }
 
+int trainer_stages(const struct trainer *t)
+{
+    return t->mesh.shape.size[MESH_PIPELINE];
+}
+
+void trainer_pipeline(const struct trainer *t, int *ranks)
+{
+    for (int stage = 0; stage < trainer_stages(t); stage++)
+        ranks[stage] = mesh_moved(&t->mesh.shape, MESH_PIPELINE, dt_comm_rank(t->mesh.world), stage);
+}
+
 enum step_end trainer_end(const struct trainer *t)
 {
     if (t->mesh.shape.size[MESH_PIPELINE] > 1)

@@ -44,6 +44,9 @@ dt_status trainer_messages(const struct trainer *trainer, bool sent, struct step
  * two stages. */
 int trainer_messages_limit(const struct trainer *trainer);
 void trainer_neighbours(const struct trainer *trainer, int rank, int ranks[2]);
+/* The stages of a pipeline; and the ranks [stages] of this one's, in their order. */
+int trainer_stages(const struct trainer *trainer);
+void trainer_pipeline(const struct trainer *trainer, int *ranks);
 enum step_end trainer_end(const struct trainer *trainer);
 
 #endif

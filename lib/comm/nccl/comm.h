@@ -54,6 +54,8 @@ struct nccl_comm {
     _Atomic uint64_t queued;                              /* all up to this sequence number are on their streams */
     uint64_t finished;                                    /* all up to this sequence number were seen finished */
 
+    uint64_t gathered_among; /* calls of host_gather_among */
+
     /* Host thread: between group_start and group_end. */
     bool grouping;
     struct dt_stream *group_stream;

@@ -235,6 +235,25 @@ static inline void body_same_bits(struct comm_body *b, size_t count, enum dt_dty
     body_free(b, &x);
 }
 
+/* Numbers over the ranks' hosts: sums, the highest, and what halves of the ranks have. */
+static inline void body_host_numbers(struct comm_body *b)
+{
+    double mine[3] = {b->rank + 1, -b->rank, b->rank == b->size - 1 ? NAN : 0}, all[6], size = b->size;
+    for (int times = 0; times < 3; times++) {
+        CHECK_OK(dt_host_reduce(b->comm, mine, 3, all));
+        CHECK(all[0] == size * (size + 1) / 2 && all[1] == -size * (size - 1) / 2 && isnan(all[2]), "sums %g, %g, %g", all[0], all[1],
+              all[2]);
+        CHECK(all[3] == size && all[4] == 0 && isnan(all[5]), "highest %g, %g, %g", all[3], all[4], all[5]);
+        int ranks[64], given[64], count = 0;
+        for (int i = b->rank % 2; i < b->size; i += 2)
+            ranks[count++] = i;
+        int number = 100 * times + b->rank;
+        CHECK_OK(dt_host_gather_among(b->comm, ranks, count, &number, sizeof number, given));
+        for (int i = 0; i < count; i++)
+            CHECK(given[i] == 100 * times + ranks[i], "rank %d gave %d", ranks[i], given[i]);
+    }
+}
+
 /* Everybody sends to the next rank and receives from the previous one: a deadlock unless grouped. Two messages each way, of a size that no
  * buffer of the library takes, and received in the order in which they were sent. */
 static inline void body_group(struct comm_body *b, size_t count)
@@ -443,6 +462,7 @@ static inline void comm_body_run(struct comm_body *b)
     size_t most = sizeof counts / sizeof counts[0] - b->slow;
     CHECK(dt_comm_rank(b->comm) == b->rank && dt_comm_size(b->comm) == b->size);
     CHECK(b->size > 1 ? dt_comm_library(b->comm)[0] != 0 : strcmp(dt_comm_library(b->comm), "none") == 0, "%s", dt_comm_library(b->comm));
+    body_host_numbers(b);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
         for (size_t n = 0; n < most && !test_failures; n++) {
             enum dt_reduction op = n % 2 ? DT_AVG : DT_SUM;

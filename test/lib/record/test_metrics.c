@@ -51,6 +51,11 @@ static void over_ranks(void)
     CHECK(fabs(all.forward_s - 3) < 1e-15, "mean %g", all.forward_s);
     CHECK(all.overflow_steps == 1 && all.overflow_elements == 12, "highest %g, sum %g", all.overflow_steps, all.overflow_elements);
     CHECK(isnan(all.backward_s), "one unknown makes a mean unknown: %g", all.backward_s);
+    struct dt_step_metrics sums = {.forward_s = 9, .overflow_steps = 2, .overflow_elements = 12},
+                           highest = {.forward_s = 6, .overflow_steps = 1, .overflow_elements = 7}, same;
+    dt_metrics_from_sums(&sums, &highest, 3, &same);
+    CHECK(same.forward_s == 3 && same.overflow_steps == 1 && same.overflow_elements == 12, "from sums: %g, %g, %g", same.forward_s,
+          same.overflow_steps, same.overflow_elements);
     for (int unknown = 0; unknown < 3; unknown++) {
         double before = ranks[unknown].metrics.overflow_steps;
         ranks[unknown].metrics.overflow_steps = NAN;
