@@ -51,6 +51,7 @@ dt_status dt_cuda_graph_begin(struct dt_stream *origin)
     return DT_OK;
 }
 
+/* Each kernel keeps the priority of the stream that it was captured on; without the flag all would have the launching stream's. */
 static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, struct cuda_graph **out)
 {
     struct cuda_graph *graph = calloc(1, sizeof *graph);
@@ -58,7 +59,7 @@ static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, s
     if (!graph)
         return dt_fail(DT_ERR_HOST_MEMORY, "graph: no host memory");
     graph->base.device = &device->base;
-    dt_status status = dt_cuda_status(cudaGraphInstantiate(&graph->exec, captured, 0), "graph");
+    dt_status status = dt_cuda_status(cudaGraphInstantiate(&graph->exec, captured, cudaGraphInstantiateFlagUseNodePriority), "graph");
     if (status < 0)
         goto fail;
     status = dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph");

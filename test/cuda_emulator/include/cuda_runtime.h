@@ -69,6 +69,7 @@ enum cudaMemcpyKind {
 #define cudaEventRecordExternal 0x01
 #define cudaEventWaitDefault 0x00
 #define cudaEventWaitExternal 0x01
+#define cudaGraphInstantiateFlagUseNodePriority 8
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01
 #define cudaHostAllocMapped 0x02

@@ -1,6 +1,8 @@
 /* Capture of streams' work as a graph, and its replay. */
 #include "test/cuda_emulator/runtime/runtime.h"
 
+#include <cstdio>
+
 namespace emulator {
 
 namespace {
@@ -49,6 +51,20 @@ bool joined(const capture &c)
     for (size_t before : c.origin->after)
         loose.erase(before);
     return loose.empty();
+}
+
+/* Whether a replay on one stream would lose what the streams' priorities said; marks have none. */
+bool has_priorities(const graph &g)
+{
+    const node *first = nullptr;
+    for (const node &n : g.nodes) {
+        if (n.record)
+            continue;
+        if (first && n.priority != first->priority)
+            return true;
+        first = &n;
+    }
+    return false;
 }
 
 cudaError_t end(cudaStream_t handle, cudaGraph_t *out)
@@ -109,7 +125,7 @@ cudaError_t capture_task(stream *s, task t, std::shared_ptr<event> record)
     capture &c = *s->capturing;
     if (c.broken)
         return cudaErrorStreamCaptureInvalidated;
-    c.graph.nodes.push_back({std::move(t), std::move(record), s->after, s->lane});
+    c.graph.nodes.push_back({std::move(t), std::move(record), s->after, s->lane, s->priority});
     s->after = {c.graph.nodes.size() - 1};
     return cudaSuccess;
 }
@@ -222,8 +238,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t handle, unsig
         return leave(error);
     std::lock_guard<std::mutex> hold(the().lock);
     auto g = shared_of(graphs(), handle);
-    if (!g || flags)
+    if (!g || (flags & ~(unsigned long long)cudaGraphInstantiateFlagUseNodePriority))
         return leave(cudaErrorInvalidValue);
+    if (!flags && has_priorities(*g)) { /* CUDA would take the launching stream's for all */
+        fprintf(stderr, "emulated GPU: a graph of streams with several priorities is instantiated without them\n");
+        return leave(cudaErrorInvalidValue);
+    }
     auto made = std::make_shared<executable>();
     made->graph = g;
     for (int i = 1; i < g->lanes; i++)

@@ -293,7 +293,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int text_bytes, int device)
     if (error == cudaSuccess && (device < 0 || device >= visible_devices()))
         error = cudaErrorInvalidDevice;
     if (error == cudaSuccess)
-        snprintf(text, (size_t)text_bytes, "0000:%02X:00.0", visible()[(size_t)device] + 1);
+        snprintf(text, (size_t)text_bytes, "0000:%02X:00.0", getenv("DTBENCH_EMULATED_MIG") ? 1 : visible()[(size_t)device] + 1);
     return leave(error);
 }
 

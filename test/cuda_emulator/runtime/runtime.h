@@ -75,6 +75,7 @@ struct node {
     std::shared_ptr<event> record;
     std::vector<size_t> after;
     int lane;
+    int priority; /* of the stream that it was captured on */
 };
 
 /* What cudaStreamEndCapture gives: nodes of one lane are in order after each other, so each lane is one thread of the replay. */
@@ -86,6 +87,7 @@ struct graph {
 struct stream {
     int device;
     unsigned int flags;
+    int priority;
     bool legacy; /* the default stream */
     std::shared_ptr<emulator::lane> queue;
     std::shared_ptr<capture> capturing; /* and then: */

@@ -13,9 +13,9 @@ cudaStream_t handle_of(stream *s)
     return reinterpret_cast<cudaStream_t>(s);
 }
 
-stream *make_stream(int device, unsigned int flags, bool legacy)
+stream *make_stream(int device, unsigned int flags, int priority, bool legacy)
 {
-    stream *s = new stream{device, flags, legacy, lane::start(), {}, {}, 0};
+    stream *s = new stream{device, flags, priority, legacy, lane::start(), {}, {}, 0};
     the().streams.insert(s);
     return s;
 }
@@ -25,7 +25,7 @@ stream *legacy_stream(int device)
     for (stream *s : the().streams)
         if (s->legacy && s->device == device)
             return s;
-    return make_stream(device, cudaStreamDefault, true);
+    return make_stream(device, cudaStreamDefault, 0, true);
 }
 
 /* The default stream and streams without cudaStreamNonBlocking wait for each other's earlier work. */
@@ -204,9 +204,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, 
         error = cudaErrorInvalidValue;
     if (error != cudaSuccess)
         return leave(error);
-    (void)priority; /* every thread is the machine's to schedule */
+    /* every thread is the machine's to schedule; what becomes of priorities in a graph is looked at there */
     std::lock_guard<std::mutex> hold(the().lock);
-    *out = handle_of(make_stream(current_device(), flags, false));
+    *out = handle_of(make_stream(current_device(), flags, priority, false));
     return cudaSuccess;
 }
 
