@@ -79,6 +79,7 @@ struct experiment {
     enum loss_kind loss;
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
     bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
+    bool graph_across_nodes; /* also where the ranks are on several nodes */
     uint64_t seed;
     struct {
         int warmup, timed;
@@ -100,6 +101,7 @@ struct experiment {
     bool any_profile;    /* sim: the profile may be one for another GPU than the cluster's */
     char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
+    bool several_nodes;  /* not in the JSON: the ranks are not all on one node */
     int ranks_per_node;  /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
     struct framework_policy framework;
     char hash[17]; /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */

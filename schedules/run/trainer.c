@@ -132,6 +132,13 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     return pipeline_create(&pipeline, &t->pipeline);
 }
 
+/* Captured, NCCL's operations between nodes become nodes of the graph that run on the host: what that costs is not measured yet, and so has to be
+ * asked for. */
+static bool wants_graph(const struct experiment *e)
+{
+    return e->graph && (e->graph_across_nodes || !e->several_nodes);
+}
+
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct pipeline_extra *extra, struct trainer **out)
 {
@@ -143,7 +150,10 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     t->family = experiment->model.family;
     t->loss = NAN;
     if (dt_device_captures(device))
-        snprintf(t->graph_text, sizeof t->graph_text, "%s", experiment->graph ? "a step is captured from the third on" : "off");
+        snprintf(t->graph_text, sizeof t->graph_text, "%s",
+                 wants_graph(experiment) ? "a step is captured from the third on"
+                 : experiment->graph     ? "off: the ranks are on several nodes, and graph_across_nodes is false"
+                                         : "off");
 
     /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
     const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
@@ -235,7 +245,8 @@ static dt_status capture_step(struct trainer *t, int step)
 /* All of a step that is alike in each. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
-    if (!by_graph || !t->experiment->graph || t->refused || step < STEPS_BEFORE_GRAPH || !dt_device_captures(dt_stream_device(t->compute)))
+    if (!by_graph || !wants_graph(t->experiment) || t->refused || step < STEPS_BEFORE_GRAPH ||
+        !dt_device_captures(dt_stream_device(t->compute)))
         return pipeline_step(t->pipeline, step + 1);
     return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);
 }

@@ -153,6 +153,26 @@ static void pipelines(void)
 }
 
 /* All gradients of the logits are infinite. What is left out of every update is counted on the device, or on the host. */
+/* Ranks on several nodes replay nothing, unless the config itself says so. */
+static void several_nodes(void)
+{
+    const char *sets[] = {NULL, ranks_device_setting()};
+    char world_size[32];
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    sets[0] = world_size;
+    struct experiment e;
+    CHECK_OK(parse(sets, 2, &e));
+    for (int given = 0; given < 2; given++) {
+        struct measure_result result = {0};
+        e.several_nodes = true;
+        e.ranks_per_node = 1; /* laid out so: nobody looks for nodes */
+        e.graph_across_nodes = given;
+        CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
+        CHECK(!dt_device_captures(device) || strncmp(result.graph, given ? "replayed" : "off: ", given ? 8 : 5) == 0, "%s", result.graph);
+        measure_result_finish(&result);
+    }
+}
+
 static void overflows(void)
 {
     COMPARE(false, 4e-3, "paradigm=ddp", "model.dtype=fp16", "loss_scaling=4294967296");
@@ -165,6 +185,7 @@ static const struct test_case cases[] = {
     {"modes that hold whole parameters", whole_parameters},
     {"shards", shards},
     {"pipelines", pipelines},
+    {"ranks on several nodes", several_nodes},
     {"gradients that are not finite are counted in replays", overflows},
 };
 
