@@ -73,9 +73,9 @@ static dt_status check_gpus(const struct experiment *e, int number, int count, c
         for (int i = 0; i < rank; i++) {
             if (strcmp(ranks[i].gpu, r->gpu) == 0 && same_node(&ranks[i], r))
                 return dt_fail(DT_ERR_INVALID,
-                               "experiment %d of %d: ranks %d and %d are both on %s of node %s: give each its own (srun --gpus-per-task=1, "
-                               "CUDA_VISIBLE_DEVICES), or let them share, for correctness alone, with \"share_gpus\": true",
-                               number, count, i, rank, r->gpu, r->node);
+                               "experiment %d of %d: ranks %d and %d are both on %s of node %s: give each its own (srun --gpus-per-node=%d "
+                               "--gpu-bind=none), or let them share, for correctness alone, with \"share_gpus\": true",
+                               number, count, i, rank, r->gpu, r->node, here);
         }
     }
     return DT_OK;
@@ -116,6 +116,14 @@ dt_status placement_check(const struct experiment *e, int number, int count, con
     for (int axis = 0; axis < MESH_AXES && !e->straddle_nodes; axis++)
         DT_TRY(check_groups(e, number, count, ranks, (enum mesh_axis)axis));
     return DT_OK;
+}
+
+int placement_hidden_gpus(const struct placement_rank *ranks, int size)
+{
+    for (int rank = 0; rank < size; rank++)
+        if (*ranks[rank].gpu && ranks[rank].gpus == 1 && ranks_on_node_of(ranks, size, rank) > 1)
+            return rank;
+    return -1;
 }
 
 dt_status placement_check_alone(const struct experiment *e, int number, int count, int gpus)

@@ -21,6 +21,10 @@ struct placement_rank {
  * Errors: DT_ERR_INVALID, naming the config's key and what to do. */
 dt_status placement_check(const struct experiment *experiment, int number, int count, const struct placement_rank *ranks);
 
+/* The first rank of ranks [size] that sees one GPU while its node has several ranks; -1: none. What a launcher hides with cgroups
+ * (--gpus-per-task) NCCL cannot reach over NVLink. */
+int placement_hidden_gpus(const struct placement_rank *ranks, int size);
+
 /* The same where dtbench starts all ranks itself, on this machine, each on a GPU of its own. gpus: how many it may use here; -1: its device
  * is another. */
 dt_status placement_check_alone(const struct experiment *experiment, int number, int count, int gpus);

@@ -21,7 +21,7 @@ static const struct rank_entry *entry_of(const char *all, size_t bytes, int rank
     return (const struct rank_entry *)(const void *)(all + bytes * (size_t)rank);
 }
 
-static dt_status check_placement(const struct sweep *s, const char *all, size_t bytes)
+static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 {
     struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
     dt_status status = DT_OK;
@@ -32,6 +32,13 @@ static dt_status check_placement(const struct sweep *s, const char *all, size_t 
     for (int i = 0; status == DT_OK && i < s->count; i++)
         if (!s->outcomes[i].elsewhere && !experiment_is_simulated(&s->experiments[i])) /* its ranks are not these */
             status = placement_check(&s->experiments[i], i + 1, s->count, ranks);
+    int hidden = placement_hidden_gpus(ranks, s->world.size);
+    if (status == DT_OK && hidden >= 0 && s->world.rank == 0)
+        progress_note(
+            &s->progress,
+            "rank %d sees one GPU, and node %s has several ranks: GPUs that a launcher hides from each other (--gpus-per-task) may talk "
+            "through host memory instead of NVLink; start with srun --gpus-per-node=N --gpu-bind=none",
+            hidden, ranks[hidden].node);
     free(ranks);
     return status;
 }

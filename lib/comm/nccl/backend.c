@@ -190,6 +190,7 @@ static dt_status gather(struct nccl_comm *comm, const char *what, const void *mi
 /* What each rank says of itself before NCCL comes in. */
 struct greeting {
     char uuid[48];
+    char board[96]; /* host and PCI address, which slices of one GPU (MIG) share */
     int version;
 };
 
@@ -208,9 +209,26 @@ static dt_status check_greetings(const struct nccl_family *f, const struct greet
                                "ranks %d and %d both use %s: give each rank a GPU of its own, or share GPUs, which is for correctness and "
                                "no measure of speed",
                                j, i, all[i].uuid);
+            if (all[i].board[0] && strcmp(all[i].board, all[j].board) == 0)
+                return dt_fail(
+                    DT_ERR_WORLD,
+                    "ranks %d and %d are on two MIG slices of one GPU (%s), which NCCL does not connect: start one rank per GPU, or "
+                    "share GPUs, which is for correctness and no measure of speed",
+                    j, i, all[i].board);
         }
     }
     return DT_OK;
+}
+
+/* "node1 0000:1B:00.0" */
+static void find_board(const struct dt_device *device, char *out, size_t out_bytes)
+{
+    char host[64] = "", address[24] = "";
+    gethostname(host, sizeof host - 1);
+    if (cudaDeviceGetPCIBusId(address, sizeof address, dt_cuda_ordinal(device)) != cudaSuccess)
+        cudaGetLastError();
+    else
+        snprintf(out, out_bytes, "%s %s", host, address);
 }
 
 static dt_status greet(struct nccl_comm *world, int version)
@@ -221,6 +239,7 @@ static dt_status greet(struct nccl_comm *world, int version)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
     dt_device_info(world->base.device, &info);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", info.uuid);
+    find_board(world->base.device, mine.board, sizeof mine.board);
     dt_status status = gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s);
     if (status == DT_OK)
         status = check_greetings(world->family, all, world->base.size);

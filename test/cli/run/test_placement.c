@@ -169,6 +169,25 @@ static void gpus(void)
     CHECK_OK(placement_check_alone(&e, 1, 1, 1));
 }
 
-static const struct test_case cases[] = {
-    {"groups that straddle nodes", groups}, {"pipelines with every paradigm", pipelines}, {"ranks on each node", nodes}, {"GPUs", gpus}};
+/* A launcher that shows each rank one GPU, and several ranks on a node: said. */
+static void hidden_gpus(void)
+{
+    struct placement_rank ranks[8] = {0};
+    int count = read_gpus("a:G a:H b:G", 1, 0, ranks);
+    CHECK(placement_hidden_gpus(ranks, count) == 0);
+    count = read_gpus("a:G b:G b:H", 1, 0, ranks);
+    CHECK(placement_hidden_gpus(ranks, count) == 1);
+    count = read_gpus("a:G b:G c:G", 1, 0, ranks);
+    CHECK(placement_hidden_gpus(ranks, count) == -1);
+    count = read_gpus("a:G a:H b:G", 2, 0, ranks);
+    CHECK(placement_hidden_gpus(ranks, count) == -1);
+    count = read_gpus("a a b", 1, 0, ranks); /* no GPUs */
+    CHECK(placement_hidden_gpus(ranks, count) == -1);
+}
+
+static const struct test_case cases[] = {{"groups that straddle nodes", groups},
+                                         {"pipelines with every paradigm", pipelines},
+                                         {"ranks on each node", nodes},
+                                         {"GPUs", gpus},
+                                         {"GPUs that are hidden from each other", hidden_gpus}};
 TEST_MAIN(cases)

@@ -236,18 +236,21 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         dt_sleep_ms(3000); /* and then the supervisor ends the others */
 }
 
-/* Two ranks that were given one GPU, and one that never starts: refused before NCCL hears of it. */
-static void meetings_that_fail(const struct dt_world *world, bool absent)
+/* Two ranks that were given one GPU, or two slices of one, and one that never starts: refused before NCCL hears of it. */
+static void meetings_that_fail(const struct dt_world *world, bool absent, bool slices)
 {
+    struct dt_device_options own = {.local_rank = world->local_rank, .local_size = world->local_size};
     struct dt_device *device;
     struct dt_comm *comm = NULL;
     struct dt_comm_options options = {.init_timeout_s = absent ? 0.5 : 20};
-    CHECK_OK(dt_device_create("cuda", NULL, &device)); /* the first one, on all ranks */
+    CHECK_OK(dt_device_create("cuda", slices ? &own : NULL, &device)); /* NULL: the first one, on all ranks */
     if (absent && world->rank == 1) {
         dt_sleep_ms(1200);
     } else {
         dt_status status = dt_comm_create(device, world, &options, &comm);
-        const char *want = absent ? "rank 1 of 3 did not reach" : "ranks 0 and 1 both use GPU-";
+        const char *want = absent   ? "rank 1 of 3 did not reach"
+                           : slices ? "ranks 0 and 1 are on two MIG slices"
+                                    : "ranks 0 and 1 both use GPU-";
         CHECK(status == (absent ? DT_ERR_TIMEOUT : DT_ERR_WORLD) && strstr(dt_error_message(), want), "%s", dt_error_message());
         printf("# %s\n", dt_error_message());
     }
@@ -259,9 +262,9 @@ static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, 
 {
     struct comm_body b;
     struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 60, .init_timeout_s = 60};
-    if (is(mode, "absent") || is(mode, "same")) {
+    if (is(mode, "absent") || is(mode, "same") || is(mode, "slices")) {
         dt_launch_rank_progress(rank, "ready");
-        meetings_that_fail(world, is(mode, "absent"));
+        meetings_that_fail(world, is(mode, "absent"), is(mode, "slices"));
         return true;
     }
     *out_status = comm_body_init(&b, test_device_kind(), world, is(mode, "loop") ? NULL : &options);
@@ -434,12 +437,22 @@ static void two_communicators(void)
     expect_ok("late both", 3);
 }
 
+static bool is_emulated(void)
+{
+    struct dt_device_info info;
+    return dt_device_look("cuda", 0, &info) && strstr(info.name, "emulated");
+}
+
 static void meetings(void)
 {
     if (!is_cuda())
         SKIP("ranks of device \"%s\" meet by MPI", test_device_kind());
     expect_ok("absent", 3);
     expect_ok("same", 2);
+    setenv("DTBENCH_EMULATED_MIG", "1", 1);
+    if (is_emulated())
+        expect_ok("slices", 2);
+    unsetenv("DTBENCH_EMULATED_MIG");
 }
 
 static void rank_dies(void)
