@@ -38,6 +38,11 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
         status = dt_fail(DT_ERR_DEVICE, "cuda device: the properties of GPU %d cannot be read", ordinal);
         goto fail;
     }
+    char address[24];
+    if (cudaDeviceGetPCIBusId(address, sizeof address, ordinal) == cudaSuccess)
+        dt_cuda_bind_near("/sys/bus/pci/devices", address);
+    else
+        cudaGetLastError();
     status = open_gpu(device);
     if (status < 0)
         goto fail;

@@ -21,7 +21,7 @@ static void no_gpu(char *reason, size_t reason_bytes)
         snprintf(reason, reason_bytes, "CUDA_VISIBLE_DEVICES=\"%.150s\" leaves this process no GPU", visible);
     else
         snprintf(reason, reason_bytes, "the driver sees no GPU here%s",
-                 getenv("SLURM_JOB_ID") ? "; ask Slurm for some (--gpus-per-node, --gpus-per-task)" : "");
+                 getenv("SLURM_JOB_ID") ? "; ask Slurm for some (--gpus-per-node)" : "");
 }
 
 static void old_driver(char *reason, size_t reason_bytes)
@@ -40,9 +40,12 @@ static void old_driver(char *reason, size_t reason_bytes)
              has);
 }
 
-/* The GPUs that this process may use; 0 with a reason. */
+/* The GPUs that this process may use; 0 with a reason. Every use of CUDA begins here. By default a process has 8 queues to a GPU; a training with a
+ * pipeline, offload and NCCL's own streams has more streams, of which two in one queue would wait for each other. CUDA reads the variable when it
+ * starts. */
 static int count_gpus(char *reason, size_t reason_bytes)
 {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count > 0)

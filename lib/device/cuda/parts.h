@@ -91,6 +91,11 @@ bool dt_cuda_available(char *reason, size_t reason_bytes);
 bool dt_cuda_look(int index, struct dt_device_info *out);
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
 
+/* near.c: bind this thread, and those that it starts from here on, to the processors of the GPU's NUMA node, as the PCI device's local_cpulist in
+ * `folder` says, as far as it may use them: pinned memory then comes from that node, too. Before the GPU is opened, as the driver's threads
+ * inherit it. False: nothing is known, nothing is left to bind to, or nothing to do. */
+bool dt_cuda_bind_near(const char *folder, const char *address);
+
 /* peak.c: of a GPU by its name, operations a second; 0: unknown. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype);
 

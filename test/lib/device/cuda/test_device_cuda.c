@@ -2,6 +2,11 @@
 #include "lib/device/cuda/parts.h"
 #include "test/lib/device/cuda_streams.h"
 
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 /* ---- tasks on the host ---- */
 
 struct add {
@@ -29,6 +34,20 @@ static void submit_add(struct dt_stream *stream, _Atomic int *to, int factor, in
     struct add a = {to, factor, value, pause_us};
     CHECK_OK(dt_cuda_submit_host(stream, "add", run_add, &a, sizeof a));
     a.value = -1000; /* the task has its own copy */
+}
+
+/* Queues to the GPU: more than CUDA's default, unless the user says how many. */
+static void connections(void)
+{
+    char reason[256];
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    if (!dt_device_available("cuda", reason, sizeof reason))
+        SKIP("%.200s", reason);
+    CHECK(strcmp(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32") == 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "5", 1);
+    CHECK(dt_device_available("cuda", reason, sizeof reason));
+    CHECK(strcmp(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "5") == 0);
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 static void tasks_run_in_the_streams_order(void)
@@ -158,6 +177,45 @@ static void each_rank_takes_its_gpu(void)
     }
 }
 
+static void write_list(const char *folder, const char *list)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/fade:1b:00.0/local_cpulist", folder);
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(list, file) >= 0 && fclose(file) == 0, "%s", path);
+}
+
+/* On the processors that the system names beside a GPU, as far as this process may use them. */
+static void near_its_gpu(void)
+{
+    char folder[] = "/tmp/dtbench_near_XXXXXX", path[64], list[64];
+    cpu_set_t before, after;
+    CHECK(mkdtemp(folder) && sched_getaffinity(0, sizeof before, &before) == 0);
+    snprintf(path, sizeof path, "%s/fade:1b:00.0", folder);
+    CHECK(mkdir(path, 0700) == 0);
+    CHECK(!dt_cuda_bind_near(folder, "FADE:1B:00.0"), "no list");
+    int last = CPU_SETSIZE - 1;
+    while (last > 0 && !CPU_ISSET(last, &before))
+        last--;
+    const char *const useless[] = {"", "\n", "1022-1023\n", "7-3\n", "a\n", "0-1000;3\n", "0-1023\n"};
+    for (size_t i = 0; i < sizeof useless / sizeof useless[0]; i++) {
+        write_list(folder, useless[i]);
+        CHECK(!dt_cuda_bind_near(folder, "FADE:1B:00.0"), "%s", useless[i]);
+        CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after), "%s", useless[i]);
+    }
+    snprintf(list, sizeof list, "%d,1020-1022\n", last);
+    write_list(folder, list);
+    bool bound = dt_cuda_bind_near(folder, "FADE:1B:00.0");
+    CHECK(bound == (CPU_COUNT(&before) > 1) && sched_getaffinity(0, sizeof after, &after) == 0);
+    CHECK(CPU_COUNT(&after) == 1 && CPU_ISSET(last, &after), "%d processors", CPU_COUNT(&after));
+    CHECK(sched_setaffinity(0, sizeof before, &before) == 0);
+    snprintf(path, sizeof path, "%s/fade:1b:00.0/local_cpulist", folder);
+    unlink(path);
+    *strrchr(path, '/') = 0;
+    rmdir(path);
+    rmdir(folder);
+}
+
 static void peaks_are_known_by_name(void)
 {
     static const struct {
@@ -181,10 +239,12 @@ static void peaks_are_known_by_name(void)
 }
 
 static const struct test_case cases[] = {
+    {"queues to the GPU", connections},
     {"tasks run in the stream's order", tasks_run_in_the_streams_order},
     {"a task's failure is told once", a_tasks_failure_is_told_once},
     {"a watch ends a wait", a_watch_ends_a_wait},
     {"each rank takes its GPU", each_rank_takes_its_gpu},
+    {"a process near its GPU", near_its_gpu},
     {"peaks are known by the GPU's name", peaks_are_known_by_name},
 };
 TEST_MAIN(cases)
