@@ -1,0 +1,2 @@
+/* As an installed cJSON has it: <cjson/cJSON.h>. */
+#include "../../cJSON.h"
