@@ -95,6 +95,9 @@ expect "check_gpu names a program that is not there" 2 'nowhere/dtbench is missi
 expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/benchmark_gpu --dtbench nowhere/dtbench
 expect "benchmark_gpu says what a case is" 2 'GPTSmall:8' scripts/benchmark_gpu --dtbench /bin/true --cases GPTSmall
 
+mkdir -p "$work/venv/bin" && printf '#!/bin/sh\necho the PyTorch of "$0"\n' >"$work/venv/bin/python" && chmod +x "$work/venv/bin/python"
+expect "benchmark_gpu takes the PyTorch of an environment" 1 'venv/bin/python .*its output is no JSON' scripts/benchmark_gpu --dtbench /bin/true --venv "$work/venv"
+
 expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
 # Without the large parts and not optimised, for time; somewhere else, with an empty environment.
 expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' scripts/bundle --build "$work/build" --output "$work/bundle.tar.gz" \
