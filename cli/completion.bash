@@ -79,8 +79,8 @@ _dtbench_keys() {
         pipeline.split= pipeline.memory_limit= pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size=
         ddp.bucket_mib= parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks=
         parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss=
-        loss_scaling= graph= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib=
-        host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
+        loss_scaling= graph= graph_across_nodes= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_
+        memory_limit_gib= host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.
@@ -107,6 +107,7 @@ _dtbench_choices() {
     optimizer.name) echo "sgd adam" ;;
     loss) echo "cross_entropy sum" ;;
     graph) echo "true false" ;;
+    graph_across_nodes) echo "true false" ;;
     any_profile) echo "true false" ;;
     esac
 }
