@@ -156,12 +156,14 @@ static void pipelines(void)
 /* Ranks on several nodes replay nothing, unless the config itself says so. */
 static void several_nodes(void)
 {
-    const char *sets[] = {NULL, ranks_device_setting()};
     char world_size[32];
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    sets[0] = world_size;
+    const char *sets[] = {world_size, ranks_device_setting(), world.size > 1 ? "paradigm=ddp" : "paradigm=none"};
     struct experiment e;
-    CHECK_OK(parse(sets, 2, &e));
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    dt_status parsed = parse(sets, 3, &e);
+    CHECK(parsed == DT_OK, "%s", dt_error_message());
+    if (parsed < 0)
+        return;
     for (int given = 0; given < 2; given++) {
         struct measure_result result = {0};
         e.several_nodes = true;
