@@ -241,8 +241,9 @@ static const struct dt_field fields[] = {
      .description = "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
                     "timed step is the captured one. Not where the ranks are on several nodes: see graph_across_nodes."},
     {"graph_across_nodes", DT_FIELD_BOOL, AT(graph_across_nodes), .max = 1, .initial = "false",
-     .description = "cuda: capture and replay steps on several nodes, too. NCCL's captured operations between nodes go through the host; what "
-                    "that costs is not measured yet."},
+     .description =
+         "cuda: capture and replay steps on several nodes, too. NCCL's captured operations between nodes go through the host; what "
+         "that costs is not measured yet."},
     {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1",
      .description = "Seed of initial weights, tokens and dropout masks."},
     {"steps.warmup", DT_FIELD_INT, AT(steps.warmup), .min = 0, .max = 1000000, .initial = "4",

@@ -166,27 +166,6 @@ static dt_status add_member(struct nccl_family *f, const int *ranks, int size, i
     return DT_OK;
 }
 
-/* What an exchange between the ranks' hosts has led to. */
-static dt_status exchanged(struct nccl_comm *comm, dt_status status)
-{
-    if (status < 0 && atomic_load(&comm->family->given_up) && !comm->family->aborted)
-        return dt_nccl_is_over(comm->family);
-    if (status < 0) {
-        snprintf(comm->family->failure_text, sizeof comm->family->failure_text, "%s", dt_error_message());
-        return dt_nccl_give_up(comm->family, status, comm->family->failure_text);
-    }
-    return DT_OK;
-}
-
-static dt_status gather(struct nccl_comm *comm, const char *what, const void *mine, size_t bytes, void *all, double timeout_s)
-{
-    char text[96];
-    if (atomic_load(&comm->family->given_up))
-        return dt_nccl_is_over(comm->family);
-    snprintf(text, sizeof text, "%s of communicator %s", what, comm->base.name);
-    return exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &comm->group, text, mine, bytes, all, timeout_s));
-}
-
 /* What each rank says of itself before NCCL comes in. */
 struct greeting {
     char uuid[48];
@@ -240,7 +219,7 @@ static dt_status greet(struct nccl_comm *world, int version)
     dt_device_info(world->base.device, &info);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", info.uuid);
     find_board(world->base.device, mine.board, sizeof mine.board);
-    dt_status status = gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s);
+    dt_status status = dt_nccl_gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s);
     if (status == DT_OK)
         status = check_greetings(world->family, all, world->base.size);
     free(all);
@@ -273,7 +252,7 @@ static dt_status join(struct nccl_comm *world)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
     if (world->base.rank == 0)
         mine.result = nccl->get_unique_id(&mine.id);
-    dt_status status = gather(world, "NCCL's invitation", &mine, sizeof mine, all, timeout_s);
+    dt_status status = dt_nccl_gather(world, "NCCL's invitation", &mine, sizeof mine, all, timeout_s);
     struct invitation from_rank_0 = all[0];
     free(all);
     DT_TRY(status);
@@ -428,7 +407,7 @@ static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, 
     struct membership *all = calloc((size_t)base->size, sizeof *all);
     if (!all)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", base->size);
-    dt_status status = gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s);
+    dt_status status = dt_nccl_gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s);
     if (status == DT_OK)
         status = create_subset(parent, all, ranks, count, name, out);
     free(all);
@@ -436,41 +415,6 @@ static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, 
 }
 
 /* ---- the rest ---- */
-
-static dt_status nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
-{
-    return bytes ? gather(dt_nccl_of(base), "host_all_gather", mine, bytes, all, base->options.step_timeout_s) : DT_OK;
-}
-
-static dt_status nccl_host_reduce(struct dt_comm *base, const double *mine, int count, double *sums_and_highest)
-{
-    struct nccl_comm *comm = dt_nccl_of(base);
-    if (atomic_load(&comm->family->given_up))
-        return dt_nccl_is_over(comm->family);
-    return exchanged(comm, dt_rendezvous_reduce(comm->family->rendezvous, &comm->group, "host_reduce of the ranks' numbers", mine,
-                                                (size_t)count, sums_and_highest, base->options.step_timeout_s));
-}
-
-/* A group of the rendezvous alone, without NCCL: its number is one that no subset has, since their counters begin at 1. */
-static dt_status nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all)
-{
-    struct nccl_comm *comm = dt_nccl_of(base);
-    int *members = malloc((size_t)count * sizeof *members);
-    if (!members)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", count);
-    struct dt_rendezvous_group among = {.ranks = members, .size = count, .gatherings = comm->gathered_among++};
-    for (int i = 0; i < count; i++) {
-        members[i] = comm->ranks[ranks[i]];
-        among.rank = ranks[i] == base->rank ? i : among.rank;
-    }
-    among.id = ((uint64_t)members[0] + 1) << 32 | (comm->group.id & UINT32_MAX) << 16 | UINT16_MAX;
-    dt_status status = atomic_load(&comm->family->given_up)
-                           ? dt_nccl_is_over(comm->family)
-                           : exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &among, "host_gather_among", mine, bytes,
-                                                                      all, base->options.step_timeout_s));
-    free(members);
-    return status;
-}
 
 /* The host thread sees it in its next poll, and then aborts NCCL there. */
 static void nccl_abort(struct dt_comm *base)
@@ -494,9 +438,9 @@ static const struct dt_comm_backend nccl_backend = {
     .group_start = dt_nccl_group_start,
     .group_end = dt_nccl_group_end,
     .subset = nccl_subset,
-    .host_all_gather = nccl_host_all_gather,
-    .host_reduce = nccl_host_reduce,
-    .host_gather_among = nccl_host_gather_among,
+    .host_all_gather = dt_nccl_host_all_gather,
+    .host_reduce = dt_nccl_host_reduce,
+    .host_gather_among = dt_nccl_host_gather_among,
     .abort = nccl_abort,
     .give_up = nccl_give_up,
     .refresh = dt_nccl_refresh,

@@ -1,5 +1,5 @@
 /* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile), abort.c (the
- * end after that). Included by these only.
+ * end after that), exchange.c (what the hosts tell each other). Included by these only.
  *
  * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an
  * operation of one has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.
@@ -86,6 +86,13 @@ dt_status dt_nccl_poll(void *context, int64_t waited_ns);
 void dt_nccl_refresh(struct dt_comm *base);
 /* dt_rendezvous_answer; context: the family. */
 bool dt_nccl_answer(void *context, uint64_t group, struct dt_rendezvous_progress *out);
+
+/* all [size * bytes] gets what every rank's host gives. `what` begins the error text. A failure ends the family. */
+dt_status dt_nccl_gather(struct nccl_comm *comm, const char *what, const void *mine, size_t bytes, void *all, double timeout_s);
+/* The backend's entries of these names. */
+dt_status dt_nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all);
+dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int count, double *sums_and_highest);
+dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all);
 
 dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *operation);
 dt_status dt_nccl_group_start(struct dt_comm *base);

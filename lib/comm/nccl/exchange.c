@@ -1,0 +1,61 @@
+/* What the ranks' hosts exchange over their own connections, without NCCL. */
+#include "lib/comm/nccl/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What an exchange between the ranks' hosts has led to. */
+static dt_status exchanged(struct nccl_comm *comm, dt_status status)
+{
+    if (status < 0 && atomic_load(&comm->family->given_up) && !comm->family->aborted)
+        return dt_nccl_is_over(comm->family);
+    if (status < 0) {
+        snprintf(comm->family->failure_text, sizeof comm->family->failure_text, "%s", dt_error_message());
+        return dt_nccl_give_up(comm->family, status, comm->family->failure_text);
+    }
+    return DT_OK;
+}
+
+dt_status dt_nccl_gather(struct nccl_comm *comm, const char *what, const void *mine, size_t bytes, void *all, double timeout_s)
+{
+    char text[96];
+    if (atomic_load(&comm->family->given_up))
+        return dt_nccl_is_over(comm->family);
+    snprintf(text, sizeof text, "%s of communicator %s", what, comm->base.name);
+    return exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &comm->group, text, mine, bytes, all, timeout_s));
+}
+
+dt_status dt_nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
+{
+    return bytes ? dt_nccl_gather(dt_nccl_of(base), "host_all_gather", mine, bytes, all, base->options.step_timeout_s) : DT_OK;
+}
+
+dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int count, double *sums_and_highest)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    if (atomic_load(&comm->family->given_up))
+        return dt_nccl_is_over(comm->family);
+    return exchanged(comm, dt_rendezvous_reduce(comm->family->rendezvous, &comm->group, "host_reduce of the ranks' numbers", mine,
+                                                (size_t)count, sums_and_highest, base->options.step_timeout_s));
+}
+
+/* A group of the rendezvous alone, without NCCL: its number is one that no subset has, since their counters begin at 1. */
+dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    int *members = malloc((size_t)count * sizeof *members);
+    if (!members)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", count);
+    struct dt_rendezvous_group among = {.ranks = members, .size = count, .gatherings = comm->gathered_among++};
+    for (int i = 0; i < count; i++) {
+        members[i] = comm->ranks[ranks[i]];
+        among.rank = ranks[i] == base->rank ? i : among.rank;
+    }
+    among.id = ((uint64_t)members[0] + 1) << 32 | (comm->group.id & UINT32_MAX) << 16 | UINT16_MAX;
+    dt_status status = atomic_load(&comm->family->given_up)
+                           ? dt_nccl_is_over(comm->family)
+                           : exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &among, "host_gather_among", mine, bytes,
+                                                                      all, base->options.step_timeout_s));
+    free(members);
+    return status;
+}
