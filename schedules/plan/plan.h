@@ -95,9 +95,10 @@ struct plan {
 };
 
 /* How long the passes of a micro-batch through a whole rank take, and a message from one rank to another. Several parts of a rank share
- * its time evenly. In any unit. */
+ * its time evenly, or each virtual stage has its share of it. In any unit. */
 struct plan_times {
     double forward, backward_input, backward_weight, send;
+    const double *shares; /* [virtual stages]; NULL: 1 / parts each */
 };
 
 /* What is not known is taken as equal: all three passes take one, and messages nothing. */

@@ -131,15 +131,19 @@ static dt_status check_received(const struct play *p)
 
 /* ---- playing ---- */
 
-static double duration(const struct play *p, const struct action *a)
+/* The virtual stage's part of what a whole rank takes. */
+static double part_of(const struct plan *plan, const struct plan_times *t, const struct action *a, double whole)
 {
-    const struct plan_times *t = p->times;
-    int parts = p->plans[0].parts;
+    return t->shares ? whole * t->shares[plan_virtual_stage(plan, a)] : whole / plan->parts;
+}
+
+static double duration(const struct plan *plan, const struct plan_times *t, const struct action *a)
+{
     switch (a->op) {
-    case ACTION_FORWARD: return t->forward / parts;
-    case ACTION_BACKWARD_INPUT: return t->backward_input / parts;
-    case ACTION_BACKWARD_WEIGHT: return t->backward_weight / parts;
-    case ACTION_BACKWARD: return (t->backward_input + t->backward_weight) / parts;
+    case ACTION_FORWARD: return part_of(plan, t, a, t->forward);
+    case ACTION_BACKWARD_INPUT: return part_of(plan, t, a, t->backward_input);
+    case ACTION_BACKWARD_WEIGHT: return part_of(plan, t, a, t->backward_weight);
+    case ACTION_BACKWARD: return part_of(plan, t, a, t->backward_input + t->backward_weight);
     default: return 0;
     }
 }
@@ -205,7 +209,7 @@ static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
     *ran = is_made(p, rank, a) && !lacks_own_gradient(p, rank, a);
     if (!*ran)
         return DT_OK;
-    p->now[rank] += duration(p, a);
+    p->now[rank] += duration(&p->plans[rank], p->times, a);
     if (sends(a->op))
         send(p, rank, a);
     else if (receives(a->op))
@@ -268,11 +272,10 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
 
 static struct rank_time sum_up(const struct plan *plan, const struct plan_times *times, const double *ends)
 {
-    struct play p = {.plans = plan, .times = times ? times : &plan_unit_times};
     struct rank_time t = {.begin = -1};
     for (int i = 0; i < plan->count; i++) {
         const struct action *a = &plan->actions[i];
-        double length = duration(&p, a);
+        double length = duration(plan, times ? times : &plan_unit_times, a);
         if (!action_computes(a))
             continue;
         t.begin = t.begin < 0 ? ends[i] - length : t.begin;

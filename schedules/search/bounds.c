@@ -1,10 +1,9 @@
 #include "schedules/search/bounds.h"
 
 #include "lib/sim/transport.h"
-#include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
-#include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_work.h"
+#include "schedules/search/pipeline_fill.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -440,26 +439,6 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
     return micro_batches * work / stages; /* other orders fill and drain with less than whole passes */
 }
 
-/* Whole blocks of each virtual stage. */
-static dt_status count_blocks(const struct experiment *e, int virtual_stages, int *blocks)
-{
-    int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
-    if (!first)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
-    dt_status status = experiment_partition(e, virtual_stages, first);
-    for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
-        while (block < e->model.layers && e->model.family->block_layer(block) < first[v])
-            block++;
-        blocks[v] = 0;
-        while (block < e->model.layers && e->model.family->block_layer(block + 1) <= first[v + 1]) {
-            blocks[v]++;
-            block++;
-        }
-    }
-    free(first);
-    return status;
-}
-
 /* Lent until bounds_destroy; known from an earlier call where the split is the base's. */
 static dt_status find_blocks(struct bounds *b, const struct experiment *e, int virtual_stages, const int **out)
 {
@@ -476,43 +455,7 @@ static dt_status find_blocks(struct bounds *b, const struct experiment *e, int v
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
     b->division_count++;
     *out = d->blocks;
-    return count_blocks(e, virtual_stages, d->blocks);
-}
-
-/* Of a block. */
-struct block_times {
-    double all_s;     /* all its passes of a step */
-    double last_s;    /* of them, those of the last micro-batch */
-    double forward_s; /* one forward */
-    double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
-    bool drains;      /* each rank's last pass is backward through its first part */
-};
-
-/* Where orders drain, rank k begins once the first micro-batch has passed the virtual stages before its first one, and the last one goes back
- * through them after all its own; in others a rank may be at the next step by then. What it sends begins behind all but its last micro-batch. */
-static double with_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *t, int *most)
-{
-    double longest = 0;
-    int before = 0;
-    for (int k = 0; k < stages; k++) {
-        int own = 0;
-        for (int part = 0; part < layout->parts; part++)
-            own += blocks[virtual_stage_of(part, k, stages, layout->folded)];
-        longest = fmax(longest, own * t->all_s + (t->drains ? before * t->last_s : 0));
-        longest = fmax(longest, own * (t->all_s - t->last_s + t->end_s) + (t->drains ? before * t->forward_s : 0));
-        *most = own > *most ? own : *most;
-        before += blocks[k];
-    }
-    return longest;
-}
-
-static bool drains(const struct experiment *e)
-{
-    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(e->pipeline.order, names[i]) == 0)
-            return true;
-    return false;
+    return pipeline_blocks(e, virtual_stages, d->blocks);
 }
 
 /* most: blocks of the rank that has most. */
@@ -528,7 +471,7 @@ static dt_status fill_s(struct bounds *b, const struct experiment *e, const stru
         return DT_OK;
     DT_TRY(pipeline_order_layout(e->pipeline.order, &shape, &layout));
     DT_TRY(find_blocks(b, e, stages * layout.parts, &blocks));
-    *out = with_fill_s(blocks, stages, &layout, times, most);
+    *out = pipeline_fill_s(blocks, stages, &layout, times, most);
     return DT_OK;
 }
 
@@ -636,8 +579,10 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
                                 .last_s = block_s,
                                 .forward_s = forward_s,
                                 .end_s = of_block.end,
-                                .drains = drains(e)};
+                                .drains = pipeline_drains(e)};
     DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
+    out->block_s = block_s;
+    out->block_forward_s = forward_s;
     out->micro_batch_s = fmax(out->micro_batch_s, most * block_s);
     out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s);
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;

@@ -31,6 +31,7 @@ struct bound {
     double step_s;
     double compute_s, host_s, network_s, host_link_s; /* of it by themselves; host_s: to issue the kernels */
     double micro_batch_s;                             /* what each further micro-batch adds */
+    double block_s, block_forward_s;                  /* of a micro-batch through one block; 0: not known */
 };
 
 /* Not for several threads at once: recordings are kept. Errors: as trainer_create. */

@@ -2,6 +2,7 @@
 
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
+#include "schedules/search/pipeline_fill.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -203,6 +204,8 @@ dt_status short_forms_find(struct short_forms *f, const struct experiment *e, co
     *out = (struct short_form){.exists = false};
     if (experiment_stages(e) > 1)
         DT_TRY(find_memory(f, e, out));
+    if (out->exists && out->fits && !pipeline_drains(e))
+        DT_TRY(pipeline_played_s(e, bound->block_s, bound->block_forward_s, &out->step_s));
     if ((out->exists && !out->fits) || !shorten(&few, 1, &left) || !tells_time(&few, left))
         return DT_OK;
     DT_TRY(find_known(f, &few, true, &known));

@@ -2,7 +2,7 @@
  *
  * More micro-batches never hold less, since all that is held is held by them, too; and each further one takes the time that nobody avoids
  * (struct bound, micro_batch_s). Candidates of different batches have the same short form where their micro-batches are of one size, so
- * that one simulation serves many of them. */
+ * that one simulation serves many of them. Pipelines whose backward comes in halves are played instead (pipeline_fill.h). */
 #ifndef SCHEDULES_SEARCH_SHORT_FORM_H
 #define SCHEDULES_SEARCH_SHORT_FORM_H
 

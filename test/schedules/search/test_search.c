@@ -2,6 +2,7 @@
  * of random candidates, instead of the few that a test has time for. */
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
+#include "schedules/search/pipeline_fill.h"
 #include "schedules/search/search.h"
 #include "test/check.h"
 
@@ -89,9 +90,11 @@ static void compare_bound(struct bounds *bounds, const struct scene *s, const st
     struct bound bound;
     struct experiment e;
     char *text;
-    double most = 0;
+    double most = 0, played_s;
     space_experiment(s->space, candidate, &e);
     CHECK_OK(bounds_find(bounds, &e, &bound));
+    CHECK_OK(pipeline_played_s(&e, bound.block_s, bound.block_forward_s, &played_s));
+    bound.step_s = fmax(bound.step_s, played_s);
     CHECK_OK(simulated_system_create_on(&s->machine, &e, &system));
     CHECK_OK(simulation_run_symmetric(&e, system, NULL, &result));
     for (int i = 0; i < result.rank_count; i++)

@@ -1,0 +1,32 @@
+/* How long a pipeline takes to fill and drain, by the blocks that each virtual stage has: what no network makes shorter. */
+#ifndef SCHEDULES_SEARCH_PIPELINE_FILL_H
+#define SCHEDULES_SEARCH_PIPELINE_FILL_H
+
+#include "schedules/config/experiment.h"
+#include "schedules/plan/order.h"
+
+/* Whole blocks of each virtual stage: blocks [virtual_stages]. Errors: as experiment_partition. */
+dt_status pipeline_blocks(const struct experiment *experiment, int virtual_stages, int *blocks);
+
+/* Whether the last pass of each rank is backward through its first part, so that a step ends where it began. */
+bool pipeline_drains(const struct experiment *experiment);
+
+/* Of a block. */
+struct block_times {
+    double all_s;     /* all its passes of a step */
+    double last_s;    /* of them, those of the last micro-batch */
+    double forward_s; /* one forward */
+    double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
+    bool drains;      /* each rank's last pass is backward through its first part */
+};
+
+/* Where orders drain, rank k begins once the first micro-batch has passed the virtual stages before its first one, and the last one goes back
+ * through them after all its own; in others a rank may be at the next step by then. What it sends begins behind all but its last micro-batch. most: blocks of the rank that
+ * has most. */
+double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *times, int *most);
+
+/* The time from the first pass to the last of the rank that a step begins with, when the order is played with passes of these times: the next
+ * step begins there behind it. Backward is divided into halves as makes this shortest. Errors: as plans_make. */
+dt_status pipeline_played_s(const struct experiment *experiment, double block_s, double block_forward_s, double *out);
+
+#endif
