@@ -343,15 +343,24 @@ static bool is_done(const struct rank *rank)
     return true;
 }
 
+void dt_sim_engine_set_stop(struct dt_sim_engine *e, bool (*stop)(void *context), void *context)
+{
+    e->stop = stop;
+    e->stop_context = context;
+}
+
 dt_status dt_sim_engine_run(struct dt_sim_engine *e)
 {
+    enum { MOMENTS_BETWEEN_QUESTIONS = 4096 };
     if (e->ran)
         return dt_fail(DT_ERR_INVALID, "simulation: programs run once");
     e->ran = true;
     for (int r = e->rank_count; r-- > 0;) /* the list is a stack: rank 0 comes out first */
         engine_wake(e, r);
-    for (;;) {
+    for (uint32_t moment = 0;; moment++) {
         double next;
+        if (e->stop && moment % MOMENTS_BETWEEN_QUESTIONS == 0 && e->stop(e->stop_context))
+            return dt_fail(DT_ERR_INTERRUPTED, "simulation: stopped after %llu operations", (unsigned long long)e->operations);
         DT_TRY(advance_runnable(e));
         DT_TRY(dt_sim_network_next(e->network, &next));
         next = fmin(next, dt_sim_heap_time(&e->starts));

@@ -75,6 +75,9 @@ dt_status dt_sim_engine_add_group(struct dt_sim_engine *engine, const char *name
  * twice told; DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_engine_set_program(struct dt_sim_engine *engine, int rank, const struct dt_sim_program *program, const int *groups);
 
+/* Asked now and then while programs run: true ends them with DT_ERR_INTERRUPTED. NULL: nobody asks. */
+void dt_sim_engine_set_stop(struct dt_sim_engine *engine, bool (*stop)(void *context), void *context);
+
 /* Run all programs to their end, once.
  * Errors: DT_ERR_COMM when no rank can go on: the text names the operation that most ranks wait in, with communicator, number and missing
  * ranks, and dt_sim_engine_dump tells all; or when ranks of a communicator call different operations at the same place. DT_ERR_INVALID for

@@ -103,6 +103,8 @@ struct dt_sim_engine {
     uint32_t waiting_count, waiting_room, free_waiting, *buckets, bucket_count;
     int *runnable, runnable_count; /* ranks that may go on */
     uint64_t operations;
+    bool (*stop)(void *context);
+    void *stop_context;
     bool ran;
 };
 

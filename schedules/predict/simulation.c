@@ -266,6 +266,7 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
 /* What is asked of a replay: the program's whole time, and, where metrics is not NULL (of the last recorded step), those of what comes
  * after before_s of it. */
 struct question {
+    const struct measure_hooks *hooks; /* who may stop it */
     double before_s, *seconds;
     struct dt_step_metrics *metrics;
     double *compute_s; /* [world size] with metrics: what each rank computes */
@@ -278,6 +279,7 @@ static dt_status replay_collected(const struct simulated_system *s, const struct
     dt_status status = replay_create(s, r, step, collector, &replay);
     if (status < 0)
         goto done;
+    dt_sim_engine_set_stop(replay.engine, question->hooks->stop_requested, question->hooks->context);
     status = dt_sim_engine_run(replay.engine);
     if (status < 0)
         goto done;
@@ -342,16 +344,16 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
     if (s->costs.profile.host.runs_ahead) { /* two steps were recorded together, the second beginning before the first is over */
-        DT_TRY(replay_step(s, r, 0, NULL, &(struct question){.seconds = &seconds[0]}));
+        DT_TRY(replay_step(s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
         before_s = seconds[0];
     }
-    struct question question = {before_s, &seconds[last], &result->metrics.step, result->compute_s};
+    struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s};
     DT_TRY(replay_step(s, r, last, hooks->trace, &question));
     seconds[last] -= before_s;
     for (int step = 0; step < last && before_s == 0; step++) {
         seconds[step] = seconds[last];
         if (!alike)
-            DT_TRY(replay_step(s, r, step, NULL, &(struct question){.seconds = &seconds[step]}));
+            DT_TRY(replay_step(s, r, step, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[step]}));
     }
     fill_steps(e, seconds, hooks, result);
     return DT_OK;
