@@ -86,7 +86,9 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
         snprintf(e->hash, sizeof e->hash, "%016" PRIx64,
                  dt_hash_fnv1a(order.text, strlen(order.text)) ^ (uint64_t)strtoull(e->hash, NULL, 16));
     experiment_order_finish(&order);
-    snprintf(error, sizeof error, "%s", dt_error_message());
+    bool named =
+        strncmp(dt_error_message(), e->pipeline.order, strlen(e->pipeline.order)) == 0; /* what reading says begins with the file */
+    snprintf(error, sizeof error, "%s%s%s", named ? "" : e->pipeline.order, named ? "" : ": ", dt_error_message());
     if (status < 0)
         return dt_fail(status, "%s: pipeline.order: %.900s", where, error);
     return e->passes_only ? DT_OK : experiment_check_activation(e, parts, where);

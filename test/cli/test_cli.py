@@ -317,7 +317,7 @@ def test_orders_in_files_are_checked():
     path = config("file.json", sweep=None, paradigm="pdp", pipeline={"stages": 2, "chunks": 2, "order": "good.csv"})
     check("keep 2, 1 micro-batches" in run("check", path, code=OK).stdout, "what ranks keep")
     error = run("run", path, "--set", "pipeline.order=circle.csv", code=CONFIG).stderr
-    check("pipeline.order: deadlock: rank 0 cannot run B0, which needs the gradient from rank 1; rank 1 cannot run F1" in error, error)
+    check("pipeline.order: circle.csv: deadlock: rank 0 cannot run B0, which needs the gradient from rank 1; rank 1 cannot run F1" in error, error)
     check("none.csv" in run("check", path, "--set", "pipeline.order=none.csv", code=CONFIG).stderr, "no file")
 
 

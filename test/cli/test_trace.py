@@ -77,6 +77,38 @@ def test_pipelines_fsdp_and_offload_have_their_rows():
     check({"copy_to_host", "copy_from_host"} <= copies, copies)
 
 
+def passes_in_trace(kernels, kinds):
+    """A letter for each pass, which runs so many kernels of its kind one after the other: kinds is {kernel: (letter, number)}."""
+    kernels = [kinds[name] for name in kernels if name in kinds]
+    passes = ""
+    while kernels:
+        letter, number = kernels[0]
+        check(kernels[:number] == [kernels[0]] * number, "passes mix:", kernels[:number])
+        passes, kernels = passes + letter, kernels[number:]
+    return passes
+
+
+def test_a_trace_shows_the_plan():
+    """What `check --plan` draws is what the kernels of every rank do, pass after pass."""
+    orders = {"1f1b": 2, "zb_h1": 2, "interleaved": 1}  # transformer blocks of a part
+    cases = [{"pipeline": {"order": order, "split": list(range(blocks, 8, blocks))}} for order, blocks in orders.items()]
+    settings = {"paradigm": "pdp", "world_size": 4, "pipeline": {"stages": 4, "chunks": 8}, "sweep": {"cases": cases},
+                "model": {**CONFIG["model"], "layers": 8}, "steps": {"warmup": 0, "timed": 1}}
+    run(settings, "--trace", "plan.json", "-o", "plan.jsonl")
+    drawn = subprocess.run([DTBENCH, "check", "--plan", "config.json"], cwd=WORK, capture_output=True, text=True, timeout=60, check=True).stdout
+    for number, (picture, (order, blocks)) in enumerate(zip(drawn.split("\n\n"), orders.items()), 1):
+        rows, halves = rows_of(f"plan-{number}.json"), order.startswith("zb")
+        lines = [line.split(maxsplit=2)[2] for line in picture.splitlines() if line.startswith("rank ")]
+        check(len(lines) == 4 and order in picture, drawn)
+        for rank, line in enumerate(lines):
+            planned = line.upper().replace(".", "").replace("U", "").replace("BB", "B")
+            kinds = {"attention": ("F", blocks), "attention_gradient": ("I" if halves else "B", blocks)}
+            if halves:  # each block has four products, and the head one
+                kinds["linear_weight_gradient"] = ("W", 4 * blocks + (rank == 3))
+            found = passes_in_trace([span["name"] for span in rows[rank, "compute"]], kinds)
+            check(found == planned, order, rank, "planned", planned, "and found", found)
+
+
 def test_a_trace_changes_no_number():
     """The traced step is one more: losses, steps and bytes are those of a run without it."""
     for name, arguments in (("plain.jsonl", []), ("traced.jsonl", ["--trace", "one.json"])):
