@@ -30,7 +30,7 @@ TOP = os.path.dirname(HERE)
 CONSTANTS = [
     ("profile", "gemm.peak_fraction", 0.3, 1, 0.8),
     ("profile", "gemm.half_k", 1, 4000, 500),
-    ("profile", "gemm.half_aligned gemm.quarter_aligned gemm.unaligned", 0.01, 1, 0.05),
+    ("profile", "gemm.half_aligned", 0.01, 1, 0.05),
     ("profile", "bandwidth_fraction", 0.3, 1, 0.7),
     ("profile", "kernels.linear_weight_gradient.weight_passes", 0.2, 10, 3),
     ("profile", "kernels.sgd.passes", 3, 60, 7),
@@ -38,6 +38,7 @@ CONSTANTS = [
     ("profile", "host.interpreter_launch_s", 1e-6, 3e-4, 3e-5),
     ("profile", "host.step_s", 1e-3, 0.2, 0.02),
     ("profile", "host.gather_s", 1e-5, 1e-2, 5e-4),
+    ("profile", "host.collective_s", 1e-6, 1e-3, 2e-5),
     ("profile", "host.message_s", 1e-6, 1e-2, 1e-4),
     ("profile", "memory.reallocation_s_per_gb", 1e-3, 1, 0.05),
     ("profile", "memory.reallocation_spread", 0.02, 1, 0.3),

@@ -41,6 +41,19 @@ static void add_model(cJSON *config, const struct measured_run *run)
     cJSON_AddStringToObject(model, "attention", run->attention);
 }
 
+/* Which blocks the stages have: with several parts of the model on each rank, the parts. */
+static void add_split(cJSON *pipeline, const struct measured_run *run)
+{
+    int parts = run->stages * run->virtual_stages, of_ends = run->split == SPLIT_EQUAL_BUT_ENDS ? 1 : 0;
+    if (run->split == SPLIT_BY_PARAMETERS)
+        cJSON_AddStringToObject(pipeline, "split", "parameters");
+    if (run->split != SPLIT_EQUAL_BLOCKS && run->split != SPLIT_EQUAL_BUT_ENDS)
+        return;
+    cJSON *first_blocks = cJSON_AddArrayToObject(pipeline, "split");
+    for (int part = 1; part < parts; part++)
+        cJSON_AddItemToArray(first_blocks, cJSON_CreateNumber(part * (run->layers + 2 * of_ends) / parts - of_ends));
+}
+
 static void add_mesh(cJSON *config, const struct measured_run *run)
 {
     if (run->stages > 1 || paradigm_of(run->paradigm)->axes & MESH_ON_PIPELINE) {
@@ -49,8 +62,7 @@ static void add_mesh(cJSON *config, const struct measured_run *run)
         cJSON_AddNumberToObject(pipeline, "chunks", run->chunks);
         if (run->order)
             cJSON_AddStringToObject(pipeline, "order", run->order);
-        if (run->split_by_parameters)
-            cJSON_AddStringToObject(pipeline, "split", "parameters");
+        add_split(pipeline, run);
         if (run->virtual_stages > 1)
             cJSON_AddNumberToObject(pipeline, "virtual_stages", run->virtual_stages);
     }

@@ -86,6 +86,15 @@ static dt_status model_in(const struct measured_table *t, int row, struct measur
     return DT_OK;
 }
 
+/* Stages have equally many blocks in Megatron-LM (megatron/model/transformer.py, --num-layers) and DeepSpeed (pipe/module.py,
+ * type:transformer). Where that does not divide, but would with two blocks more, the embedding and the head stand for one each (Qi et al.,
+ * arXiv 2401.10241, section 5.1). */
+static void split_in(struct measured_run *run)
+{
+    int parts = run->stages * run->virtual_stages;
+    run->split = run->layers % parts == 0 ? SPLIT_EQUAL_BLOCKS : (run->layers + 2) % parts == 0 ? SPLIT_EQUAL_BUT_ENDS : SPLIT_BALANCED;
+}
+
 /* Replicas' batches, cut into micro-batches: of a pipeline chunks, else one after the other. */
 static dt_status batch_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
 {
@@ -123,8 +132,10 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     run->sequence_parallel = strncmp(measured_text(t, i, COLUMN_SEQUENCE_PARALLEL), "yes", 3) == 0;
     numbers_in(t, i, run);
     recomputed_in(t, i, run);
-    if (run->stages > 1)
+    if (run->stages > 1) {
         order_in(t, i, run);
+        split_in(run);
+    }
     if (context > 1)
         snprintf(run->reason, sizeof run->reason, "context parallelism of %d", context);
     if ((long long)data * run->tensor * run->stages * context != run->gpus)

@@ -16,8 +16,13 @@ struct measured_run {
     int tensor, stages;        /* GPUs of a replica are tensor * stages */
     int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
     int virtual_stages;
-    bool split_by_parameters; /* else balanced */
-    const char *order;        /* of a pipeline; NULL: the config's default */
+    enum {
+        SPLIT_BALANCED,
+        SPLIT_BY_PARAMETERS,
+        SPLIT_EQUAL_BLOCKS,
+        SPLIT_EQUAL_BUT_ENDS
+    } split;           /* the last: one block fewer at both ends */
+    const char *order; /* of a pipeline; NULL: the config's default */
     enum activation_kind activation;
     int wrap, offload; /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;

@@ -48,7 +48,7 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
                                  .tensor = 1,
                                  .micro_batches = 1,
                                  .virtual_stages = 1,
-                                 .split_by_parameters = true};
+                                 .split = SPLIT_BY_PARAMETERS};
     DT_TRY(paradigm_in(t, i, &run->paradigm));
     DT_TRY(preset_in(t, i, run));
     DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));

@@ -159,9 +159,10 @@ static dt_status check_division(const struct experiment *e, const char *where)
     DT_TRY(experiment_check_mesh(e, where));
     DT_TRY(check_tensor_group(e, where));
     struct dt_failures failures = {0};
-    if (e->micro_batches > e->batch_size)
-        dt_failures_add(
-            &failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than batch_size %d", where, e->micro_batches, e->batch_size));
+    int64_t samples = (int64_t)e->tensor.size * e->batch_size; /* which the ranks of a tensor group have together */
+    if (e->micro_batches > samples)
+        dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than %sbatch_size %" PRId64, where,
+                                           e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
     if (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1)
         dt_failures_add(&failures, check_pipeline(e, where));
     if (paradigm->check)
