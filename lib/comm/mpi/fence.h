@@ -8,7 +8,7 @@
 #ifndef LIB_COMM_MPI_FENCE_H
 #define LIB_COMM_MPI_FENCE_H
 
-#include "lib/launch/world.h"
+#include "lib/comm/comm.h"
 
 /* After MPI_Init, before the first message. Collective over the ranks of the world. Nothing is done where srun did not start the ranks, where
  * they are on one node, or where MPI uses no PMIx library that this build knows. timeout_s 0: never. Errors: DT_ERR_TIMEOUT. */
