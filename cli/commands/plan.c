@@ -20,7 +20,7 @@
 
 struct plan_options {
     struct planner_arguments planner;
-    const char *all, *output;
+    const char *all, *output, *seconds;
     bool json, quiet;
 };
 
@@ -53,6 +53,7 @@ static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},
     {"top", 't', OPTION_TEXT, AT(planner.top), "N", "show so many of the best; default: 5", NULL},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", "simulate on so many threads; default: as many as there are processors", NULL},
+    {"seconds", 0, OPTION_TEXT, AT(seconds), "N", "stop after so many seconds with the best so far, as Ctrl-C does", NULL},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG, NULL},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", "append a record of each simulated candidate to this file", NULL},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the plans with their configs and all that is said of them", NULL},
@@ -65,6 +66,7 @@ struct watch {
     const struct planner *planner;
     struct dt_record_file *records; /* NULL: none are asked for */
     bool live;
+    double until_s; /* 0: no limit */
     double drawn_s;
     dt_status status; /* of the records */
     char error[512];
@@ -72,7 +74,8 @@ struct watch {
 
 static bool interrupted(void *context)
 {
-    return signals_count() > 0;
+    const struct watch *w = context;
+    return signals_count() > 0 || (w->until_s > 0 && dt_clock_s() > w->until_s);
 }
 
 static void show_progress(void *context, const struct search_progress *progress)
@@ -146,9 +149,20 @@ static dt_status print(const struct plan_options *o, const struct planner *p, st
     return status;
 }
 
-static int run_plan(const struct plan_options *o, struct planner *p)
+/* Errors: DT_ERR_INVALID with one line. */
+static dt_status read_seconds(const char *text, double *until_s)
 {
-    struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr)};
+    char *end;
+    double seconds = text ? strtod(text, &end) : 0;
+    *until_s = text ? dt_clock_s() + seconds : 0;
+    if (text && (*end || end == text || !isfinite(seconds) || seconds <= 0))
+        return dt_fail(DT_ERR_INVALID, "--seconds %.40s: expected a number above 0", text);
+    return DT_OK;
+}
+
+static int run_plan(const struct plan_options *o, struct planner *p, double until_s)
+{
+    struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr), .until_s = until_s};
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
     if (o->all && dt_record_open(o->all, &w.records) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
@@ -174,8 +188,10 @@ static int run_plan(const struct plan_options *o, struct planner *p)
         dt_fail(w.status, "%s", w.error);
         return report_failure("plan", EXIT_CODE_OUTPUT);
     }
-    if (p->result.interrupted)
+    if (p->result.interrupted && signals_count() > 0)
         return EXIT_CODE_SIGNAL + signals_first();
+    if (p->result.interrupted && p->result.ranked == 0)
+        return EXIT_CODE_OTHER;
     return p->result.ranked > 0 ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
@@ -183,14 +199,15 @@ static int run(int argc, char **argv)
 {
     struct plan_options o = {0};
     struct planner *p;
+    double until_s;
     bool help;
     if (options_parse(&command_plan, argc, argv, &o, &help) < 0)
         return report_failure("plan", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (planner_create(&o.planner, &p) < 0)
+    if (read_seconds(o.seconds, &until_s) < 0 || planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
-    int code = run_plan(&o, p);
+    int code = run_plan(&o, p, until_s);
     planner_destroy(p);
     return code;
 }

@@ -22,7 +22,7 @@ static void print_heading(const struct planner *p, FILE *to)
             format_count((uint64_t)(r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]), large),
             format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated),
             r->interrupted ? "were not reached, or cannot be better" : "cannot be better", r->seconds,
-            r->interrupted ? "; interrupted: the best so far" : "");
+            r->interrupted ? "; stopped early: the best so far" : "");
 }
 
 static void margin_cell(struct table *t, const struct planner *p, int place)
@@ -112,7 +112,7 @@ dt_status planner_print(const struct planner *p, const struct planner_reasons *r
 {
     print_heading(p, to);
     if (p->result.ranked == 0)
-        fprintf(to, p->result.interrupted ? "interrupted before there was a result\n" : "nothing fits\n");
+        fprintf(to, p->result.interrupted ? "stopped before there was a result\n" : "nothing fits\n");
     else
         DT_TRY(print_table(p, to));
     print_lines("why the first", &r->chosen, to);

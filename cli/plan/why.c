@@ -188,7 +188,7 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
         if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
             fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
     if (p->result.interrupted)
-        say(w, "%s: not reached before the interruption", name);
+        say(w, "%s: not reached before the search was stopped", name);
     else if (least > capacity)
         say(w, "%s: needs %.4g GiB on a GPU at the least, and it has %.4g", name, least / 0x1p30, capacity / 0x1p30);
     else if (isfinite(fastest))
