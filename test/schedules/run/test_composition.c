@@ -196,6 +196,27 @@ static void walk(uint32_t seed, uint32_t count)
         printf("# a walk of %u combinations on %d ranks, seed %u\n", trained, world.size, seed);
 }
 
+/* Orders with halves of backward, or several parts, whose layers a tensor group shares: weight gradients beside its sums, at any time. */
+static void train_tensor_groups_in_pipelines(void)
+{
+    static const char *const orders_and_policies[][2] = {
+        {"pipeline.order=zb_v", "pipeline.activation=checkpoint-keep"},
+        {"pipeline.order=zb_h1", "activation=selective"},
+        {"pipeline.order=interleaved", "tensor.sequence_parallel=false"},
+    };
+    char world_size[32];
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    for (size_t i = 0; i < sizeof orders_and_policies / sizeof *orders_and_policies && world.size % 4 == 0; i++) {
+        const char *sets[] = {ranks_device_setting(), world_size,          "paradigm=zero1",          "pipeline.stages=2",
+                              "tensor.size=2",        "pipeline.chunks=3", orders_and_policies[i][0], orders_and_policies[i][1]};
+        struct experiment e;
+        dt_status status = parse_one(base, sets, sizeof sets / sizeof *sets, &e);
+        CHECK(status == DT_OK, "%s: %s", sets[6], dt_error_message());
+        if (status == DT_OK)
+            train_and_compare(&e, reference(), sets[6]);
+    }
+}
+
 static void train_all(void)
 {
     const char *asked = getenv("DTBENCH_COMBINATIONS");
@@ -211,7 +232,10 @@ static void train_all(void)
         CHECK(false, "DTBENCH_COMBINATIONS=%s: FIRST:COUNT or random:SEED:COUNT", asked);
 }
 
-static const struct test_case cases[] = {{"combinations", train_all}};
+static const struct test_case cases[] = {
+    {"combinations", train_all},
+    {"tensor groups in pipelines with halves and parts", train_tensor_groups_in_pipelines},
+};
 
 int main(void)
 {
