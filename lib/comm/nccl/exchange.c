@@ -10,8 +10,9 @@ static dt_status exchanged(struct nccl_comm *comm, dt_status status)
     if (status < 0 && atomic_load(&comm->family->given_up) && !comm->family->aborted)
         return dt_nccl_is_over(comm->family);
     if (status < 0) {
-        snprintf(comm->family->failure_text, sizeof comm->family->failure_text, "%s", dt_error_message());
-        return dt_nccl_give_up(comm->family, status, comm->family->failure_text);
+        char text[sizeof comm->family->failure_text]; /* give_up fills that one */
+        snprintf(text, sizeof text, "%s", dt_error_message());
+        return dt_nccl_give_up(comm->family, status, text);
     }
     return DT_OK;
 }

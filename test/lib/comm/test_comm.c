@@ -142,6 +142,18 @@ static void one_never_comes_to_a_graph(struct comm_body *b)
     dt_free(b->first, &buffer);
 }
 
+/* The last rank does not come to an exchange of the hosts: the others say whom they waited for. */
+static void one_never_comes_to_the_hosts(struct comm_body *b)
+{
+    double mine = 1, all[2];
+    if (b->rank == b->size - 1) {
+        dt_sleep_ms(1500);
+        return;
+    }
+    CHECK(dt_host_reduce(b->comm, &mine, 1, all) == DT_ERR_TIMEOUT);
+    CHECK(strstr(dt_error_message(), "waited 0.5 s for rank 2"), "\"%s\"", dt_error_message());
+}
+
 /* The last rank comes to none of two communicators, whose operations hang beside each other: all of them are given up at once. */
 static void one_never_comes_to_two(struct comm_body *b)
 {
@@ -220,6 +232,8 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         disagreement(b);
     else if (is(mode, "late graph"))
         one_never_comes_to_a_graph(b);
+    else if (is(mode, "late hosts"))
+        one_never_comes_to_the_hosts(b);
     else if (is(mode, "late both"))
         one_never_comes_to_two(b);
     else if (is(mode, "die"))
@@ -435,6 +449,7 @@ static void two_communicators(void)
     if (!is_cuda())
         SKIP("over MPI the supervisor ends what hangs");
     expect_ok("late both", 3);
+    expect_ok("late hosts", 3);
 }
 
 static bool is_emulated(void)
