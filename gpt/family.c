@@ -1,4 +1,5 @@
 #include "gpt/family.h"
+#include "gpt/exchange_bytes.h"
 #include "gpt/kernel_set.h"
 #include "gpt/layout.h"
 #include "gpt/model.h"
@@ -28,6 +29,7 @@ const struct dt_model_family gpt_family = {
     .stage_create = gpt_stage_create,
     .stage_destroy = gpt_stage_destroy,
     .stream_elems = gpt_stream_elems,
+    .exchanged = gpt_exchanged_bytes,
     .init_params = gpt_init_params,
     .stash_create = gpt_stash_create,
     .stash_destroy = gpt_stash_destroy,

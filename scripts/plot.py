@@ -215,7 +215,8 @@ def draw_throughput(axes, records, names):
             low, high = min(rates), max(rates)
             axes.errorbar(i, rate, yerr=[[max(rate - low, 0)], [max(high - rate, 0)]], color=INK, capsize=4, linewidth=1.2)
             top = max(rate, high)
-        write_above(axes, i, top, f"{rate:,.0f}")
+        shares = [(name, number(record, key)) for name, key in (("MFU", "mfu"), ("scaling", "scaling_efficiency"))]
+        write_above(axes, i, top, "\n".join([f"{name} {share:.0%}" for name, share in shares if share is not None] + [f"{rate:,.0f}"]))
     mark_failures(axes, records)
     finish(axes, names, "Throughput (line: slowest to fastest step)", "tokens/s")
 

@@ -49,8 +49,8 @@ static dt_status parse_options(struct check_options *o, int argc, char **argv, b
 
 /* Units of the columns, and which of those that not every check has. */
 struct scales {
-    struct unit flops, bytes, seconds;
-    bool host, timed;
+    struct unit flops, bytes, seconds, traffic;
+    bool host, timed, communicates;
 };
 
 static void add_columns(struct table *t, const struct experiment_columns *columns, const struct scales *scales)
@@ -76,6 +76,9 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     }
     snprintf(title, sizeof title, "total\n%s", bytes);
     table_column(t, TABLE_RIGHT, title);
+    snprintf(title, sizeof title, "traffic\n%s", scales->traffic.name);
+    if (scales->communicates)
+        table_column(t, TABLE_RIGHT, title);
     snprintf(title, sizeof title, "host\n%s", bytes);
     if (scales->host)
         table_column(t, TABLE_RIGHT, title);
@@ -110,6 +113,8 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
         number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
     number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
+    if (scales->communicates)
+        number_cell(t, (double)step_traffic_all(&check->traffic) / scales->traffic.size);
     if (scales->host)
         number_cell(t, (double)check->usage.host.peak_total_bytes / bytes->size);
     if (scales->timed)
@@ -224,6 +229,37 @@ static dt_status print_stages(const struct experiment *experiments, const struct
     return status;
 }
 
+/* "replica: all_reduce 1.55 GiB" */
+static void print_traffic(const struct check *check, int number)
+{
+    char text[DT_MEMORY_TEXT];
+    printf("experiment %d, in a step a rank communicates", number);
+    bool any = false;
+    for (int axis = 0; axis < MESH_AXES; axis++) {
+        bool named = false;
+        for (int kind = 0; kind < DT_COMM_KINDS; kind++) {
+            uint64_t bytes = check->traffic.bytes[axis][kind];
+            if (bytes == 0)
+                continue;
+            printf("%s%s%s %s %s",
+                   named ? ","
+                   : any ? ";"
+                         : "",
+                   named ? "" : " ", named ? "" : mesh_axis_name((enum mesh_axis)axis), dt_comm_kind_name((enum dt_comm_kind)kind),
+                   dt_memory_text(bytes, text));
+            any = named = true;
+        }
+    }
+    printf("%s\n", any ? "" : " nothing");
+}
+
+static void print_all_traffic(const struct check *checks, int count)
+{
+    for (int i = 0; i < count && i < STAGES_SHOWN; i++)
+        if (step_traffic_all(&checks[i].traffic) > 0)
+            print_traffic(&checks[i], i + 1);
+}
+
 static dt_status print_pipelines(const struct experiment *experiments, const struct check *checks, int count)
 {
     int shown = 0, left_out = 0;
@@ -256,18 +292,21 @@ static void print_heading(const struct experiment *e)
 static dt_status print_table(const struct experiment *experiments, const struct check *checks, int count)
 {
     struct experiment_columns columns;
-    double most_flops = 0, most_bytes = 0, longest = 0;
+    double most_flops = 0, most_bytes = 0, longest = 0, most_traffic = 0;
     struct scales scales = {0}; /* a column only where something is offloaded, and where a time is known */
     for (int i = 0; i < count; i++) {
         most_flops = fmax(most_flops, checks[i].flops_per_step);
         most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
         longest = fmax(longest, checks[i].step_s);
+        most_traffic = fmax(most_traffic, (double)step_traffic_all(&checks[i].traffic));
         scales.host |= checks[i].usage.host.peak_total_bytes > 0;
         scales.timed |= !isnan(checks[i].step_s);
     }
     scales.flops = unit_for_flops(most_flops);
     scales.bytes = unit_for_bytes(most_bytes);
     scales.seconds = unit_for_seconds(longest);
+    scales.traffic = unit_for_bytes(most_traffic);
+    scales.communicates = most_traffic > 0;
     experiment_columns_find(experiments, count, &columns);
     struct table *table = table_create();
     if (!table)
@@ -283,6 +322,7 @@ static dt_status print_table(const struct experiment *experiments, const struct 
            scales.timed ? "; the step is predicted" : "");
     if (status == DT_OK)
         status = print_pipelines(experiments, checks, count);
+    print_all_traffic(checks, count);
     print_notes(checks, count);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 #include "schedules/run/memory_fit.h"
+#include "schedules/run/traffic.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -169,6 +170,18 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
 
 /* ---- all of it ---- */
 
+/* Each number of the busiest rank. */
+static dt_status predict_traffic(const struct experiment *e, const struct simulated_system *system, int rank, struct step_traffic *most)
+{
+    struct step_traffic traffic;
+    DT_TRY(system ? simulation_predict_traffic(e, system, rank, &traffic) : traffic_of_rank(e, rank, &traffic));
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        for (int kind = 0; kind < DT_COMM_KINDS; kind++)
+            if (traffic.bytes[axis][kind] > most->bytes[axis][kind])
+                most->bytes[axis][kind] = traffic.bytes[axis][kind];
+    return DT_OK;
+}
+
 /* system: what a simulation runs on; NULL where there is none, and dtbench's own bytes are all. */
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
@@ -183,6 +196,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));
+        DT_TRY(predict_traffic(e, system, rank, &out->traffic));
         if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
             out->usage.device = usage.device;
             out->rank = rank;

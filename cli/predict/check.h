@@ -4,6 +4,7 @@
 
 #include "lib/device/memory.h"
 #include "schedules/config/experiment.h"
+#include "schedules/step/step_traffic.h"
 
 #include <stdio.h>
 
@@ -36,6 +37,7 @@ struct check {
     bool fits;                    /* false: it would run out of memory; a note says where */
     double step_s;                /* predicted, on device sim or with a calibration of this machine; NAN */
     struct check_pipeline pipeline;
+    struct step_traffic traffic; /* in closed form, of the rank that has the most of each */
     char notes[CHECK_NOTES][512];
     int note_count;
 };

@@ -44,6 +44,23 @@ static bool add_pipeline(cJSON *object, const struct experiment *e, const struct
            cJSON_AddBoolToObject(out, "closed_form", pipeline->by_source);
 }
 
+/* {"replica": {"all_reduce": 1667905536}}: what is 0 is left out. */
+static bool add_traffic(cJSON *object, const struct step_traffic *traffic)
+{
+    cJSON *axes = cJSON_AddObjectToObject(object, "comm_bytes_per_step");
+    bool kept = axes != NULL;
+    for (int axis = 0; kept && axis < MESH_AXES; axis++) {
+        cJSON *kinds = NULL;
+        for (int kind = 0; kept && kind < DT_COMM_KINDS; kind++) {
+            if (traffic->bytes[axis][kind] == 0)
+                continue;
+            kinds = kinds ? kinds : cJSON_AddObjectToObject(axes, mesh_axis_name((enum mesh_axis)axis));
+            kept = kinds && cJSON_AddNumberToObject(kinds, dt_comm_kind_name((enum dt_comm_kind)kind), (double)traffic->bytes[axis][kind]);
+        }
+    }
+    return kept;
+}
+
 static bool add_notes(cJSON *object, const struct check *check)
 {
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");
@@ -73,7 +90,7 @@ static dt_status add_check(cJSON *array, const struct experiment *e, const struc
                                       : cJSON_AddNumberToObject(object, "predicted_step_s", check->step_s)) &&
                 add_usage(object, "predicted_peak_bytes", check->rank, &check->usage.device) &&
                 add_usage(object, "predicted_host_peak_bytes", check->host_rank, &check->usage.host) &&
-                add_pipeline(object, e, &check->pipeline) && add_notes(object, check);
+                add_traffic(object, &check->traffic) && add_pipeline(object, e, &check->pipeline) && add_notes(object, check);
     return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
 }
 

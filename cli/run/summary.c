@@ -60,9 +60,12 @@ static const struct column {
 } columns[] = {
     {.title = "tokens/s", .offset = AT(tokens_per_s)},
     {.title = "step", .offset = AT(step_s.median), .unit = DT_UNIT_SECONDS},
+    {.title = "MFU", .offset = AT(mfu), .unit = DT_UNIT_FRACTION, .if_any = true},
+    {.title = "scaling", .offset = AT(scaling_efficiency), .unit = DT_UNIT_FRACTION, .if_any = true},
     {.title = "cv", .offset = AT(step_s.cv), .unit = DT_UNIT_FRACTION},
     {.title = "peak", .offset = AT(peak_bytes.total), .unit = DT_UNIT_BYTES},
     {.title = "host", .offset = AT(host_peak_bytes.total), .unit = DT_UNIT_BYTES, .if_any = true},
+    {.title = "comm", .offset = AT(step.comm_bytes), .unit = DT_UNIT_BYTES, .if_any = true},
     {.title = "bubble", .offset = AT(bubble), .unit = DT_UNIT_FRACTION, .if_any = true},
     {.title = "exposed", .offset = AT(step.exposed_comm_s), .unit = DT_UNIT_SECONDS},
     {.title = "ACO", .offset = AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE},
@@ -212,8 +215,18 @@ static void print_heading(const struct sweep *s, FILE *to)
             dt_dtype_name(e->model.dtype), e->model.block_size);
 }
 
+/* By now all of the sweep has run, whatever came first. */
+static void find_scaling(const struct sweep *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        struct dt_metrics *m = &s->outcomes[i].metrics;
+        m->scaling_efficiency = s->outcomes[i].run ? m->tokens_per_s / s->experiments[i].world_size / sweep_scaling_reference(s, i) : NAN;
+    }
+}
+
 dt_status summary_print(const struct sweep *s, FILE *to)
 {
+    find_scaling(s);
     struct scale scales[COLUMNS];
     struct table *table = table_create();
     char label[LABEL_BYTES];

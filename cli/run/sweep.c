@@ -1,4 +1,5 @@
 #include "cli/run/sweep.h"
+#include "cli/run/scaling.h"
 
 #include "cli/run/run_inside.h"
 #include "cli/run/run_launched.h"
@@ -59,6 +60,13 @@ static void run_verification(struct sweep *s, int index, struct report *report)
         report_end(report, status, dt_error_message());
     else
         verify_compare(report, e, verify_find(&s->references, &reference));
+}
+
+double sweep_scaling_reference(const struct sweep *s, int index)
+{
+    int fewest = s->columns.worlds_differ ? scaling_fewest_ranks(s->experiments, s->count, index) : -1;
+    const struct outcome *o = fewest >= 0 ? &s->outcomes[fewest] : NULL;
+    return o && o->run && o->status == DT_OK ? o->metrics.tokens_per_s / s->experiments[fewest].world_size : NAN;
 }
 
 static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
@@ -185,6 +193,7 @@ static void run_one(struct sweep *s, int index)
 
     begin(s, index, e, "");
     keep_outcome(s, index, &report);
+    report.fewest_tokens_per_s = sweep_scaling_reference(s, index);
     write_record(s, e, &report);
     draft_end(&draft);
     note_result(s, index);

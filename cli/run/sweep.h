@@ -56,6 +56,9 @@ void sweep_run(struct sweep *sweep);
 /* The ranks did not find each other, so that nothing can be run: the first experiment that would have run gets a record of the failure. */
 void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
 
+/* Tokens per second and rank of the experiment on the fewest ranks (scaling.h); NAN where there is none, or it has not run. */
+double sweep_scaling_reference(const struct sweep *sweep, int index);
+
 /* Should this run have run it, and did not? */
 bool outcome_is_left(const struct outcome *outcome);
 

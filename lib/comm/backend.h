@@ -7,17 +7,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum dt_comm_kind {
-    DT_COMM_ALL_REDUCE,
-    DT_COMM_REDUCE_SCATTER,
-    DT_COMM_ALL_GATHER,
-    DT_COMM_BROADCAST,
-    DT_COMM_REDUCE,
-    DT_COMM_SEND,
-    DT_COMM_RECV,
-    DT_COMM_KINDS
-};
-
 /* One operation as its caller gave it; arguments are checked. */
 struct dt_comm_operation {
     enum dt_comm_kind kind;
@@ -74,6 +63,7 @@ struct dt_comm {
     struct dt_comm_options options;
     _Atomic uint64_t sequence; /* of the last operation; the host thread counts, any thread may dump */
     struct dt_comm_entry ring[DT_COMM_RING];
+    uint64_t bytes[DT_COMM_KINDS];  /* dt_comm_bytes */
     bool in_group;                  /* between group_start and group_end */
     struct dt_stream *group_stream; /* of the group's first operation; NULL before it */
     /* Which is a subset of which, for dumps; the root's mutex guards it. */
@@ -86,7 +76,6 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
                   const char *name, const struct dt_comm_options *options);
 /* Note an operation's state in the ring; from any thread. Operations that have left the ring are passed over. */
 void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state);
-const char *dt_comm_kind_name(enum dt_comm_kind kind);
 
 dt_status dt_comm_self_create(struct dt_device *device, const char *name, const struct dt_comm_options *options, struct dt_comm **out);
 dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const char *name, const struct dt_comm_options *options,

@@ -122,6 +122,8 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     atomic_store(&entry->state, DT_COMM_QUEUED);
     atomic_store(&entry->sequence, operation.sequence);
     atomic_store(&comm->sequence, operation.sequence);
+    bool of_parts = operation.kind == DT_COMM_REDUCE_SCATTER || operation.kind == DT_COMM_ALL_GATHER;
+    comm->bytes[operation.kind] += comm->size > 1 ? entry->bytes * (uint64_t)(of_parts ? comm->size : 1) : 0;
 
     /* A group goes together when it ends: it is one span, from its first operation on. */
     bool spans = !comm->in_group || comm->group_stream == NULL;
@@ -132,6 +134,11 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
                              entry->bytes, comm->name));
     DT_TRY(comm->backend->queue(comm, &operation));
     return comm->in_group ? DT_OK : dt_span_end(operation.stream);
+}
+
+uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind)
+{
+    return comm->bytes[kind];
 }
 
 dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,

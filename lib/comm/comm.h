@@ -23,6 +23,18 @@ struct dt_comm;
 
 enum dt_reduction { DT_SUM, DT_AVG };
 
+enum dt_comm_kind {
+    DT_COMM_ALL_REDUCE,
+    DT_COMM_REDUCE_SCATTER,
+    DT_COMM_ALL_GATHER,
+    DT_COMM_BROADCAST,
+    DT_COMM_REDUCE,
+    DT_COMM_SEND,
+    DT_COMM_RECV,
+    DT_COMM_KINDS
+};
+const char *dt_comm_kind_name(enum dt_comm_kind kind); /* "all_reduce" */
+
 struct dt_comm_options {
     double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: never */
     double init_timeout_s; /* the same for creation and subsets; 0: never */
@@ -83,6 +95,10 @@ dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum d
 /* Sends and receives between start and end, all on one stream, go together: none waits for another of the group. No collectives within. */
 dt_status dt_group_start(struct dt_comm *comm);
 dt_status dt_group_end(struct dt_comm *comm);
+
+/* Bytes of all operations of this kind that have been given to the communicator: whole buffers, which are those of all ranks together for
+ * reduce_scatter and all_gather. 0 of one rank: nothing leaves it. What a graph repeats counts once, when it is captured. */
+uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind);
 
 /* Host side, blocking, small (control data, metrics): all [size * bytes] gets everybody's `mine` in rank order. Not while this
  * communicator has work queued on a stream. Subject to the step timeout. sim: copies `mine` to every place. */

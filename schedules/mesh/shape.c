@@ -9,6 +9,13 @@ static int stride_of(const struct mesh_shape *shape, enum mesh_axis axis)
     return stride;
 }
 
+const char *mesh_axis_name(enum mesh_axis axis)
+{
+    static const char *const names[MESH_AXES] = {
+        [MESH_TENSOR] = "tensor", [MESH_SHARD] = "shard", [MESH_REPLICA] = "replica", [MESH_PIPELINE] = "pipeline"};
+    return names[axis];
+}
+
 int mesh_count(const struct mesh_shape *shape, unsigned axes)
 {
     int count = 1;

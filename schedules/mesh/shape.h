@@ -11,6 +11,8 @@
 
 enum mesh_axis { MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };
 
+const char *mesh_axis_name(enum mesh_axis axis); /* "tensor" */
+
 /* Sets of axes. */
 enum {
     MESH_ON_TENSOR = 1 << MESH_TENSOR,

@@ -95,6 +95,14 @@ dt_status links_send(struct links *links, const struct action *action, const str
     return DT_OK;
 }
 
+uint64_t links_sent_bytes(const struct links *links)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < PLAN_CHANNELS; i++)
+        bytes += links->senders[i].comm ? dt_comm_bytes(links->senders[i].comm, DT_COMM_SEND) : 0;
+    return bytes;
+}
+
 void links_streams(const struct links *links, struct dt_stream *streams[LINKS])
 {
     for (int i = 0; i < PLAN_CHANNELS; i++) {

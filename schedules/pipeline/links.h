@@ -44,6 +44,9 @@ dt_status links_recv(struct links *links, const struct action *action, const str
 dt_status links_send(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
                      struct dt_stream *compute, struct dt_buffer *buffer);
 
+/* What this rank has sent so far, as dt_comm_bytes. */
+uint64_t links_sent_bytes(const struct links *links);
+
 /* Theirs, to be synchronized at the end of a step; NULL where there is none. */
 void links_streams(const struct links *links, struct dt_stream *streams[LINKS]);
 

@@ -487,3 +487,8 @@ const struct plan *pipeline_plan(const struct pipeline *p)
 {
     return &p->plan;
 }
+
+uint64_t pipeline_sent_bytes(const struct pipeline *p)
+{
+    return links_sent_bytes(&p->links);
+}

@@ -53,6 +53,9 @@ const struct plan *pipeline_plan(const struct pipeline *pipeline);
  * stage. */
 dt_status pipeline_step(struct pipeline *pipeline, int step);
 
+/* What this rank has sent to neighbouring stages so far. */
+uint64_t pipeline_sent_bytes(const struct pipeline *pipeline);
+
 /* Wait for everything that is queued on the compute and neighbour streams; the first failure wins. */
 dt_status pipeline_synchronize(struct pipeline *pipeline);
 

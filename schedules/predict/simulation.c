@@ -4,6 +4,7 @@
 #include "lib/sim/transport.h"
 #include "schedules/predict/simulation_ranks.h"
 #include "schedules/predict/simulation_trace.h"
+#include "schedules/run/traffic.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +28,18 @@ dt_status simulation_predict_memory(const struct experiment *e, const struct sim
     dt_status status = train_dry(&with_framework, system, rank, &role);
     if (status == DT_OK)
         dt_memory_usage(role.device, out);
+    simulated_role_finish(&role);
+    return status;
+}
+
+dt_status simulation_predict_traffic(const struct experiment *e, const struct simulated_system *system, int rank, struct step_traffic *out)
+{
+    struct simulated_role role;
+    struct experiment with_framework = *e;
+    simulated_system_apply(system, &with_framework);
+    dt_status status = simulated_role_create(&with_framework, system, &system->device, rank, &role);
+    if (status == DT_OK)
+        status = traffic_expected(role.trainer, out);
     simulated_role_finish(&role);
     return status;
 }
@@ -225,7 +238,10 @@ static void divide_step(const struct simulated_ranks *r, int place, const struct
     trainer_neighbours(trainer, r->part->ranks[place], from);
     struct step_messages sent[2] = {all[stand_in[from[0]]].sent, all[stand_in[from[1]]].sent};
     all[place].times.bubble_ns = step_bubble_ns(&all[place].received, sent, 2);
+    struct step_traffic traffic;
     dt_step_metrics_init(out);
+    trainer_traffic(trainer, &traffic);
+    step_traffic_measure(&traffic, out);
     step_times_divide(&all[place].times, step->end_s - step->begin_s, trainer_end(trainer), out);
 }
 

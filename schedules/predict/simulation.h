@@ -4,6 +4,7 @@
 
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/measure.h"
+#include "schedules/step/step_traffic.h"
 
 /* Predict the experiment: fills *result as measure_run does, with the bytes of every rank and the predicted times; there are no losses and
  * no start-up time. Steps end with a barrier and are all alike, so no more than two are recorded, and one is replayed where the second does
@@ -17,6 +18,10 @@ dt_status simulation_run(const struct experiment *experiment, const struct simul
  * trace. */
 dt_status simulation_run_symmetric(const struct experiment *experiment, const struct simulated_system *system,
                                    const struct measure_hooks *hooks, struct measure_result *result);
+
+/* As traffic_of_rank, with what the system's profile changes in the schedule. */
+dt_status simulation_predict_traffic(const struct experiment *experiment, const struct simulated_system *system, int rank,
+                                     struct step_traffic *out);
 
 /* As memory_fit_predict, with what the system's profile adds. */
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,

@@ -145,6 +145,9 @@ static dt_status run_step(struct run *r, int index)
     dt_step_metrics_init(&mine);
     mine.overflow_elements = (double)trainer_overflows(r->trainer);
     mine.overflow_steps = mine.overflow_elements > 0;
+    struct step_traffic traffic;
+    trainer_traffic(r->trainer, &traffic);
+    step_traffic_measure(&traffic, &mine);
     step_times_divide(&times, slowest, trainer_end(r->trainer), &mine);
     DT_TRY(reduce_metrics(r, &mine, &step));
 

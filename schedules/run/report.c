@@ -18,7 +18,7 @@
 
 void report_init(struct report *report)
 {
-    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN};
+    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN, .fewest_tokens_per_s = NAN};
     report->began_s = dt_clock_s();
     dt_metrics_init(&report->result.metrics);
 }
@@ -165,6 +165,7 @@ dt_status report_measure(const struct report *report, const struct experiment *e
     out->samples_per_s = samples / step_s;
     out->tflops_per_gpu = flops_per_gpu / 1e12;
     out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
+    out->scaling_efficiency = out->tokens_per_s / e->world_size / report->fewest_tokens_per_s;
     out->flops_formula = e->model.family->flops_formula;
     /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
      * nothing but wait for communication, so no second run is needed. */

@@ -23,10 +23,11 @@ struct trainer {
     struct dt_stage *stage;
     struct data_parallel *dp;
     struct pipeline *pipeline;
-    struct dt_graph *graph; /* a step, once it is captured */
-    bool refused;           /* it could not be */
-    char graph_text[256];   /* trainer_graph's */
-    double loss;            /* the host's copies */
+    struct dt_graph *graph;               /* a step, once it is captured */
+    bool refused;                         /* it could not be */
+    char graph_text[256];                 /* trainer_graph's */
+    struct step_traffic counted, traffic; /* since the beginning, and by the last step that was not replayed */
+    double loss;                          /* the host's copies */
     uint64_t overflows;
 };
 
@@ -139,6 +140,15 @@ static bool wants_graph(const struct experiment *e)
     return e->graph && (e->graph_across_nodes || !e->several_nodes);
 }
 
+static void count_traffic(const struct trainer *t, struct step_traffic *out)
+{
+    *out = (struct step_traffic){0};
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        for (int kind = 0; t->mesh.comm[axis] && kind < DT_COMM_RECV; kind++)
+            out->bytes[axis][kind] = dt_comm_bytes(t->mesh.comm[axis], (enum dt_comm_kind)kind);
+    out->bytes[MESH_PIPELINE][DT_COMM_SEND] = pipeline_sent_bytes(t->pipeline);
+}
+
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct pipeline_extra *extra, struct trainer **out)
 {
@@ -172,6 +182,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     status = create_mode_and_pipeline(t, mode, device, extra);
     if (status < 0)
         goto fail;
+    count_traffic(t, &t->counted);
     *out = t;
     return DT_OK;
 
@@ -242,6 +253,17 @@ static dt_status capture_step(struct trainer *t, int step)
     return status == DT_ERR_INVALID ? DT_OK : pipeline_step(t->pipeline, step + 1);
 }
 
+/* A replayed step gives its communicators nothing to count. */
+static void take_traffic(struct trainer *t)
+{
+    struct step_traffic now;
+    count_traffic(t, &now);
+    for (int axis = 0; axis < MESH_AXES && step_traffic_all(&now) > step_traffic_all(&t->counted); axis++)
+        for (int kind = 0; kind < DT_COMM_KINDS; kind++)
+            t->traffic.bytes[axis][kind] = now.bytes[axis][kind] - t->counted.bytes[axis][kind];
+    t->counted = now;
+}
+
 /* All of a step that is alike in each. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
@@ -258,6 +280,7 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + index * t->samples;
     DT_TRY(t->family->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
+    take_traffic(t);
     DT_TRY(t->family->step_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
@@ -326,6 +349,26 @@ dt_status trainer_synchronize(struct trainer *t)
 bool trainer_has_loss(const struct trainer *t)
 {
     return t->stage->last;
+}
+
+const struct experiment *trainer_experiment(const struct trainer *t)
+{
+    return t->experiment;
+}
+
+size_t trainer_samples(const struct trainer *t)
+{
+    return t->samples;
+}
+
+int trainer_coordinate(const struct trainer *t, enum mesh_axis axis)
+{
+    return t->mesh.at[axis];
+}
+
+void trainer_traffic(const struct trainer *t, struct step_traffic *out)
+{
+    *out = t->traffic;
 }
 
 const struct plan *trainer_plan(const struct trainer *t)

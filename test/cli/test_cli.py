@@ -158,6 +158,80 @@ def test_a_profile_is_of_the_clusters_gpu():
         check(predicted(**files, any_profile=True)["predicted_step_s"] > 0, "allowed")
 
 
+def test_check_predicts_with_a_calibration():
+    """A calibration beside the config, if it is of this machine's processor, predicts what device sim does with it."""
+    folder = os.path.join(WORK, "calibrated")
+    os.makedirs(folder, exist_ok=True)
+    name = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), None)
+    if not name:
+        return
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "configs")
+    with open(os.path.join(root, "clusters", "cpu_node.json"), encoding="utf-8") as file:
+        cluster = json.load(file)
+    with open(os.path.join(root, "profiles", "dtbench_cpu.json"), encoding="utf-8") as file:
+        profile = file.read()
+    with open(os.path.join(folder, "profile.json"), "w", encoding="utf-8") as out:
+        out.write(profile)
+    path = config("calibrated/tiny.json", sweep=None, device="cpu", world_size=2, paradigm="ddp")
+    for processor, known in ((name, True), ("another processor", False)):
+        cluster["gpu"]["name"] = processor
+        with open(os.path.join(folder, "cluster.json"), "w", encoding="utf-8") as out:
+            json.dump(cluster, out)
+        here, = json.loads(run("check", "--json", path, code=OK).stdout)
+        check((here["predicted_step_s"] is not None) == known, processor, here["predicted_step_s"])
+        if known:
+            files = [f"{key}={os.path.join(folder, key)}.json" for key in ("cluster", "profile")]
+            sim, = json.loads(run("check", "--json", path, "--set", "device=sim", "--set", files[0], "--set", files[1], code=OK).stdout)
+            check(here["predicted_step_s"] == sim["predicted_step_s"], here["predicted_step_s"], sim["predicted_step_s"])
+
+
+def test_communicated_bytes_and_scaling():
+    """The textbook's: P for DDP's gradients, twice that for ZeRO, thrice for FSDP but for what stays from forward to backward; check and the
+    record agree; and more ranks of a node pay for the tail of the last bucket, and for what collectives take from kernels."""
+    sizes = {"layers": 4, "heads": 4, "hidden": 64, "vocab_size": 512, "block_size": 32, "dtype": "fp16"}
+    base = {"device": "sim", "cluster": "clusters/dgx_h100_1.json", "model": sizes, "world_size": 8, "batch_size": 4, "steps": {"warmup": 1, "timed": 1}}
+    output = records_path("bytes.jsonl")
+    paradigms = ["ddp", "zero1", "zero2", "fsdp", "hsdp", "data_parallel", "parameter_server", "pdp"]
+    path = config("bytes.json", **{**base, "hsdp": {"shard_size": 4}, "sweep": {"paradigm": paradigms}})
+    checks = json.loads(run("check", "--json", path, code=OK).stdout)
+    run("run", path, "-q", "-o", output, code=OK)
+    found = {}
+    for predicted_bytes, record in zip(checks, read_records(output)):
+        kinds = {}
+        for axis in predicted_bytes["comm_bytes_per_step"].values():
+            for kind, count in axis.items():
+                kinds[kind] = kinds.get(kind, 0) + count
+        counted = {k[:-6]: v for k, v in record["metrics"].items() if k.endswith("_bytes") and k not in ("comm_bytes", "peak_bytes", "host_peak_bytes") and v}
+        check(counted == kinds and record["metrics"]["comm_bytes"] == sum(kinds.values()), record["config"]["paradigm"], counted, kinds)
+        found[record["config"]["paradigm"]] = predicted_bytes["comm_bytes_per_step"]
+    P = 2 * checks[0]["parameters"]
+    check(found["ddp"] == {"replica": {"all_reduce": P}}, found["ddp"], P)
+    for zero in ("zero1", "zero2"):
+        check(found[zero] == {"shard": {"reduce_scatter": P, "all_gather": P}}, found[zero], P)  # all sizes are multiples of 8
+    embedding, head = 2 * 64 * (512 + 32), 2 * 64 * (512 + 2)
+    check(found["fsdp"] == {"shard": {"reduce_scatter": P, "all_gather": 2 * P - embedding - head}}, found["fsdp"], P)
+    check(found["hsdp"]["replica"] == {"all_reduce": P // 4} and found["hsdp"]["shard"]["reduce_scatter"] == P, found["hsdp"], P)
+    check(found["data_parallel"] == {"replica": {"broadcast": P, "reduce": P}}, found["data_parallel"], P)
+    check(found["parameter_server"] == {"replica": {"send": 7 * P}}, found["parameter_server"], P)
+    check(found["pdp"]["pipeline"] == {"send": 8 * 32 * 64 * 2}, found["pdp"])
+    tensor = {**base, "tensor": {"size": 2, "sequence_parallel": False}, "paradigm": "none", "world_size": 2, "sweep": None}
+    rows = 2 * 4 * 32 * 64 * 2  # of two ranks' samples, in fp16: two all-reduces a block each way, the embedding's and the head's
+    moved = json.loads(run("check", "--json", config("tensor.json", **tensor), code=OK).stdout)[0]["comm_bytes_per_step"]["tensor"]
+    check(moved["all_reduce"] == (4 * 4 + 2) * rows, moved, rows)
+    text = run("check", config("tensor.json", **tensor), code=OK).stdout
+    check("in a step a rank communicates tensor all_reduce" in text, text)
+
+    node = {**base, "cluster": "clusters/gcp_a2_1.json", "model": {"preset": "GPTLarge"}, "batch_size": 16, "paradigm": "ddp"}
+    run("run", config("scaling.json", **{**node, "sweep": {"world_size": [1, 2, 4, 8]}}), "-q", "-o", (output := records_path("scaling.jsonl")), code=OK)
+    metrics = [r["metrics"] for r in read_records(output)]
+    scaling, tail = [m["scaling_efficiency"] for m in metrics], [m["exposed_comm_s"] for m in metrics]
+    check(scaling[0] == 1 > scaling[1] > scaling[2] > scaling[3] > 0.9, scaling)
+    check(tail[0] == 0 < tail[1] < tail[2] < tail[3], tail)
+    table = run("run", config("scaling.json", **{**node, "sweep": {"world_size": [2, 1]}}), "-o", (output := records_path("late.jsonl")), code=OK).stdout
+    check("scaling" in table and "MFU" in table and "comm" in table, table)
+    check([r["metrics"]["scaling_efficiency"] for r in read_records(output)] == [None, 1], "the fewest ranks come last")
+
+
 def test_the_network_can_be_chosen():
     """Two nodes of gcp_a2: faster cards are faster, slower ones slower, its own make no difference, and a real device has its own network."""
     times = {gbit: predicted(world_size=16, paradigm="ddp", network={"gbit_per_s": gbit})["predicted_step_s"] for gbit in (0, 100, 10, 400)}

@@ -6,6 +6,7 @@
 #include "schedules/config/parse.h"
 #include "schedules/run/measure.h"
 #include "schedules/run/memory_fit.h"
+#include "schedules/run/traffic.h"
 #include "test/ranks.h"
 
 #include <stdlib.h>
@@ -59,6 +60,35 @@ static inline void compare_bytes(const struct dt_memory_bytes *seen, const struc
               dt_category_name((enum dt_category)c), (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
 }
 
+/* What the communicators have counted is the closed form of the busiest rank. */
+static inline void compare_traffic(const struct experiment *e, const struct dt_step_metrics *counted, const char *what)
+{
+    struct dt_step_metrics most = {0};
+    for (int rank = 0; rank < world.size; rank++) {
+        struct step_traffic traffic;
+        struct dt_step_metrics expected;
+        CHECK_OK(traffic_of_rank(e, rank, &traffic));
+        step_traffic_measure(&traffic, &expected);
+        most.comm_bytes = fmax(most.comm_bytes, expected.comm_bytes);
+        most.all_reduce_bytes = fmax(most.all_reduce_bytes, expected.all_reduce_bytes);
+        most.reduce_scatter_bytes = fmax(most.reduce_scatter_bytes, expected.reduce_scatter_bytes);
+        most.all_gather_bytes = fmax(most.all_gather_bytes, expected.all_gather_bytes);
+        most.broadcast_bytes = fmax(most.broadcast_bytes, expected.broadcast_bytes);
+        most.reduce_bytes = fmax(most.reduce_bytes, expected.reduce_bytes);
+        most.send_bytes = fmax(most.send_bytes, expected.send_bytes);
+    }
+    CHECK(counted->all_reduce_bytes == most.all_reduce_bytes, "%s: all_reduce %g bytes, expected %g", what, counted->all_reduce_bytes,
+          most.all_reduce_bytes);
+    CHECK(counted->reduce_scatter_bytes == most.reduce_scatter_bytes, "%s: reduce_scatter %g bytes, expected %g", what,
+          counted->reduce_scatter_bytes, most.reduce_scatter_bytes);
+    CHECK(counted->all_gather_bytes == most.all_gather_bytes, "%s: all_gather %g bytes, expected %g", what, counted->all_gather_bytes,
+          most.all_gather_bytes);
+    CHECK(counted->broadcast_bytes == most.broadcast_bytes && counted->reduce_bytes == most.reduce_bytes,
+          "%s: broadcast, reduce %g, %g bytes", what, counted->broadcast_bytes, counted->reduce_bytes);
+    CHECK(counted->send_bytes == most.send_bytes, "%s: send %g bytes, expected %g", what, counted->send_bytes, most.send_bytes);
+    CHECK(counted->comm_bytes == most.comm_bytes, "%s: %g bytes, expected %g", what, counted->comm_bytes, most.comm_bytes);
+}
+
 /* Train `e` on all ranks. what: in messages. */
 static inline void train_and_compare(const struct experiment *e, const double reference[STEPS], const char *what)
 {
@@ -73,6 +103,7 @@ static inline void train_and_compare(const struct experiment *e, const double re
     CHECK_OK(memory_fit_predict(e, world.rank, &predicted));
     if (status == DT_OK) {
         ranks_check_times(&result, what);
+        compare_traffic(e, &result.metrics.step, what);
         compare_bytes(&result.ranks[world.rank].memory.device, &predicted.device, "device", what);
         compare_bytes(&result.ranks[world.rank].memory.host, &predicted.host, "host", what);
     }

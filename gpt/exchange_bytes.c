@@ -1,0 +1,80 @@
+/* What the ranks of a tensor group exchange for a layer, in closed form. With M rows of d elements a layer's collective on them moves A = M d
+ * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter behind them, for the same in
+ * backward the reverse. Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in
+ * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum 2 d elements, the
+ * loss gathers three numbers a row. */
+#include "gpt/exchange_bytes.h"
+
+#include "gpt/layer.h"
+
+struct sizes {
+    uint64_t rows, norm, loss; /* bytes of M d elements, of 2 d, and of all ranks' numbers of the loss */
+    bool sliced;
+};
+
+static void add_gather(const struct sizes *s, int times, struct dt_exchanged *out)
+{
+    if (s->sliced)
+        out->all_gather += (uint64_t)times * s->rows;
+}
+
+static void add_sum(const struct sizes *s, struct dt_exchanged *out)
+{
+    *(s->sliced ? &out->reduce_scatter : &out->all_reduce) += s->rows;
+}
+
+static void add_norm(const struct sizes *s, struct dt_exchanged *out)
+{
+    if (s->sliced)
+        out->all_reduce += s->norm;
+}
+
+static void add_forward(const struct sizes *s, enum gpt_layer_kind kind, struct dt_exchanged *out)
+{
+    if (kind == GPT_ATTENTION || kind == GPT_MLP_UP || kind == GPT_HEAD)
+        add_gather(s, 1, out);
+    if (kind == GPT_EMBEDDING || kind == GPT_ATTENTION || kind == GPT_MLP_DOWN)
+        add_sum(s, out);
+    if (kind == GPT_HEAD)
+        out->all_gather += s->loss;
+}
+
+static void add_backward(const struct sizes *s, enum gpt_layer_kind kind, enum dt_backward part, struct dt_exchanged *out)
+{
+    bool inputs = part & DT_BACKWARD_INPUT, weights = part & DT_BACKWARD_WEIGHTS;
+    bool behind_sum = kind == GPT_ATTENTION || kind == GPT_MLP_DOWN, before_product = kind == GPT_ATTENTION || kind == GPT_MLP_UP;
+    if (behind_sum && inputs)
+        add_gather(s, 1, out); /* the gradient of the branch */
+    if ((before_product || kind == GPT_HEAD || kind == GPT_EMBEDDING) && weights)
+        add_gather(s, 1, out); /* what the weight gradients read */
+    if ((before_product || kind == GPT_HEAD) && inputs)
+        add_sum(s, out);
+    if ((before_product || kind == GPT_FINAL_NORM) && inputs)
+        add_norm(s, out);
+}
+
+void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pass, size_t samples, struct dt_exchanged *out)
+{
+    const struct gpt_stage *s = (const struct gpt_stage *)stage;
+    const struct dt_group *group = &stage->groups[g];
+    uint64_t rows = samples * (uint64_t)stage->model->block_size, d = (uint64_t)stage->model->hidden;
+    uint64_t element = dt_dtype_bytes(stage->model->dtype), ranks = (uint64_t)s->cut.size;
+    struct sizes sizes = {
+        .rows = rows * d * element, .norm = 2 * d * element, .loss = ranks * rows * sizeof(struct gpt_logit_row), .sliced = s->sliced};
+    *out = (struct dt_exchanged){0};
+    for (int i = group->first_layer; s->cut.size > 1 && i < group->first_layer + group->layer_count; i++) {
+        enum gpt_layer_kind kind = s->layers[i].kind;
+        bool last = i == group->first_layer + group->layer_count - 1;
+        if (pass.forward && !(pass.ends_here && last && kind == GPT_MLP_DOWN))
+            add_forward(&sizes, kind, out);
+        if (pass.backward)
+            add_backward(&sizes, kind, pass.backward, out);
+        if (pass.late && kind == GPT_HEAD) { /* gathered once for both */
+            add_gather(&sizes, 1, out);
+            add_sum(&sizes, out);
+            out->all_gather += sizes.loss;
+        }
+        if (pass.late && kind == GPT_FINAL_NORM)
+            add_norm(&sizes, out);
+    }
+}
