@@ -33,10 +33,13 @@ void dt_failures_add(struct dt_failures *failures, dt_status status)
         return;
     if (failures->status == DT_OK)
         failures->status = status;
-    if (used + bytes + 2 <= sizeof failures->text)
-        snprintf(failures->text + used, sizeof failures->text - used, "%s%s", used ? "\n" : "", last_message);
-    else
+    if (used + bytes + 2 > sizeof failures->text) {
         failures->left_out++;
+        return;
+    }
+    if (used > 0)
+        failures->text[used++] = '\n';
+    memcpy(failures->text + used, last_message, bytes + 1);
 }
 
 dt_status dt_failures_end(const struct dt_failures *failures)
