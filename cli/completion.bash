@@ -9,7 +9,7 @@ _dtbench_options() {
     run) echo "--config --set --device --output --resume --skip-oom --skip-failed --shard --time-limit --verify --trace --dry-run --quiet --help" ;;
     check) echo "--config --set --device --json --plan --times --help" ;;
     plan) echo "--model --cluster --profile --nodes --gpus --global-batch --max-batch --optimizer --sequence --objective --floor --price --tokens --fix --allow --forbid --set --top --threads --seconds --output --all --json --quiet --help" ;;
-    compare) echo "--threshold --format --gate --allow-different --pool --help" ;;
+    compare) echo "--threshold --format --gate --by --allow-different --pool --help" ;;
     merge) echo "--output --force --help" ;;
     status) echo "--config --set --device --all --json --help" ;;
     validate) echo "--data --cluster --profile --set --json --help" ;;
@@ -58,6 +58,7 @@ _dtbench_values() {
     "compare --threshold" | "compare -t") echo "@other" ;;
     "compare --format" | "compare -f") echo "table json junit markdown" ;;
     "compare --gate" | "compare -g") echo "throughput status losses memory missing none" ;;
+    "compare --by" | "compare -b") echo "@other" ;;
     "merge --output" | "merge -o") echo "@file" ;;
     "status --config" | "status -c") echo "@file" ;;
     "status --set" | "status -s") echo "@key" ;;

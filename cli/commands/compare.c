@@ -14,7 +14,7 @@
 
 struct command_options {
     struct option_list records;
-    const char *threshold, *format, *gate;
+    const char *threshold, *format, *gate, *by;
     bool allow_different, pool;
 };
 
@@ -52,6 +52,10 @@ static const struct option_row options[] = {
     {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", "how the result is printed; default: table. The formats are", format_choice},
     {"gate", 'g', OPTION_TEXT, AT(gate), "LIST", "what counts as a regression, comma-separated; default: all of them. The words are",
      gate_choice},
+    {"by", 'b', OPTION_TEXT, AT(by), "KEYS",
+     "pair experiments that differ only in these keys of the config, comma-separated, such as activation or pipeline.order; BASE alone is "
+     "enough; without --gate nothing is then a regression",
+     NULL},
     {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL,
      "compare although devices, drivers, library versions, threads or numbers of machines differ", NULL},
     {"pool", 'p', OPTION_FLAG, AT(pool), NULL,
@@ -65,6 +69,8 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv,
 {
     DT_TRY(options_parse(&command_compare, argc, argv, o, help));
     if (*help)
+        return DT_OK;
+    if (o->by && o->records.count == 1)
         return DT_OK;
     if (o->records.count != 2)
         return dt_fail(DT_ERR_INVALID, "expected two arguments, BASE and NEW, not %d%s", o->records.count,
@@ -119,10 +125,15 @@ static dt_status parse_format(const char *text, print_function **out)
     return dt_fail(DT_ERR_INVALID, "--format %s: expected table, json, junit or markdown", text);
 }
 
-static dt_status read_options(const struct command_options *o, struct compare_options *how, print_function **print)
+static dt_status read_options(const struct command_options *o, struct compare_options *how, struct pairing *by, print_function **print)
 {
     *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .pool = o->pool};
     DT_TRY(parse_threshold(o->threshold ? o->threshold : THRESHOLD, &how->threshold));
+    if (o->by) {
+        DT_TRY(pairing_parse(o->by, by));
+        how->by = by;
+        how->gates = 0;
+    }
     if (o->gate)
         DT_TRY(parse_gates(o->gate, &how->gates));
     return parse_format(o->format ? o->format : "table", print);
@@ -148,6 +159,7 @@ static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct compare_options how;
+    struct pairing by = {0};
     struct record_set base = {0}, new = {0};
     print_function *print = NULL;
     bool help;
@@ -155,22 +167,23 @@ static int run(int argc, char **argv)
         return report_failure("compare", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (read_options(&o, &how, &print) < 0)
-        return report_failure("compare", EXIT_CODE_USAGE);
-    int code = record_arguments_read("compare", &o.records.items[0], 1, &base);
+    int code = read_options(&o, &how, &by, &print) < 0 ? report_failure("compare", EXIT_CODE_USAGE) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK)
+        code = record_arguments_read("compare", &o.records.items[0], 1, &base);
+    if (code == EXIT_CODE_OK && o.records.count > 1)
         code = record_arguments_read("compare", &o.records.items[1], 1, &new);
     if (code == EXIT_CODE_OK)
-        code = compare_and_print(&base, &new, &how, print);
+        code = compare_and_print(&base, o.records.count > 1 ? &new : &base, &how, print);
     record_set_finish(&base);
     record_set_finish(&new);
+    pairing_finish(&by);
     return code;
 }
 
 const struct command command_compare = {
     .name = "compare",
     .summary = "compare two sets of records: faster, slower, larger, wrong",
-    .usage = "[OPTION]... BASE NEW",
+    .usage = "[OPTION]... BASE [NEW]",
     .description = "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
                    "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
                    "pattern, or '-' for standard input. Of several records of an experiment the newest with status ok counts. The "
@@ -185,6 +198,9 @@ const struct command command_compare = {
                    "  fixed    was not ok, and is\n"
                    "  missing  only in BASE\n"
                    "  new      only in NEW\n"
+                   "\n"
+                   "With --by two settings are compared instead of two versions: each experiment with the first one from which it differs "
+                   "only in the named keys.\n"
                    "\n"
                    "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
     .options = options,

@@ -66,17 +66,23 @@ static const char *version_of(const struct record_facts *record, const char *lib
 
 /* What makes two measurements two different things: the device, its driver, the libraries, and how much of the machines a rank had. Which
  * dtbench it was is not among them: that is what is compared. */
-static void find_differences(struct compare *c, const struct record_facts *base, const struct record_facts *new)
+static void find_differences(struct compare *c, const struct compare_options *o, const struct record_facts *base,
+                             const struct record_facts *new)
 {
     static const char *const keys[] = {"device", "device_name", "driver", "threads_per_rank"};
+    bool settings = o->by != NULL;
+    if (settings && pairing_names(o->by, "device"))
+        return;
     char left[32], right[32];
     const char *library, *version;
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0] - settings; k++)
         add_difference(c, keys[k], record_provenance(base, keys[k], left), record_provenance(new, keys[k], right));
     for (int i = 0; (library = record_library(base, i, &version)); i++)
         add_difference(c, library, version, version_of(new, library));
     for (int i = 0; (library = record_library(new, i, &version)); i++)
         add_difference(c, library, version_of(base, library), version);
+    if (settings)
+        return;
     snprintf(left, sizeof left, "%d", record_machines(base));
     snprintf(right, sizeof right, "%d", record_machines(new));
     add_difference(c, "machines", left, right);
@@ -154,7 +160,7 @@ static bool has_loss(const struct record_facts *record)
     return has;
 }
 
-static void judge_losses(struct comparison *row, bool same_machine)
+static void judge_losses(struct comparison *row, bool same_machine, bool say)
 {
     const struct record_facts *base = row->base, *new = row->new;
     int count = base->loss_count < new->loss_count ? base->loss_count : new->loss_count;
@@ -179,7 +185,8 @@ static void judge_losses(struct comparison *row, bool same_machine)
                  new->losses[row->loss_step], row->losses == LOSSES_ROUNDING ? " (by no more than rounding)" : "");
     else
         snprintf(text, sizeof text, "%d losses, now %d", base->loss_count, new->loss_count);
-    add_reason(row, text);
+    if (say)
+        add_reason(row, text);
     if (same_machine || row->losses == LOSSES_DIFFER)
         row->regressions |= GATE_LOSSES;
 }
@@ -230,7 +237,8 @@ static dt_status judge(struct compare *c, const struct compare_options *o)
         struct comparison *row = &c->rows[i];
         if (both_ok(row)) {
             DT_TRY(judge_throughput(row, o));
-            judge_losses(row, !*c->different);
+            /* Other settings may give other losses; who wants them equal asks for it. */
+            judge_losses(row, !*c->different && !o->by, !o->by || o->gates & GATE_LOSSES);
             judge_memory(row, o->threshold);
         } else {
             judge_status(row);
@@ -242,18 +250,29 @@ static dt_status judge(struct compare *c, const struct compare_options *o)
     return DT_OK;
 }
 
-/* What an experiment is called: in what it differs from the others of the comparison. */
-static dt_status label(struct compare *c)
+/* "ddp, activation keep -> activation checkpoint" */
+static void add_change(struct comparison *row, const struct pairing *by)
 {
-    struct experiment *all = malloc(((size_t)c->count + 1) * sizeof *all);
+    char change[LABEL_BYTES];
+    size_t used = strlen(row->label);
+    pairing_describe(by, row->base->experiment, row->new->experiment, change, sizeof change);
+    snprintf(row->label + used, sizeof row->label - used, " -> %s", change);
+}
+
+/* What an experiment is called: in what it differs from the others of the comparison. */
+static dt_status label(struct compare *c, const struct pairing *by)
+{
+    struct experiment *all = malloc((2 * (size_t)c->count + 1) * sizeof *all);
     struct experiment_columns columns;
     int known = 0;
     if (!all)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", c->count);
     for (int i = 0; i < c->count; i++) {
-        const struct record_facts *record = c->rows[i].base ? c->rows[i].base : c->rows[i].new;
-        if (record->experiment)
-            all[known++] = *record->experiment;
+        const struct comparison *row = &c->rows[i];
+        if (row->base && row->base->experiment)
+            all[known++] = *row->base->experiment;
+        if (row->new && row->new->experiment)
+            all[known++] = *row->new->experiment;
     }
     experiment_columns_find(all, known, &columns);
     for (int i = 0; i < c->count; i++) {
@@ -266,6 +285,8 @@ static dt_status label(struct compare *c)
             experiment_label(record->experiment, &columns, row->label + used, sizeof row->label - used);
         else
             snprintf(row->label, sizeof row->label, "config %.16s", record->hash);
+        if (by)
+            add_change(row, by);
     }
     free(all);
     return DT_OK;
@@ -316,14 +337,75 @@ static dt_status pair_newest(struct compare *c, const struct record_set *base, c
     return DT_OK;
 }
 
-static dt_status find_pairs(struct compare *c, const struct record_set *base, const struct record_set *new)
+/* One side of a comparison of settings. */
+struct side {
+    const struct record_set *set;
+    int *chosen; /* [count] the newest records of its experiments */
+    bool *taken; /* [count] it is in a row */
+    int count;
+};
+
+static const struct record_facts *record_at(const struct side *side, int i)
+{
+    return &side->set->records[side->chosen[i]];
+}
+
+/* The first of `base`, before number `end`, that `new` may be compared with; -1: none. What is already the new one of a row of the same set is no base. */
+static int find_base(const struct side *base, int end, bool one_set, const struct record_facts *new, const struct compare *c,
+                     const struct pairing *by)
+{
+    for (int i = 0; i < end; i++) {
+        const struct record_facts *record = record_at(base, i);
+        bool is_new = false;
+        for (int r = 0; one_set && r < c->count && !is_new; r++)
+            is_new = c->rows[r].new == record;
+        if (!is_new && record->experiment && new->experiment &&pairing_fits(by, record->experiment, new->experiment))
+            return i;
+    }
+    return -1;
+}
+
+static dt_status pair_settings(struct compare *c, struct side *base, struct side *new, const struct pairing *by)
+{
+    bool one_set = base->set == new->set;
+    DT_TRY(record_set_newest(base->set, base->chosen, &base->count));
+    DT_TRY(record_set_newest(new->set, new->chosen, &new->count));
+    for (int i = 0; i < new->count; i++) {
+        const struct record_facts *record = record_at(new, i);
+        int found = find_base(base, one_set ? i : base->count, one_set, record, c, by);
+        if (found < 0)
+            continue;
+        c->rows[c->count].base = record_at(base, found);
+        c->rows[c->count++].new = record;
+        base->taken[found] = true;
+        (one_set ? base : new)->taken[i] = true;
+    }
+    for (int i = 0; i < base->count; i++)
+        c->alone += !base->taken[i];
+    for (int i = 0; !one_set && i < new->count; i++)
+        c->alone += !new->taken[i];
+    if (c->count == 0)
+        return dt_fail(DT_ERR_INVALID, "nothing to compare: no two of the %d experiments differ in %s and in nothing else", c->alone,
+                       by->keys);
+    return DT_OK;
+}
+
+static dt_status find_pairs(struct compare *c, const struct record_set *base, const struct record_set *new, const struct pairing *by)
 {
     int most = base->count > new->count ? base->count : new->count;
-    int *chosen = malloc(((size_t)most + 1) * sizeof *chosen);
-    if (!chosen)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
-    dt_status status = pair_newest(c, base, new, chosen);
+    int *chosen = calloc(2 * ((size_t)most + 1), sizeof *chosen);
+    bool *taken = calloc(2 * ((size_t)most + 1), sizeof *taken);
+    struct side sides[] = {{.set = base, .chosen = chosen, .taken = taken},
+                           {.set = new, .chosen = chosen + most + 1, .taken = taken + most + 1}};
+    dt_status status;
+    if (!chosen || !taken)
+        status = dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
+    else if (by)
+        status = pair_settings(c, &sides[0], &sides[1], by);
+    else
+        status = pair_newest(c, base, new, chosen);
     free(chosen);
+    free(taken);
     return status;
 }
 
@@ -336,10 +418,10 @@ dt_status compare_records(const struct record_set *base, const struct record_set
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
     for (int i = 0; i < most; i++)
         out->rows[i] = (struct comparison){.ratio = {NAN, NAN, NAN, 1}, .memory_bytes = NAN, .loss_step = -1};
-    DT_TRY(find_pairs(out, base, new));
+    DT_TRY(find_pairs(out, base, new, options->by));
     for (int i = 0; i < out->count; i++)
         if (both_ok(&out->rows[i]))
-            find_differences(out, out->rows[i].base, out->rows[i].new);
+            find_differences(out, options, out->rows[i].base, out->rows[i].new);
     if (*out->different && !options->allow_different)
         return dt_fail(DT_ERR_INVALID,
                        "BASE and NEW were measured with different devices or libraries: %s; --allow-different compares them anyway",
@@ -351,7 +433,7 @@ dt_status compare_records(const struct record_set *base, const struct record_set
         if (row->new)
             DT_TRY(collect_steps(new, row->new, options->pool, &row->new_steps));
     }
-    DT_TRY(label(out));
+    DT_TRY(label(out, options->by));
     return judge(out, options);
 }
 

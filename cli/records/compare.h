@@ -2,6 +2,7 @@
 #ifndef CLI_RECORDS_COMPARE_H
 #define CLI_RECORDS_COMPARE_H
 
+#include "cli/records/pairing.h"
 #include "cli/records/record_set.h"
 #include "lib/base/ratio.h"
 
@@ -60,7 +61,8 @@ struct compare_options {
     double threshold; /* a fraction: 0.05 */
     unsigned gates;   /* enum compare_gate */
     bool allow_different;
-    bool pool; /* the steps of all ok records of an experiment count, not only the newest's */
+    bool pool;                /* the steps of all ok records of an experiment count, not only the newest's */
+    const struct pairing *by; /* two settings are compared, not two versions: what differs in these keys alone is a pair; NULL: not so */
 };
 
 struct compare {
@@ -68,11 +70,14 @@ struct compare {
     int count;
     int counts[COMPARE_VERDICTS];
     int regressions;      /* rows with any */
+    int alone;            /* experiments that have no partner, where two settings are compared: they have no row */
     char different[1024]; /* in what the two were measured differently: "driver (535, 550), oneDNN (2.6, 3.1)"; "" in nothing */
 };
 
 /* Pair the newest records of each experiment and judge the pairs. Records are paired by their config's hash, and those that are left by the
- * hash that this version gives to their config, which keys that came since may have changed. Both sets must outlive *out. Owner of *out,
+ * hash that this version gives to their config, which keys that came since may have changed. With options->by each of NEW's is paired with
+ * the first of BASE's from which it differs in the named keys alone; where BASE and NEW are one set, with the first before it that is itself
+ * paired with none. Threads and machines of a rank may then differ, and losses. Both sets must outlive *out. Owner of *out,
  * also after a failure: the caller, compare_finish. Errors: DT_ERR_INVALID when nothing can be paired, and when devices, drivers or library
  * versions differ and that is not allowed; DT_ERR_HOST_MEMORY. */
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,

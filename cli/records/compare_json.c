@@ -17,8 +17,8 @@ static bool add_side(cJSON *object, const char *key, const struct record_facts *
     if (!record)
         return cJSON_AddNullToObject(object, key);
     cJSON *side = cJSON_AddObjectToObject(object, key);
-    return side && add_text(side, "file", record->file) && add_text(side, "status", record->status) &&
-           add_text(side, "started", *record->started ? record->started : NULL) &&
+    return side && add_text(side, "config_hash", record->hash) && add_text(side, "file", record->file) &&
+           add_text(side, "status", record->status) && add_text(side, "started", *record->started ? record->started : NULL) &&
            cJSON_AddNumberToObject(side, "tokens_per_s", steps->tokens_per_s) &&
            cJSON_AddNumberToObject(side, "step_s", record->metrics.step_s.median) && cJSON_AddNumberToObject(side, "steps", steps->count) &&
            cJSON_AddNumberToObject(side, "peak_bytes", record->metrics.peak_bytes.total);
@@ -82,8 +82,9 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
     bool done = root && cJSON_AddNumberToObject(root, "threshold", o->threshold) && add_gates(root, "gates", o->gates) &&
                 cJSON_AddNumberToObject(root, "confidence", DT_RATIO_CONFIDENCE) &&
                 add_text(root, "method", "Hodges-Lehmann ratio of throughput over all pairs of timed steps, Mann-Whitney interval") &&
-                add_text(root, "different", *c->different ? c->different : NULL) &&
-                cJSON_AddNumberToObject(root, "regressions", c->regressions) && add_counts(root, c);
+                add_text(root, "different", *c->different ? c->different : NULL) && add_text(root, "by", o->by ? o->by->keys : NULL) &&
+                cJSON_AddNumberToObject(root, "alone", c->alone) && cJSON_AddNumberToObject(root, "regressions", c->regressions) &&
+                add_counts(root, c);
     cJSON *rows = done ? cJSON_AddArrayToObject(root, "experiments") : NULL;
     done = rows;
     for (int i = 0; done && i < c->count; i++)

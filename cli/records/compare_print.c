@@ -70,9 +70,9 @@ static const char *gates_text(unsigned gates, char *text, size_t text_bytes)
     return text;
 }
 
-static void print_counts(const struct compare *c, FILE *to)
+static void print_counts(const struct compare *c, const struct compare_options *o, FILE *to)
 {
-    fprintf(to, "%d experiment%s:", c->count, c->count == 1 ? "" : "s");
+    fprintf(to, "%d %s%s:", c->count, o->by ? "pair" : "experiment", c->count == 1 ? "" : "s");
     const char *separator = " ";
     for (int v = 0; v < COMPARE_VERDICTS; v++) {
         if (c->counts[v] == 0)
@@ -80,6 +80,8 @@ static void print_counts(const struct compare *c, FILE *to)
         fprintf(to, "%s%d %s", separator, c->counts[v], compare_verdict_name((enum compare_verdict)v));
         separator = ", ";
     }
+    if (c->alone > 0)
+        fprintf(to, "; %d experiment%s without a partner", c->alone, c->alone == 1 ? "" : "s");
 }
 
 static void print_method(const struct compare_options *o, FILE *to)
@@ -133,7 +135,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     }
     if (*c->different)
         line_print(to, "measured with different devices or libraries: %s", c->different);
-    print_counts(c, to);
+    print_counts(c, o, to);
     fprintf(to, "; %d regression%s\n", c->regressions, c->regressions == 1 ? "" : "s");
     print_method(o, to);
     fputc('\n', to);
@@ -191,7 +193,7 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
         fputc('\n', to);
     }
     fputc('\n', to);
-    print_counts(c, to);
+    print_counts(c, o, to);
     fprintf(to, "; %d regression%s. ", c->regressions, c->regressions == 1 ? "" : "s");
     print_method(o, to);
     fputs(".\n", to);

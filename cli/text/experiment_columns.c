@@ -26,14 +26,17 @@ static const void *at(const struct experiment *e, const struct dt_field *field)
     return (const char *)e + field->offset;
 }
 
+bool experiment_values_differ(const struct experiment *left, const struct experiment *right, const struct dt_field *field)
+{
+    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
+    return text ? strcmp(at(left, field), at(right, field)) != 0 : memcmp(at(left, field), at(right, field), field->size) != 0;
+}
+
 static bool differs(const struct experiment *experiments, int count, const struct dt_field *field)
 {
-    for (int i = 1; i < count; i++) {
-        const void *left = at(&experiments[0], field), *right = at(&experiments[i], field);
-        bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
-        if (text ? strcmp(left, right) != 0 : memcmp(left, right, field->size) != 0)
+    for (int i = 1; i < count; i++)
+        if (experiment_values_differ(&experiments[0], &experiments[i], field))
             return true;
-    }
     return false;
 }
 
@@ -41,6 +44,14 @@ static bool path_differs(const struct experiment *experiments, int count, const 
 {
     const struct dt_table *table = experiment_table();
     return differs(experiments, count, &table->fields[dt_config_find(table, path)]);
+}
+
+bool experiment_field_follows(const char *path, const char *from)
+{
+    for (size_t d = 0; d < sizeof dependent / sizeof dependent[0]; d++)
+        if (strcmp(path, dependent[d].path) == 0 && strcmp(from, dependent[d].follows) == 0)
+            return true;
+    return false;
 }
 
 static bool is_dependent(const struct experiment *experiments, int count, const struct dt_field *field)

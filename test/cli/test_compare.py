@@ -215,6 +215,45 @@ def test_pairs_newest_and_by_config():
     run("compare", base, write("empty.jsonl", []), code=INCOMPARABLE)
 
 
+def test_two_settings():
+    one, two, _ = real_records()
+
+    def at(record, seconds, number, **changes):
+        return timed(record, [seconds] * 9, config_hash=f"{number:016x}", **{"config." + k.replace("__", "."): v for k, v in changes.items()})
+
+    records = [at(one, 0.1, 1), at(two, 0.2, 2), at(one, 0.2, 3, activation="checkpoint"), at(two, 0.1, 4, activation="checkpoint"),
+               at(one, 0.1, 5, activation="checkpoint", seed=9), at(one, 0.1, 6, activation="offload")]
+    # threads follow from settings; losses that differ are told and are no regression
+    records[2]["provenance"]["threads_per_rank"] = 99
+    records[3]["losses"][0] += 1
+    base = write("settings.jsonl", records)
+    found = compare("--by", "activation", base)
+    pairs = [(row["base"]["config_hash"][-1], row["new"]["config_hash"][-1]) for row in found["experiments"]]
+    check(pairs == [("1", "3"), ("2", "4"), ("1", "6")] and found["alone"] == 1 and found["by"] == "activation", pairs, found["alone"])
+    check(verdicts(found) == ["slower", "faster", "same"] and found["experiments"][1]["losses"] == "differ", verdicts(found))
+    check("activation keep -> activation checkpoint" in found["experiments"][0]["experiment"], found["experiments"][0]["experiment"])
+    run("compare", "--by", "activation", "--gate", "throughput", base, code=REGRESSION)
+    check(len(compare("--by=activation,seed", base)["experiments"]) == 4, "two keys")
+    # the first of BASE that fits
+    new = write("new.jsonl", [records[2], records[4]])
+    found = compare("--by", "activation", write("base.jsonl", records[:2]), new)
+    check([row["base"]["config_hash"][-1] for row in found["experiments"]] == ["1"] and found["alone"] == 2, found)
+    # a model's sizes follow its preset, what is scaled its dtype; keys of pipelines are nothing to others
+    models = [at(one, 0.1, 1, model={"preset": name, "dtype": dtype}) for name in ("GPTSmall", "GPTLarge") for dtype in ("fp32", "fp16")]
+    for number, record in enumerate(models):
+        record["config_hash"] = f"{number:016x}"
+        record["config"]["loss_scaling"] = 65536 if record["config"]["model"]["dtype"] == "fp16" else 1
+    path = write("models.jsonl", models)
+    check([len(compare("--by", key, path)["experiments"]) for key in ("model.preset", "model.dtype", "model")] == [2, 2, 3], "models")
+    pipelines = [at(one, 0.1, 1, paradigm="ddp", world_size=4)] + [
+        at(one, 0.1, n, paradigm="pdp", world_size=4, pipeline={"stages": n, "chunks": n}) for n in (2, 4)]
+    check(len(compare("--by", "paradigm", write("pipelines.jsonl", pipelines))["experiments"]) == 2, "pipelines")
+    run("compare", "--by", "batch_size", path, code=INCOMPARABLE)
+    said = run("compare", "--by", "activation,sead", base, code=USAGE).stderr
+    check("--by activation,sead: 'sead' is no key of a config; the nearest is seed" in said, said)
+    run("compare", base, code=USAGE)
+
+
 def test_formats():
     one, two, four = real_records()
     steady = [0.1] * 9
