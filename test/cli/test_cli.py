@@ -221,12 +221,14 @@ def test_communicated_bytes_and_scaling():
     text = run("check", config("tensor.json", **tensor), code=OK).stdout
     check("in a step a rank communicates tensor all_reduce" in text, text)
 
-    node = {**base, "cluster": "clusters/gcp_a2_1.json", "model": {"preset": "GPTLarge"}, "batch_size": 16, "paradigm": "ddp"}
-    run("run", config("scaling.json", **{**node, "sweep": {"world_size": [1, 2, 4, 8]}}), "-q", "-o", (output := records_path("scaling.jsonl")), code=OK)
-    metrics = [r["metrics"] for r in read_records(output)]
-    scaling, tail = [m["scaling_efficiency"] for m in metrics], [m["exposed_comm_s"] for m in metrics]
-    check(scaling[0] == 1 > scaling[1] > scaling[2] > scaling[3] > 0.9, scaling)
-    check(tail[0] == 0 < tail[1] < tail[2] < tail[3], tail)
+    node = {**base, "model": {"preset": "GPTLarge"}, "batch_size": 16, "paradigm": "ddp"}
+    for cluster in ("gcp_a2_1", "dgx_a100_1", "dgx_h100_1"):
+        node["cluster"] = f"clusters/{cluster}.json"
+        run("run", config("scaling.json", **{**node, "sweep": {"world_size": [1, 2, 4, 8]}}), "-q", "-o", (output := records_path("scaling.jsonl")), code=OK)
+        metrics = [r["metrics"] for r in read_records(output)]
+        scaling, tail = [m["scaling_efficiency"] for m in metrics], [m["exposed_comm_s"] for m in metrics]
+        check(scaling[0] == 1 > scaling[1] > scaling[2] > scaling[3] > 0.9, cluster, scaling)
+        check(tail[0] == 0 < tail[1] < tail[2] < tail[3], cluster, tail)
     table = run("run", config("scaling.json", **{**node, "sweep": {"world_size": [2, 1]}}), "-o", (output := records_path("late.jsonl")), code=OK).stdout
     check("scaling" in table and "MFU" in table and "comm" in table, table)
     check([r["metrics"]["scaling_efficiency"] for r in read_records(output)] == [None, 1], "the fewest ranks come last")
