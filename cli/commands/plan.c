@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define DEFAULT_CONFIG "plan.json"
+#define DEFAULT_SECONDS "60"
 
 struct plan_options {
     struct planner_arguments planner;
@@ -53,7 +54,8 @@ static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},
     {"top", 't', OPTION_TEXT, AT(planner.top), "N", "show so many of the best; default: 5", NULL},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", "simulate on so many threads; default: as many as there are processors", NULL},
-    {"seconds", 0, OPTION_TEXT, AT(seconds), "N", "stop after so many seconds with the best so far, as Ctrl-C does", NULL},
+    {"seconds", 0, OPTION_TEXT, AT(seconds), "N",
+     "stop after so many seconds with the best so far, as Ctrl-C does; default: " DEFAULT_SECONDS "; 0: no limit", NULL},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG, NULL},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", "append a record of each simulated candidate to this file", NULL},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the plans with their configs and all that is said of them", NULL},
@@ -149,14 +151,14 @@ static dt_status print(const struct plan_options *o, const struct planner *p, st
     return status;
 }
 
-/* Errors: DT_ERR_INVALID with one line. */
+/* *until_s: of the clock; 0: no end. Errors: DT_ERR_INVALID with one line. */
 static dt_status read_seconds(const char *text, double *until_s)
 {
     char *end;
-    double seconds = text ? strtod(text, &end) : 0;
-    *until_s = text ? dt_clock_s() + seconds : 0;
-    if (text && (*end || end == text || !isfinite(seconds) || seconds <= 0))
-        return dt_fail(DT_ERR_INVALID, "--seconds %.40s: expected a number above 0", text);
+    double seconds = strtod(text, &end);
+    if (*end || end == text || !isfinite(seconds) || seconds < 0)
+        return dt_fail(DT_ERR_INVALID, "--seconds %.40s: expected a number of seconds, 0 for no limit", text);
+    *until_s = seconds > 0 ? dt_clock_s() + seconds : 0;
     return DT_OK;
 }
 
@@ -199,13 +201,13 @@ static int run(int argc, char **argv)
 {
     struct plan_options o = {0};
     struct planner *p;
-    double until_s;
+    double until_s = 0;
     bool help;
     if (options_parse(&command_plan, argc, argv, &o, &help) < 0)
         return report_failure("plan", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (read_seconds(o.seconds, &until_s) < 0 || planner_create(&o.planner, &p) < 0)
+    if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &until_s) < 0 || planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     int code = run_plan(&o, p, until_s);
     planner_destroy(p);
@@ -222,7 +224,7 @@ const struct command command_plan = {
         "not fit the GPUs is left out by its exact bytes. Of the rest those are simulated that could be among the best: a bound that no "
         "schedule passes proves it of all others. Prints the best ones, why the first is ahead, why others are not, what would change it, "
         "and how far the predictions can be trusted. FILE is a config to begin with. Needs no GPU. Ctrl-C ends the search with the best "
-        "so far.",
+        "so far, and so does the time limit (--seconds).",
     .options = options,
     .argument = {"config file", OPTION_TEXT, AT(planner.file)},
     .run = run,

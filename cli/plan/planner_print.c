@@ -29,7 +29,7 @@ static void margin_cell(struct table *t, const struct planner *p, int place)
 {
     double margin = why_margin(p, place);
     if (place == 0)
-        table_cell(t, "best");
+        table_cell(t, p->result.interrupted ? "best so far" : "best");
     else if (!why_margin_tells(p, place))
         table_cell(t, "none (%.1f %%)", 100 * margin);
     else

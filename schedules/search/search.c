@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 64, TRIES_OF_PARADIGM = 16 };
+enum { MOST_THREADS = 64, TRIES_OF_PARADIGM = 16, FAMILIES = 4 * PARADIGM_COUNT };
 
 struct search {
     const struct space *space;
@@ -23,9 +23,12 @@ struct search {
     struct search_result *result;
     double *bound_scores, *scores; /* [count]; scores: NAN before the simulation */
     int *order;                    /* [count] by bound */
+    uint8_t *families;             /* [count] of find_family */
     struct short_forms *shorts;
 
     pthread_mutex_t lock;         /* of all below, and of the result */
+    int opening;                  /* of the order: where the first round is */
+    bool opened[FAMILIES];        /* one of the family is simulated, or about to be */
     int next;                     /* of the order */
     struct dt_sim_heap sharpened; /* candidates by better bounds than those of the order, that wait for their simulation */
     double worst_kept;            /* score of the last of the `top` best; INFINITY: fewer are known */
@@ -55,6 +58,12 @@ static double tokens_per_s(const struct experiment *e, double step_s)
     return (double)experiment_global_batch(e) * e->model.block_size / step_s;
 }
 
+/* Experiments whose bounds are alike in quality: those of a pipeline are farther from their steps than those of DDP. */
+static int find_family(const struct experiment *e)
+{
+    return 4 * (int)e->paradigm + 2 * (experiment_stages(e) > 1) + (e->tensor.size > 1);
+}
+
 /* ---- bounds of all ---- */
 
 static dt_status find_bounds(struct search *s, struct bounds *bounds, struct experiment *e)
@@ -69,6 +78,7 @@ static dt_status find_bounds(struct search *s, struct bounds *bounds, struct exp
         }
         space_experiment(s->space, space_candidate(s->space, i), e);
         outcome->paradigm = (uint8_t)e->paradigm;
+        s->families[i] = (uint8_t)find_family(e);
         outcome->step_s = outcome->tokens_per_s = outcome->peak_bytes = outcome->host_peak_bytes = s->scores[i] = NAN;
         DT_TRY(bounds_find(bounds, e, &outcome->bound));
         s->bound_scores[i] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
@@ -294,12 +304,29 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
     return (struct task){-1, false};
 }
 
-/* The lowest bound first, whether it is a sharpened one or not. The lock is held. */
+/* The first round: the best bound of each family. Without it, what has loose bounds would come first for long, and a search that is stopped
+ * early would know nothing of the rest. */
+static struct task pick_opening(struct search *s)
+{
+    while (s->opening < s->result->count) {
+        int index = s->order[s->opening++];
+        if (s->opened[s->families[index]] || !is_open(s, index))
+            continue;
+        s->opened[s->families[index]] = true;
+        return (struct task){index, true};
+    }
+    return (struct task){-1, false};
+}
+
+/* The first round, and then the lowest bound first, whether it is a sharpened one or not. The lock is held. */
 static struct task pick(struct search *s)
 {
     bool all = s->options->all_simulated;
     if (s->stopped || s->failure < 0)
         return (struct task){-1, false};
+    struct task opening = pick_opening(s);
+    if (opening.index >= 0)
+        return opening;
     for (;;) {
         double sharpened = dt_sim_heap_time(&s->sharpened),
                raw = s->next < s->result->count ? s->bound_scores[s->order[s->next]] : INFINITY;
@@ -457,9 +484,10 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     s.bound_scores = calloc(count, sizeof *s.bound_scores);
     s.scores = calloc(count, sizeof *s.scores);
     s.order = calloc(count, sizeof *s.order);
+    s.families = calloc(count, sizeof *s.families);
     s.kept = calloc((size_t)options->top, sizeof *s.kept);
     dt_status status = DT_OK;
-    if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.kept)
+    if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.families || !s.kept)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu candidates", count);
     for (size_t i = 0; status == DT_OK && i < count; i++)
         s.scores[i] = NAN;
@@ -468,6 +496,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     free(s.bound_scores);
     free(s.scores);
     free(s.order);
+    free(s.families);
     free(s.kept);
     short_forms_destroy(s.shorts);
     dt_sim_heap_finish(&s.sharpened);

@@ -95,6 +95,7 @@ expect "check_gpu names a program that is not there" 2 'nowhere/dtbench is missi
 expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/benchmark_gpu --dtbench nowhere/dtbench
 expect "benchmark_gpu says what a case is" 2 'GPTSmall:8' scripts/benchmark_gpu --dtbench /bin/true --cases GPTSmall
 
+# shellcheck disable=SC2016 # for the inner shell
 mkdir -p "$work/venv/bin" && printf '#!/bin/sh\necho the PyTorch of "$0"\n' >"$work/venv/bin/python" && chmod +x "$work/venv/bin/python"
 expect "benchmark_gpu takes the PyTorch of an environment" 1 'venv/bin/python .*its output is no JSON' scripts/benchmark_gpu --dtbench /bin/true --venv "$work/venv"
 
