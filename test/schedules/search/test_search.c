@@ -1,5 +1,5 @@
 /* The search for the best candidate: its space, bounds that nothing passes, and the result of simulating everything. An argument is a number
- * of random candidates, instead of the few that a test has time for. */
+ * of random candidates, instead of the few that a test has time for; with fewer there are fewer small spaces, too. */
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/search/pipeline_fill.h"
@@ -184,10 +184,10 @@ static void search(const struct scene *s, enum search_objective objective, bool 
 
 static void the_same_as_simulating_all(void)
 {
-    enum { SPACES = 30 };
+    int spaces = random_candidates < 120 ? random_candidates / 4 : 30;
     static const struct space_request request = {.forbid = seldom, .forbid_count = SELDOM};
     struct dice d = {3};
-    for (int n = 0; n < SPACES; n++) {
+    for (int n = 0; n < spaces; n++) {
         struct search_result found, all;
         struct scene s;
         random_scene(&d, 2, &request, &s);
