@@ -1,5 +1,6 @@
 #include "cli/plan/planner.h"
 
+#include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
@@ -81,15 +82,11 @@ static void set(struct sets *s, const char *format, ...)
     s->count++;
 }
 
-/* "gcp_a2" is clusters/gcp_a2.json; what has a slash or ends in .json is a file. */
 static void set_file(struct sets *s, const char *key, const char *folder, const char *name)
 {
-    size_t length = strlen(name);
-    bool file = strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-    if (file)
-        set(s, "%s=\"%.400s\"", key, name);
-    else
-        set(s, "%s=\"%s/%.400s.json\"", key, folder, name);
+    char file[SET_BYTES];
+    dt_data_file_name(folder, name, file, sizeof file);
+    set(s, "%s=\"%.400s\"", key, file);
 }
 
 static dt_status check_names(const struct planner_arguments *a)

@@ -2,6 +2,7 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,4 +46,14 @@ dt_status dt_find_data_file(const char *name, const char *directory, char *out, 
         snprintf(tried + used, sizeof tried - used, "%s%.250s", used ? ", " : "", places[i]);
     }
     return dt_fail(DT_ERR_IO, "%s: not found in %s", name, tried);
+}
+
+void dt_data_file_name(const char *folder, const char *name, char *out, size_t out_bytes)
+{
+    size_t length = strlen(name);
+    bool file = strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+    if (file)
+        snprintf(out, out_bytes, "%s", name);
+    else
+        snprintf(out, out_bytes, "%s/%s.json", folder, name);
 }

@@ -12,4 +12,8 @@
  * which it was looked for. */
 dt_status dt_find_data_file(const char *name, const char *directory, char *out, size_t out_bytes);
 
+/* The file that a name means: "gcp_a2" in folder "clusters" is clusters/gcp_a2.json; what has a slash or ends in .json is a file as it is.
+ * A text that `out` has no room for is cut. */
+void dt_data_file_name(const char *folder, const char *name, char *out, size_t out_bytes);
+
 #endif

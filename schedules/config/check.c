@@ -214,11 +214,21 @@ static dt_status read_profile_of_cluster(struct experiment *e)
     return DT_OK;
 }
 
+static void complete_name(const char *folder, char *name, size_t name_bytes)
+{
+    char file[PATH_OF_A_FILE];
+    dt_data_file_name(folder, name, file, sizeof file);
+    if (*name && strlen(file) < name_bytes)
+        memcpy(name, file, strlen(file) + 1);
+}
+
 /* What sim runs on when nobody says: the machine that the study's framework was written for; and on it, what the machine's file says. */
 static void resolve_simulated(struct experiment *e)
 {
     if (strcmp(e->device, "sim") != 0)
         return;
+    complete_name("clusters", e->cluster, sizeof e->cluster);
+    complete_name("profiles", e->profile, sizeof e->profile);
     if (!*e->cluster)
         snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
     if (!*e->profile)

@@ -263,9 +263,11 @@ static const struct dt_field fields[] = {
     {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0",
      .description = "cpu: threads of a rank; 0: the machine's processors divided by its ranks."},
     {"cluster", DT_FIELD_STRING, AT(cluster), .group = "Simulation", .min = 1, .max = 127,
-     .description = "sim: file that describes the hardware; clusters/dgx_a100.json when not given."},
+     .description = "sim: file that describes the hardware, or the name of one that comes with dtbench (gcp_a2); clusters/dgx_a100.json "
+                    "when not given."},
     {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127,
-     .description = "sim: file that describes the costs of the software; when not given the one that the cluster file names, or else "
+     .description = "sim: file that describes the costs of the software, or the name of one that comes with dtbench; when not given the "
+                    "one that the cluster file names, or else "
                     "profiles/pytorch_1.11_a100.json."},
     {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .later = true,
      .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
