@@ -240,7 +240,7 @@ static const struct dt_field fields[] = {
     {"graph", DT_FIELD_BOOL, AT(graph), .group = "The run", .max = 1, .initial = "true",
      .description = "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
                     "timed step is the captured one. Not where the ranks are on several nodes: see graph_across_nodes."},
-    {"graph_across_nodes", DT_FIELD_BOOL, AT(graph_across_nodes), .max = 1, .initial = "false",
+    {"graph_across_nodes", DT_FIELD_BOOL, AT(graph_across_nodes), .max = 1, .initial = "false", .later = true,
      .description =
          "cuda: capture and replay steps on several nodes, too. NCCL's captured operations between nodes go through the host; what "
          "that costs is not measured yet."},

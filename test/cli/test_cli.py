@@ -13,6 +13,8 @@ from command import (CONFIG, DTBENCH, ENVIRONMENT, OK, OOM, USAGE,
                      WORK, config, main, one, read_records, records_path, run)  # beside this script
 from tap_cases import check
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 # ---- the command line ----
 
 
@@ -160,6 +162,16 @@ def test_a_profile_is_of_the_clusters_gpu():
         check(predicted(**files, any_profile=True)["predicted_step_s"] > 0, "allowed")
 
 
+def test_hashes_stay():
+    """A key that came later leaves the hashes of older experiments alone: else no record of before would be found again."""
+    for name in ("orders_sim", "parallel_sim"):
+        with open(os.path.join(ROOT, "results", name + ".jsonl"), encoding="utf-8") as file:
+            record = json.loads(file.readline())
+        path = config("committed.json", **{**dict.fromkeys(("device", "steps", "sweep", "model")), **record["config"]})
+        found, = json.loads(run("check", "--json", path, code=OK).stdout)
+        check(found["config_hash"] == record["config_hash"], name, found["config"])
+
+
 def test_check_predicts_with_a_calibration():
     """A calibration beside the config, if it is of this machine's processor, predicts what device sim does with it."""
     folder = os.path.join(WORK, "calibrated")
@@ -167,7 +179,7 @@ def test_check_predicts_with_a_calibration():
     name = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), None)
     if not name:
         return
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "configs")
+    root = os.path.join(ROOT, "configs")
     with open(os.path.join(root, "clusters", "cpu_node.json"), encoding="utf-8") as file:
         cluster = json.load(file)
     with open(os.path.join(root, "profiles", "dtbench_cpu.json"), encoding="utf-8") as file:
@@ -425,7 +437,7 @@ def test_options_change_the_config():
 
 
 def test_documents_know_every_option_and_key():
-    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "cli")
+    folder = os.path.join(ROOT, "cli")
     with open(os.path.join(folder, "dtbench.1"), encoding="utf-8") as page, open(os.path.join(folder, "completion.bash"), encoding="utf-8") as words:
         page, words = page.read(), words.read()
     for command in ("run", "check", "compare", "merge", "status", "list"):
@@ -480,7 +492,7 @@ def test_simulated_runs():
 
 def test_predictions_follow_their_files():
     output, profile = records_path("profile.jsonl"), os.path.join(WORK, "profile.json")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = ROOT
     with open(os.path.join(root, "configs", "profiles", "pytorch_1.11_a100.json"), encoding="utf-8") as lines:
         text = lines.read()
     with open(profile, "w", encoding="utf-8") as out:
