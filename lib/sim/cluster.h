@@ -98,7 +98,8 @@ const struct dt_schema *dt_sim_cluster_schema(void);
  *          included, RFC 7323) and 38 of Ethernet around it (IEEE 802.3: preamble, header, check sequence, gap). One flow is a TCP connection
  *          that one thread drives, no more than 20 Gbit/s: the study's runs on a card of 100 Gbit/s are best predicted with 19.0
  *          (configs/clusters/gcp_a2.json); NCCL's documentation of NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD names several as the
- *          remedy on networks of 100 Gbit/s. */
+ *          remedy on networks of 100 Gbit/s. Above 100 Gbit/s a flow keeps the fifth of the label that it has there: an assumption, that
+ *          faster cards come with more connections a flow. */
 struct dt_sim_nic_rates {
     double flow_gbit_per_s, total_gbit_per_s;
 };

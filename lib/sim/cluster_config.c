@@ -350,10 +350,11 @@ dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out)
 
 struct dt_sim_nic_rates dt_sim_nic_rates(enum dt_sim_nic_transport transport, double label)
 {
-    static const double rdma_part = 0.92, tcp_part = 1448.0 / 1538, connection_gbit_per_s = 20;
+    static const double rdma_part = 0.92, tcp_part = 1448.0 / 1538, connection_gbit_per_s = 20, flow_part = 0.2;
     if (transport == DT_SIM_RDMA)
         return (struct dt_sim_nic_rates){rdma_part * label, rdma_part * label};
-    return (struct dt_sim_nic_rates){fmin(tcp_part * label, connection_gbit_per_s), tcp_part * label};
+    double flow = fmax(connection_gbit_per_s, flow_part * label);
+    return (struct dt_sim_nic_rates){fmin(tcp_part * label, flow), tcp_part * label};
 }
 
 dt_status dt_sim_cluster_set_network(struct dt_sim_cluster *c, double gbit_per_s, double latency_us)
