@@ -306,6 +306,17 @@ def draw_losses(axes, records, names):
         axes.text(0.5, 0.5, "no losses recorded", transform=axes.transAxes, ha="center", color="#777777")
 
 
+def draw_records(description, draw):
+    """The command line of a script that makes one picture of records: draw(records, picture)."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="+", metavar="RECORDS.jsonl")
+    parser.add_argument("-o", "--output", metavar="PICTURE.png", help="default: the records' name with .png")
+    arguments = parser.parse_args()
+    picture = arguments.output or os.path.splitext(arguments.records[0])[0] + ".png"
+    draw(read(arguments.records), picture)
+    print(picture)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Draw dtbench's records as one PNG.")
     parser.add_argument("records", nargs="+", help="files of JSON lines, as dtbench writes them")

@@ -6,9 +6,6 @@ Usage: plot_orders.py RECORDS.jsonl... [-o PICTURE.png]
 Made for the records of configs/orders.json; others of one pipeline length do. Whole lines are the bubble of the run, dotted ones what the
 order alone waits with equal passes and without messages (metrics.bubble_ideal). Crosses are the published bubbles of GPipe.
 """
-import argparse
-import os
-
 import plot
 
 # Bubble of P stages and M micro-batches where backward takes twice as long as forward: "Distributed Training Benchmarks: Data Parallel, Model
@@ -74,15 +71,5 @@ def draw(records, picture):
     figure.savefig(picture, dpi=120)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", nargs="+", metavar="RECORDS.jsonl")
-    parser.add_argument("-o", "--output", metavar="PICTURE.png", help="default: the records' name with .png")
-    arguments = parser.parse_args()
-    picture = arguments.output or os.path.splitext(arguments.records[0])[0] + ".png"
-    draw(plot.read(arguments.records), picture)
-    print(picture)
-
-
 if __name__ == "__main__":
-    main()
+    plot.draw_records(__doc__, draw)

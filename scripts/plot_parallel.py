@@ -5,8 +5,6 @@ Usage: plot_parallel.py RECORDS.jsonl... [-o PICTURE.png]
 
 A row for each experiment, the fastest first. Made for the records of configs/parallel.json; others of one model and number of ranks do.
 """
-import argparse
-import os
 import sys
 
 import plot
@@ -73,15 +71,5 @@ def draw(records, picture):
     figure.savefig(picture, dpi=120)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", nargs="+", metavar="RECORDS.jsonl")
-    parser.add_argument("-o", "--output", metavar="PICTURE.png", help="default: the records' name with .png")
-    arguments = parser.parse_args()
-    picture = arguments.output or os.path.splitext(arguments.records[0])[0] + ".png"
-    draw(plot.read(arguments.records), picture)
-    print(picture)
-
-
 if __name__ == "__main__":
-    main()
+    plot.draw_records(__doc__, draw)
