@@ -77,12 +77,15 @@ _dtbench_values() {
 _dtbench_keys() {
     echo "name= device= world_size= paradigm= gpus_per_node= share_gpus= straddle_nodes= mesh.order= batch_size= micro_batches=
         gradient_reduction= model.preset= model.layers= model.heads= model.hidden= model.vocab_size= model.block_size=
-        model.dtype= model.dropout= model.attention= pipeline.stages= pipeline.chunks= pipeline.order= pipeline.virtual_stages=
-        pipeline.split= pipeline.memory_limit= pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size=
-        ddp.bucket_mib= parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks=
-        parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss=
-        loss_scaling= graph= graph_across_nodes= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_
-        memory_limit_gib= host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
+        model.dtype= model.dropout= model.attention= model.mlp= model.ffn= model.norm= model.norm_epsilon= model.position=
+        model.rope.base= model.rope.scaling= model.rope.factor= model.rope.low_frequency_factor=
+        model.rope.high_frequency_factor= model.rope.original_length= model.kv_heads= model.bias= model.tied= model.qk_norm=
+        pipeline.stages= pipeline.chunks= pipeline.order= pipeline.virtual_stages= pipeline.split= pipeline.memory_limit=
+        pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib=
+        parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= parameter_offload=
+        optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
+        graph_across_nodes= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ memory_limit_gib=
+        host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.
@@ -97,6 +100,13 @@ _dtbench_choices() {
     model.preset) echo "GPTSmall GPTMedium GPTLarge GPTXL GPT2.7B GPT6.7B GPT13B GPT39B GPT76B GPT100B GPT175B GPT1T" ;;
     model.dtype) echo "fp32 fp16 bf16" ;;
     model.attention) echo "fused unfused" ;;
+    model.mlp) echo "gelu swiglu" ;;
+    model.norm) echo "layer rms" ;;
+    model.position) echo "learned rope alibi" ;;
+    model.rope.scaling) echo "none llama3" ;;
+    model.bias) echo "all qkv none" ;;
+    model.tied) echo "true false" ;;
+    model.qk_norm) echo "true false" ;;
     pipeline.order) echo "gpipe 1f1b interleaved zb_h1 zb_h2 zb_v zb_auto" ;;
     pipeline.split) echo "balanced parameters" ;;
     pipeline.activation) echo "keep checkpoint offload selective" ;;

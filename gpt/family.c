@@ -9,6 +9,7 @@
 const struct dt_model_family gpt_family = {
     .name = "gpt",
     .presets = gpt_presets,
+    .check_model = gpt_check_model,
     .parameter_count = gpt_parameter_count,
     .step_flops = gpt_step_flops,
     .flops_formula = "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B",

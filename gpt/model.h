@@ -11,6 +11,51 @@
 /* The study's Table 1, GPTSmall to GPT1T; the last entry has a NULL name. */
 extern const struct dt_model_preset gpt_presets[];
 
+/* ---- what a model's description stands for where it says 0 ---- */
+
+/* f, features of the MLP's hidden layer. */
+static inline int gpt_ffn(const struct dt_model *model)
+{
+    return model->ffn ? model->ffn : 4 * model->hidden;
+}
+
+/* Output features of the MLP's first product: gate and up, or up alone. */
+static inline int gpt_mlp_features(const struct dt_model *model)
+{
+    return model->mlp == DT_MLP_SWIGLU ? 2 * gpt_ffn(model) : gpt_ffn(model);
+}
+
+/* w, features of a head. */
+static inline int gpt_head_width(const struct dt_model *model)
+{
+    return model->hidden / model->heads;
+}
+
+/* K, heads of keys and values. */
+static inline int gpt_kv_heads(const struct dt_model *model)
+{
+    return model->kv_heads ? model->kv_heads : model->heads;
+}
+
+/* Columns of qkv: q's h heads, k's and v's K each. */
+static inline int gpt_qkv_features(const struct dt_model *model)
+{
+    return (model->heads + 2 * gpt_kv_heads(model)) * gpt_head_width(model);
+}
+
+static inline double gpt_norm_epsilon(const struct dt_model *model)
+{
+    return model->norm_epsilon > 0 ? model->norm_epsilon : 1e-5;
+}
+
+static inline double gpt_rope_base(const struct dt_model *model)
+{
+    return model->rope.base > 0 ? model->rope.base : 10000;
+}
+
+/* Whether its parts go together, and can be trained. DT_ERR_INVALID: the key that does not, and why. */
+dt_status gpt_check_model(const struct dt_model *model);
+
 /* L(12d^2 + 13d) + 2Vd + Td + 2d */
 uint64_t gpt_parameter_count(const struct dt_model *model);
 

@@ -156,8 +156,18 @@ static dt_status read_list(const struct dt_field *field, const struct cJSON *val
     return status;
 }
 
+static dt_status read_boolean_choice(const struct dt_field *field, bool truth, void *target)
+{
+    const char *name = field->booleans[truth];
+    int chosen = find_choice(field, name, strlen(name));
+    store(field, target, &chosen, sizeof chosen);
+    return DT_OK;
+}
+
 dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
+    if (field->booleans && cJSON_IsBool(value))
+        return read_boolean_choice(field, cJSON_IsTrue(value), target);
     if ((field->list || field->words) && cJSON_IsArray(value))
         return read_list(field, value, label, target);
     if (field->most_numbers > 0 && cJSON_IsArray(value))

@@ -12,7 +12,8 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
     if (dt_json_parse(text, strlen(text), label, out) == DT_OK) {
         bool takes_list = field && (field->list || field->words || field->most_numbers > 0);
-        if (!wants_string || cJSON_IsString(*out) || (takes_list && cJSON_IsArray(*out)))
+        bool takes_boolean = field && field->booleans;
+        if (!wants_string || cJSON_IsString(*out) || (takes_list && cJSON_IsArray(*out)) || (takes_boolean && cJSON_IsBool(*out)))
             return DT_OK;
         dt_json_destroy(*out);
     }

@@ -120,6 +120,12 @@ static void write_choices(FILE *to, const struct dt_field *field)
 
 static void write_type(FILE *to, const struct dt_field *field)
 {
+    if (field->choice && field->booleans) {
+        fputs("\"anyOf\":[{\"type\":\"boolean\"},{", to);
+        write_choices(to, field);
+        fputs("}]", to);
+        return;
+    }
     if (field->choice) {
         (field->words ? write_choice_words : write_choices)(to, field);
         return;
@@ -356,11 +362,24 @@ static void write_sweep(FILE *to, const struct dt_table *table)
     fputs("}}]}", to);
 }
 
+/* The objects of fields in the one at `prefix`, and those in them. */
+static void write_object_definitions(FILE *to, const struct dt_schema *schema, const char *prefix)
+{
+    char path[DT_CONFIG_PATH_BYTES];
+    for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path);) {
+        if (dt_config_find(schema->table, path) >= 0)
+            continue;
+        fprintf(to, "\"%s\":{", path);
+        write_object(to, schema, path);
+        fputs("},", to);
+        write_object_definitions(to, schema, path);
+    }
+}
+
 /* What the config and its sweep both refer to: each field, each object of fields, and the sweep itself. */
 static void write_definitions(FILE *to, const struct dt_schema *schema)
 {
     const struct dt_table *table = schema->table;
-    char path[DT_CONFIG_PATH_BYTES];
     fputs(",\"$defs\":{", to);
     for (int i = 0; i < table->count; i++) {
         fprintf(to, "\"%s\":", table->fields[i].path);
@@ -372,13 +391,7 @@ static void write_definitions(FILE *to, const struct dt_schema *schema)
         write_setting(to);
         fputc(',', to);
     }
-    for (int row = 0; dt_config_next_key(table, "", &row, path);) {
-        if (dt_config_find(table, path) >= 0)
-            continue;
-        fprintf(to, "\"%s\":{", path);
-        write_object(to, schema, path);
-        fputs("},", to);
-    }
+    write_object_definitions(to, schema, "");
     write_sweep(to, table);
     fputc('}', to);
 }

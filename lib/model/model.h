@@ -25,10 +25,26 @@
 
 enum dt_attention { DT_ATTENTION_FUSED, DT_ATTENTION_UNFUSED };
 
-/* A decoder's description, as configs give it. */
+enum dt_mlp { DT_MLP_GELU, DT_MLP_SWIGLU };
+enum dt_norm { DT_NORM_LAYER, DT_NORM_RMS };
+enum dt_position { DT_POSITION_LEARNED, DT_POSITION_ROPE, DT_POSITION_ALIBI };
+enum dt_bias { DT_BIAS_ALL, DT_BIAS_QKV, DT_BIAS_NONE }; /* of linear layers; a layer norm has one with DT_BIAS_ALL alone */
+
+/* Rotary position embedding: pair i of a head's w features turns by position * base^(-2i/w), which `scaling` changes.
+ * Source  Su et al., "RoFormer", 2021; llama3: how Llama 3.1 stretches the slow pairs (its published inference code). */
+enum dt_rope_scaling { DT_ROPE_UNSCALED, DT_ROPE_LLAMA3 };
+struct dt_rope {
+    double base; /* 0: 10000 */
+    enum dt_rope_scaling scaling;
+    double factor, low_frequency_factor, high_frequency_factor; /* llama3 */
+    int original_length;                                        /* llama3: of the sequences before they were made longer */
+};
+
+/* A decoder's description, as configs give it. What is 0 or false from `mlp` on is as in the study's GPT; a family says what a 0 stands for
+ * (gpt/model.h). */
 struct dt_model {
     const struct dt_model_family *family;
-    char preset[16];     /* "" when the sizes were given */
+    char preset[24];     /* "" when the sizes were given */
     int layers;          /* L, transformer blocks */
     int heads;           /* h, divides hidden */
     int hidden;          /* d */
@@ -37,6 +53,16 @@ struct dt_model {
     enum dt_dtype dtype; /* parameters, gradients, activations */
     float dropout;       /* [0, 1): embedding, attention weights, residual branches */
     enum dt_attention attention;
+    enum dt_mlp mlp;
+    int ffn; /* features of the MLP's hidden layer; 0: 4 d */
+    enum dt_norm norm;
+    double norm_epsilon; /* added to the variance; 0: 1e-5 */
+    enum dt_position position;
+    struct dt_rope rope;
+    int kv_heads; /* K, divides h: so many heads of keys and values, which h / K query heads share; 0: h */
+    enum dt_bias bias;
+    bool tied;    /* the head's weight is the embedding's token table */
+    bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
 };
 
 struct dt_model_preset {
@@ -173,6 +199,9 @@ struct dt_stage_options {
 struct dt_model_family {
     const char *name;
     const struct dt_model_preset *presets; /* the last one's name is NULL */
+
+    /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. */
+    dt_status (*check_model)(const struct dt_model *model);
 
     /* Arithmetic: nothing is queued. */
     uint64_t (*parameter_count)(const struct dt_model *model);

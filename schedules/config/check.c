@@ -24,6 +24,23 @@ static bool is_given(const bool *given, const char *path)
     return !given || given[dt_config_find(experiment_table(), path)];
 }
 
+/* Two ways to say the same have one hash. */
+static void settle_model(struct dt_model *m)
+{
+    m->ffn = m->ffn == 4 * m->hidden ? 0 : m->ffn;
+    m->kv_heads = m->kv_heads == m->heads ? 0 : m->kv_heads;
+}
+
+static dt_status check_model(struct experiment *e, const char *where)
+{
+    settle_model(&e->model);
+    if (e->model.family->check_model(&e->model) == DT_OK)
+        return DT_OK;
+    char why[512];
+    snprintf(why, sizeof why, "%s", dt_error_message());
+    return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
+}
+
 static dt_status resolve_model(struct experiment *e, const bool *given, const char *where)
 {
     static const char *const sizes[] = {"model.layers", "model.heads", "model.hidden"};
@@ -53,9 +70,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
         m->family = model_family(0);
         m->preset[0] = 0;
     }
-    if (m->hidden % m->heads != 0)
-        return dt_fail(DT_ERR_INVALID, "%s: model.heads: %d does not divide model.hidden %d", where, m->heads, m->hidden);
-    return DT_OK;
+    return check_model(e, where);
 }
 
 /* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */

@@ -41,6 +41,36 @@ static const char *attention_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *mlp_choice(int index)
+{
+    static const char *const names[] = {[DT_MLP_GELU] = "gelu", [DT_MLP_SWIGLU] = "swiglu"};
+    return pick(names, 2, index);
+}
+
+static const char *norm_choice(int index)
+{
+    static const char *const names[] = {[DT_NORM_LAYER] = "layer", [DT_NORM_RMS] = "rms"};
+    return pick(names, 2, index);
+}
+
+static const char *position_choice(int index)
+{
+    static const char *const names[] = {[DT_POSITION_LEARNED] = "learned", [DT_POSITION_ROPE] = "rope", [DT_POSITION_ALIBI] = "alibi"};
+    return pick(names, 3, index);
+}
+
+static const char *rope_scaling_choice(int index)
+{
+    static const char *const names[] = {[DT_ROPE_UNSCALED] = "none", [DT_ROPE_LLAMA3] = "llama3"};
+    return pick(names, 2, index);
+}
+
+static const char *bias_choice(int index)
+{
+    static const char *const names[] = {[DT_BIAS_ALL] = "all", [DT_BIAS_QKV] = "qkv", [DT_BIAS_NONE] = "none"};
+    return pick(names, 3, index);
+}
+
 static const char *reduction_choice(int index)
 {
     static const char *const names[] = {[REDUCTION_LAST] = "last", [REDUCTION_EACH] = "each"};
@@ -104,7 +134,11 @@ static const struct dt_refused_choice refused_orders[] = {
     {0},
 };
 
-static const char *const model_sizes[] = {"model.layers", "model.heads", "model.hidden", NULL};
+static const char *const model_shape[] = {
+    "model.layers",       "model.heads",    "model.hidden", "model.kv_heads", "model.mlp",  "model.ffn",     "model.norm",
+    "model.norm_epsilon", "model.position", "model.rope",   "model.bias",     "model.tied", "model.qk_norm", NULL};
+
+static const char *const bias_of_booleans[] = {"none", "all"};
 
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
@@ -143,8 +177,8 @@ static const struct dt_field fields[] = {
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 
-    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice, .replaces = model_sizes,
-     .description = "A model of the study (dtbench list prints them), instead of layers, heads and hidden."},
+    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice, .replaces = model_shape,
+     .description = "A model that was published (dtbench list prints them), instead of layers, heads and hidden."},
     {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .description = "Transformer blocks."},
     {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .description = "Attention heads; must divide hidden."},
     {"model.hidden", DT_FIELD_INT, AT(model.hidden), .min = 1, .max = 65536,
@@ -160,6 +194,41 @@ static const struct dt_field fields[] = {
      .description = "Dropout probability, of the embedding, the attention weights and the residual branches."},
     {"model.attention", DT_FIELD_ENUM, AT(model.attention), .choice = attention_choice, .initial = "\"fused\"",
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
+
+    {"model.mlp", DT_FIELD_ENUM, AT(model.mlp), .choice = mlp_choice, .initial = "\"gelu\"", .later = true,
+     .description = "The MLP of a block. gelu: down(gelu(up(x))); swiglu: down(silu(gate(x)) * up(x)), with three weights."},
+    {"model.ffn", DT_FIELD_INT, AT(model.ffn), .min = 0, .max = 1048576, .initial = "0", .later = true,
+     .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
+    {"model.norm", DT_FIELD_ENUM, AT(model.norm), .choice = norm_choice, .initial = "\"layer\"", .later = true,
+     .description = "Normalisation before attention, MLP and head. layer: layer norm; rms: by the root of the mean square, without bias."},
+    {"model.norm_epsilon", DT_FIELD_NUMBER, AT(model.norm_epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-5", .later = true,
+     .description = "Added to a norm's variance, or mean square."},
+    {"model.position", DT_FIELD_ENUM, AT(model.position), .choice = position_choice, .initial = "\"learned\"", .later = true,
+     .description = "How positions get in. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
+                    "rotated; alibi: scores get a bias that grows with the distance."},
+    {"model.rope.base", DT_FIELD_NUMBER, AT(model.rope.base), .min = 1, .above = true, .max = 1e12, .initial = "10000", .later = true,
+     .description = "rope: base of the frequencies, often called theta."},
+    {"model.rope.scaling", DT_FIELD_ENUM, AT(model.rope.scaling), .choice = rope_scaling_choice, .initial = "\"none\"", .later = true,
+     .description =
+         "rope: how frequencies are changed for sequences longer than original_length. llama3: slow ones are divided by factor."},
+    {"model.rope.factor", DT_FIELD_NUMBER, AT(model.rope.factor), .min = 1, .max = 1e6, .initial = "8", .later = true,
+     .description = "llama3 scaling: what the slow frequencies are divided by."},
+    {"model.rope.low_frequency_factor", DT_FIELD_NUMBER, AT(model.rope.low_frequency_factor), .min = 0, .above = true, .max = 1e6,
+     .initial = "1", .later = true, .description = "llama3 scaling: frequencies of fewer turns in original_length than this are slow."},
+    {"model.rope.high_frequency_factor", DT_FIELD_NUMBER, AT(model.rope.high_frequency_factor), .min = 0, .above = true, .max = 1e6,
+     .initial = "4", .later = true,
+     .description = "llama3 scaling: frequencies of more turns in original_length than this stay as they are."},
+    {"model.rope.original_length", DT_FIELD_INT, AT(model.rope.original_length), .min = 1, .max = 1048576, .initial = "8192", .later = true,
+     .description = "llama3 scaling: the sequence length before it was made longer."},
+    {"model.kv_heads", DT_FIELD_INT, AT(model.kv_heads), .min = 0, .max = 4096, .initial = "0", .later = true,
+     .description = "Heads of keys and values (grouped-query attention); must divide heads. 0: heads."},
+    {"model.bias", DT_FIELD_ENUM, AT(model.bias), .choice = bias_choice, .booleans = bias_of_booleans, .initial = "\"all\"", .later = true,
+     .description = "Biases. all: of every linear layer but the head, and of layer norms; qkv: of q, k and v alone; none. true is all, "
+                    "false none."},
+    {"model.tied", DT_FIELD_BOOL, AT(model.tied), .max = 1, .initial = "false", .later = true,
+     .description = "The head's weight is the embedding's token table."},
+    {"model.qk_norm", DT_FIELD_BOOL, AT(model.qk_norm), .max = 1, .initial = "false", .later = true,
+     .description = "Each head of q and k goes through an rms norm of its own, before rope."},
 
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
      .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "
@@ -292,8 +361,9 @@ static const struct dt_schema_section sections[] = {
      "\"if\": {\"not\": {\"required\": [\"sweep\"]}},"
      "\"then\": {\"required\": [\"model\"],"
      "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"layers\", \"heads\", \"hidden\"]}]}}}"},
-    {"model", "The GPT: a preset, or layers, heads and hidden.",
+    {"model", "The decoder: a preset, or layers, heads and hidden.",
      "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"layers\": false, \"heads\": false, \"hidden\": false}}"},
+    {"model.rope", "Rotary position embedding.", NULL},
     {"mesh", "How the ranks are laid out.", NULL},
     {"pipeline", "The pipeline, where there is one.", NULL},
     {"fsdp", "Options of paradigms fsdp and hsdp.", NULL},

@@ -6,14 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields that an experiment does not show: strings and settings that are empty, those that came later and have their default, and of preset
- * and sizes the one that it was not made of. */
+/* Whether the model's other keys leave this one a meaning. */
+static bool concerns_model(const struct dt_model *m, const char *path)
+{
+    static const char *const of_scaling[] = {"model.rope.factor", "model.rope.low_frequency_factor", "model.rope.high_frequency_factor",
+                                             "model.rope.original_length"};
+    bool concerns = strncmp(path, "model.rope.", 11) != 0 || m->position == DT_POSITION_ROPE;
+    for (size_t i = 0; i < sizeof of_scaling / sizeof *of_scaling; i++)
+        concerns &= m->rope.scaling != DT_ROPE_UNSCALED || strcmp(path, of_scaling[i]) != 0;
+    return concerns;
+}
+
+/* Fields that an experiment does not show: strings and settings that are empty, those that came later and have their default or concern
+ * another model, and of preset and sizes the one that it was not made of. */
 static dt_status decide(const struct experiment *e, const struct dt_field *field, bool *shown)
 {
     bool size =
         strcmp(field->path, "model.layers") == 0 || strcmp(field->path, "model.heads") == 0 || strcmp(field->path, "model.hidden") == 0;
     bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
     DT_TRY(dt_config_shows(field, e, shown));
+    *shown &= concerns_model(&e->model, field->path);
     if (size)
         *shown = e->model.preset[0] == 0;
     else if (text)

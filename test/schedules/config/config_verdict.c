@@ -57,6 +57,8 @@ static int print_table(void)
         cJSON_AddStringToObject(field, "description", f->description);
         if (f->list)
             cJSON_AddTrueToObject(field, "list");
+        if (f->booleans)
+            cJSON_AddTrueToObject(field, "booleans");
         if (f->words)
             cJSON_AddNumberToObject(field, "words", f->words);
         if (f->prefix)

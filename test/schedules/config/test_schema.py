@@ -22,6 +22,8 @@ except ImportError:
 # What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
 BEYOND_SCHEMA = {
     "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
+    "heads that share keys and values": r"model\.kv_heads: \d+ does not divide model\.heads",
+    "models without kernels": r"model\.\w+: .* cannot be trained yet",
     "one device": r"world_size: \d+ ranks, but paradigm \"none\" is one device",
     "one copy of the model": r"world_size: \d+ ranks, but paradigm \"none\" is one copy",
     "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",
@@ -131,8 +133,8 @@ def mutations(table, shuffle):
             for value in values_of(table[path]):
                 form = shuffle.randrange(4)
                 if form == 3 and "." in path:
-                    section, key = path.split(".")
-                    yield put_in_sweep(base, section, [{}, {key: value}], False)
+                    section, key = path.rsplit(".", 1)
+                    yield put_in_sweep(base, section, [{}, {key: value}], "." in section)
                 else:
                     yield put_in_sweep(base, path, [value] if form == 0 else value if form == 1 else [value, value], form == 2)
         for wrong in sorted(misspelled(path.split(".")[-1])):
@@ -177,6 +179,12 @@ def parser_says(program, configs, *arguments):
     return answer.stdout.splitlines()
 
 
+def replaces_sizes(config):
+    """A sweep of presets takes the place of sizes that stand beside a preset, which the schema of a model alone refuses."""
+    sweep = config.get("sweep")
+    return isinstance(sweep, dict) and "model.preset" in sweep and "preset" in config.get("model", {})
+
+
 def check_verdicts(program, validator, table):
     configs = [c for c in mutations(table, random.Random(5))]
     said = parser_says(program, configs)
@@ -188,7 +196,7 @@ def check_verdicts(program, validator, table):
         rules = [name for name, words in BEYOND_SCHEMA.items() if re.search(words, verdict)]
         if schema and not parser and len(rules) == 1:
             met[rules[0]] += 1
-        elif parser != schema:
+        elif parser != schema and not (parser and replaces_sizes(config)):
             failures.append(f"{json.dumps(config)[:300]}: the parser says '{verdict}', the schema {'accepts' if schema else 'refuses'} it")
     failures += [f"no config meets the rule '{name}'" for name in BEYOND_SCHEMA if not met[name]]
     if not counts[True, True] or not counts[False, False]:
@@ -216,6 +224,9 @@ def check_table(schema, table):
                                  {"type": "string", "pattern": f"^{one}(-{one}){{0,{field['words'] - 1}}}$"}]
         elif "file_ending" in field:
             expected["anyOf"] = [{"enum": field["choices"]}, {"pattern": ".\\" + field["file_ending"] + "$"}]
+        elif "booleans" in field:
+            del expected["type"]
+            expected["anyOf"] = [{"type": "boolean"}, {"type": "string", "enum": field["choices"]}]
         elif "choices" in field:
             expected["enum"] = field["choices"]
         elif field["type"] == "string":
