@@ -4,6 +4,7 @@
 #include "cli/run/placement.h"
 #include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
+#include "cli/run/run_inside.h"
 #include "cli/run/signals.h"
 #include "cli/run/summary.h"
 #include "cli/run/sweep.h"
@@ -20,9 +21,6 @@
 #include <unistd.h>
 
 #define DEFAULT_RECORDS "dtbench.jsonl"
-
-/* After the ranks have lost each other, rank 0 has this long to write its record before the other ranks' ends make the launcher end it. */
-enum { RANK_0_WRITES_S = 5 };
 
 /* How long Slurm's controller may take to answer; a busy one takes a second or two. */
 enum { SLURM_ANSWERS_S = 5 };
@@ -138,8 +136,12 @@ static int refuse(const struct sweep *s, enum exit_code code)
     return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
 }
 
-static void print_results(const struct sweep *s, const char *path, bool quiet)
+static void print_results(const struct sweep *s)
 {
+    const char *path = s->output;
+    bool quiet = s->progress.quiet;
+    if (s->world.rank != 0)
+        return;
     bool records_on_stdout = strcmp(path, "-") == 0;
     int finished = 0, left = 0, own = 0;
     for (int i = 0; i < s->count; i++) {
@@ -147,8 +149,6 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
         left += outcome_is_left(&s->outcomes[i]);
         own += !s->outcomes[i].elsewhere;
     }
-    if (s->world.rank != 0)
-        return;
     if (finished > 0 && !(records_on_stdout && quiet) && summary_print(s, records_on_stdout ? stderr : stdout) < 0)
         fprintf(stderr, "dtbench run: %s\n", dt_error_message());
     fflush(stdout);
@@ -164,6 +164,21 @@ static void print_results(const struct sweep *s, const char *path, bool quiet)
         fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume runs them");
     if (finished > 0 && !records_on_stdout && !s->output_failed)
         line_print(stderr, "dtbench: records in %s", path);
+}
+
+/* MPI would wait for ranks that may be gone, so nothing is finished in order. */
+static _Noreturn void leave_lost(const struct sweep *s, int code)
+{
+    fflush(NULL);
+    if (s->world.rank != 0)
+        sleep(RANK_0_WRITES_S);
+    _exit(code);
+}
+
+static void end_lost(struct sweep *s)
+{
+    print_results(s);
+    leave_lost(s, sweep_exit_code(s));
 }
 
 /* Without srun a batch script runs on its first node only. */
@@ -318,7 +333,7 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     if (code != EXIT_CODE_OK)
         return refuse(s, code);
     sweep_run(s);
-    print_results(s, path, o->quiet);
+    print_results(s);
     return sweep_exit_code(s);
 }
 
@@ -340,6 +355,7 @@ static int run(int argc, char **argv)
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
     s.trace = o.trace;
+    s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_find(experiments, s.count, &s.columns);
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
@@ -361,12 +377,9 @@ static int run(int argc, char **argv)
     sweep_identity_finish(&s.identity);
     free(s.outcomes);
     free(experiments);
+    if (s.lost)
+        leave_lost(&s, code);
     fflush(NULL);
-    if (s.lost) {
-        if (s.world.rank != 0)
-            sleep(RANK_0_WRITES_S);
-        _exit(code); /* MPI would wait for ranks that may be gone */
-    }
     dt_comm_library_finish();
     return code;
 }

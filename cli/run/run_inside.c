@@ -2,22 +2,45 @@
 
 #include "cli/run/execute.h"
 #include "cli/run/signals.h"
+#include "cli/run/watch.h"
 #include "lib/rendezvous/rendezvous.h"
 #include "schedules/run/device_choice.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* So much longer than the communicator's own limits a rank may take: they know more of what is missing. Shorter than RANK_0_WRITES_S by what a
+ * busy machine needs to write a record. */
+static const double grace_s = 2;
+
 struct run {
-    struct progress *progress;
-    struct draft *draft;
+    const struct experiment *experiment;
+    const struct run_inside_hooks *hooks;
+    struct execution execution;
+    struct report *report;
+    struct watch *watch; /* NULL: nobody watches */
+    int rank;
+    bool started; /* steps run */
 };
+
+static double with_grace(double limit_s)
+{
+    return limit_s > 0 ? limit_s + grace_s : 0;
+}
+
+static void begin_steps(void *context, double startup_s)
+{
+    struct run *run = context;
+    run->started = true;
+    watch_limit(run->watch, with_grace(run->experiment->timeout.step_s));
+}
 
 static void show_step(void *context, int step, double seconds, double loss)
 {
     const struct run *run = context;
-    progress_step(run->progress, seconds, loss);
-    draft_step(run->draft);
+    watch_limit(run->watch, with_grace(run->experiment->timeout.step_s));
+    progress_step(run->hooks->progress, seconds, loss);
+    draft_step(run->hooks->draft);
 }
 
 static bool stop_requested(void *context)
@@ -25,38 +48,68 @@ static bool stop_requested(void *context)
     return signals_count() > 0;
 }
 
-static dt_status train(const struct experiment *experiment, const struct dt_world *place, const struct measure_hooks *hooks,
-                       struct execution *execution, struct report *report)
+/* The watch's thread: the limit has passed, or what was to be told to the others does not leave. */
+static void end_hanging(void *context)
 {
-    DT_TRY(execution_open(experiment, place, report, execution));
-    return measure_run(experiment, execution->device, execution->world, hooks, &report->result);
-}
-
-/* Is this rank the first to know? What fails because of the others they know themselves. */
-static bool began_here(dt_status status)
-{
-    return status != DT_ERR_COMM && status != DT_ERR_TIMEOUT;
-}
-
-bool run_inside(const struct experiment *experiment, const struct dt_world *place, const char *trace, struct progress *progress,
-                struct draft *draft, struct report *report)
-{
-    struct run run = {progress, draft};
-    struct execution execution = {0};
-    const struct measure_hooks hooks = {&run, NULL, show_step, stop_requested, trace};
-    progress_phase(progress, "starting");
-    dt_status status = train(experiment, place, &hooks, &execution, report);
-    report_end(report, status, dt_error_message());
-    if (status == DT_ERR_TIMEOUT && execution.world) /* no supervisor asks for it */
-        dt_comm_dump(execution.world, stderr);
-    /* The others may be gone: closing the communicator would wait for ever. This process ends soon, and the launcher ends the others. */
-    if (!execution_ended_together(status, report)) {
-        if (execution.world && began_here(status))
-            dt_comm_give_up(execution.world, status, report->error);
-        return false;
+    struct run *run = context;
+    const struct experiment *e = run->experiment;
+    int done = run->report->result.losses_done, steps = e->steps.warmup + e->steps.timed;
+    char error[200];
+    if (run->report->status == DT_OK) {
+        snprintf(error, sizeof error,
+                 "rank %d: step %d of %d did not end within timeout.%s %g s: it hangs in a library; other ranks may be gone", run->rank,
+                 done + 1, steps, run->started ? "step_s" : "init_s", run->started ? e->timeout.step_s : e->timeout.init_s);
+        report_end(run->report, DT_ERR_TIMEOUT, error);
+        if (run->execution.world)
+            dt_comm_dump(run->execution.world, stderr);
     }
-    execution_close(&execution);
-    return true;
+    run->hooks->hangs(run->hooks->context);
+}
+
+static dt_status train(struct run *run, const struct dt_world *place)
+{
+    const struct measure_hooks hooks = {run, begin_steps, show_step, stop_requested, run->hooks->trace};
+    DT_TRY(execution_open(run->experiment, place, run->report, &run->execution));
+    return measure_run(run->experiment, run->execution.device, run->execution.world, &hooks, &run->report->result);
+}
+
+/* Rank 0 tells the others only of what began there: when it lost others it may hang in the attempt, and is to write its record. */
+static bool is_told(dt_status status, const struct dt_world *place)
+{
+    return place->rank != 0 || (status != DT_ERR_COMM && status != DT_ERR_TIMEOUT);
+}
+
+/* False: the others may be gone, and closing the communicator would wait for ever. This process ends soon, and the launcher ends the others. */
+static bool run_watched(struct run *run, const struct dt_world *place)
+{
+    watch_limit(run->watch, with_grace(run->experiment->timeout.init_s));
+    dt_status status = train(run, place);
+    watch_limit(run->watch, grace_s);
+    report_end(run->report, status, dt_error_message());
+    if (execution_ended_together(status, run->report)) {
+        execution_close(&run->execution);
+        return true;
+    }
+    if (status == DT_ERR_TIMEOUT && run->execution.world) /* no supervisor asks for it */
+        dt_comm_dump(run->execution.world, stderr);
+    if (run->execution.world && is_told(status, place))
+        dt_comm_give_up(run->execution.world, status, run->report->error);
+    return false;
+}
+
+bool run_inside(const struct experiment *experiment, const struct dt_world *place, const struct run_inside_hooks *hooks,
+                struct report *report)
+{
+    struct watch watch;
+    struct run run = {
+        .experiment = experiment, .hooks = hooks, .report = report, .watch = hooks->hangs ? &watch : NULL, .rank = place->rank};
+    progress_phase(hooks->progress, "starting");
+    if (run.watch)
+        watch_begin(run.watch, end_hanging, &run);
+    bool together = run_watched(&run, place);
+    if (run.watch)
+        watch_end(run.watch);
+    return together;
 }
 
 /* Ranks that need no MPI exchange this without opening their GPUs: they do that where there is work for them, and once it is known that

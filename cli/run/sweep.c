@@ -34,7 +34,7 @@ static dt_status run_reference(struct sweep *s, int index, const struct experime
     begin(s, index, reference, ", verifying");
     if (s->inside) {
         struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
-        run_inside(reference, &alone, NULL, &s->progress, NULL, &report);
+        run_inside(reference, &alone, &(struct run_inside_hooks){.progress = &s->progress}, &report);
     } else {
         run_launched(reference, NULL, &s->progress, NULL, &report);
     }
@@ -163,43 +163,75 @@ static double longest_run_s(const struct experiment *e)
     return e->timeout.init_s > 0 && e->timeout.step_s > 0 ? e->timeout.init_s + steps * e->timeout.step_s : 0;
 }
 
+/* An experiment under way. */
+struct current {
+    struct sweep *s;
+    int index;
+    struct report report;
+    struct draft draft;
+};
+
+/* The report becomes the record. */
+static void end_one(struct current *c)
+{
+    struct sweep *s = c->s;
+    const struct experiment *e = &s->experiments[c->index];
+    begin(s, c->index, e, "");
+    keep_outcome(s, c->index, &c->report);
+    c->report.fewest_tokens_per_s = sweep_scaling_reference(s, c->index);
+    write_record(s, e, &c->report);
+    draft_end(&c->draft);
+    note_result(s, c->index);
+    note_overflows(s, c->index);
+    note_graph(s, c->index, &c->report.result);
+}
+
+/* In another thread than the one that hangs. */
+static void end_with_hanging_rank(void *context)
+{
+    struct current *c = context;
+    c->s->lost = true;
+    end_one(c);
+    c->s->end_lost(c->s);
+}
+
+static void run_on_ranks(struct current *c)
+{
+    struct sweep *s = c->s;
+    char path[4096];
+    const struct run_inside_hooks hooks = {trace_path(s, c->index, path), &s->progress, &c->draft, end_with_hanging_rank, c};
+    s->lost = !run_inside(&s->experiments[c->index], &s->world, &hooks, &c->report);
+}
+
 static void run_one(struct sweep *s, int index)
 {
     const struct experiment *e = &s->experiments[index];
-    struct report report;
-    struct draft draft;
+    struct current current = {.s = s, .index = index};
+    struct report *report = &current.report;
     char path[4096];
-    report_init(&report);
-    sweep_identity_report(&s->identity, index, &report);
-    report.slurm = &s->slurm;
+    report_init(report);
+    sweep_identity_report(&s->identity, index, report);
+    report->slurm = &s->slurm;
     begin(s, index, e, "");
-    draft_begin(&draft, s->records ? s->output : NULL, e, &report);
+    draft_begin(&current.draft, s->records ? s->output : NULL, e, report);
     if (experiment_is_simulated(e))
-        simulate(s, index, &report);
+        simulate(s, index, report);
     else if (s->inside)
-        s->lost = !run_inside(e, &s->world, trace_path(s, index, path), &s->progress, &draft, &report);
+        run_on_ranks(&current);
     else
-        run_launched(e, trace_path(s, index, path), &s->progress, &draft, &report);
+        run_launched(e, trace_path(s, index, path), &s->progress, &current.draft, report);
 
-    bool verify = s->verify && report.status == DT_OK;
+    bool verify = s->verify && report->status == DT_OK;
     if (verify && s->world.rank == 0)
-        run_verification(s, index, &report);
-    int stop = report.status == DT_ERR_INTERRUPTED;
+        run_verification(s, index, report);
+    int stop = report->status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
         s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
-        if (stop && report.status == DT_OK) /* the others took no part in what rank 0 stopped in */
-            report_end(&report, DT_ERR_INTERRUPTED, "stopped with rank 0");
+        if (stop && report->status == DT_OK) /* the others took no part in what rank 0 stopped in */
+            report_end(report, DT_ERR_INTERRUPTED, "stopped with rank 0");
     }
-
-    begin(s, index, e, "");
-    keep_outcome(s, index, &report);
-    report.fewest_tokens_per_s = sweep_scaling_reference(s, index);
-    write_record(s, e, &report);
-    draft_end(&draft);
-    note_result(s, index);
-    note_overflows(s, index);
-    note_graph(s, index, &report.result);
-    report_finish(&report);
+    end_one(&current);
+    report_finish(report);
 }
 
 /* Is there time for the experiment? Rank 0 decides for all. */

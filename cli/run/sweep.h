@@ -42,11 +42,12 @@ struct sweep {
     struct progress progress;
     struct verify_cache references;
     struct sweep_time time;
-    bool limited;             /* all ranks: rank 0 looks at the time before each experiment */
-    int stop_signal;          /* what interrupted it; 0: nothing. Inside, all ranks agree */
-    struct outcome *outcomes; /* [count] */
-    bool lost;                /* inside: the ranks have lost each other */
-    bool output_failed;       /* a record could not be written: the text is in output_error */
+    bool limited;                          /* all ranks: rank 0 looks at the time before each experiment */
+    int stop_signal;                       /* what interrupted it; 0: nothing. Inside, all ranks agree */
+    struct outcome *outcomes;              /* [count] */
+    bool lost;                             /* inside: the ranks have lost each other */
+    void (*end_lost)(struct sweep *sweep); /* inside: prints what is known, and ends the process of which a thread hangs */
+    bool output_failed;                    /* a record could not be written: the text is in output_error */
     char output_error[1024];
 };
 

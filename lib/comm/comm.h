@@ -113,8 +113,8 @@ dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count
 
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
 void dt_comm_abort(struct dt_comm *comm);
-/* This rank alone cannot go on, and ends: the others, which wait for it, hear the status and the text instead of seeing it vanish. Where the
- * backend has no way to say so (mpi), nothing happens. */
+/* This rank alone cannot go on, and ends: the others, which wait for it, hear the status and the text instead of seeing it vanish. Not where
+ * it has heard so of another rank itself. Over MPI the call may hang when ranks are gone. */
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text);
 
 /* Once, before a process ends: MPI must be finalized. No communicator may be left. After a failure it does nothing, since peers may be gone

@@ -185,8 +185,10 @@ static void mpi_destroy(struct dt_comm *base)
         MPI_Comm_set_name(MPI_COMM_SELF, broken_name);
     else
         MPI_Comm_free(&comm->handle);
-    if (atomic_fetch_sub(&comm->family->members, 1) == 1)
+    if (atomic_fetch_sub(&comm->family->members, 1) == 1) {
+        pthread_mutex_destroy(&comm->family->mutex);
         free(comm->family);
+    }
     for (struct mpi_batch *b = comm->batches, *next; b; b = next) {
         next = b->next;
         free(b);
@@ -224,6 +226,10 @@ static dt_status wrap(MPI_Comm handle, struct mpi_family *family, struct dt_devi
     comm->tag_count = (found ? *tag_limit : 32767) / 4;
     read_library_version(comm->library, sizeof comm->library);
     pthread_mutex_init(&comm->mutex, NULL);
+    if (!family) {
+        pthread_mutex_init(&comm->family->mutex, NULL);
+        comm->family->world = comm;
+    }
     MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN);
     dt_comm_init(&comm->base, &mpi_backend, device, rank, size, name, options);
     *out = &comm->base;
@@ -421,6 +427,11 @@ static dt_status mpi_host_all_gather(struct dt_comm *base, const void *mine, siz
     return bytes ? dt_mpi_run_collective(comm, &gather, 1, comm->collectives++) : DT_OK;
 }
 
+static void mpi_give_up(struct dt_comm *base, dt_status status, const char *text)
+{
+    dt_mpi_tell(mpi_of(base)->family->world, status, text);
+}
+
 static void mpi_abort(struct dt_comm *base)
 {
     atomic_store(&mpi_of(base)->family->given_up, true);
@@ -436,4 +447,5 @@ static const struct dt_comm_backend mpi_backend = {
     .subset = mpi_subset,
     .host_all_gather = mpi_host_all_gather,
     .abort = mpi_abort,
+    .give_up = mpi_give_up,
 };

@@ -1,5 +1,5 @@
 /* Inside the MPI communicator: its state, and how an operation waits. Included in this folder only, which alone includes mpi.h:
- * backend.c (the library, creation, queueing), operation.c (what moves data), wait.c.
+ * backend.c (the library, creation, queueing), operation.c (what moves data), wait.c, notice.c (a rank tells the others why it ends).
  *
  * Open MPI makes progress only while somebody calls it, so every operation is a task on its stream's thread that sees it through. The
  * ranks of one machine share its processors with their own compute threads: whoever waits for a late peer tests and sleeps, it does not
@@ -13,10 +13,20 @@
 #include <mpi.h>
 #include <pthread.h>
 
+/* What a rank that cannot go on sends to the others. */
+struct mpi_notice {
+    int status; /* dt_status; DT_OK: there is no notice */
+    int rank;
+    char text[800];
+};
+
 /* Shared by a world's communicator and all its subsets. */
 struct mpi_family {
     atomic_int members;
-    atomic_bool given_up; /* somebody called abort, or an operation failed: no peer can be relied on any more */
+    atomic_bool given_up;   /* somebody called abort, or an operation failed: no peer can be relied on any more */
+    struct mpi_comm *world; /* notices come over it; NULL: nobody listens */
+    pthread_mutex_t mutex;  /* guards heard */
+    struct mpi_notice heard;
 };
 
 struct mpi_transfer {
@@ -59,7 +69,7 @@ struct mpi_comm {
  * many peers that their pieces would become crumbs it grows. */
 enum { DT_MPI_SCRATCH_BYTES = 1 << 20, DT_MPI_SCRATCH_PER_PEER_BYTES = 128 << 10 };
 
-enum mpi_phase { MPI_PHASE_SCATTER, MPI_PHASE_GATHER, MPI_PHASE_TRANSFER };
+enum mpi_phase { MPI_PHASE_SCATTER, MPI_PHASE_GATHER, MPI_PHASE_TRANSFER, MPI_PHASE_NOTICE };
 
 /* The tag of the n-th operation. Operations far apart share one, and are never under way together. */
 int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase);
@@ -90,6 +100,12 @@ dt_status dt_mpi_wait(struct mpi_waiting *waiting, struct mpi_requests *requests
 /* Free. withdraw: after a failure, take back first what is not complete, so that nothing arrives in memory whose owner is about to free it.
  */
 void dt_mpi_requests_finish(struct mpi_requests *requests, bool withdraw);
+
+/* As dt_comm_give_up: send the others a notice, and give up. Does not wait long for those who do not take it. */
+void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text);
+/* Has a notice come? Any thread. The first one stays: */
+bool dt_mpi_listen(struct mpi_family *family);
+bool dt_mpi_heard(struct mpi_family *family, struct mpi_notice *out);
 
 /* DT_OK, or DT_ERR_COMM with MPI's own text; the family has then given up. */
 dt_status dt_mpi_check(struct mpi_waiting *waiting, int error);

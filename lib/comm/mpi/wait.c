@@ -9,6 +9,9 @@
 /* Long enough to move at full speed, short enough for an abort to be heard in between. */
 enum { PIECE_BYTES = 64 << 20 };
 
+/* Who waits longer looks for notices, too. That costs a microsecond each time. */
+enum { LISTEN_NS = 1000000 };
+
 int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase)
 {
     return (int)(number % (unsigned)comm->tag_count) * 4 + (int)phase;
@@ -43,6 +46,17 @@ static dt_status give_up(struct mpi_waiting *w, dt_status status, const char *wh
     if (w->sequence)
         dt_comm_mark(&w->comm->base, w->sequence, DT_COMM_FAILED);
     return dt_fail(status, "%s of communicator %s, %zu bytes, rank %d of %d: %s", what, comm->name, w->bytes, comm->rank, comm->size, text);
+}
+
+/* Another operation, thread or rank has given up. */
+static dt_status give_up_with_others(struct mpi_waiting *w)
+{
+    struct mpi_notice heard;
+    char text[sizeof heard.text + 32];
+    if (!dt_mpi_heard(w->comm->family, &heard))
+        return give_up(w, DT_ERR_COMM, "given up, as asked or because another operation failed");
+    snprintf(text, sizeof text, "rank %d gave up: %s", heard.rank, heard.text);
+    return give_up(w, (dt_status)heard.status, text);
 }
 
 dt_status dt_mpi_check(struct mpi_waiting *w, int error)
@@ -132,10 +146,10 @@ dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
         }
         if (front == r->count)
             break;
-        if (atomic_load(&w->comm->family->given_up))
-            return give_up(w, DT_ERR_COMM, "given up, as asked or because another operation failed");
         int64_t time_ns = dt_clock_ns();
         start_ns = front == before && start_ns ? start_ns : time_ns;
+        if (atomic_load(&w->comm->family->given_up) || (time_ns - start_ns > LISTEN_NS && dt_mpi_listen(w->comm->family)))
+            return give_up_with_others(w);
         if (w->timeout_s > 0 && (double)(time_ns - start_ns) * 1e-9 > w->timeout_s) {
             char missing[512], text[600];
             name_missing(r, missing, sizeof missing);

@@ -426,7 +426,9 @@ static void nccl_abort(struct dt_comm *base)
 
 static void nccl_give_up(struct dt_comm *base, dt_status status, const char *text)
 {
-    dt_rendezvous_tell(dt_nccl_of(base)->family->rendezvous, status, text);
+    struct nccl_family *f = dt_nccl_of(base)->family;
+    if (!f->aborted) /* the others were told of an earlier failure */
+        dt_rendezvous_tell(f->rendezvous, status, text);
 }
 
 static const struct dt_comm_backend nccl_backend = {
