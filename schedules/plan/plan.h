@@ -94,11 +94,19 @@ struct plan {
     int slots;         /* stashes of each part that exist at the same time; given by plan_assign_slots */
 };
 
+/* How long the passes of a micro-batch through one virtual stage take. */
+struct plan_part_times {
+    double forward, backward_input, backward_weight;
+    double early; /* before backward, what needs no gradient: the rank does it while it waits for that */
+    double again; /* the same, but not for the last micro-batch of each window */
+};
+
 /* How long the passes of a micro-batch through a whole rank take, and a message from one rank to another. Several parts of a rank share
- * its time evenly, or each virtual stage has its share of it. In any unit. */
+ * its time evenly, or each virtual stage has its own. In any unit. */
 struct plan_times {
     double forward, backward_input, backward_weight, send;
-    const double *shares; /* [virtual stages]; NULL: 1 / parts each */
+    const struct plan_part_times *parts; /* [virtual stages]; NULL: the three above, divided by the parts of a rank */
+    int window;                          /* with parts: micro-batches */
 };
 
 /* What is not known is taken as equal: all three passes take one, and messages nothing. */

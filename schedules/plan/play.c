@@ -131,21 +131,34 @@ static dt_status check_received(const struct play *p)
 
 /* ---- playing ---- */
 
-/* The virtual stage's part of what a whole rank takes. */
-static double part_of(const struct plan *plan, const struct plan_times *t, const struct action *a, double whole)
+static struct plan_part_times times_of(const struct plan *plan, const struct plan_times *t, const struct action *a)
 {
-    return t->shares ? whole * t->shares[plan_virtual_stage(plan, a)] : whole / plan->parts;
+    double part = 1.0 / plan->parts;
+    return t->parts ? t->parts[plan_virtual_stage(plan, a)]
+                    : (struct plan_part_times){t->forward * part, t->backward_input * part, t->backward_weight * part, 0, 0};
 }
 
 static double duration(const struct plan *plan, const struct plan_times *t, const struct action *a)
 {
+    struct plan_part_times part = times_of(plan, t, a);
     switch (a->op) {
-    case ACTION_FORWARD: return part_of(plan, t, a, t->forward);
-    case ACTION_BACKWARD_INPUT: return part_of(plan, t, a, t->backward_input);
-    case ACTION_BACKWARD_WEIGHT: return part_of(plan, t, a, t->backward_weight);
-    case ACTION_BACKWARD: return part_of(plan, t, a, t->backward_input + t->backward_weight);
+    case ACTION_FORWARD: return part.forward;
+    case ACTION_BACKWARD_INPUT: return part.backward_input;
+    case ACTION_BACKWARD_WEIGHT: return part.backward_weight;
+    case ACTION_BACKWARD: return part.backward_input + part.backward_weight;
     default: return 0;
     }
+}
+
+/* What precedes a backward pass, and the message that this waits for. */
+static double early_of(const struct plan *plan, int at, const struct plan_times *t)
+{
+    const struct action *a = &plan->actions[at];
+    bool received = at > 0 && a[-1].op == ACTION_RECV_GRADIENT, backward = a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_INPUT;
+    if (a->op != ACTION_RECV_GRADIENT && (!backward || received))
+        return 0;
+    struct plan_part_times part = times_of(plan, t, a);
+    return part.early + (t->window > 0 && (int)a->micro_batch % t->window < t->window - 1 ? part.again : 0);
 }
 
 static void send(struct play *p, int rank, const struct action *a)
@@ -169,6 +182,7 @@ static dt_status receive(struct play *p, int rank, const struct action *a, bool 
     if (m->number != *received + 1)
         return name_crossing(p, rank);
     ++*received;
+    p->now[rank] += early_of(plan, p->at[rank], p->times);
     p->now[rank] = m->time > p->now[rank] ? m->time : p->now[rank];
     return DT_OK;
 }
@@ -209,7 +223,9 @@ static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
     *ran = is_made(p, rank, a) && !lacks_own_gradient(p, rank, a);
     if (!*ran)
         return DT_OK;
-    p->now[rank] += duration(&p->plans[rank], p->times, a);
+    if (a->op != ACTION_RECV_GRADIENT)
+        p->now[rank] += early_of(plan, p->at[rank], p->times);
+    p->now[rank] += duration(plan, p->times, a);
     if (sends(a->op))
         send(p, rank, a);
     else if (receives(a->op))
@@ -275,7 +291,9 @@ static struct rank_time sum_up(const struct plan *plan, const struct plan_times 
     struct rank_time t = {.begin = -1};
     for (int i = 0; i < plan->count; i++) {
         const struct action *a = &plan->actions[i];
-        double length = duration(plan, times ? times : &plan_unit_times, a);
+        const struct plan_times *known = times ? times : &plan_unit_times;
+        double length = duration(plan, known, a);
+        t.busy += early_of(plan, i, known);
         if (!action_computes(a))
             continue;
         t.begin = t.begin < 0 ? ends[i] - length : t.begin;

@@ -3,9 +3,9 @@
 #include "lib/sim/transport.h"
 #include "schedules/plan/orders.h"
 #include "schedules/predict/simulated_work.h"
-#include "schedules/search/pipeline_fill.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +22,12 @@ struct alone {
     double compute_s, host_s;                     /* of a micro-batch */
     double block_s, block_forward_s, block_bytes; /* of a micro-batch through one block, and its parameters; 0: not known */
     double parameter_bytes, optimizer_bytes, activation_bytes;
+};
+
+/* What the first and the last stage of a pipeline have besides blocks. */
+struct ends {
+    struct alone of; /* what they belong to */
+    double first_s, first_forward_s, last_s, last_forward_s;
 };
 
 /* Communicators of one size and stride. */
@@ -45,6 +51,8 @@ struct bounds {
     struct dt_sim_links *links;
     struct alone *alone; /* [alone_count] */
     int alone_count, alone_room;
+    struct ends *ends; /* [end_count] */
+    int end_count, end_room;
     struct group_rate *rates; /* [rate_count] */
     int rate_count, rate_room;
     struct division *divisions; /* [division_count] */
@@ -86,6 +94,7 @@ void bounds_destroy(struct bounds *b)
         free(b->divisions[i].blocks);
     free(b->divisions);
     free(b->alone);
+    free(b->ends);
     free(b->rates);
     free(b);
 }
@@ -111,12 +120,9 @@ static dt_status make_room(void **entries, int count, int *room, size_t entry_by
 
 /* ---- one device ---- */
 
-static dt_status record_alone(const struct bounds *b, const struct alone *what, int layers, int micro_batches, struct simulated_work *out)
+/* The base's model with so many layers, as `what` says. */
+static void describe(const struct bounds *b, const struct alone *what, int layers, int micro_batches, struct experiment *e)
 {
-    struct simulated_system *system;
-    struct experiment *e = malloc(sizeof *e);
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
     *e = *b->base;
     e->world_size = what->tensor;
     e->gpus_per_node = what->tensor > 1 ? b->system->placement.ranks_per_node : 0;
@@ -135,12 +141,25 @@ static dt_status record_alone(const struct bounds *b, const struct alone *what, 
     e->tensor.sequence_parallel = what->sequence_parallel;
     e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
-    dt_status status = simulated_system_create_on(b->machine, e, &system);
-    if (status == DT_OK) {
-        system->costs.interpreter_sharers = what->sharers;
-        status = simulated_work_record(e, system, 0, out);
-        simulated_system_destroy(system);
-    }
+}
+
+static dt_status record(const struct bounds *b, const struct alone *what, const struct experiment *e, int rank, struct simulated_work *out)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_on(b->machine, e, &system));
+    system->costs.interpreter_sharers = what->sharers;
+    dt_status status = simulated_work_record(e, system, rank, out);
+    simulated_system_destroy(system);
+    return status;
+}
+
+static dt_status record_alone(const struct bounds *b, const struct alone *what, int layers, int micro_batches, struct simulated_work *out)
+{
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    describe(b, what, layers, micro_batches, e);
+    dt_status status = record(b, what, e, 0, out);
     free(e);
     return status;
 }
@@ -194,6 +213,37 @@ static bool same(const struct alone *a, const struct alone *b)
            a->samples == b->samples && a->sharers == b->sharers;
 }
 
+/* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
+static dt_status record_end(const struct bounds *b, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
+{
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    describe(b, what, 2, micro_batches, e);
+    e->world_size *= 2;
+    e->batch_size /= 2;
+    e->paradigm = PARADIGM_PDP;
+    e->pipeline.stages = 2;
+    e->pipeline.chunks = 1;
+    snprintf(e->pipeline.order, sizeof e->pipeline.order, "gpipe");
+    snprintf(e->pipeline.split, sizeof e->pipeline.split, "1");
+    struct mesh_shape mesh = experiment_mesh(e);
+    dt_status status = record(b, what, e, mesh_moved(&mesh, MESH_PIPELINE, 0, stage), out);
+    free(e);
+    return status;
+}
+
+/* Without the one block that it has. */
+static dt_status measure_end(const struct bounds *b, const struct alone *alone, int stage, double *all_s, double *forward_s)
+{
+    struct simulated_work two, four;
+    DT_TRY(record_end(b, alone, stage, 2, &two));
+    DT_TRY(record_end(b, alone, stage, 4, &four));
+    *all_s = fmax(0, fmin(four.compute_s - two.compute_s, two.compute_s) / 2 - alone->block_s);
+    *forward_s = fmax(0, fmin(four.forward_s - two.forward_s, two.forward_s) / 2 - alone->block_forward_s);
+    return DT_OK;
+}
+
 /* What each of `ranks` has at least, of what one has without them. */
 static void divide(struct alone *a, double ranks)
 {
@@ -233,6 +283,26 @@ static dt_status find_alone(struct bounds *b, const struct experiment *e, enum a
     }
     *out = b->alone[at];
     divide(out, (double)e->tensor.size / tensor);
+    return DT_OK;
+}
+
+/* Of a pipeline whose stages have what `alone` says: nothing where blocks are not known, or where fewer samples than ranks share them. */
+static dt_status find_ends(struct bounds *b, const struct experiment *e, const struct alone *alone, struct ends *out)
+{
+    int at = 0;
+    *out = (struct ends){.of = *alone};
+    out->of.sharers = 1; /* of hosts, and this is about kernels */
+    if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
+        return DT_OK;
+    while (at < b->end_count && !same(&b->ends[at].of, &out->of))
+        at++;
+    if (at == b->end_count) {
+        DT_TRY(make_room((void **)&b->ends, b->end_count, &b->end_room, sizeof *b->ends));
+        DT_TRY(measure_end(b, &out->of, 0, &out->first_s, &out->first_forward_s));
+        DT_TRY(measure_end(b, &out->of, 1, &out->last_s, &out->last_forward_s));
+        b->ends[b->end_count++] = *out;
+    }
+    *out = b->ends[at];
     return DT_OK;
 }
 
@@ -381,6 +451,22 @@ static dt_status tensor_s(struct bounds *b, const struct experiment *e, const st
         seconds += plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
     }
     *out = (struct summing){.forward = 2 * seconds, .again = again ? seconds : 0};
+    return DT_OK;
+}
+
+/* Activations of a micro-batch from one stage to the next, alone on the way, where that is shortest. */
+static dt_status message_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples, double *out)
+{
+    struct dt_sim_transport transport = dt_sim_links_transport(b->links);
+    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
+    bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
+    *out = INFINITY;
+    for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {
+        struct dt_sim_movement movement;
+        DT_TRY(transport.message(transport.context, mesh_moved(mesh, MESH_PIPELINE, 0, k), mesh_moved(mesh, MESH_PIPELINE, 0, k + 1), bytes,
+                                 &movement));
+        *out = fmin(*out, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / movement.flow.rate_cap : 0));
+    }
     return DT_OK;
 }
 
@@ -541,6 +627,26 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
     return mesh->size[MESH_PIPELINE] == 1 ? (micro_batches - 1) * work + forward + last_gather + traffic->end : 0;
 }
 
+/* Passes of a pipeline's micro-batches. again_s: of a block's forward that the framework computes once more. */
+static dt_status find_passes(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                             const struct alone *alone, const struct summing *sums, double again_s, struct pass_times *out)
+{
+    bool segments = e->activation == ACTIVATION_CHECKPOINT || e->activation == ACTIVATION_OFFLOAD;
+    struct ends ends;
+    *out = (struct pass_times){.block_s = alone->block_s + sums->forward + sums->again,
+                               .block_forward_s = alone->block_forward_s + sums->forward,
+                               .again_s = again_s};
+    if (mesh->size[MESH_PIPELINE] == 1)
+        return DT_OK;
+    out->early_s = segments ? e->activation_blocks * out->block_forward_s : 0;
+    DT_TRY(find_ends(b, e, alone, &ends));
+    out->first_s = ends.first_s;
+    out->first_forward_s = ends.first_forward_s;
+    out->last_s = ends.last_s;
+    out->last_forward_s = ends.last_forward_s;
+    return message_s(b, e, mesh, samples, &out->message_s);
+}
+
 /* Modes issue a few events more or less for a group than one device does. */
 #define ALIKE 0.99
 
@@ -567,22 +673,20 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
         struct alone kept, again;
         DT_TRY(find_alone(b, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
         DT_TRY(find_alone(b, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
-        double part = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
-        work += (again.compute_s - kept.compute_s) * part;
-        again_s = (again.block_s - kept.block_s) * part;
+        work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
+        again_s = again.block_s - kept.block_s;
     }
     struct traffic traffic, of_block;
     DT_TRY(network_s(b, e, &mesh, micro_batches, bytes, &traffic));
     DT_TRY(network_s(b, e, &mesh, micro_batches, alone.block_bytes, &of_block));
-    double block_s = alone.block_s + sums.forward + sums.again, forward_s = alone.block_forward_s + sums.forward;
-    struct block_times times = {.all_s = micro_batches * (block_s + again_s),
+    DT_TRY(find_passes(b, e, &mesh, samples > 0 ? samples : 1, &alone, &sums, again_s > 0 ? again_s : 0, &out->passes));
+    double block_s = out->passes.block_s, forward_s = out->passes.block_forward_s;
+    struct block_times times = {.all_s = micro_batches * (block_s + again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks),
                                 .last_s = block_s,
                                 .forward_s = forward_s,
                                 .end_s = of_block.end,
                                 .drains = pipeline_drains(e)};
     DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
-    out->block_s = block_s;
-    out->block_forward_s = forward_s;
     out->micro_batch_s = fmax(out->micro_batch_s, most * block_s);
     out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s);
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;

@@ -11,13 +11,14 @@
  *          One after the other: gradients go behind all micro-batches but the last one's backward.
  *          Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided:
  *          a stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided,
- *          the same of the blocks of each virtual stage.
+ *          the same of the blocks of each virtual stage; pipeline_played_s plays the order with the passes that are told here.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the network's part is left out. */
 #ifndef SCHEDULES_SEARCH_BOUNDS_H
 #define SCHEDULES_SEARCH_BOUNDS_H
 
 #include "schedules/predict/simulated_system.h"
+#include "schedules/search/pipeline_fill.h"
 
 struct bounds;
 
@@ -31,7 +32,7 @@ struct bound {
     double step_s;
     double compute_s, host_s, network_s, host_link_s; /* of it by themselves; host_s: to issue the kernels */
     double micro_batch_s;                             /* what each further micro-batch adds */
-    double block_s, block_forward_s;                  /* of a micro-batch through one block; 0: not known */
+    struct pass_times passes;                         /* of a pipeline */
 };
 
 /* Not for several threads at once: recordings are kept. Errors: as trainer_create. */

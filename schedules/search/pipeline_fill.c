@@ -56,57 +56,86 @@ double pipeline_fill_s(const int *blocks, int stages, const struct order_layout 
 
 /* ---- played ---- */
 
-/* Gradients of inputs take at least as long as those of weights, which no attention is part of. */
-static double shortest_s(const struct plan *plans, int stages, const double *blocks, double block_s, double block_forward_s,
-                         struct rank_time *ranks, dt_status *status)
+struct pipeline_play {
+    struct plan *plans;            /* [stages] */
+    struct rank_time *ranks;       /* [stages] */
+    int *blocks;                   /* [virtual stages] */
+    struct plan_part_times *parts; /* [virtual stages] */
+    int stages, virtual_stages, window;
+};
+
+/* inputs: the part of backward that makes gradients of inputs. */
+static void divide_passes(struct pipeline_play *p, const struct pass_times *t, double inputs)
 {
-    double shortest = INFINITY;
-    for (double inputs = 0.5; inputs < 0.95 && *status == DT_OK; inputs += 0.1) {
-        double backward_s = block_s - block_forward_s;
-        struct plan_times times = {.forward = block_forward_s,
-                                   .backward_input = inputs * backward_s,
-                                   .backward_weight = (1 - inputs) * backward_s,
-                                   .shares = blocks};
-        *status = plan_time(plans, stages, &times, ranks);
-        shortest = fmin(shortest, ranks[0].end - ranks[0].begin);
+    for (int v = 0; v < p->virtual_stages; v++) {
+        double blocks = p->blocks[v], forward = blocks * t->block_forward_s, all = blocks * t->block_s;
+        forward += (v == 0 ? t->first_forward_s : 0) + (v == p->virtual_stages - 1 ? t->last_forward_s : 0);
+        all += (v == 0 ? t->first_s : 0) + (v == p->virtual_stages - 1 ? t->last_s : 0);
+        double early = fmin(t->early_s, forward), backward = fmax(all - forward - early, 0);
+        p->parts[v] = (struct plan_part_times){forward, inputs * backward, (1 - inputs) * backward, early, blocks * t->again_s};
     }
-    return shortest;
 }
 
-static dt_status play(const struct experiment *e, const struct order_shape *shape, int virtual_stages, double block_s,
-                      double block_forward_s, struct plan *plans, struct rank_time *ranks, int *blocks, double *shares, double *out)
+static bool has_halves(const struct plan *plan)
 {
-    DT_TRY(pipeline_blocks(e, virtual_stages, blocks));
-    for (int v = 0; v < virtual_stages; v++)
-        shares[v] = blocks[v];
-    DT_TRY(plans_make(e->pipeline.order, shape, plans));
-    dt_status status = DT_OK;
-    *out = shortest_s(plans, shape->stages, shares, block_s, block_forward_s, ranks, &status);
-    return status;
+    for (int i = 0; i < plan->count; i++)
+        if (plan->actions[i].op == ACTION_BACKWARD_WEIGHT)
+            return true;
+    return false;
 }
 
-dt_status pipeline_played_s(const struct experiment *e, double block_s, double block_forward_s, double *out)
+static double longest_s(const struct pipeline_play *p)
+{
+    double longest = p->ranks[0].end - p->ranks[0].begin;
+    for (int k = 0; k < p->stages; k++)
+        longest = fmax(longest, p->ranks[k].busy);
+    return longest;
+}
+
+/* Gradients of inputs take at least as long as those of weights, which no attention is part of. */
+static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double *out)
+{
+    struct plan_times times = {.parts = p->parts, .window = p->window, .send = t->message_s};
+    double most = has_halves(&p->plans[0]) ? 0.95 : 0.55;
+    *out = INFINITY;
+    for (double inputs = 0.5; inputs < most; inputs += 0.1) {
+        divide_passes(p, t, inputs);
+        DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
+        *out = fmin(*out, longest_s(p));
+    }
+    return DT_OK;
+}
+
+dt_status pipeline_played_s(const struct experiment *e, const struct pass_times *times, double *out)
 {
     struct experiment_order order;
     struct order_layout layout;
     *out = 0;
-    if (experiment_stages(e) == 1 || pipeline_order_is_file(e->pipeline.order) || !(block_s > block_forward_s) || !(block_forward_s > 0))
+    if (experiment_stages(e) == 1 || pipeline_order_is_file(e->pipeline.order) || !(times->block_s > times->block_forward_s) ||
+        !(times->block_forward_s > 0))
         return DT_OK;
     DT_TRY(experiment_order_init(&order, e));
     DT_TRY(pipeline_order_layout(e->pipeline.order, &order.shape, &layout));
     int stages = order.shape.stages, virtual_stages = stages * layout.parts;
-    struct plan *plans = calloc((size_t)stages, sizeof *plans);
-    struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
-    int *blocks = calloc((size_t)virtual_stages, sizeof *blocks);
-    double *shares = calloc((size_t)virtual_stages, sizeof *shares);
-    dt_status status = plans && ranks && blocks && shares
-                           ? play(e, &order.shape, virtual_stages, block_s, block_forward_s, plans, ranks, blocks, shares, out)
+    struct pipeline_play p = {.plans = calloc((size_t)stages, sizeof *p.plans),
+                              .ranks = calloc((size_t)stages, sizeof *p.ranks),
+                              .blocks = calloc((size_t)virtual_stages, sizeof *p.blocks),
+                              .parts = calloc((size_t)virtual_stages, sizeof *p.parts),
+                              .stages = stages,
+                              .virtual_stages = virtual_stages,
+                              .window = e->pipeline.chunks};
+    dt_status status = p.plans && p.ranks && p.blocks && p.parts
+                           ? pipeline_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
-    for (int i = 0; plans && i < stages; i++)
-        plan_finish(&plans[i]);
-    free(shares);
-    free(blocks);
-    free(ranks);
-    free(plans);
+    if (status == DT_OK)
+        status = plans_make(e->pipeline.order, &order.shape, p.plans);
+    if (status == DT_OK)
+        status = play_shortest(&p, times, out);
+    for (int i = 0; p.plans && i < stages; i++)
+        plan_finish(&p.plans[i]);
+    free(p.parts);
+    free(p.blocks);
+    free(p.ranks);
+    free(p.plans);
     return status;
 }

@@ -25,8 +25,19 @@ struct block_times {
  * has most. */
 double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *times, int *most);
 
-/* The time from the first pass to the last of the rank that a step begins with, when the order is played with passes of these times: the next
- * step begins there behind it. Backward is divided into halves as makes this shortest. Errors: as plans_make. */
-dt_status pipeline_played_s(const struct experiment *experiment, double block_s, double block_forward_s, double *out);
+/* A micro-batch's passes, in seconds: of one block, and what the first and the last virtual stage have besides theirs. */
+struct pass_times {
+    double block_s, block_forward_s; /* all passes, and forward alone; 0: not known */
+    double again_s;                  /* of a block: forward once more, in all but the last micro-batch of each window */
+    double early_s;                  /* of a backward pass: what is computed again before its gradient has come */
+    double first_s, first_forward_s;
+    double last_s, last_forward_s;
+    double message_s; /* from one stage to the next */
+};
+
+/* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it begins
+ * with, since the next step begins there behind it, and all passes of the rank that has most. Backward is divided into halves as makes this
+ * shortest. Errors: as plans_make. */
+dt_status pipeline_played_s(const struct experiment *experiment, const struct pass_times *times, double *out);
 
 #endif

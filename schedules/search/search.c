@@ -15,6 +15,13 @@
 
 enum { MOST_THREADS = 64, TRIES_OF_PARADIGM = 16, FAMILIES = 4 * PARADIGM_COUNT };
 
+/* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
+enum look {
+    LOOK_PLAYED, /* a pipeline's order is played (pipeline_fill.h) */
+    LOOK_SHORT,  /* a simulation of few micro-batches (short_form.h) */
+    LOOK_WHOLE,  /* of all */
+};
+
 struct search {
     const struct space *space;
     const struct experiment *base;
@@ -24,6 +31,7 @@ struct search {
     double *bound_scores, *scores; /* [count]; scores: NAN before the simulation */
     int *order;                    /* [count] by bound */
     uint8_t *families;             /* [count] of find_family */
+    uint8_t *looks;                /* [count] enum look: which is next */
     struct short_forms *shorts;
 
     pthread_mutex_t lock;         /* of all below, and of the result */
@@ -231,14 +239,12 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
     tell_progress(s);
 }
 
-/* What its short form gave: *simulate says whether nothing better is known than its whole simulation. The lock is held. */
-static dt_status note_short_form(struct search *s, int index, const struct experiment *e, const struct short_form *form, bool *simulate)
+/* What looking at it by less than its whole simulation gave; `next` is the look that tells more. The lock is held. */
+static dt_status note_short_form(struct search *s, int index, const struct experiment *e, const struct short_form *form, enum look next)
 {
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    *simulate = !form->exists;
-    if (*simulate)
-        return DT_OK;
+    s->looks[index] = (uint8_t)next;
     outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
     outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
     if (!form->fits) {
@@ -264,14 +270,16 @@ static bool is_open(const struct search *s, int index)
 
 /* A candidate to do something about. */
 struct task {
-    int index;  /* -1: nothing is left to do */
-    bool whole; /* simulate all of it; otherwise its short form is next */
+    int index; /* -1: nothing is left to do */
+    enum look look;
 };
+
+#define NO_TASK ((struct task){-1, LOOK_WHOLE})
 
 static struct task take_sharpened(struct search *s, int index)
 {
     dt_sim_heap_remove(&s->sharpened, (uint32_t)index);
-    return (struct task){index, true};
+    return (struct task){index, (enum look)s->looks[index]};
 }
 
 /* The best one of a paradigm among those whose bounds are sharpened; -1: there is none. */
@@ -298,10 +306,10 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
         index = s->order[s->later[paradigm]++];
         if (s->result->outcomes[index].paradigm == paradigm && is_open(s, index)) {
             s->tries[paradigm]++;
-            return (struct task){index, false};
+            return (struct task){index, LOOK_SHORT};
         }
     }
-    return (struct task){-1, false};
+    return NO_TASK;
 }
 
 /* The first round: the best bound of each family. Without it, what has loose bounds would come first for long, and a search that is stopped
@@ -313,9 +321,9 @@ static struct task pick_opening(struct search *s)
         if (s->opened[s->families[index]] || !is_open(s, index))
             continue;
         s->opened[s->families[index]] = true;
-        return (struct task){index, true};
+        return (struct task){index, LOOK_WHOLE};
     }
-    return (struct task){-1, false};
+    return NO_TASK;
 }
 
 /* The first round, and then the lowest bound first, whether it is a sharpened one or not. The lock is held. */
@@ -323,7 +331,7 @@ static struct task pick(struct search *s)
 {
     bool all = s->options->all_simulated;
     if (s->stopped || s->failure < 0)
-        return (struct task){-1, false};
+        return NO_TASK;
     struct task opening = pick_opening(s);
     if (opening.index >= 0)
         return opening;
@@ -337,34 +345,46 @@ static struct task pick(struct search *s)
             return take_sharpened(s, (int)s->sharpened.entries[0].item);
         int index = s->order[s->next++];
         if (is_open(s, index))
-            return (struct task){index, all};
+            return (struct task){index, all ? LOOK_WHOLE : LOOK_PLAYED};
     }
     for (int p = 0; p < PARADIGM_COUNT && !s->options->only_best; p++) {
         struct task task = pick_for_paradigm(s, (enum paradigm_kind)p);
         if (task.index >= 0)
             return task;
     }
-    return (struct task){-1, false};
+    return NO_TASK;
 }
 
-/* The lock is held, but for what takes long. */
+/* By less than its whole simulation. task->look is then LOOK_WHOLE where nothing else is left to look at. The lock is held, but for what
+ * takes long. */
+static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
+{
+    struct bound bound = s->result->outcomes[task->index].bound;
+    struct short_form form = {.exists = true, .fits = true};
+    bool plays = task->look == LOOK_PLAYED && experiment_stages(e) > 1;
+    pthread_mutex_unlock(&s->lock);
+    dt_status status = plays ? pipeline_played_s(e, &bound.passes, &form.step_s) : short_forms_find(s->shorts, e, &bound, &form);
+    pthread_mutex_lock(&s->lock);
+    DT_TRY(status);
+    task->look = plays ? LOOK_SHORT : LOOK_WHOLE;
+    if (!form.exists)
+        return DT_OK;
+    status = note_short_form(s, task->index, e, &form, task->look);
+    task->index = -1; /* it waits for its turn */
+    return status;
+}
+
+/* The same. */
 static void do_task(struct search *s, struct task task, struct experiment *e)
 {
-    struct search_outcome *outcome = &s->result->outcomes[task.index];
-    struct bound bound = outcome->bound;
-    outcome->peak_bytes = 0; /* taken */
-    pthread_mutex_unlock(&s->lock);
-    struct short_form form;
     dt_status status = DT_OK;
+    s->result->outcomes[task.index].peak_bytes = 0; /* taken */
     space_experiment(s->space, space_candidate(s->space, task.index), e);
-    if (!task.whole)
-        status = short_forms_find(s->shorts, e, &bound, &form);
-    pthread_mutex_lock(&s->lock);
-    if (status == DT_OK && !task.whole)
-        status = note_short_form(s, task.index, e, &form, &task.whole);
+    if (task.look != LOOK_WHOLE)
+        status = look_shortly(s, &task, e);
     if (status < 0)
         note_failure(s, status);
-    if (status < 0 || !task.whole)
+    if (status < 0 || task.index < 0)
         return;
     pthread_mutex_unlock(&s->lock);
     struct measure_result result;
@@ -485,9 +505,10 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     s.scores = calloc(count, sizeof *s.scores);
     s.order = calloc(count, sizeof *s.order);
     s.families = calloc(count, sizeof *s.families);
+    s.looks = calloc(count, sizeof *s.looks);
     s.kept = calloc((size_t)options->top, sizeof *s.kept);
     dt_status status = DT_OK;
-    if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.families || !s.kept)
+    if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.families || !s.looks || !s.kept)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu candidates", count);
     for (size_t i = 0; status == DT_OK && i < count; i++)
         s.scores[i] = NAN;
@@ -497,6 +518,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     free(s.scores);
     free(s.order);
     free(s.families);
+    free(s.looks);
     free(s.kept);
     short_forms_destroy(s.shorts);
     dt_sim_heap_finish(&s.sharpened);

@@ -204,14 +204,13 @@ dt_status short_forms_find(struct short_forms *f, const struct experiment *e, co
     *out = (struct short_form){.exists = false};
     if (experiment_stages(e) > 1)
         DT_TRY(find_memory(f, e, out));
-    if (out->exists && out->fits && !pipeline_drains(e))
-        DT_TRY(pipeline_played_s(e, bound->block_s, bound->block_forward_s, &out->step_s));
     if ((out->exists && !out->fits) || !shorten(&few, 1, &left) || !tells_time(&few, left))
         return DT_OK;
     DT_TRY(find_known(f, &few, true, &known));
     out->exists = true;
     out->fits = known->fits;
     out->bytes = fmax(out->bytes, known->bytes);
-    out->step_s = known->step_s > 0 ? known->step_s + left * bound->micro_batch_s : 0;
+    if (known->step_s > 0)
+        out->step_s = fmax(out->step_s, known->step_s + left * bound->micro_batch_s);
     return DT_OK;
 }

@@ -93,7 +93,7 @@ static void compare_bound(struct bounds *bounds, const struct scene *s, const st
     double most = 0, played_s;
     space_experiment(s->space, candidate, &e);
     CHECK_OK(bounds_find(bounds, &e, &bound));
-    CHECK_OK(pipeline_played_s(&e, bound.block_s, bound.block_forward_s, &played_s));
+    CHECK_OK(pipeline_played_s(&e, &bound.passes, &played_s));
     bound.step_s = fmax(bound.step_s, played_s);
     CHECK_OK(simulated_system_create_on(&s->machine, &e, &system));
     CHECK_OK(simulation_run_symmetric(&e, system, NULL, &result));
