@@ -101,12 +101,16 @@ struct plan_part_times {
     double again; /* the same, but not for the last micro-batch of each window */
 };
 
+struct plan_uneven_times {
+    const struct plan_part_times *parts; /* [virtual stages] */
+    int window;                          /* micro-batches; 0: nothing is done again */
+};
+
 /* How long the passes of a micro-batch through a whole rank take, and a message from one rank to another. Several parts of a rank share
  * its time evenly, or each virtual stage has its own. In any unit. */
 struct plan_times {
     double forward, backward_input, backward_weight, send;
-    const struct plan_part_times *parts; /* [virtual stages]; NULL: the three above, divided by the parts of a rank */
-    int window;                          /* with parts: micro-batches */
+    const struct plan_uneven_times *uneven; /* NULL: the three above, divided by the parts of a rank */
 };
 
 /* What is not known is taken as equal: all three passes take one, and messages nothing. */

@@ -134,8 +134,8 @@ static dt_status check_received(const struct play *p)
 static struct plan_part_times times_of(const struct plan *plan, const struct plan_times *t, const struct action *a)
 {
     double part = 1.0 / plan->parts;
-    return t->parts ? t->parts[plan_virtual_stage(plan, a)]
-                    : (struct plan_part_times){t->forward * part, t->backward_input * part, t->backward_weight * part, 0, 0};
+    return t->uneven ? t->uneven->parts[plan_virtual_stage(plan, a)]
+                     : (struct plan_part_times){t->forward * part, t->backward_input * part, t->backward_weight * part, 0, 0};
 }
 
 static double duration(const struct plan *plan, const struct plan_times *t, const struct action *a)
@@ -158,7 +158,8 @@ static double early_of(const struct plan *plan, int at, const struct plan_times 
     if (a->op != ACTION_RECV_GRADIENT && (!backward || received))
         return 0;
     struct plan_part_times part = times_of(plan, t, a);
-    return part.early + (t->window > 0 && (int)a->micro_batch % t->window < t->window - 1 ? part.again : 0);
+    int window = t->uneven ? t->uneven->window : 0;
+    return part.early + (window > 0 && (int)a->micro_batch % window < window - 1 ? part.again : 0);
 }
 
 static void send(struct play *p, int rank, const struct action *a)

@@ -95,7 +95,8 @@ static double longest_s(const struct pipeline_play *p)
 /* Gradients of inputs take at least as long as those of weights, which no attention is part of. */
 static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double *out)
 {
-    struct plan_times times = {.parts = p->parts, .window = p->window, .send = t->message_s};
+    const struct plan_uneven_times uneven = {p->parts, p->window};
+    const struct plan_times times = {.uneven = &uneven, .send = t->message_s};
     double most = has_halves(&p->plans[0]) ? 0.95 : 0.55;
     *out = INFINITY;
     for (double inputs = 0.5; inputs < most; inputs += 0.1) {

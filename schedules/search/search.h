@@ -1,8 +1,8 @@
 /* The best candidates of a space, found without simulating all of them.
  *
  * First the best bound of each paradigm is simulated, with and without a pipeline and tensor groups. Then candidates are taken in the order of
- * their bounds (bounds.h), those with many micro-batches once more by a better bound (short_form.h). What cannot fit is left out; the others
- * are simulated, each on one thread, until the bound of the next one is worse than the `top` best results: no later one can be among them.
+ * their bounds (bounds.h), and come back with better ones: a pipeline's order is played with the times of its passes (pipeline_fill.h), and
+ * of many micro-batches few are simulated (short_form.h). What cannot fit is left out; the others are simulated, each on one thread, until the bound of the next one is worse than the `top` best results: no later one can be among them.
  * So the result is that of simulating everything. Of each paradigm that has no result by then a few more are tried, so that what it would give, or why it does not fit, can be
  * told. */
 #ifndef SCHEDULES_SEARCH_SEARCH_H
