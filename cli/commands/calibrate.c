@@ -6,6 +6,7 @@
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
 #include "lib/base/machine.h"
+#include "lib/comm/comm.h"
 #include "lib/device/device.h"
 #include "lib/launch/launch.h"
 #include "schedules/config/families.h"
@@ -164,16 +165,48 @@ static dt_status measure(const struct plan *plan, bool quiet, struct calibration
     dt_status status = DT_OK;
     DT_TRY(calibration_request_write(&plan->request, &input));
     for (int w = 0; w < plan->world_count; w++)
-        run.total += calibration_count(&plan->request, plan->worlds[w]);
+        run.total += calibration_count(&plan->request, plan->worlds[w] > 1);
     for (int w = 0; w < plan->world_count && status == DT_OK; w++) {
         run.ranks = plan->worlds[w];
         status = measure_world(input, &run, calibration);
-        run.before += calibration_count(&plan->request, plan->worlds[w]);
+        run.before += calibration_count(&plan->request, plan->worlds[w] > 1);
     }
     if (run.live)
         fprintf(stderr, "\r\033[K");
     free(input);
     return status;
+}
+
+/* ---- as one of the ranks that a launcher has started ---- */
+
+static dt_status count_inside(void *context, int done, int total)
+{
+    struct run *run = context;
+    if (signals_count() > 0)
+        return dt_fail(DT_ERR_INTERRUPTED, "stopped after %d of %d measurements", done, total);
+    if (run->live)
+        fprintf(stderr, "\r\033[Kmeasuring %d ranks: %d/%d", run->ranks, done, total);
+    return DT_OK;
+}
+
+/* The communicator and the device stay open where it fails: other ranks may be gone, and the process ends. */
+static dt_status measure_inside(const struct plan *plan, const struct dt_world *world, bool quiet, struct calibration *calibration)
+{
+    struct run run = {.ranks = world->size, .live = !quiet && world->rank == 0 && terminal_is_live(stderr)};
+    const struct dt_device_options place = {
+        .threads = plan->request.threads, .local_rank = world->local_rank, .local_size = world->local_size};
+    const struct dt_comm_options limits = {.step_timeout_s = 120, .init_timeout_s = 120};
+    const struct calibration_hooks hooks = {&run, count_inside};
+    struct dt_device *device;
+    struct dt_comm *comm;
+    DT_TRY(dt_device_create("cpu", &place, &device));
+    DT_TRY(dt_comm_create(device, world, &limits, &comm));
+    DT_TRY(calibration_run(&plan->request, world, device, comm, &hooks, calibration));
+    dt_comm_destroy(comm);
+    dt_device_destroy(device);
+    if (run.live)
+        fprintf(stderr, "\r\033[K");
+    return DT_OK;
 }
 
 /* ---- writing ---- */
@@ -246,15 +279,20 @@ static enum exit_code code_of(dt_status status)
     }
 }
 
-/* *calibration is too large for the stack. */
-static dt_status calibrate(const struct command_options *o, const struct plan *plan, struct calibration *calibration)
+/* *calibration is too large for the stack. Of the ranks of a launcher rank 0 writes. */
+static dt_status calibrate(const struct command_options *o, const struct plan *plan, const struct dt_world *world,
+                           struct calibration *calibration)
 {
     const char *directory = o->directory ? o->directory : ".";
     char reason[256];
+    bool inside = world->size > 1;
     if (!dt_device_available("cpu", reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"cpu\" is not available: %s", reason);
-    DT_TRY(prepare_directory(directory));
-    DT_TRY(measure(plan, o->quiet, calibration));
+    if (world->rank == 0)
+        DT_TRY(prepare_directory(directory));
+    DT_TRY(inside ? measure_inside(plan, world, o->quiet, calibration) : measure(plan, o->quiet, calibration));
+    if (world->rank > 0)
+        return DT_OK;
     DT_TRY(write_files(calibration, o->quick, directory));
     if (!o->quiet)
         printf("%d kernels and %d collectives measured; written: %s/cluster.json, %s/profile.json\n", calibration->kernels.count,
@@ -266,16 +304,27 @@ static int run(int argc, char **argv)
 {
     struct command_options o = {.directory = NULL};
     struct plan plan = {0};
+    struct dt_world world;
     bool help;
     if (options_parse(&command_calibrate, argc, argv, &o, &help) < 0 || (!help && make_plan(&o, &plan) < 0))
         return report_failure("calibrate", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
+    if (dt_world_from_environment(&world) < 0)
+        return report_failure("calibrate", EXIT_CODE_FAILED);
+    if (world.size > 1 && o.ranks) {
+        dt_fail(DT_ERR_INVALID, "--ranks: %s has started %d ranks, and these are measured", world.launcher, world.size);
+        return report_failure("calibrate", EXIT_CODE_USAGE);
+    }
     signals_install();
     struct calibration *calibration = calloc(1, sizeof *calibration);
-    dt_status status = calibration ? calibrate(&o, &plan, calibration) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
+    dt_status status =
+        calibration ? calibrate(&o, &plan, &world, calibration) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
     free(calibration);
-    return status == DT_OK ? EXIT_CODE_OK : report_failure("calibrate", code_of(status));
+    if (status < 0)
+        return report_failure("calibrate", code_of(status));
+    dt_comm_library_finish();
+    return EXIT_CODE_OK;
 }
 
 const struct command command_calibrate = {
@@ -288,7 +337,9 @@ const struct command command_calibrate = {
                    "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
                    "\n"
                    "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times include "
-                   "the effect of whatever else is running.",
+                   "the effect of whatever else is running.\n"
+                   "\n"
+                   "Started by mpirun or srun on several nodes, it measures their network too, and the files describe these nodes.",
     .options = options,
     .run = run,
 };

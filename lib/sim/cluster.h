@@ -45,6 +45,7 @@ struct dt_sim_cluster {
         double copy_gb_per_s;   /* all copies of a node together (mpi: all messages within it); 0: no limit but the links' */
         double memory_gb_per_s; /* what its processors and copies read and write of its memory together; 0: no limit */
         bool amd;               /* "cpu": NCCL knows AMD's from others */
+        bool shared_processors; /* the nodes are emulated: the processors of one machine are all of theirs (scripts/emulated_network) */
     } host;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
@@ -78,7 +79,7 @@ struct dt_sim_cluster {
         double step_us;                       /* mpi: of a message, and of each of a collective's phases */
         double gb_per_s;                      /* mpi: what a rank of a node sends to others of it */
         double sum_gb_per_s;                  /* mpi: the same in phases that sum; 0: the same */
-        struct dt_sim_measured_list measured; /* mpi: on one node, where it has the kind, instead of the three above */
+        struct dt_sim_measured_list measured; /* mpi: where it has the kind, instead of the three above and of nic's rates */
     } collectives;
 };
 

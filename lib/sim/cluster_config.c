@@ -121,6 +121,12 @@ static const struct dt_field fields[] = {
     RATE(host.copy_gb_per_s, "GB/s of all copies of a node, or messages within it, together; 0: no limit of its own"),
     RATE(host.memory_gb_per_s, "GB/s of a node's memory, for updates on the host and copies together; 0: no limit"),
     {.path = "host.amd", .kind = DT_FIELD_BOOL, AT(host.amd), .max = 1, .initial = "false", .description = "an AMD processor"},
+    {.path = "host.shared_processors",
+     .kind = DT_FIELD_BOOL,
+     AT(host.shared_processors),
+     .max = 1,
+     .initial = "false",
+     .description = "the nodes are emulated on one machine, whose processors they all share"},
 
     SOURCE(nic),
     {.path = "nic.count",
@@ -237,8 +243,8 @@ static const struct dt_schema_section sections[] = {
 
 const struct dt_schema *dt_sim_cluster_schema(void)
 {
-    static const char measured[] = "mpi: collectives and messages within a node as they were measured (dtbench calibrate), instead of the "
-                                   "three constants above.";
+    static const char measured[] = "mpi: collectives and messages as they were measured (dtbench calibrate), instead of the three "
+                                   "constants above and, between nodes, of the cards' rates.";
     static const struct dt_schema_part parts[] = {
         {.path = "collectives.measured", .description = measured, .list = dt_sim_measured_table},
         {0},
@@ -364,6 +370,12 @@ dt_status dt_sim_cluster_set_network(struct dt_sim_cluster *c, double gbit_per_s
     if (c->nic.count == 0 || c->nic.label_gbit_per_s <= 0)
         return dt_fail(DT_ERR_UNAVAILABLE, "network.%s: cluster %s has no network cards", gbit_per_s > 0 ? "gbit_per_s" : "latency_us",
                        c->name);
+    for (int i = 0; i < c->collectives.measured.count; i++)
+        if (c->collectives.measured.entries[i].nodes > 1)
+            return dt_fail(DT_ERR_UNAVAILABLE,
+                           "network.%s: cluster %s has collectives as they were measured on its own network: leave it out, or "
+                           "take another cluster",
+                           gbit_per_s > 0 ? "gbit_per_s" : "latency_us", c->name);
     if (latency_us >= 0)
         c->nic.latency_us = latency_us;
     if (gbit_per_s <= 0)

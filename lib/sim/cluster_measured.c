@@ -3,29 +3,30 @@
 #include <math.h>
 #include <stddef.h>
 
-/* The measured number of ranks that is nearest by ratio; 0: the kind was not measured. */
-static int nearest_ranks(const struct dt_sim_measured_list *list, int kind, int ranks)
+/* An entry with the measured numbers of ranks and nodes that are nearest by ratio; NULL: the kind was not measured. */
+static const struct dt_sim_measured *nearest(const struct dt_sim_measured_list *list, int kind, int ranks, int nodes)
 {
     double least = INFINITY;
-    int nearest = 0;
+    const struct dt_sim_measured *found = NULL;
     for (int i = 0; i < list->count; i++) {
         const struct dt_sim_measured *m = &list->entries[i];
-        double distance = fabs(log((double)m->ranks / ranks));
-        if (m->kind == kind && distance < least) {
+        double distance = fabs(log((double)m->ranks / ranks)) + fabs(log((double)m->nodes / nodes));
+        if (m->kind == kind && (m->nodes > 1) == (nodes > 1) && distance < least) {
             least = distance;
-            nearest = m->ranks;
+            found = m;
         }
     }
-    return nearest;
+    return found;
 }
 
-bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int ranks, double bytes, double *out_seconds, double *out_load)
+bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int ranks, int nodes, double bytes, double *out_seconds,
+                          double *out_load)
 {
     const struct dt_sim_measured *below = NULL, *above = NULL;
-    int measured = nearest_ranks(list, kind, ranks);
-    for (int i = 0; i < list->count; i++) {
+    const struct dt_sim_measured *like = nearest(list, kind, ranks, nodes);
+    for (int i = 0; like && i < list->count; i++) {
         const struct dt_sim_measured *m = &list->entries[i];
-        if (m->kind != kind || m->ranks != measured)
+        if (m->kind != kind || m->ranks != like->ranks || m->nodes != like->nodes)
             continue;
         if (m->bytes <= bytes && (!below || m->bytes > below->bytes))
             below = m;

@@ -1,9 +1,9 @@
 /* Collectives and messages as they were measured on a machine whose ranks share its processors: what a cluster file has under
  * collectives.measured instead of constants, and `dtbench calibrate` writes.
  *
- * Each entry: kind ("all_reduce", ..., "message"), the ranks of the communicator (of a message: of the node), the bytes as
- * lib/sim/program.h counts them, the seconds that it took with nothing else going on, and the part of the node's processor time that it
- * took meanwhile (load). */
+ * Each entry: kind ("all_reduce", ..., "message"), the ranks of the communicator (of a message: of all nodes that were measured), the nodes
+ * that it spans, the bytes as lib/sim/program.h counts them, the seconds that it took with nothing else going on, and the part of these
+ * nodes' processor time that it took meanwhile (load). */
 #ifndef LIB_SIM_CLUSTER_MEASURED_H
 #define LIB_SIM_CLUSTER_MEASURED_H
 
@@ -14,6 +14,7 @@ enum { DT_SIM_MEASURED_MAX = 256, DT_SIM_MESSAGE = 5 }; /* the kind after those 
 struct dt_sim_measured {
     int kind, ranks;
     double bytes, seconds, load;
+    int nodes;
 };
 
 struct dt_sim_measured_list {
@@ -32,8 +33,9 @@ dt_status dt_sim_measured_read(const struct cJSON *array, const char *where, str
 dt_status dt_sim_measured_write(const struct dt_sim_measured_list *list, struct cJSON **out);
 
 /* Seconds and load of `bytes` among `ranks`. Between two sizes seconds follow a power of the bytes; below the smallest they stay, above the
- * largest they grow with the bytes. Of numbers of ranks that were not measured the nearest counts. False: nothing is known of the kind. */
-bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int ranks, double bytes, double *out_seconds,
+ * largest they grow with the bytes. Of numbers of ranks and nodes that were not measured the nearest count, but one node never stands for
+ * several, nor several for one. False: nothing is known of the kind. */
+bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int ranks, int nodes, double bytes, double *out_seconds,
                           double *out_load);
 
 #endif

@@ -16,11 +16,13 @@ const char *dt_sim_measured_kind_name(int kind)
 
 static const struct dt_field fields[] = {
     {"kind", DT_FIELD_ENUM, AT(kind), .choice = dt_sim_measured_kind_name, .description = "what was measured"},
-    {"ranks", DT_FIELD_INT, AT(ranks), .min = 2, .max = 4096, .description = "of the communicator; of a message: of the node"},
+    {"ranks", DT_FIELD_INT, AT(ranks), .min = 2, .max = 4096,
+     .description = "of the communicator; of a message: of all nodes that were measured"},
     {"bytes", DT_FIELD_NUMBER, AT(bytes), .min = 1, .max = 0x1p50, .description = "a rank's whole buffer"},
     {"seconds", DT_FIELD_NUMBER, AT(seconds), .min = 1e-9, .max = 1e6, .description = "with nothing else going on"},
     {"load", DT_FIELD_NUMBER, AT(load), .min = 1e-6, .max = DT_SIM_MAX_LOAD,
-     .description = "part of the node's processor time that it took meanwhile"},
+     .description = "part of these nodes' processor time that it took meanwhile"},
+    {"nodes", DT_FIELD_INT, AT(nodes), .min = 1, .max = 65536, .initial = "1", .description = "that it spans"},
 };
 
 const struct dt_list *dt_sim_measured_table(void)

@@ -18,37 +18,11 @@ static struct dt_sim_flow flow_of(const struct pattern *pattern, double bytes, d
                                 .use_count = pattern->count};
 }
 
-/* ---- work on shared processors ---- */
-
-/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. Where that is more than is left, threads
- * get equal parts of it, as the operating system deals them out. */
-static struct dt_sim_flow flow_of_work(const struct dt_sim_links *l, int node, double seconds, double load, int threads)
-{
-    enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
-    int step = (int)fmin(fmax(1, round(load * LOAD_STEPS)), LOADS - 1);
-    return (struct dt_sim_flow){.bytes = 1e9 * seconds,
-                                .rate_cap = 1e9,
-                                .share = threads * (double)LOAD_STEPS / step,
-                                .uses = l->processors ? &l->processors[node * LOADS + step] : NULL,
-                                .use_count = l->processors ? 1 : 0};
-}
-
 static dt_status carry_work(void *context, int rank, double seconds, double load, struct dt_sim_movement *out)
 {
     const struct dt_sim_links *l = context;
-    *out = (struct dt_sim_movement){.flow = flow_of_work(l, l->ranks[rank].node, seconds, load, 1)};
+    *out = (struct dt_sim_movement){.flow = links_flow_of_work(l, l->ranks[rank].node, seconds, load, 1)};
     return DT_OK;
-}
-
-/* A collective or message within a node that was measured; false where none like it was. */
-static bool carry_measured(const struct dt_sim_links *l, int kind, int node, int ranks, int threads, double bytes,
-                           struct dt_sim_movement *out)
-{
-    double seconds, load;
-    if (!dt_sim_measured_find(&l->cluster.collectives.measured, kind, ranks, bytes, &seconds, &load))
-        return false;
-    *out = (struct dt_sim_movement){.flow = flow_of_work(l, node, seconds, load, threads)};
-    return true;
 }
 
 /* ---- collectives ---- */
@@ -74,15 +48,17 @@ static dt_status shape_of(struct dt_sim_links *l, const struct dt_sim_group *gro
 }
 
 /* dtbench's collectives on MPI: every rank sends its parts to their owners (a phase that sums, or a scatter), then from them to all. */
+static const double mpi_sums[] = {
+    [DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 1, [DT_SIM_ALL_GATHER] = 0, [DT_SIM_BROADCAST] = 0, [DT_SIM_REDUCE] = 1};
+static const double mpi_copies[] = {
+    [DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 0, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2, [DT_SIM_REDUCE] = 1};
+
 static void plan_mpi(const struct dt_sim_links *l, const struct shape *s, enum dt_sim_collective kind, double bytes,
                      struct dt_sim_movement *out)
 {
     const struct dt_sim_cluster *c = &l->cluster;
     double slow = c->collectives.sum_gb_per_s > 0 ? c->collectives.gb_per_s / c->collectives.sum_gb_per_s : 1;
-    double sums = kind == DT_SIM_ALL_GATHER || kind == DT_SIM_BROADCAST ? 0 : 1;
-    static const double copies_of[] = {
-        [DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 0, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2, [DT_SIM_REDUCE] = 1};
-    double copies = copies_of[kind];
+    double sums = mpi_sums[kind], copies = mpi_copies[kind];
     double once = bytes * (s->count - 1) / s->count, rate = 1e9 * c->collectives.gb_per_s;
     if (s->nodes > 1) /* all ranks of a node through its NICs, most of their parts going to other nodes */
         rate = fmin(rate, 1e9 / 8 * c->nic.flow_gbit_per_s * s->fewest_nics * (s->count - 1) /
@@ -102,13 +78,23 @@ static dt_status carry_collective(void *context, const struct dt_sim_group *grou
     if (group->count == 1)
         return DT_OK;
     DT_TRY(shape_of(l, group, &s));
-    if (s->nodes == 1 && carry_measured(l, kind, l->ranks[group->ranks[0]].node, group->count, group->count, bytes, out))
-        return DT_OK;
     if (!mpi)
         plan = dt_sim_nccl_plan(&s->nccl, kind, bytes);
     struct pattern *pattern = &s->patterns[plan.algorithm];
     if (!pattern->uses)
         DT_TRY(links_pattern(l, group->ranks, group->count, plan.algorithm, pattern));
+    const struct measured_operation operation = {.kind = (int)kind,
+                                                 .nodes = s->nodes,
+                                                 .bytes = bytes,
+                                                 .sent = bytes * (s->count - 1) / s->count * (mpi_sums[kind] + mpi_copies[kind]),
+                                                 .ranks = group->ranks,
+                                                 .count = group->count,
+                                                 .of_count = group->count,
+                                                 .pattern = pattern};
+    bool measured;
+    DT_TRY(links_carry_measured(l, &operation, &s->measured, out, &measured));
+    if (measured)
+        return DT_OK;
     out->latency_s = plan.latency_s;
     out->flow = flow_of(pattern, plan.bus_bytes * plan.wire, plan.bus_bytes_per_s * plan.wire);
     out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
@@ -160,9 +146,19 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
     double us = mpi ? c->collectives.step_us : 0;
     struct path *path;
     *out = (struct dt_sim_movement){0};
-    if (!away && carry_measured(l, DT_SIM_MESSAGE, l->ranks[from].node, l->placement.ranks_per_node, 2, bytes, out))
-        return DT_OK;
     DT_TRY(path_of(l, from, to, &path));
+    const struct measured_operation operation = {.kind = DT_SIM_MESSAGE,
+                                                 .nodes = away ? 2 : 1,
+                                                 .bytes = bytes,
+                                                 .sent = bytes,
+                                                 .ranks = (const int[]){from, to},
+                                                 .count = 2,
+                                                 .of_count = away ? l->placement.world_size : l->placement.ranks_per_node,
+                                                 .pattern = &path->pattern};
+    bool measured;
+    DT_TRY(links_carry_measured(l, &operation, &path->measured, out, &measured));
+    if (measured)
+        return DT_OK;
     if (!mpi) { /* a step of a ring: messages go by Simple */
         enum dt_sim_hardware inside = c->nvlink.gb_per_s > 0 ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI, by = away ? DT_SIM_BY_NET : inside;
         us = t->base_us[DT_SIM_RING][DT_SIM_SIMPLE] + t->step_us[by][DT_SIM_RING][DT_SIM_SIMPLE];

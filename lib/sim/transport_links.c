@@ -75,7 +75,7 @@ static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-/* Ranks on cpus share their node's processors. */
+/* Ranks on cpus share their node's processors, and emulated nodes one machine's. */
 static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *network)
 {
     enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
@@ -84,9 +84,9 @@ static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *n
     l->processors = calloc((size_t)l->nodes * LOADS, sizeof *l->processors);
     if (!l->processors)
         return no_memory();
-    for (int node = 0; node < l->nodes; node++) {
-        int link = NO_LINK;
-        DT_TRY(add_link(l, network, 1, &link));
+    for (int node = 0, link = NO_LINK; node < l->nodes; node++) {
+        if (node == 0 || !l->cluster.host.shared_processors)
+            DT_TRY(add_link(l, network, 1, &link));
         for (int load = 1; load < LOADS; load++)
             l->processors[node * LOADS + load] = (struct dt_sim_use){.link = (uint32_t)link, .weight = (double)load / LOAD_STEPS};
     }
@@ -163,11 +163,15 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     for (int s = 0; s < l->shape_count; s++)
         for (int a = 0; l->shapes[s] && a < DT_SIM_ALGORITHMS; a++)
             free(l->shapes[s]->patterns[a].uses);
-    for (int s = 0; s < l->shape_count; s++)
+    for (int s = 0; s < l->shape_count; s++) {
+        if (l->shapes[s])
+            links_forget_measured(l->shapes[s]->measured);
         free(l->shapes[s]);
+    }
     for (int r = 0; r < l->placement.world_size; r++) {
         for (struct path *p = l->paths ? l->paths[r] : NULL, *next; p; p = next) {
             next = p->next;
+            links_forget_measured(p->measured);
             free(p->pattern.uses);
             free(p);
         }

@@ -16,11 +16,13 @@ enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
 /* What one rank measures with. */
 struct measuring {
     const struct calibration_request *request;
+    const struct dt_world *place;
     struct dt_device *device;
     struct dt_comm *world;
     const struct calibration_hooks *hooks;
     struct gpt_probe *probe;
     double *everybody; /* [2 * ranks] what the ranks exchange */
+    int beside;        /* ranks that share this one's processors, itself included */
     int threads;
     int done, total; /* measurements */
     struct calibration *out;
@@ -37,7 +39,7 @@ static dt_status report_progress(struct measuring *m)
  * turn every few milliseconds, and a window holds several turns. */
 static double window_s(const struct measuring *m, int ranks)
 {
-    double turns = ceil((double)ranks * m->threads / dt_machine_processors());
+    double turns = ceil((double)(ranks < m->beside ? ranks : m->beside) * m->threads / dt_machine_processors());
     return (m->request->quick ? 0.0005 : 0.003) * turns;
 }
 
@@ -117,7 +119,7 @@ static dt_status add_kernel(const struct measuring *m, struct gpt_measured *what
 {
     if (m->out->kernels.count == GPT_MEASURED_MAX)
         return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
-    what->ranks = dt_comm_size(m->world);
+    what->ranks = m->beside;
     what->threads = m->threads;
     DT_TRY(measure_kernel(m, what));
     m->out->kernels.entries[m->out->kernels.count++] = *what;
@@ -139,8 +141,14 @@ static dt_status measure_kernels(struct measuring *m)
  * Collectives and messages by size, while nothing else runs. How much processor time they take tells how much they slow down kernels that
  * run at the same time, and are slowed down by them. */
 
+#define SIZE_S 2.0 /* what the repetitions of one size may take together, but for the first two */
+#define LONG_S 0.5 /* sizes beyond one that takes so long are left out */
+
+/* A group of ranks, as one of its members sees it. */
 struct exchange {
-    struct dt_comm *world;
+    struct dt_comm *group; /* NULL: this rank is no member */
+    int nodes;             /* that the group spans */
+    int processors;        /* of these nodes */
     struct dt_stream *stream;
     struct dt_buffer send, receive; /* each of the largest size */
     double *everybody;              /* [2 * ranks] */
@@ -149,26 +157,26 @@ struct exchange {
 /* From rank 0 to rank 1 and back: the message twice. */
 static dt_status queue_message(struct exchange *x, size_t elems)
 {
-    int rank = dt_comm_rank(x->world);
+    int rank = dt_comm_rank(x->group);
     if (rank > 1)
         return DT_OK;
     if (rank == 0)
-        DT_TRY(dt_send(x->world, x->send.data, elems, DT_FP32, 1, x->stream));
-    DT_TRY(dt_recv(x->world, x->receive.data, elems, DT_FP32, 1 - rank, x->stream));
-    return rank == 1 ? dt_send(x->world, x->send.data, elems, DT_FP32, 0, x->stream) : DT_OK;
+        DT_TRY(dt_send(x->group, x->send.data, elems, DT_FP32, 1, x->stream));
+    DT_TRY(dt_recv(x->group, x->receive.data, elems, DT_FP32, 1 - rank, x->stream));
+    return rank == 1 ? dt_send(x->group, x->send.data, elems, DT_FP32, 0, x->stream) : DT_OK;
 }
 
 /* bytes: as lib/sim/program.h counts them. */
 static dt_status queue(struct exchange *x, int kind, double bytes)
 {
-    size_t elems = (size_t)bytes / sizeof(float), part = elems / (size_t)dt_comm_size(x->world);
+    size_t elems = (size_t)bytes / sizeof(float), part = elems / (size_t)dt_comm_size(x->group);
     part = part ? part : 1;
     switch (kind) {
-    case DT_SIM_ALL_REDUCE: return dt_all_reduce(x->world, x->send.data, elems, DT_FP32, DT_AVG, x->stream);
-    case DT_SIM_REDUCE_SCATTER: return dt_reduce_scatter(x->world, x->send.data, x->receive.data, part, DT_FP32, DT_AVG, x->stream);
-    case DT_SIM_ALL_GATHER: return dt_all_gather(x->world, x->send.data, x->receive.data, part, DT_FP32, x->stream);
-    case DT_SIM_BROADCAST: return dt_broadcast(x->world, x->send.data, elems, DT_FP32, 0, x->stream);
-    case DT_SIM_REDUCE: return dt_reduce(x->world, x->send.data, elems, DT_FP32, DT_AVG, 0, x->stream);
+    case DT_SIM_ALL_REDUCE: return dt_all_reduce(x->group, x->send.data, elems, DT_FP32, DT_AVG, x->stream);
+    case DT_SIM_REDUCE_SCATTER: return dt_reduce_scatter(x->group, x->send.data, x->receive.data, part, DT_FP32, DT_AVG, x->stream);
+    case DT_SIM_ALL_GATHER: return dt_all_gather(x->group, x->send.data, x->receive.data, part, DT_FP32, x->stream);
+    case DT_SIM_BROADCAST: return dt_broadcast(x->group, x->send.data, elems, DT_FP32, 0, x->stream);
+    case DT_SIM_REDUCE: return dt_reduce(x->group, x->send.data, elems, DT_FP32, DT_AVG, 0, x->stream);
     default: return queue_message(x, elems);
     }
 }
@@ -186,16 +194,16 @@ static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_si
         seconds[i] = dt_clock_s() - start;
         wall += seconds[i];
     }
-    int ranks = dt_comm_size(x->world), times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
-    bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->world) < 2;
+    int ranks = dt_comm_size(x->group), times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
+    bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->group) < 2;
     double mine[2] = {takes_part ? dt_processor_clock_s() - processor : 0, wall};
     DT_TRY(dt_statistics_compute(seconds, repetitions, &statistics));
     m->seconds = statistics.median / times;
-    DT_TRY(dt_host_all_gather(x->world, mine, sizeof mine, x->everybody));
+    DT_TRY(dt_host_all_gather(x->group, mine, sizeof mine, x->everybody));
     processor = 0;
     for (int r = 0; r < ranks; r++)
         processor += x->everybody[2 * r];
-    m->load = fmin(fmax(processor / (x->everybody[1] * dt_machine_processors()), 0.01), 1);
+    m->load = fmin(fmax(processor / (x->everybody[1] * x->processors), 0.01), 1);
     return DT_OK;
 }
 
@@ -211,7 +219,6 @@ static size_t largest_bytes(const struct calibration_request *request)
 static dt_status create_exchange(struct measuring *m, struct exchange *x)
 {
     size_t bytes = largest_bytes(m->request);
-    x->world = m->world;
     x->everybody = m->everybody;
     DT_TRY(dt_stream_create(m->device, "network", &x->stream));
     DT_TRY(dt_alloc(x->stream, DT_COMMUNICATION, bytes, &x->send));
@@ -228,37 +235,90 @@ static void finish_exchange(struct exchange *x)
     dt_stream_destroy(x->stream);
 }
 
+/* The first time touches the memory, and tells how many more there may be. */
+static dt_status measure_exchange(const struct measuring *m, struct exchange *x, struct dt_sim_measured *what)
+{
+    double start = dt_clock_s();
+    DT_TRY(queue(x, what->kind, what->bytes));
+    DT_TRY(dt_stream_synchronize(x->stream));
+    double first = dt_clock_s() - start;
+    DT_TRY(dt_host_all_gather(x->group, &first, sizeof first, x->everybody)); /* a barrier, too */
+    int most = m->request->quick ? QUICK_REPETITIONS : REPETITIONS;
+    return time_exchange(x, (int)fmin(most, fmax(2, SIZE_S / x->everybody[0])), what);
+}
+
+/* Ranks of the world that are no members wait meanwhile. */
 static dt_status add_collective(struct measuring *m, struct exchange *x, struct dt_sim_measured *what)
 {
     struct dt_sim_measured_list *list = &m->out->collectives;
     if (list->count == DT_SIM_MEASURED_MAX)
         return dt_fail(DT_ERR_INVALID, "more than %d measured collectives: name fewer numbers of ranks", DT_SIM_MEASURED_MAX);
-    what->ranks = dt_comm_size(m->world);
-    DT_TRY(queue(x, what->kind, what->bytes)); /* touches the memory */
-    DT_TRY(dt_stream_synchronize(x->stream));
-    DT_TRY(share(m, &what->seconds)); /* a barrier */
-    DT_TRY(time_exchange(x, m->request->quick ? QUICK_REPETITIONS : REPETITIONS, what));
+    if (x->group)
+        DT_TRY(measure_exchange(m, x, what));
     DT_TRY(share(m, &what->seconds));
+    DT_TRY(share(m, &what->load));
     list->entries[list->count++] = *what;
+    return DT_OK;
+}
+
+/* Every kind by size, in one group. */
+static dt_status measure_group(struct measuring *m, struct exchange *x, int ranks)
+{
+    struct dt_sim_measured what, before = {.kind = -1};
+    for (int i = 0; calibration_collective(m->request, i, &what); i++) {
+        what.ranks = ranks;
+        what.nodes = x->nodes;
+        if (what.kind != before.kind || before.seconds < LONG_S) {
+            DT_TRY(add_collective(m, x, &what));
+            before = what;
+        }
+        DT_TRY(report_progress(m));
+    }
+    return DT_OK;
+}
+
+static bool contains(const int *ranks, int count, int rank)
+{
+    for (int i = 0; i < count; i++)
+        if (ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* ranks: room for all of the world. After a failure ranks may have lost each other, and no communicator can be closed. */
+static dt_status measure_groups(struct measuring *m, struct exchange *x, int *ranks)
+{
+    const struct calibration_place *place = &m->out->place;
+    for (int g = 0; g < calibration_group_count(place); g++) {
+        int count = calibration_group(place, g, ranks, &x->nodes);
+        bool member = contains(ranks, count, dt_comm_rank(m->world));
+        x->processors = dt_machine_processors() * (place->shared_processors ? 1 : x->nodes);
+        DT_TRY(dt_comm_subset(m->world, ranks, member ? count : 0, "calibration", &x->group));
+        DT_TRY(measure_group(m, x, count));
+        dt_comm_destroy(x->group);
+    }
     return DT_OK;
 }
 
 static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 {
-    struct dt_sim_measured what;
-    DT_TRY(create_exchange(m, x));
-    for (int i = 0; calibration_collective(m->request, i, &what); i++) {
-        DT_TRY(add_collective(m, x, &what));
-        DT_TRY(report_progress(m));
-    }
-    return DT_OK;
+    int *ranks = calloc((size_t)dt_comm_size(m->world), sizeof *ranks);
+    dt_status status = ranks ? create_exchange(m, x) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the ranks of a group");
+    if (status == DT_OK)
+        status = measure_groups(m, x, ranks);
+    free(ranks);
+    return status;
 }
 
 /* ---- both ---- */
 
 static dt_status measure(struct measuring *m)
 {
-    struct exchange exchange = {.world = NULL};
+    struct exchange exchange = {.group = NULL};
+    struct calibration_place *place = &m->out->place;
+    DT_TRY(calibration_place_find(m->place, m->world, place));
+    m->beside = place->shared_processors ? dt_comm_size(m->world) : place->ranks_per_node;
+    m->total = calibration_count(m->request, dt_comm_size(m->world) > 1 ? calibration_group_count(place) : 0);
     DT_TRY(gpt_probe_create(m->device, m->request->quick ? QUICK_REGION_BYTES : REGION_BYTES, &m->probe));
     DT_TRY(measure_kernels(m));
     if (dt_comm_size(m->world) == 1)
@@ -268,19 +328,19 @@ static dt_status measure(struct measuring *m)
     return status;
 }
 
-dt_status calibration_run(const struct calibration_request *request, struct dt_device *device, struct dt_comm *world,
-                          const struct calibration_hooks *hooks, struct calibration *out)
+dt_status calibration_run(const struct calibration_request *request, const struct dt_world *world, struct dt_device *device,
+                          struct dt_comm *comm, const struct calibration_hooks *hooks, struct calibration *out)
 {
     struct dt_device_info info;
-    int ranks = dt_comm_size(world);
+    int ranks = dt_comm_size(comm);
     dt_device_info(device, &info);
     struct measuring m = {.request = request,
                           .device = device,
-                          .world = world,
+                          .place = world,
+                          .world = comm,
                           .hooks = hooks,
                           .everybody = calloc(2 * (size_t)ranks, sizeof(double)),
                           .threads = info.threads,
-                          .total = calibration_count(request, ranks),
                           .out = out};
     if (!m.everybody)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", ranks);
@@ -288,6 +348,6 @@ dt_status calibration_run(const struct calibration_request *request, struct dt_d
     gpt_probe_destroy(m.probe);
     free(m.everybody);
     if (ranks > 1)
-        snprintf(out->library, sizeof out->library, "%s", dt_comm_library(world));
+        snprintf(out->library, sizeof out->library, "%s", dt_comm_library(comm));
     return status;
 }

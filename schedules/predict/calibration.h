@@ -1,17 +1,22 @@
 /* Measuring a machine for the sim device: kernels by shape, copies, collectives by size, with as many ranks as experiments will have.
  *
  * Ranks of one machine share its processors, so one rank's kernel is timed twice: while the others rest, and while all of them do the same.
- * Every number is the median of several windows of a few milliseconds, each filled with as many calls as fit. */
+ * Every number is the median of several windows of a few milliseconds, each filled with as many calls as fit.
+ *
+ * Ranks that a launcher has started on several nodes measure collectives in groups (calibration_place.h) on one node and over several. A slow
+ * network is given fewer repetitions, and of sizes that take long only the first: time grows with the bytes from there on. */
 #ifndef SCHEDULES_PREDICT_CALIBRATION_H
 #define SCHEDULES_PREDICT_CALIBRATION_H
 
 #include "lib/comm/comm.h"
+#include "schedules/predict/calibration_place.h"
 #include "schedules/predict/calibration_points.h"
 
 struct calibration {
     char library[16]; /* of collectives: "Open MPI 4.1.4"; "" where one rank was measured alone */
     struct gpt_measured_list kernels;
     struct dt_sim_measured_list collectives;
+    struct calibration_place place; /* nodes 0: one, and as many ranks as were measured */
 };
 
 struct calibration_hooks {
@@ -19,10 +24,10 @@ struct calibration_hooks {
     dt_status (*progress)(void *context, int done, int total); /* on every rank, after each measurement; failing ends it */
 };
 
-/* Collective over `world`. *out is appended to, alike on all ranks. Errors: those of kernels and communicator, DT_ERR_HOST_MEMORY,
- * DT_ERR_INVALID where there is no more room in *out. */
-dt_status calibration_run(const struct calibration_request *request, struct dt_device *device, struct dt_comm *world,
-                          const struct calibration_hooks *hooks, struct calibration *out);
+/* Collective over `comm`, whose ranks are `world`'s. *out is appended to, alike on all ranks. Errors: those of kernels and communicator,
+ * DT_ERR_WORLD (calibration_place.h), DT_ERR_HOST_MEMORY, DT_ERR_INVALID where there is no more room in *out. */
+dt_status calibration_run(const struct calibration_request *request, const struct dt_world *world, struct dt_device *device,
+                          struct dt_comm *comm, const struct calibration_hooks *hooks, struct calibration *out);
 
 /* The request and what was measured, between processes. Owner of the texts: the caller. Reading appends to *out. Errors: DT_ERR_INVALID,
  * DT_ERR_HOST_MEMORY. */

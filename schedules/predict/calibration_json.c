@@ -169,11 +169,41 @@ static double shortest_message_us(const struct calibration *c)
     return isfinite(least) ? least : 0;
 }
 
+/* GB/s that leave a node in the largest measurement of a kind between nodes, the best of the kinds whose bytes leave all nodes alike. */
+static double best_network_gb_per_s(const struct calibration *c)
+{
+    double best = 0;
+    for (int i = 0; i < c->collectives.count; i++) {
+        const struct dt_sim_measured *m = &c->collectives.entries[i], *next = m + 1;
+        bool largest = i + 1 == c->collectives.count || next->kind != m->kind || next->ranks != m->ranks || next->nodes != m->nodes;
+        double on_node = (double)m->ranks / m->nodes, others = m->ranks - on_node, sent = 0;
+        if (m->kind == DT_SIM_MESSAGE)
+            sent = m->bytes;
+        if (m->kind == DT_SIM_ALL_GATHER || m->kind == DT_SIM_REDUCE_SCATTER)
+            sent = on_node * others * m->bytes / m->ranks;
+        if (largest && m->nodes > 1)
+            best = fmax(best, 1e-9 * sent / m->seconds);
+    }
+    return best;
+}
+
+static void describe_network(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
+{
+    snprintf(out->nic.source, sizeof out->nic.source, "%s: the fastest of the largest messages and collectives between nodes", source);
+    snprintf(out->host.source, sizeof out->host.source, "%s", source);
+    out->nodes = c->place.nodes;
+    out->gpus_per_node = c->place.ranks_per_node;
+    out->host.shared_processors = c->place.shared_processors;
+    out->nic.count = 1;
+    out->nic.transport = DT_SIM_SOCKETS;
+    out->nic.flow_gbit_per_s = out->nic.total_gbit_per_s = out->nic.label_gbit_per_s = 8 * best_network_gb_per_s(c);
+}
+
 static void describe_cluster(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
 {
     bool alone = c->collectives.count == 0;
     snprintf(out->name, sizeof out->name, "calibrated");
-    snprintf(out->source, sizeof out->source, "this machine, %s", source);
+    snprintf(out->source, sizeof out->source, "%s, %s", c->place.nodes > 1 ? "these nodes" : "this machine", source);
     out->nodes = 1;
     out->gpus_per_node = most_ranks(c);
     dt_machine_processor_name(out->gpu.name, sizeof out->gpu.name);
@@ -192,11 +222,18 @@ static void describe_cluster(const struct calibration *c, const char *source, st
     out->collectives.step_us = shortest_message_us(c);
     out->collectives.gb_per_s = alone ? 1 : sent_gb_per_s(c, DT_SIM_ALL_GATHER);
     out->collectives.sum_gb_per_s = sent_gb_per_s(c, DT_SIM_REDUCE_SCATTER);
+    if (c->place.nodes > 1)
+        describe_network(c, source, out);
 }
 
-/* Keys that a machine without GPUs and network has. */
-static bool belongs(const char *path)
+/* Keys that machines without GPUs have, and several of them beside. */
+static bool belongs(const char *path, bool several)
 {
+    static const char *const of_network[] = {"host.source",   "host.shared_processors", "nic.source",          "nic.count",
+                                             "nic.transport", "nic.label_gbit_per_s",   "nic.flow_gbit_per_s", "nic.total_gbit_per_s"};
+    for (size_t i = 0; several && i < sizeof of_network / sizeof *of_network; i++)
+        if (strcmp(path, of_network[i]) == 0)
+            return true;
     return !strchr(path, '.') || (strncmp(path, "gpu.", 4) == 0) ||
            (strncmp(path, "collectives.", 12) == 0 && strncmp(path, "collectives.channel", 19) != 0 &&
             strncmp(path, "collectives.net", 15) != 0);
@@ -209,7 +246,7 @@ static dt_status write_cluster(const struct calibration *c, const char *source, 
     DT_TRY(dt_config_defaults(table, cluster));
     describe_cluster(c, source, cluster);
     for (int i = 0; i < table->count; i++)
-        wanted[i] = belongs(table->fields[i].path);
+        wanted[i] = belongs(table->fields[i].path, c->place.nodes > 1);
     DT_TRY(dt_config_write(table, cluster, wanted, object));
     DT_TRY(attach_collectives(cJSON_GetObjectItemCaseSensitive(*object, "collectives"), "measured", c));
     return dt_json_print(*object, DT_JSON_INDENT, out_text);

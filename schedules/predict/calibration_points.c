@@ -122,14 +122,14 @@ bool calibration_collective(const struct calibration_request *request, int index
     return dt_sim_measured_kind_name(out->kind) != NULL;
 }
 
-int calibration_count(const struct calibration_request *request, int ranks)
+int calibration_count(const struct calibration_request *request, int groups)
 {
     struct gpt_measured kernel;
     struct dt_sim_measured collective;
     int kernels = 0, collectives = 0;
     while (calibration_kernel(request, kernels, &kernel))
         kernels++;
-    while (ranks > 1 && calibration_collective(request, collectives, &collective))
+    while (calibration_collective(request, collectives, &collective))
         collectives++;
-    return kernels + collectives;
+    return kernels + groups * collectives;
 }

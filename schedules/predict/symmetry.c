@@ -25,7 +25,8 @@ static bool is_symmetric(const struct experiment *e, const struct simulated_syst
 {
     enum dp_kind mode = paradigm_of(e->paradigm)->mode;
     bool alike = mode == DP_NONE || mode == DP_DDP || mode == DP_FSDP;
-    return alike && s->cluster.fabric.blocking_factor <= 1 && e->world_size % s->placement.ranks_per_node == 0;
+    bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
+    return alike && apart && e->world_size % s->placement.ranks_per_node == 0;
 }
 
 static int stand_in_of(const struct mesh_shape *mesh, int rank, int replicas, int shards)

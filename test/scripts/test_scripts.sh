@@ -69,6 +69,10 @@ else
     expect "plot_parallel.py draws ways of dividing a model" 0 '' scripts/plot_parallel.py results/parallel_sim.jsonl -o "$work/parallel.png"
     expect "plot_parallel.py writes where it is told" 0 "" is_png "$work/parallel.png"
     expect "plot_parallel.py says that nothing ended well" 1 'no experiment has ended well' scripts/plot_parallel.py "$work/failed.jsonl"
+    sed 's/"config":{/&"name":"ddp, 2 nodes, 100 Mbit\/s","device":"cpu",/' "$work/mixed.jsonl" | head -1 >"$work/network.jsonl"
+    expect "plot_emulated_network.py draws step times" 0 '' scripts/plot_emulated_network.py "$work/network.jsonl"
+    expect "plot_emulated_network.py writes where it is told" 0 "" is_png "$work/network.png"
+    expect "plot_emulated_network.py refuses other records" 1 'KeyError|name|no record' scripts/plot_emulated_network.py "$work/mixed.jsonl"
     expect "plot_memory.py refuses a file without records" 1 'no record in' scripts/plot_memory.py "$work/empty.jsonl"
 fi
 
@@ -90,6 +94,7 @@ expect "mutate names its mutants" 0 "^lib/base/[a-z_]+\.c:[0-9]+: '.*' becomes '
 expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
+expect "emulated_network takes whole numbers" 2 "invalid numbers value" scripts/emulated_network --rates fast
 expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
 expect "check_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/check_gpu --dtbench nowhere/dtbench
 expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/benchmark_gpu --dtbench nowhere/dtbench

@@ -28,10 +28,10 @@ static struct calibration *made_up(void)
             }
     c->kernels.entries[c->kernels.count++] =
         (struct gpt_measured){GPT_KERNEL_COUNT, GPT_VARIANT_PLAIN, DT_BF16, 2, 1, {1e6, 1, 1}, 1e-4, 1.5e-4};
-    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 10, 1e-4, 0.5};
-    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 20, 1e-2, 1};
-    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_GATHER, 4, 1 << 20, 1e-3, 1};
-    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_MESSAGE, 4, 1 << 10, 2e-4, 0.25};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 10, 1e-4, 0.5, 1};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 20, 1e-2, 1, 1};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_GATHER, 4, 1 << 20, 1e-3, 1, 1};
+    c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_MESSAGE, 4, 1 << 10, 2e-4, 0.25, 1};
     snprintf(c->library, sizeof c->library, "Open MPI 4.1.4");
     return c;
 }
@@ -92,11 +92,12 @@ static void collectives_between_sizes(void)
     struct calibration *c = made_up();
     double seconds = 0, load = 0;
     const struct dt_sim_measured_list *list = &c->collectives;
-    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 1 << 15, &seconds, &load) && fabs(seconds - 1e-3) < 1e-9, "%g", seconds);
+    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 1, 1 << 15, &seconds, &load) && fabs(seconds - 1e-3) < 1e-9, "%g", seconds);
     CHECK(fabs(load - 0.75) < 1e-9, "%g", load);
-    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 2, 16, &seconds, &load) && fabs(seconds - 1e-4) < 1e-12, "%g", seconds);
-    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 4 << 20, &seconds, &load) && fabs(seconds - 4e-2) < 1e-9, "%g", seconds);
-    CHECK(!dt_sim_measured_find(list, DT_SIM_BROADCAST, 4, 16, &seconds, &load));
+    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 2, 1, 16, &seconds, &load) && fabs(seconds - 1e-4) < 1e-12, "%g", seconds);
+    CHECK(dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 1, 4 << 20, &seconds, &load) && fabs(seconds - 4e-2) < 1e-9, "%g", seconds);
+    CHECK(!dt_sim_measured_find(list, DT_SIM_BROADCAST, 4, 1, 16, &seconds, &load));
+    CHECK(!dt_sim_measured_find(list, DT_SIM_ALL_REDUCE, 4, 2, 16, &seconds, &load)); /* one node says nothing of the network */
     free(c);
 }
 
@@ -226,7 +227,7 @@ static void measured_collectives_are_carried(void)
     struct sim_case c;
     struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_REDUCE, 1 << 20);
     sim_case_load(&c, "cpu_node");
-    c.cluster.collectives.measured.entries[0] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 2, 1 << 20, 0.25, 0.5};
+    c.cluster.collectives.measured.entries[0] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 2, 1 << 20, 0.25, 0.5, 1};
     c.cluster.collectives.measured.count = 1;
     sim_case_start(&c, 2, 0);
     int group = sim_case_group(&c, 0, 1, 2);
@@ -238,7 +239,91 @@ static void measured_collectives_are_carried(void)
     dt_sim_program_destroy(p);
 }
 
+/* Two nodes of two ranks, on cards of 4 MB/s: as many communicators over both nodes as `count`, whose all_reduce of 1 MiB was measured. */
+static double time_across(int count, double measured_s, double load, bool shared)
+{
+    struct sim_case c;
+    struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_REDUCE, 1 << 20);
+    sim_case_load(&c, "cpu_node");
+    c.cluster.nodes = 2;
+    c.cluster.gpus_per_node = 2;
+    c.cluster.nic.count = 1;
+    c.cluster.nic.label_gbit_per_s = c.cluster.nic.total_gbit_per_s = c.cluster.nic.flow_gbit_per_s = 8e-3 * 1.048576 * 4;
+    c.cluster.host.shared_processors = shared;
+    c.cluster.collectives.measured.entries[0] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 2, 1 << 20, measured_s, load, 2};
+    c.cluster.collectives.measured.entries[1] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 2, 1 << 20, 17, load, 1};
+    c.cluster.collectives.measured.count = 2;
+    sim_case_start(&c, 4, 2);
+    for (int i = 0; i < count; i++) {
+        int group = sim_case_group(&c, i, 2, 2);
+        CHECK_OK(dt_sim_engine_set_program(c.engine, i, p, &group));
+        CHECK_OK(dt_sim_engine_set_program(c.engine, 2 + i, p, &group));
+    }
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    double end = dt_sim_engine_end_s(c.engine, -1);
+    sim_case_finish(&c);
+    dt_sim_program_destroy(p);
+    return end;
+}
+
+/* An all_reduce of two ranks puts its bytes on both cards once. */
+static void collectives_between_nodes_share_cards(void)
+{
+    CHECK(fabs(time_across(1, 0.5, 0.1, false) - 0.5) < 1e-9, "%g", time_across(1, 0.5, 0.1, false));
+    CHECK(fabs(time_across(2, 0.5, 0.1, false) - 0.5) < 1e-9, "half full: %g", time_across(2, 0.5, 0.1, false));
+    CHECK(fabs(time_across(2, 0.25, 0.1, false) - 0.5) < 1e-9, "full: %g", time_across(2, 0.25, 0.1, false));
+    CHECK(fabs(time_across(1, 0.1, 0.1, false) - 0.1) < 1e-9, "what was measured went through: %g", time_across(1, 0.1, 0.1, false));
+    CHECK(fabs(time_across(2, 1, 0.75, false) - 1.5) < 1e-9, "processors: %g", time_across(2, 1, 0.75, false));
+}
+
+/* Work on every rank of two nodes: twice as long where the nodes are one machine. */
+static void emulated_nodes_share_processors(void)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        struct sim_case c;
+        struct dt_sim_program *work = work_of(1, 1);
+        sim_case_load(&c, "cpu_node");
+        c.cluster.nodes = 2;
+        c.cluster.nic.count = 1;
+        c.cluster.nic.label_gbit_per_s = c.cluster.nic.total_gbit_per_s = c.cluster.nic.flow_gbit_per_s = 1;
+        c.cluster.host.shared_processors = shared;
+        sim_case_start(&c, 2, 1);
+        int group = sim_case_group(&c, 0, 1, 2);
+        for (int r = 0; r < 2; r++)
+            CHECK_OK(dt_sim_engine_set_program(c.engine, r, work, &group));
+        CHECK_OK(dt_sim_engine_run(c.engine));
+        CHECK(fabs(dt_sim_engine_end_s(c.engine, -1) - (1 + shared)) < 1e-9, "%d: %g", shared, dt_sim_engine_end_s(c.engine, -1));
+        sim_case_finish(&c);
+        dt_sim_program_destroy(work);
+    }
+}
+
 /* ---- probing: every kernel of the quick list runs ---- */
+
+static void groups_of_nodes(void)
+{
+    static const struct {
+        int nodes, per_node, groups, group[8], size, spans; /* group: the last */
+    } expected[] = {
+        {1, 4, 1, {0, 1, 2, 3}, 4, 1},
+        {4, 1, 2, {0, 1, 2, 3}, 4, 4},
+        {3, 1, 2, {0, 1, 2}, 3, 3},
+        {2, 3, 4, {0, 1, 2, 3, 4, 5}, 6, 2}, /* after one rank a node, and 2 and 3 ranks of a node */
+    };
+    for (int i = 0; i < 4; i++) {
+        const struct calibration_place place = {.nodes = expected[i].nodes, .ranks_per_node = expected[i].per_node};
+        int ranks[8] = {0}, spans = 0, count = calibration_group_count(&place);
+        CHECK(count == expected[i].groups, "%d: %d groups", i, count);
+        CHECK(calibration_group(&place, count, ranks, &spans) == 0);
+        CHECK(calibration_group(&place, count - 1, ranks, &spans) == expected[i].size && spans == expected[i].spans, "%d: %d nodes", i,
+              spans);
+        for (int r = 0; r < expected[i].size; r++)
+            CHECK(ranks[r] == expected[i].group[r], "%d: rank %d", i, ranks[r]);
+    }
+    const struct calibration_place place = {.nodes = 2, .ranks_per_node = 3};
+    int ranks[8], spans;
+    CHECK(calibration_group(&place, 0, ranks, &spans) == 2 && ranks[1] == 3 && spans == 2, "rank %d", ranks[1]);
+}
 
 static void kernels_are_probed(void)
 {
@@ -272,6 +357,9 @@ static const struct test_case cases[] = {
     {"what ranks tell", what_ranks_tell},
     {"wrong measurements", wrong_measurements},
     {"processors are shared", processors_are_shared},
+    {"collectives between nodes share cards", collectives_between_nodes_share_cards},
+    {"emulated nodes share processors", emulated_nodes_share_processors},
+    {"groups of nodes", groups_of_nodes},
     {"measured collectives are carried", measured_collectives_are_carried},
     {"kernels are probed", kernels_are_probed},
 };
