@@ -21,6 +21,7 @@ static dt_status attend(const struct layer_run *r)
         .weights = r->kept->weights.data,
         .samples = samples,
         .heads = heads,
+        .kv_heads = heads,
         .dropout = layer_dropout(r),
     };
     return r->k->attention(r->kernels, r->stream, &a);
@@ -75,6 +76,7 @@ static dt_status through_attention(const struct layer_run *r, struct dt_buffer *
         .dqkv = r->kept->dqkv.data,
         .samples = r->stash->samples,
         .heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
+        .kv_heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
         .dropout = layer_dropout(r),
     };
     DT_TRY(r->k->attention_gradient(r->kernels, r->stream, &a));

@@ -5,7 +5,7 @@
 
 const struct gpt_kernel_info *gpt_kernel_info(enum gpt_kernel_kind kind)
 {
-#define INFO(entry, arguments, kind, phase, shape, element) [GPT_KERNEL_##kind] = {#entry, GPT_PHASE_##phase, GPT_SHAPE_##shape},
+#define INFO(entry, arguments, kind, phase, shape, ...) [GPT_KERNEL_##kind] = {#entry, GPT_PHASE_##phase, GPT_SHAPE_##shape},
     static const struct gpt_kernel_info infos[GPT_KERNEL_COUNT + 1] = {
         GPT_KERNELS(INFO, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)[GPT_KERNEL_COUNT] = {"copy", GPT_PHASE_UPDATE, GPT_SHAPE_FLAT},
     };

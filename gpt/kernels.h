@@ -98,16 +98,17 @@ struct gpt_gelu_gradient {
     size_t count;
 };
 
-/* y [rows, d] = (x - mean) * rstd * gain + bias, epsilon 1e-5. mean and rstd [rows] fp32 are written. */
+/* y [rows, d] = (x - mean) * rstd * gain + bias, rstd = 1 / sqrt(variance + epsilon). mean and rstd [rows] fp32 are written. */
 struct gpt_layer_norm {
-    const void *x, *gain, *bias; /* gain, bias [d] */
+    const void *x, *gain, *bias; /* gain, bias [d]; bias may be NULL */
     void *y;
     float *mean, *rstd;
     size_t rows, d;
+    float epsilon;
 };
 
 /* dx [rows, d] adds the gradient through the norm (the residual stream's gradient is already there) or, with overwrite, becomes it.
- * dgain, dbias [d]: accumulate adds to what is there. */
+ * dgain, dbias [d], dbias may be NULL: accumulate adds to what is there. */
 struct gpt_layer_norm_gradient {
     const void *dy, *x, *gain;
     const float *mean, *rstd;
@@ -116,8 +117,75 @@ struct gpt_layer_norm_gradient {
     bool overwrite, accumulate;
 };
 
-/* Causal self-attention of `heads`, H of them, some or all of the model's. qkv [M, 3Hw]: q | k | v, head a of each at columns a*w to
- * (a+1)*w, w = d / the model's heads; scores scaled by 1/sqrt(w); dropout on the weights after the softmax. out [M, Hw].
+/* y [rows, d] = x * rstd * gain. rstd [rows] fp32, which is written, = 1 / sqrt(mean of x^2 + epsilon).
+ * Source  Zhang and Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019. */
+struct gpt_rms_norm {
+    const void *x, *gain; /* gain [d] */
+    void *y;
+    float *rstd;
+    size_t rows, d;
+    float epsilon;
+};
+
+/* dx [rows, d] and dgain [d] as in gpt_layer_norm_gradient. */
+struct gpt_rms_norm_gradient {
+    const void *dy, *x, *gain;
+    const float *rstd;
+    void *dx, *dgain;
+    size_t rows, d;
+    bool overwrite, accumulate;
+};
+
+/* out [rows, (heads + 2 kv_heads) w] = qkv with each head of q and k through an rms norm of its own w elements; v is copied. Gains [w]: one
+ * for q's heads and one for k's. out may be qkv. Source  Henry et al., "Query-Key Normalization for Transformers", 2020; with rms norms
+ * and gains as Qwen3 has it. */
+struct gpt_head_norm {
+    const void *qkv, *q_gain, *k_gain;
+    void *out;
+    size_t rows, heads, kv_heads;
+    float epsilon;
+};
+
+/* dqkv, the gradient of `out`, becomes that of qkv, which is what the norm has read; v's part stays. dq_gain, dk_gain [w]: accumulate adds
+ * to what is there. */
+struct gpt_head_norm_gradient {
+    const void *qkv, *q_gain, *k_gain;
+    void *dqkv, *dq_gain, *dk_gain;
+    size_t rows, heads, kv_heads;
+    float epsilon;
+    bool accumulate;
+};
+
+/* y [rows, f] = silu(gate) * up, hidden [rows, 2f] = gate | up; silu(x) = x / (1 + exp(-x)).
+ * Source  Shazeer, "GLU Variants Improve Transformer", 2020. */
+struct gpt_swiglu {
+    void *y;
+    const void *hidden;
+    size_t rows, f;
+};
+
+/* dhidden [rows, 2f] from dy [rows, f] and hidden; dhidden may be hidden. y, or NULL, gets silu(gate) * up again, which the gradient of
+ * the weight behind it needs; it may be dy. */
+struct gpt_swiglu_gradient {
+    const void *dy, *hidden;
+    void *dhidden, *y;
+    size_t rows, f;
+};
+
+/* Rotary position embedding, in place, of the first `heads` heads of each row of x [rows, columns]: elements i and i + w / 2 of a head turn by
+ * position * gpt_rope_frequency(i), position = row modulo T. inverse: back, which is the gradient.
+ * Source  Su et al., "RoFormer", 2021. Differs: pairs are the halves of a head, as in Hugging Face's Llama; there they are neighbours. */
+struct gpt_rope {
+    void *x;
+    size_t rows, heads, columns;
+    bool inverse;
+};
+
+/* Causal self-attention of `heads`, H of them, some or all of the model's. Each of kv_heads, K of them, serves a run of model heads / model
+ * kv_heads of the heads of q; every head finds its own among them. qkv [M, (H + 2K) w]: q | k | v, head a of each at columns a*w to (a+1)*w,
+ * w = d / the model's heads; scores scaled by 1/sqrt(w), and with alibi plus gpt_alibi_slope * (key - query); dropout on the weights after
+ * the softmax. out [M, Hw].
+ * Source  Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints", 2023 (kv_heads).
  * fused: lse [samples, H, T] fp32 gets log(sum(exp(scaled scores))) of each row; nothing of size T*T is stored; weights is NULL.
  * unfused: weights [samples, H, T, T] gets the softmax before dropout, zeros above the diagonal; lse is NULL. */
 struct gpt_attention_forward {
@@ -126,23 +194,23 @@ struct gpt_attention_forward {
     float *lse;
     void *weights;
     size_t samples;
-    struct gpt_part heads;
+    struct gpt_part heads, kv_heads;
     struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
 };
 
-/* dqkv [M, 3Hw] from dout [M, Hw] and what forward left. */
+/* dqkv [M, (H + 2K) w] from dout [M, Hw] and what forward left; k's and v's are sums over the heads that they serve. */
 struct gpt_attention_backward {
     const void *dout, *out, *qkv;
     const float *lse;
     const void *weights;
     void *dqkv;
     size_t samples;
-    struct gpt_part heads;
+    struct gpt_part heads, kv_heads;
     struct gpt_dropout dropout;
 };
 
 /* out [M, d] = dropout(token_table[token] + position_table[t]); tokens [M] int32. The tables have rows `vocab` of V and `positions` of T,
- * [count, d] each: what another part of a table has counts as zero. */
+ * [count, d] each: what another part of a table has counts as zero. A model without learned positions has none of them: count 0. */
 struct gpt_embedding {
     const int32_t *tokens;
     const void *token_table, *position_table;
@@ -254,8 +322,9 @@ struct gpt_add {
  * rows, cost_<entry>, the spans of a trace, enum gpt_kernel_kind with its names, and the keys "kernels.<entry>" of a profile. Whatever is
  * still missing after a new row does not compile or link, and the error names it; what no compiler sees is in gpt/README.md.
  *
- *   COSTED(entry, struct of its arguments, KIND, phase, shape, what an element of its passes is)
- *       a kernel that profiles know: its launches and passes over memory, and its measured times
+ *   COSTED(entry, struct of its arguments, KIND, phase, shape, what an element of its passes is, passes)
+ *       a kernel that profiles know: its launches and passes over memory, and its measured times. passes: dtbench's own, in one launch, for
+ *       profiles that do not name the kernel because they are older; NULL: they must
  *   OTHER_PASSES(entry, KIND, key, what its element is)
  *       passes of the kernel before it over memory of another size
  *   UNCOSTED(entry, struct of its arguments, why it has no costs of its own) */
@@ -264,30 +333,37 @@ struct gpt_add {
     UNCOSTED(init_normal, gpt_init_normal, "before the first step")                                                                       \
     UNCOSTED(fill, gpt_fill, "before the first step")                                                                                     \
     UNCOSTED(tokens, gpt_tokens, "small, and a trainer has them ready")                                                                   \
-    COSTED(embedding, gpt_embedding, EMBEDDING, FORWARD, LOOKUP, "rows x d")                                                              \
-    COSTED(embedding_gradient, gpt_embedding_gradient, EMBEDDING_GRADIENT, BACKWARD, LOOKUP_GRADIENT, "rows x d")                         \
+    COSTED(embedding, gpt_embedding, EMBEDDING, FORWARD, LOOKUP, "rows x d", NULL)                                                        \
+    COSTED(embedding_gradient, gpt_embedding_gradient, EMBEDDING_GRADIENT, BACKWARD, LOOKUP_GRADIENT, "rows x d", NULL)                   \
     OTHER_PASSES(embedding_gradient, EMBEDDING_GRADIENT, weight_passes, "Of each of both tables' elements.")                              \
-    COSTED(layer_norm, gpt_layer_norm, LAYER_NORM, FORWARD, ROWS, "rows x d")                                                             \
-    COSTED(layer_norm_gradient, gpt_layer_norm_gradient, LAYER_NORM_GRADIENT, BACKWARD, ROWS, "rows x d")                                 \
-    COSTED(linear, gpt_linear, LINEAR, FORWARD, PRODUCT, "rows x out, beside the product")                                                \
-    COSTED(linear_input_gradient, gpt_linear_input_gradient, LINEAR_INPUT_GRADIENT, BACKWARD, PRODUCT, "rows x in, beside the product")   \
+    COSTED(layer_norm, gpt_layer_norm, LAYER_NORM, FORWARD, ROWS, "rows x d", NULL)                                                       \
+    COSTED(layer_norm_gradient, gpt_layer_norm_gradient, LAYER_NORM_GRADIENT, BACKWARD, ROWS, "rows x d", NULL)                           \
+    COSTED(rms_norm, gpt_rms_norm, RMS_NORM, FORWARD, ROWS, "rows x d", "2")                                                              \
+    COSTED(rms_norm_gradient, gpt_rms_norm_gradient, RMS_NORM_GRADIENT, BACKWARD, ROWS, "rows x d", "4")                                  \
+    COSTED(head_norm, gpt_head_norm, HEAD_NORM, FORWARD, ROWS, "rows x columns of q, k and v", "2")                                       \
+    COSTED(head_norm_gradient, gpt_head_norm_gradient, HEAD_NORM_GRADIENT, BACKWARD, ROWS, "rows x columns of q, k and v", "3")           \
+    COSTED(linear, gpt_linear, LINEAR, FORWARD, PRODUCT, "rows x out, beside the product", NULL)                                          \
+    COSTED(linear_input_gradient, gpt_linear_input_gradient, LINEAR_INPUT_GRADIENT, BACKWARD, PRODUCT, "rows x in, beside the product", NULL) \
     UNCOSTED(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient, "linear_input_gradient and gelu_gradient")                       \
-    COSTED(linear_weight_gradient, gpt_linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "rows x out, beside the product") \
+    COSTED(linear_weight_gradient, gpt_linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "rows x out, beside the product", NULL) \
     OTHER_PASSES(linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, weight_passes, "Of each of out x in, beside the product.")               \
-    COSTED(gelu, gpt_gelu, GELU, FORWARD, FLAT, "rows x 4d")                                                                              \
-    COSTED(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, BACKWARD, FLAT, "rows x 4d")                                                  \
-    COSTED(attention, gpt_attention_forward, ATTENTION, FORWARD, HEADS, "rows x d")                                                       \
+    COSTED(gelu, gpt_gelu, GELU, FORWARD, FLAT, "rows x 4d", NULL)                                                                        \
+    COSTED(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, BACKWARD, FLAT, "rows x 4d", NULL)                                            \
+    COSTED(swiglu, gpt_swiglu, SWIGLU, FORWARD, ROWS, "rows x f", "3")                                                                    \
+    COSTED(swiglu_gradient, gpt_swiglu_gradient, SWIGLU_GRADIENT, BACKWARD, ROWS, "rows x f", "6")                                        \
+    COSTED(rope, gpt_rope, ROPE, FORWARD, ROWS, "rows x columns that turn", "2")                                                          \
+    COSTED(attention, gpt_attention_forward, ATTENTION, FORWARD, HEADS, "rows x d", NULL)                                                 \
     OTHER_PASSES(attention, ATTENTION, square_passes, "Of each of samples x heads x T x T, beside the products; unfused only.")           \
-    COSTED(attention_gradient, gpt_attention_backward, ATTENTION_GRADIENT, BACKWARD, HEADS, "rows x d")                                   \
+    COSTED(attention_gradient, gpt_attention_backward, ATTENTION_GRADIENT, BACKWARD, HEADS, "rows x d", NULL)                             \
     OTHER_PASSES(attention_gradient, ATTENTION_GRADIENT, square_passes, "As in attention.")                                               \
-    COSTED(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, FORWARD, ROWS, "rows x d")                                           \
-    COSTED(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, BACKWARD, ROWS, "rows x d")                                          \
-    COSTED(loss, gpt_loss, LOSS, FORWARD, ROWS, "rows x V")                                                                               \
+    COSTED(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, FORWARD, ROWS, "rows x d", NULL)                                     \
+    COSTED(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, BACKWARD, ROWS, "rows x d", NULL)                                    \
+    COSTED(loss, gpt_loss, LOSS, FORWARD, ROWS, "rows x V", NULL)                                                                         \
     UNCOSTED(loss_part, gpt_loss_part, "half of loss")                                                                                    \
     UNCOSTED(loss_gradient, gpt_loss_gradient, "half of loss")                                                                            \
-    COSTED(sgd, gpt_sgd, SGD, UPDATE, FLAT, "the parameters")                                                                             \
-    COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters") /* its fp32 state is counted by gpt/cost/backend.c */                    \
-    COSTED(add, gpt_add, ADD, UPDATE, FLAT, "the elements")                                                                               \
+    COSTED(sgd, gpt_sgd, SGD, UPDATE, FLAT, "the parameters", NULL)                                                                       \
+    COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters", NULL) /* its fp32 state is counted by gpt/cost/backend.c */              \
+    COSTED(add, gpt_add, ADD, UPDATE, FLAT, "the elements", NULL)                                                                         \
     /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does */  \
     /* the work, in `stream`'s order like any other. On a stream of its own it runs beside the device's kernels and the copies. */        \
     UNCOSTED(sgd_host, gpt_sgd, "on the host")                                                                                            \
@@ -315,7 +391,7 @@ enum gpt_kernel_phase { GPT_PHASE_FORWARD, GPT_PHASE_BACKWARD, GPT_PHASE_UPDATE 
 enum gpt_kernel_shape {
     GPT_SHAPE_PRODUCT,         /* rows, out, in */
     GPT_SHAPE_HEADS,           /* samples * heads, T, width of a head */
-    GPT_SHAPE_ROWS,            /* rows, columns (d or V) */
+    GPT_SHAPE_ROWS,            /* rows, columns (d, f, V, ...) */
     GPT_SHAPE_LOOKUP,          /* rows, d, V + T */
     GPT_SHAPE_LOOKUP_GRADIENT, /* the same; both tables are written whole */
     GPT_SHAPE_FLAT             /* elements */

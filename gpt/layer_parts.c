@@ -72,6 +72,7 @@ dt_status layer_normalize(const struct layer_run *r, void *normed)
         .rstd = r->kept->rstd.data,
         .rows = r->stream_rows,
         .d = r->d,
+        .epsilon = (float)gpt_norm_epsilon(r->stage->base.model),
     };
     return r->k->layer_norm(r->kernels, r->stream, &a);
 }

@@ -167,6 +167,47 @@ static GPT_KERNEL_FUNCTION(cost_layer_norm_gradient, gpt_layer_norm_gradient)
     return by_rows(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
+static GPT_KERNEL_FUNCTION(cost_rms_norm, gpt_rms_norm)
+{
+    return by_rows(k, stream, GPT_KERNEL_RMS_NORM, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
+}
+
+static GPT_KERNEL_FUNCTION(cost_rms_norm_gradient, gpt_rms_norm_gradient)
+{
+    return by_rows(k, stream, GPT_KERNEL_RMS_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
+}
+
+/* Columns of q, k and v with so many heads. */
+static double head_columns(const struct gpt_kernels *k, size_t heads, size_t kv_heads)
+{
+    return (double)(heads + 2 * kv_heads) * gpt_head_width(k->model);
+}
+
+static GPT_KERNEL_FUNCTION(cost_head_norm, gpt_head_norm)
+{
+    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM, GPT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
+}
+
+static GPT_KERNEL_FUNCTION(cost_head_norm_gradient, gpt_head_norm_gradient)
+{
+    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
+}
+
+static GPT_KERNEL_FUNCTION(cost_swiglu, gpt_swiglu)
+{
+    return by_rows(k, stream, GPT_KERNEL_SWIGLU, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
+}
+
+static GPT_KERNEL_FUNCTION(cost_swiglu_gradient, gpt_swiglu_gradient)
+{
+    return by_rows(k, stream, GPT_KERNEL_SWIGLU_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
+}
+
+static GPT_KERNEL_FUNCTION(cost_rope, gpt_rope)
+{
+    return by_rows(k, stream, GPT_KERNEL_ROPE, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->heads * gpt_head_width(k->model));
+}
+
 static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 {
     const struct call c = {GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, {(double)a->rows, (double)a->out, (double)a->in}};
@@ -237,10 +278,10 @@ static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_inpu
     return cost_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
 
-/* Of each head `squares` products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
+/* Of each head products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
  * out what the causal mask hides. */
 static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t heads,
-                           const struct gpt_dropout *dropout, int to_square, int from_square)
+                           size_t kv_heads, const struct gpt_dropout *dropout, int to_square, int from_square)
 {
     bool measured;
     if (!k->costs)
@@ -256,10 +297,11 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     const struct dt_model *model = k->model;
     size_t T = (size_t)model->block_size, width = (size_t)(model->hidden / model->heads);
     double square = batch * (double)T * (double)T;
+    double narrower = (2 * (double)heads + 2 * (double)kv_heads) / (4 * (double)heads); /* of q, k, v and the output: with fewer k and v */
     bool fused = model->attention == DT_ATTENTION_FUSED;
     double products_s =
         to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
-    double bytes = (cost->passes * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
+    double bytes = (cost->passes * narrower * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
     return work(k, stream, kind, launches,
                 products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
@@ -267,14 +309,15 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
 
 static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
 {
-    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, a->heads.count, &a->dropout, 1, 1);
+    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, 1, 1);
 }
 
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
     bool fused = k->model->attention == DT_ATTENTION_FUSED;
-    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, a->heads.count, &a->dropout, fused ? 2 : 1, 3);
+    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, fused ? 2 : 1,
+                     3);
 }
 
 static GPT_KERNEL_FUNCTION(cost_dropout_residual, gpt_dropout_residual)

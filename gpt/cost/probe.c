@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64, TOKENS_PER_SAMPLE = 64, DROPOUT_WIDTH = 256 };
+enum { ALIGNMENT = 64, TOKENS_PER_SAMPLE = 64, DROPOUT_WIDTH = 256, HEAD_WIDTH = 64 };
+
+static const float EPSILON = 1e-5f;
 
 /* Memory that is handed out in turn, and begun again when it is used up. */
 struct region {
@@ -63,6 +65,12 @@ void gpt_probe_destroy(struct gpt_probe *p)
     free(p);
 }
 
+/* Arrays of its shape that a kernel over rows has in one region at most: swiglu's gradient writes that of gate and up, and y. */
+static double most_arrays(enum gpt_kernel_kind kernel)
+{
+    return kernel == GPT_KERNEL_SWIGLU || kernel == GPT_KERNEL_SWIGLU_GRADIENT ? 3 : 1;
+}
+
 /* No region gets more bytes than this in one call. */
 static double most_bytes(const struct gpt_measured *what)
 {
@@ -72,7 +80,7 @@ static double most_bytes(const struct gpt_measured *what)
     case GPT_SHAPE_HEADS: return 4 * (5 * a * b * c + a * b * b) + slack;
     case GPT_SHAPE_LOOKUP:
     case GPT_SHAPE_LOOKUP_GRADIENT: return 4 * (a + c) * b + 8 * a + slack;
-    case GPT_SHAPE_ROWS: return 4 * a * b + 8 * a + slack; /* mean and rstd, or tokens */
+    case GPT_SHAPE_ROWS: return 4 * most_arrays(what->kernel) * a * b + 8 * a + slack; /* mean and rstd, or tokens */
     case GPT_SHAPE_FLAT: break;
     }
     return (what->kernel == GPT_KERNEL_ADAM ? 16 : 5) * a + slack; /* Adam's state */
@@ -156,6 +164,7 @@ static dt_status probe_attention(struct gpt_probe *p)
                                       .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
                                       .samples = (size_t)heads / (size_t)p->model.heads,
                                       .heads = {0, (size_t)p->model.heads},
+                                      .kv_heads = {0, (size_t)p->model.heads},
                                       .dropout = dropout_of(p)};
     return p->table->attention(p->kernels, p->stream, &a);
 }
@@ -172,6 +181,7 @@ static dt_status probe_attention_gradient(struct gpt_probe *p)
                                        .dqkv = elements(p, &p->outputs, 3 * stream),
                                        .samples = (size_t)heads / (size_t)p->model.heads,
                                        .heads = {0, (size_t)p->model.heads},
+                                       .kv_heads = {0, (size_t)p->model.heads},
                                        .dropout = dropout_of(p)};
     return p->table->attention_gradient(p->kernels, p->stream, &a);
 }
@@ -186,7 +196,8 @@ static dt_status probe_layer_norm(struct gpt_probe *p)
                                .mean = take(&p->outputs, rows * sizeof(float)),
                                .rstd = take(&p->outputs, rows * sizeof(float)),
                                .rows = (size_t)rows,
-                               .d = (size_t)d};
+                               .d = (size_t)d,
+                               .epsilon = EPSILON};
     return p->table->layer_norm(p->kernels, p->stream, &a);
 }
 
@@ -204,6 +215,90 @@ static dt_status probe_layer_norm_gradient(struct gpt_probe *p)
                                         .rows = (size_t)rows,
                                         .d = (size_t)d};
     return p->table->layer_norm_gradient(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_rms_norm(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], d = p->what.shape[1];
+    struct gpt_rms_norm a = {.x = elements(p, &p->inputs, rows * d),
+                             .gain = elements(p, &p->weights, d),
+                             .y = elements(p, &p->outputs, rows * d),
+                             .rstd = take(&p->outputs, rows * sizeof(float)),
+                             .rows = (size_t)rows,
+                             .d = (size_t)d,
+                             .epsilon = EPSILON};
+    return p->table->rms_norm(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_rms_norm_gradient(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], d = p->what.shape[1];
+    struct gpt_rms_norm_gradient a = {.dy = elements(p, &p->inputs, rows * d),
+                                      .x = elements(p, &p->weights, rows * d),
+                                      .gain = elements(p, &p->weights, d),
+                                      .rstd = take(&p->outputs, rows * sizeof(float)),
+                                      .dx = elements(p, &p->outputs, rows * d),
+                                      .dgain = elements(p, &p->outputs, d),
+                                      .rows = (size_t)rows,
+                                      .d = (size_t)d};
+    return p->table->rms_norm_gradient(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_head_norm(struct gpt_probe *p)
+{
+    double count = p->what.shape[0] * gpt_qkv_features(&p->model);
+    struct gpt_head_norm a = {.qkv = elements(p, &p->inputs, count),
+                              .q_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
+                              .k_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
+                              .out = elements(p, &p->outputs, count),
+                              .rows = (size_t)p->what.shape[0],
+                              .heads = (size_t)p->model.heads,
+                              .kv_heads = (size_t)gpt_kv_heads(&p->model),
+                              .epsilon = EPSILON};
+    return p->table->head_norm(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_head_norm_gradient(struct gpt_probe *p)
+{
+    double count = p->what.shape[0] * gpt_qkv_features(&p->model);
+    struct gpt_head_norm_gradient a = {.qkv = elements(p, &p->weights, count),
+                                       .q_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
+                                       .k_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
+                                       .dqkv = elements(p, &p->outputs, count),
+                                       .dq_gain = elements(p, &p->outputs, gpt_head_width(&p->model)),
+                                       .dk_gain = elements(p, &p->outputs, gpt_head_width(&p->model)),
+                                       .rows = (size_t)p->what.shape[0],
+                                       .heads = (size_t)p->model.heads,
+                                       .kv_heads = (size_t)gpt_kv_heads(&p->model),
+                                       .epsilon = EPSILON};
+    return p->table->head_norm_gradient(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_swiglu(struct gpt_probe *p)
+{
+    double count = p->what.shape[0] * p->what.shape[1];
+    struct gpt_swiglu a = {elements(p, &p->outputs, count), elements(p, &p->inputs, 2 * count), (size_t)p->what.shape[0],
+                           (size_t)p->what.shape[1]};
+    return p->table->swiglu(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_swiglu_gradient(struct gpt_probe *p)
+{
+    double count = p->what.shape[0] * p->what.shape[1];
+    struct gpt_swiglu_gradient a = {.dy = elements(p, &p->inputs, count),
+                                    .hidden = elements(p, &p->weights, 2 * count),
+                                    .dhidden = elements(p, &p->outputs, 2 * count),
+                                    .y = elements(p, &p->outputs, count),
+                                    .rows = (size_t)p->what.shape[0],
+                                    .f = (size_t)p->what.shape[1]};
+    return p->table->swiglu_gradient(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_rope(struct gpt_probe *p)
+{
+    double rows = p->what.shape[0], columns = p->what.shape[1];
+    struct gpt_rope a = {elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)p->model.heads, (size_t)columns, false};
+    return p->table->rope(p->kernels, p->stream, &a);
 }
 
 /* The first `rows` tokens of the inputs, as gpt_probe_set has placed them; the targets are behind them. */
@@ -350,6 +445,16 @@ static dt_status run_once(struct gpt_probe *p)
 
 /* ---- choosing ---- */
 
+/* Heads that `columns` are of: of HEAD_WIDTH where that divides them; with_keys: half of them q's, and a quarter each k's and v's. */
+static void set_heads(struct dt_model *m, int columns, bool with_keys)
+{
+    int parts = with_keys ? 4 : 1, width = columns % (parts * HEAD_WIDTH) == 0 ? HEAD_WIDTH : columns / parts / 2 * 2;
+    m->position = DT_POSITION_ROPE;
+    m->kv_heads = width ? columns / width / parts : 1;
+    m->heads = with_keys ? 2 * m->kv_heads : m->kv_heads;
+    m->hidden = m->heads * (width ? width : 2);
+}
+
 /* A model that has a kernel of this shape. */
 static struct dt_model model_for(const struct gpt_measured *what)
 {
@@ -373,6 +478,10 @@ static struct dt_model model_for(const struct gpt_measured *what)
             m.vocab_size = (int)what->shape[1];
         else
             m.hidden = (int)what->shape[1];
+        if (what->kernel == GPT_KERNEL_ROPE)
+            set_heads(&m, m.hidden, false);
+        if (what->kernel == GPT_KERNEL_HEAD_NORM || what->kernel == GPT_KERNEL_HEAD_NORM_GRADIENT)
+            set_heads(&m, m.hidden, true);
         break;
     case GPT_SHAPE_PRODUCT:
     case GPT_SHAPE_FLAT: break;

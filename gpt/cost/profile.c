@@ -13,14 +13,16 @@
 #define AT(member) .offset = offsetof(struct gpt_cost_profile, member), .size = sizeof(((struct gpt_cost_profile *)0)->member)
 
 /* The rows of a kernel of the list. */
-#define COSTED(entry, arguments, kind, phase, shape, element)                                                                              \
-    {"kernels." #entry ".launches", DT_FIELD_NUMBER, AT(kernels[GPT_KERNEL_##kind].launches), .max = 1000,                                 \
-     .description = "Kernels that the framework launches."},                                                                               \
+#define COSTED(entry, arguments, kind, phase, shape, element, own_passes)                                                                  \
+    {"kernels." #entry ".launches",           DT_FIELD_NUMBER,                                                                             \
+     AT(kernels[GPT_KERNEL_##kind].launches), .max = 1000,                                                                                 \
+     .initial = (own_passes) ? "1" : NULL,    .description = "Kernels that the framework launches."},                                      \
         {"kernels." #entry ".passes",                                                                                                      \
          DT_FIELD_NUMBER,                                                                                                                  \
          AT(kernels[GPT_KERNEL_##kind].passes),                                                                                            \
          .min = -100,                                                                                                                      \
          .max = 1000,                                                                                                                      \
+         .initial = own_passes,                                                                                                            \
          .description = "Reads and writes of each of " element "."},
 #define OTHER_PASSES(entry, kind, key, text)                                                                                               \
     {"kernels." #entry "." #key, DT_FIELD_NUMBER, AT(kernels[GPT_KERNEL_##kind].other_passes), .min = -100, .max = 1000,                   \

@@ -1,4 +1,4 @@
-/* Causal self-attention on the CPU: the threads' scratch, the work divided over (sample, head), and the two entries of the table. */
+/* Causal self-attention on the CPU: the threads' scratch, the work divided over samples and heads, and the two entries of the table. */
 #include "gpt/cpu/attention_tile.h"
 #include "gpt/cpu/kernels.h"
 #include "lib/device/cpu/device.h"
@@ -48,12 +48,16 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
         return dt_fail(DT_ERR_INVALID,
                        "attention: hidden %d, heads %d, block size %d, %d threads: heads must divide hidden, all be positive",
                        model->hidden, model->heads, model->block_size, threads);
+    if (gpt_kv_heads(model) < 1 || model->heads % gpt_kv_heads(model))
+        return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", model->heads,
+                       gpt_kv_heads(model));
     struct gpt_cpu_attention *a = calloc(1, sizeof *a);
     if (!a)
         return dt_fail(DT_ERR_HOST_MEMORY, "attention: out of memory");
     a->model = *model;
     a->ops = ops;
     a->threads = threads;
+    a->group = model->heads / gpt_kv_heads(model);
     a->width = model->hidden / model->heads;
     a->padded_width = gpt_tile_round(a->width);
     a->padded_rows = (model->block_size + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS * GPT_TILE_ROWS;
@@ -88,28 +92,44 @@ void gpt_cpu_attention_destroy(struct gpt_cpu_attention *a)
     free(a);
 }
 
+/* The heads of a call find their kv heads among the call's, and every one of these has a head. */
+static dt_status check_heads(const struct gpt_cpu_attention *a, const struct gpt_part *heads, const struct gpt_part *kv_heads)
+{
+    size_t group = (size_t)a->group;
+    if (heads->count > 0 && heads->first / group == kv_heads->first &&
+        (heads->first + heads->count - 1) / group == kv_heads->first + kv_heads->count - 1)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "attention: heads %zu to %zu read other kv heads than the %zu from %zu on", heads->first,
+                   heads->first + heads->count, kv_heads->count, kv_heads->first);
+}
+
 /* Workers take the next (sample, head) when they are free: which one computes a pair has no influence on its result. */
 dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gpt_attention_forward *x)
 {
     if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
+    DT_TRY(check_heads(a, &x->heads, &x->kv_heads));
     size_t heads = x->heads.count, pairs = x->samples * heads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
-    for (int worker = 0; worker < a->threads; worker++)
+    for (int worker = 0; worker < a->threads; worker++) {
+        a->scratch[worker].packed = 0;
         for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < pairs;)
             gpt_attention_forward_pair(a, &a->scratch[worker], x, i / heads, (int)(i % heads));
+    }
     return DT_OK;
 }
 
+/* The same with (sample, kv head), whose gradients are sums over its heads, in their order. */
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct gpt_attention_backward *x)
 {
     if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs weights");
-    size_t heads = x->heads.count, pairs = x->samples * heads, next = 0;
+    DT_TRY(check_heads(a, &x->heads, &x->kv_heads));
+    size_t kv_heads = x->kv_heads.count, groups = x->samples * kv_heads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
     for (int worker = 0; worker < a->threads; worker++)
-        for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < pairs;)
-            gpt_attention_backward_pair(a, &a->scratch[worker], x, i / heads, (int)(i % heads));
+        for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < groups;)
+            gpt_attention_backward_group(a, &a->scratch[worker], x, i / kv_heads, (int)(i % kv_heads));
     return DT_OK;
 }
 

@@ -1,5 +1,6 @@
-/* Attention of one (sample, head), forward and backward: the loops over tiles of queries and keys. */
+/* Attention of one (sample, head) forward, and of the heads of one (sample, kv head) backward: the loops over tiles of queries and keys. */
 #include "gpt/cpu/attention_tile.h"
+#include "gpt/position.h"
 #include "lib/base/random.h"
 
 #include <math.h>
@@ -11,11 +12,13 @@ struct pair {
     const struct gpt_tile_ops *ops;
     enum dt_dtype dtype;
     int T, width, padded_width, padded_rows;
-    size_t d, qkv_place,
-        out_place;    /* d: the width of these heads together; elements before q's first row in qkv, and before out's in out */
-    size_t row_place; /* rows before this pair's in lse and weights */
+    size_t qkv_row, out_row; /* elements of a row of qkv, and of out */
+    size_t part[3];          /* elements in qkv before the first row of q, k and v */
+    size_t out_place;        /* elements before the first row in out */
+    size_t row_place;        /* rows before this pair's in lse and weights */
     struct gpt_tile_dropout dropout;
     float scale; /* 1 / sqrt(w) */
+    float slope; /* alibi */
 };
 
 /* Queries first.. against keys key..: `rows` and `keys` of them, rows padded to a multiple of GPT_TILE_STEP. */
@@ -23,10 +26,17 @@ struct tile {
     int first, rows, padded, key, keys;
 };
 
-static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample,
-                      const struct gpt_part *heads, int head)
+/* The kv head of the call's head `head`, among the call's. */
+static size_t kv_head_of(const struct gpt_cpu_attention *a, const struct gpt_part *heads, const struct gpt_part *kv_heads, int head)
 {
-    size_t T = (size_t)a->model.block_size, d = heads->count * (size_t)a->width, column = (size_t)head * (size_t)a->width;
+    return (heads->first + (size_t)head) / (size_t)a->group - kv_heads->first;
+}
+
+static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample,
+                      const struct gpt_part *heads, const struct gpt_part *kv_heads, int head)
+{
+    size_t T = (size_t)a->model.block_size, w = (size_t)a->width, kv_head = kv_head_of(a, heads, kv_heads, head);
+    size_t columns = (heads->count + 2 * kv_heads->count) * w, qkv = sample * T * columns;
     *p = (struct pair){
         .attention = a,
         .ops = a->ops,
@@ -35,9 +45,10 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
         .width = a->width,
         .padded_width = a->padded_width,
         .padded_rows = a->padded_rows,
-        .d = d,
-        .qkv_place = sample * T * 3 * d + column,
-        .out_place = sample * T * d + column,
+        .qkv_row = columns,
+        .out_row = heads->count * w,
+        .part = {qkv + (size_t)head * w, qkv + (heads->count + kv_head) * w, qkv + (heads->count + kv_heads->count + kv_head) * w},
+        .out_place = (sample * T * heads->count + (size_t)head) * w,
         .row_place = (sample * heads->count + (size_t)head) * T,
         .dropout = {.seed = dropout->seed,
                     .head = (uint32_t)heads->first + (uint32_t)head,
@@ -46,6 +57,7 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
                     .threshold = dt_dropout_threshold(dropout->probability),
                     .scale = dt_dropout_scale(dropout->probability)},
         .scale = 1 / sqrtf((float)a->width),
+        .slope = a->model.position == DT_POSITION_ALIBI ? (float)gpt_alibi_slope(a->model.heads, (int)heads->first + head) : 0,
     };
 }
 
@@ -152,6 +164,7 @@ static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct til
         .first_row = t->first,
         .first_key = t->key,
         .scale = p->scale,
+        .slope = p->slope,
         .dropout = &p->dropout,
         .dtype = p->dtype,
         .weights = weights ? (void *)at(p, weights, (p->row_place + (size_t)t->first) * (size_t)p->T) : NULL,
@@ -162,22 +175,30 @@ static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct til
 /* to = the tile's rows, or all rows with t NULL, of q, k or v (part 0, 1, 2). */
 static void load_part(const struct pair *p, const void *qkv, int part, const struct tile *t, void *to)
 {
-    size_t place = p->qkv_place + (size_t)part * p->d + (t ? (size_t)t->first * 3 * p->d : 0);
-    p->ops->load(p->dtype, at(p, qkv, place), 3 * p->d, t ? t->rows : p->T, p->width, to, t ? t->padded : p->padded_rows, p->padded_width);
+    size_t place = p->part[part] + (t ? (size_t)t->first * p->qkv_row : 0);
+    p->ops->load(p->dtype, at(p, qkv, place), p->qkv_row, t ? t->rows : p->T, p->width, to, t ? t->padded : p->padded_rows,
+                 p->padded_width);
+}
+
+static void pack_for_forward(const struct pair *p, struct gpt_attention_scratch *s, const void *qkv)
+{
+    load_part(p, qkv, 1, NULL, s->rows);
+    p->ops->pack_transposed(s->rows, p->padded_rows, p->padded_width, s->keys);
+    load_part(p, qkv, 2, NULL, s->rows);
+    p->ops->pack(s->rows, p->padded_rows, p->padded_width, s->values, panel_words(p, p->padded_rows));
 }
 
 void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_forward *x,
                                 size_t sample, int head)
 {
     struct pair p;
-    pair_init(&p, a, &x->dropout, sample, &x->heads, head);
+    pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, head);
     const struct gpt_tile_ops *ops = a->ops;
     float *maximum = s->row[0], *sum = s->row[1];
-
-    load_part(&p, x->qkv, 1, NULL, s->rows);
-    ops->pack_transposed(s->rows, p.padded_rows, p.padded_width, s->keys);
-    load_part(&p, x->qkv, 2, NULL, s->rows);
-    ops->pack(s->rows, p.padded_rows, p.padded_width, s->values, panel_words(&p, p.padded_rows));
+    size_t wanted = 1 + sample * x->kv_heads.count + kv_head_of(a, &x->heads, &x->kv_heads, head);
+    if (s->packed != wanted)
+        pack_for_forward(&p, s, x->qkv);
+    s->packed = wanted;
 
     for (int first = 0; first < p.T; first += GPT_TILE_ROWS) {
         struct tile t = tile_of(&p, first);
@@ -203,7 +224,7 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
             sum[i] = 1 / sum[i];
         }
         ops->store(p.dtype, s->output, (size_t)p.padded_width, p.dropout.scale, x->weights ? NULL : sum, t.rows, p.width,
-                   at_out(&p, x->out, p.out_place + (size_t)first * p.d), p.d);
+                   at_out(&p, x->out, p.out_place + (size_t)first * p.out_row), p.out_row);
     }
 }
 
@@ -211,14 +232,15 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
 static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x, struct tile t)
 {
     const struct gpt_tile_ops *ops = p->ops;
-    const void *dout = at(p, x->dout, p->out_place + (size_t)t.first * p->d);
+    size_t out_place = p->out_place + (size_t)t.first * p->out_row;
+    const void *dout = at(p, x->dout, out_place);
     float *dots = s->row[0];
     load_part(p, x->qkv, 0, &t, s->query);
     ops->transpose(s->query, t.padded, p->padded_width, s->query_transposed);
-    ops->load(p->dtype, dout, p->d, t.rows, p->width, s->dout, t.padded, p->padded_width);
+    ops->load(p->dtype, dout, p->out_row, t.rows, p->width, s->dout, t.padded, p->padded_width);
     ops->transpose(s->dout, t.padded, p->padded_width, s->dout_transposed);
     if (!x->weights)
-        ops->dots(p->dtype, dout, at(p, x->out, p->out_place + (size_t)t.first * p->d), p->d, t.rows, p->width, dots);
+        ops->dots(p->dtype, dout, at(p, x->out, out_place), p->out_row, t.rows, p->width, dots);
 
     while (next_keys(p, &t)) {
         if (!x->weights)
@@ -239,31 +261,49 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
         over_queries(p, &t, s->dout_transposed, s->probabilities, s->dvalues);
     }
     ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width,
-               at_out(p, x->dqkv, p->qkv_place + (size_t)t.first * 3 * p->d), 3 * p->d);
+               at_out(p, x->dqkv, p->part[0] + (size_t)t.first * p->qkv_row), p->qkv_row);
 }
 
-void gpt_attention_backward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x,
-                                 size_t sample, int head)
+/* What backward reads of keys and values, and zeros for their gradients. */
+static void pack_for_backward(const struct pair *p, struct gpt_attention_scratch *s, const void *qkv)
+{
+    size_t sums_bytes = (size_t)p->padded_rows * (size_t)p->padded_width * sizeof(float);
+    load_part(p, qkv, 1, NULL, s->rows);
+    p->ops->pack_transposed(s->rows, p->padded_rows, p->padded_width, s->keys);
+    p->ops->pack(s->rows, p->padded_rows, p->padded_width, s->keys_plain, panel_words(p, p->padded_rows));
+    load_part(p, qkv, 2, NULL, s->rows);
+    p->ops->pack_transposed(s->rows, p->padded_rows, p->padded_width, s->values);
+    memset(s->dkeys, 0, sums_bytes);
+    memset(s->dvalues, 0, sums_bytes);
+}
+
+/* dk and dv, summed over the heads that have been through. */
+static void store_key_gradients(const struct pair *p, const struct gpt_attention_scratch *s, void *dqkv)
+{
+    for (int first = 0; first < p->T; first += GPT_TILE_ROWS) {
+        int rows = tile_of(p, first).rows;
+        size_t tile = (size_t)first * (size_t)p->padded_width, row = (size_t)first * p->qkv_row;
+        p->ops->store_transposed(p->dtype, s->dkeys + tile, p->scale, rows, p->width, at_out(p, dqkv, p->part[1] + row), p->qkv_row);
+        p->ops->store_transposed(p->dtype, s->dvalues + tile, p->dropout.scale, rows, p->width, at_out(p, dqkv, p->part[2] + row),
+                                 p->qkv_row);
+    }
+}
+
+void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s,
+                                  const struct gpt_attention_backward *x, size_t sample, int kv_head)
 {
     struct pair p;
-    pair_init(&p, a, &x->dropout, sample, &x->heads, head);
-    const struct gpt_tile_ops *ops = a->ops;
-
-    load_part(&p, x->qkv, 1, NULL, s->rows);
-    ops->pack_transposed(s->rows, p.padded_rows, p.padded_width, s->keys);
-    ops->pack(s->rows, p.padded_rows, p.padded_width, s->keys_plain, panel_words(&p, p.padded_rows));
-    load_part(&p, x->qkv, 2, NULL, s->rows);
-    ops->pack_transposed(s->rows, p.padded_rows, p.padded_width, s->values);
-    memset(s->dkeys, 0, (size_t)p.padded_rows * (size_t)p.padded_width * sizeof(float));
-    memset(s->dvalues, 0, (size_t)p.padded_rows * (size_t)p.padded_width * sizeof(float));
-
-    for (int first = 0; first < p.T; first += GPT_TILE_ROWS)
-        backward_tile(&p, s, x, tile_of(&p, first));
-
-    for (int first = 0; first < p.T; first += GPT_TILE_ROWS) {
-        int rows = tile_of(&p, first).rows;
-        size_t tile = (size_t)first * (size_t)p.padded_width, place = p.qkv_place + (size_t)first * 3 * p.d;
-        ops->store_transposed(p.dtype, s->dkeys + tile, p.scale, rows, p.width, at_out(&p, x->dqkv, place + p.d), 3 * p.d);
-        ops->store_transposed(p.dtype, s->dvalues + tile, p.dropout.scale, rows, p.width, at_out(&p, x->dqkv, place + 2 * p.d), 3 * p.d);
+    bool packed = false;
+    for (int head = 0; head < (int)x->heads.count; head++) {
+        if (kv_head_of(a, &x->heads, &x->kv_heads, head) != (size_t)kv_head)
+            continue;
+        pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, head);
+        if (!packed)
+            pack_for_backward(&p, s, x->qkv);
+        packed = true;
+        for (int first = 0; first < p.T; first += GPT_TILE_ROWS)
+            backward_tile(&p, s, x, tile_of(&p, first));
     }
+    if (packed)
+        store_key_gradients(&p, s, x->dqkv);
 }

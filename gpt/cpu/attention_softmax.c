@@ -45,6 +45,20 @@ V_INLINE void store_floats(float *to, vfloat value)
     memcpy(to, &value, sizeof value);
 }
 
+/* Alibi: scores, which are still to be scaled, get what the distance to their keys takes from them. */
+static void add_distances(const struct gpt_tile_softmax *t)
+{
+    vint lane = {0};
+    for (int i = 0; i < V_LANES; i++)
+        lane[i] = i;
+    for (int i = 0; i < t->rows; i++) {
+        float *row = t->scores + (size_t)i * t->ld, per_key = t->slope / t->scale;
+        for (int k = 0, visible = visible_keys(t, i); k < visible; k += V_LANES)
+            store_floats(row + k,
+                         load_floats(row + k) + __builtin_convertvector(lane + (t->first_key + k - t->first_row - i), vfloat) * per_key);
+    }
+}
+
 /* The 16 random bits of each of the tile's keys from `key` to key + n, n at most SEGMENT, for the dropout of row i. */
 V_INLINE void random_bits(const struct gpt_tile_softmax *t, int i, int key, int n, uint16_t *bits)
 {
@@ -159,6 +173,8 @@ V_INLINE void forward_row_weights(const struct gpt_tile_softmax_forward *s, int 
 void TILE(gpt_tile_softmax_forward)(const struct gpt_tile_softmax_forward *s)
 {
     const struct gpt_tile_softmax *t = &s->tile;
+    if (t->slope != 0)
+        add_distances(t);
     for (int i = 0; i < t->padded_rows; i++) {
         int visible = visible_keys(t, i), done = round_up(visible);
         if (visible > 0 && !t->weights)
@@ -287,6 +303,8 @@ V_INLINE void backward_given(const struct gpt_tile_softmax_backward *s, enum dt_
 
 void TILE(gpt_tile_softmax_backward)(const struct gpt_tile_softmax_backward *s)
 {
+    if (s->tile.slope != 0 && !s->tile.weights)
+        add_distances(&s->tile);
     if (!s->tile.weights)
         for (int first = 0; first < s->tile.padded_rows; first += DEPTH) {
             float dot[DEPTH];

@@ -58,6 +58,7 @@ struct gpt_tile_softmax {
     size_t ld;
     int rows, padded_rows, keys, first_row, first_key;
     float scale; /* 1 / sqrt(w) */
+    float slope; /* alibi: what a scaled score gets for each position by which the key lies behind the query; 0: none */
     const struct gpt_tile_dropout *dropout;
     enum dt_dtype dtype; /* of weights */
     void *weights;       /* NULL, or [rows] rows of T elements, the whole softmax: then first_key is 0 and the tile holds whole rows */
@@ -131,12 +132,14 @@ struct gpt_attention_scratch {
     float *output;          /* [64, wp] weighted values; dq backward */
     float *dkeys, *dvalues; /* [Tp / 64][wp][64]: transposed tiles */
     float *row[3];          /* [64] each */
+    size_t packed;          /* 1 + the number of the call's (sample, kv head) that keys and values are of; 0: of none */
 };
 
 struct gpt_cpu_attention {
     struct dt_model model;
     const struct gpt_tile_ops *ops;
     int threads;
+    int group;               /* query heads of a kv head */
     int width, padded_width; /* w, wp */
     int padded_rows;         /* Tp, a multiple of 64 */
     int chunk;               /* keys at a time */
@@ -145,10 +148,11 @@ struct gpt_cpu_attention {
     struct gpt_attention_scratch *scratch; /* [threads] */
 };
 
-/* `head` counts from 0 among the call's. */
+/* Forward of one head, whose keys and values are packed if the thread has not just done so. `head` counts from 0 among the call's. */
 void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_forward *x,
                                 size_t sample, int head);
-void gpt_attention_backward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x,
-                                 size_t sample, int head);
+/* Backward of all heads of the call that read kv head `kv_head`, which counts from 0 among the call's. */
+void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s,
+                                  const struct gpt_attention_backward *x, size_t sample, int kv_head);
 
 #endif

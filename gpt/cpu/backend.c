@@ -15,6 +15,7 @@ static void cpu_destroy(struct gpt_kernels *k)
         return;
     gpt_cpu_attention_destroy(k->attention);
     gpt_cpu_products_destroy(k->products);
+    free(k->rope);
     pthread_mutex_destroy(&k->mutex);
     free(k);
 }
@@ -37,6 +38,9 @@ dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model
     if (status < 0)
         goto fail;
     status = gpt_cpu_attention_create(&k->model, k->threads, &k->attention);
+    if (status < 0)
+        goto fail;
+    status = gpt_cpu_rope_table(&k->model, &k->rope);
     if (status < 0)
         goto fail;
     *out = k;

@@ -18,16 +18,20 @@ struct gpt_kernels {
     pthread_mutex_t mutex;
     struct gpt_cpu_products *products;
     struct gpt_cpu_attention *attention;
+    float *rope; /* [T, 2, w / 2] cosines and sines of each position's angles; NULL where positions are no angles */
 };
 
 /* The table's create, with an instruction set of the caller's choice instead of the processor's best, for tests.
  * DT_ERR_UNAVAILABLE when this machine does not have it. */
 dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out);
 
-/* The entries of the table: elementwise.c, embedding.c, rows.c, linear.c, attention.c. */
+/* The entries of the table: elementwise.c, embedding.c, norm.c, rows.c, swiglu.c, rope.c, linear.c, attention.c. */
 #define DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cpu_##entry, arguments);
 GPT_KERNELS(DECLARE, GPT_NO_KERNEL_ROW, DECLARE)
 #undef DECLARE
+
+/* rope.c: the table of angles; NULL for a model without. Owner: the caller, who frees it. Errors: DT_ERR_HOST_MEMORY. */
+dt_status gpt_cpu_rope_table(const struct dt_model *model, float **out);
 
 /* The dropout with its samples' global numbers: for queueing. */
 struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt_dropout *dropout);
@@ -38,6 +42,12 @@ struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const st
 static inline size_t gpt_cpu_element_bytes(const struct gpt_kernels *k)
 {
     return dt_dtype_bytes(k->model.dtype);
+}
+
+/* Row r of a matrix [.., columns] of the model's dtype. */
+static inline void *gpt_cpu_row(const struct gpt_kernels *k, const void *matrix, size_t r, size_t columns)
+{
+    return (char *)matrix + r * columns * gpt_cpu_element_bytes(k);
 }
 
 #endif

@@ -230,7 +230,7 @@ static void dropout_sum(float *sums, const void *dout, size_t d, const struct gp
 }
 
 /* A row is read three times, from the nearest cache but once. Four sums run side by side to hide the additions' latency. */
-static void layer_norm(void *y, const void *x, const void *gain, const void *bias, size_t d, float *mean, float *rstd)
+static void layer_norm(void *y, const void *x, const void *gain, const void *bias, size_t d, float epsilon, float *mean, float *rstd)
 {
     vfloat sums[4] = {{0}}, squares[4] = {{0}};
     size_t whole = d / (4 * V_LANES) * (4 * V_LANES);
@@ -250,29 +250,125 @@ static void layer_norm(void *y, const void *x, const void *gain, const void *bia
         vfloat from_mean = v_first(load(x, i, d) - *mean, d - i, 0);
         squares[0] += from_mean * from_mean;
     }
-    *rstd = 1 / sqrtf(v_sum((squares[0] + squares[1]) + (squares[2] + squares[3])) / (float)d + 1e-5f);
+    *rstd = 1 / sqrtf(v_sum((squares[0] + squares[1]) + (squares[2] + squares[3])) / (float)d + epsilon);
 
-    for (size_t i = 0; i < d; i += V_LANES)
+    for (size_t i = 0; bias && i < d; i += V_LANES)
         store(y, i, d, (load(x, i, d) - *mean) * *rstd * load(gain, i, d) + load(bias, i, d));
+    for (size_t i = 0; !bias && i < d; i += V_LANES)
+        store(y, i, d, (load(x, i, d) - *mean) * *rstd * load(gain, i, d));
+}
+
+V_INLINE void add_to_sums(float *sums, size_t i, size_t d, vfloat value)
+{
+    v_store(DT_FP32, sums, i, d - i, v_load(DT_FP32, sums, i, d - i) + value);
+}
+
+/* One row of either norm's gradient; dbias NULL: none. An rms norm has no mean, and nothing goes back through one. */
+V_INLINE void norm_gradient(bool has_mean, void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d,
+                            float mean, float rstd, bool overwrite)
+{
+    vfloat sums = {0}, dots = {0};
+    for (size_t i = 0; i < d; i += V_LANES) {
+        vfloat g = load(dy, i, d), at = load(x, i, d), normal = (has_mean ? at - mean : at) * rstd, through = g * load(gain, i, d);
+        if (has_mean)
+            sums += through;
+        dots += through * normal;
+        add_to_sums(dgain, i, d, g * normal);
+        if (dbias)
+            add_to_sums(dbias, i, d, g);
+    }
+    float sum = has_mean ? v_sum(sums) / (float)d : 0, dot = v_sum(dots) / (float)d;
+    for (size_t i = 0; i < d; i += V_LANES) {
+        vfloat at = load(x, i, d), normal = (has_mean ? at - mean : at) * rstd, through = load(dy, i, d) * load(gain, i, d);
+        vfloat gradient = ((has_mean ? through - sum : through) - normal * dot) * rstd;
+        store(dx, i, d, overwrite ? gradient : load(dx, i, d) + gradient);
+    }
 }
 
 static void layer_norm_gradient(void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d, float mean,
                                 float rstd, bool overwrite)
 {
-    vfloat sums = {0}, dots = {0};
-    for (size_t i = 0; i < d; i += V_LANES) {
-        size_t left = d - i;
-        vfloat g = load(dy, i, d), normal = (load(x, i, d) - mean) * rstd, through = g * load(gain, i, d);
-        sums += through;
-        dots += through * normal;
-        v_store(DT_FP32, dgain, i, left, v_load(DT_FP32, dgain, i, left) + g * normal);
-        v_store(DT_FP32, dbias, i, left, v_load(DT_FP32, dbias, i, left) + g);
+    if (dbias)
+        norm_gradient(true, dx, dy, x, gain, dgain, dbias, d, mean, rstd, overwrite);
+    else
+        norm_gradient(true, dx, dy, x, gain, dgain, NULL, d, mean, rstd, overwrite);
+}
+
+static float rms_rstd(const void *x, size_t d, float epsilon)
+{
+    vfloat squares[4] = {{0}};
+    size_t whole = d / (4 * V_LANES) * (4 * V_LANES);
+    for (size_t i = 0; i < whole; i += 4 * V_LANES)
+        for (size_t j = 0; j < 4; j++) {
+            vfloat at = load(x, i + j * V_LANES, whole);
+            squares[j] += at * at;
+        }
+    for (size_t i = whole; i < d; i += V_LANES) {
+        vfloat at = load(x, i, d); /* past the end: 0 */
+        squares[0] += at * at;
     }
-    float sum = v_sum(sums) / (float)d, dot = v_sum(dots) / (float)d;
-    for (size_t i = 0; i < d; i += V_LANES) {
-        vfloat normal = (load(x, i, d) - mean) * rstd;
-        vfloat gradient = (load(dy, i, d) * load(gain, i, d) - sum - normal * dot) * rstd;
-        store(dx, i, d, overwrite ? gradient : load(dx, i, d) + gradient);
+    return 1 / sqrtf(v_sum((squares[0] + squares[1]) + (squares[2] + squares[3])) / (float)d + epsilon);
+}
+
+static void rms_norm(void *y, const void *x, const void *gain, size_t d, float epsilon, float *rstd)
+{
+    float scale = rms_rstd(x, d, epsilon);
+    for (size_t i = 0; i < d; i += V_LANES)
+        store(y, i, d, load(x, i, d) * scale * load(gain, i, d));
+    *rstd = scale;
+}
+
+static void rms_norm_gradient(void *dx, const void *dy, const void *x, const void *gain, float *dgain, size_t d, float rstd, bool overwrite)
+{
+    norm_gradient(false, dx, dy, x, gain, dgain, NULL, d, 0, rstd, overwrite);
+}
+
+/* 1 / (1 + exp(-x)), by way of exp(-|x|), which cannot overflow. */
+V_INLINE vfloat sigmoid(vfloat x)
+{
+    vfloat e = v_exp(-v_max(-x, x));
+    return v_select(x < 0.0f, e, v_set(1)) / (e + 1.0f);
+}
+
+static void swiglu(void *y, const void *gate, const void *up, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES) {
+        vfloat at = load(gate, i, count);
+        store(y, i, count, at * sigmoid(at) * load(up, i, count));
+    }
+}
+
+V_INLINE void swiglu_gradient_with(bool again, void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up,
+                                   size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES) {
+        vfloat g = load(dy, i, count), at = load(gate, i, count), by = load(up, i, count), share = sigmoid(at), silu = at * share;
+        store(dgate, i, count, g * by * (share + silu * (1.0f - share)));
+        store(dup, i, count, g * silu);
+        if (again)
+            store(y, i, count, silu * by);
+    }
+}
+
+static void swiglu_gradient(void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up, size_t count)
+{
+    if (y)
+        swiglu_gradient_with(true, dgate, dup, y, dy, gate, up, count);
+    else
+        swiglu_gradient_with(false, dgate, dup, y, dy, gate, up, count);
+}
+
+static void rope(void *x, size_t heads, size_t half, const float *cosines, const float *sines, float direction)
+{
+    const size_t half_bytes = half * (GPT_SIMD_DTYPE == DT_FP32 ? 4 : 2);
+    for (size_t head = 0; head < heads; head++) {
+        char *first = (char *)x + head * 2 * half_bytes, *second = first + half_bytes;
+        for (size_t i = 0; i < half; i += V_LANES) {
+            vfloat a = load(first, i, half), b = load(second, i, half);
+            vfloat cosine = v_load(DT_FP32, cosines, i, half - i), sine = v_load(DT_FP32, sines, i, half - i) * direction;
+            store(first, i, half, a * cosine - b * sine);
+            store(second, i, half, b * cosine + a * sine);
+        }
     }
 }
 
@@ -378,6 +474,12 @@ const struct gpt_simd GPT_SIMD_TABLE = {
     .dropout_sum = dropout_sum,
     .layer_norm = layer_norm,
     .layer_norm_gradient = layer_norm_gradient,
+    .rms_norm = rms_norm,
+    .rms_norm_gradient = rms_norm_gradient,
+    .rms_rstd = rms_rstd,
+    .swiglu = swiglu,
+    .swiglu_gradient = swiglu_gradient,
+    .rope = rope,
     .cross_entropy = cross_entropy,
     .exponentials = exponentials,
     .softmax = softmax,

@@ -44,9 +44,19 @@ struct gpt_simd {
     void (*dropout_gradient)(void *dbranch, const void *dout, size_t d, const struct gpt_dropout_row *row);
     void (*embedding)(void *out, const void *token, const void *position, size_t d, const struct gpt_dropout_row *row);
     void (*dropout_sum)(float *sums, const void *dout, size_t d, const struct gpt_dropout_row *row); /* sums += mask * scale * dout */
-    void (*layer_norm)(void *y, const void *x, const void *gain, const void *bias, size_t d, float *mean, float *rstd);
+    /* bias and dbias may be NULL. */
+    void (*layer_norm)(void *y, const void *x, const void *gain, const void *bias, size_t d, float epsilon, float *mean, float *rstd);
     void (*layer_norm_gradient)(void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d, float mean,
                                 float rstd, bool overwrite); /* dgain, dbias [d] are added to */
+    void (*rms_norm)(void *y, const void *x, const void *gain, size_t d, float epsilon, float *rstd);
+    void (*rms_norm_gradient)(void *dx, const void *dy, const void *x, const void *gain, float *dgain, size_t d, float rstd,
+                              bool overwrite); /* dgain [d] is added to */
+    float (*rms_rstd)(const void *x, size_t d, float epsilon);
+    void (*swiglu)(void *y, const void *gate, const void *up, size_t count);
+    /* y may be NULL. Outputs may be inputs. */
+    void (*swiglu_gradient)(void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up, size_t count);
+    /* x [heads, 2 half]: element i of each head turns with element half + i by the angle of cosines[i] and direction * sines[i]. */
+    void (*rope)(void *x, size_t heads, size_t half, const float *cosines, const float *sines, float direction);
 
     /* logits [vocab] becomes its gradient; returns -log softmax[target]. */
     double (*cross_entropy)(void *logits, size_t vocab, int32_t target, float gradient_scale);

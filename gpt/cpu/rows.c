@@ -1,108 +1,10 @@
-/* Kernels over the rows of a matrix: layer norm, dropout and the residual stream, loss. */
+/* Kernels over the rows of a matrix: dropout and the residual stream, loss. */
 #include "gpt/cpu/kernels.h"
 #include "gpt/cpu/team.h"
 #include "lib/device/cpu/device.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* Address of row r of [.., columns] in the model's dtype. */
-static void *row_of(const struct gpt_kernels *k, const void *matrix, size_t r, size_t columns)
-{
-    return (char *)matrix + r * columns * gpt_cpu_element_bytes(k);
-}
-
-/* ---- layer norm ---- */
-
-struct layer_norm_task {
-    struct gpt_kernels *k;
-    struct gpt_layer_norm a;
-};
-
-static void layer_norm_part(void *argument, int thread, int threads)
-{
-    const struct layer_norm_task *t = argument;
-    const struct gpt_layer_norm *a = &t->a;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
-    for (size_t r = share.first; r < share.end; r++)
-        t->k->simd->layer_norm(row_of(t->k, a->y, r, a->d), row_of(t->k, a->x, r, a->d), a->gain, a->bias, a->d, &a->mean[r], &a->rstd[r]);
-}
-
-static dt_status run_layer_norm(void *arguments)
-{
-    struct layer_norm_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, layer_norm_part, t);
-    return DT_OK;
-}
-
-GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm, gpt_layer_norm)
-{
-    struct layer_norm_task t = {k, *a};
-    return dt_cpu_submit(stream, "layer norm", run_layer_norm, &t, sizeof t);
-}
-
-/* The rows are summed in chunks and the chunks in order, so that dgain and dbias do not depend on the number of threads. */
-enum { NORM_CHUNKS = 64, NORM_CHUNK_LEAST_ROWS = 16 };
-
-struct layer_norm_gradient_task {
-    struct gpt_kernels *k;
-    struct gpt_layer_norm_gradient a;
-    size_t chunks;
-    float *sums; /* [chunks, 2, d]: dgain, dbias */
-};
-
-static void layer_norm_gradient_part(void *argument, int thread, int threads)
-{
-    const struct layer_norm_gradient_task *t = argument;
-    const struct gpt_layer_norm_gradient *a = &t->a;
-    struct gpt_cpu_share share = gpt_cpu_share(t->chunks, 1, thread, threads);
-    for (size_t chunk = share.first; chunk < share.end; chunk++) {
-        float *dgain = t->sums + chunk * 2 * a->d, *dbias = dgain + a->d;
-        memset(dgain, 0, 2 * a->d * sizeof *dgain);
-        for (size_t r = a->rows * chunk / t->chunks; r < a->rows * (chunk + 1) / t->chunks; r++)
-            t->k->simd->layer_norm_gradient(row_of(t->k, a->dx, r, a->d), row_of(t->k, a->dy, r, a->d), row_of(t->k, a->x, r, a->d),
-                                            a->gain, dgain, dbias, a->d, a->mean[r], a->rstd[r], a->overwrite);
-    }
-}
-
-static void combine_norm_chunks_part(void *argument, int thread, int threads)
-{
-    const struct layer_norm_gradient_task *t = argument;
-    const struct gpt_layer_norm_gradient *a = &t->a;
-    struct gpt_cpu_share share = gpt_cpu_share(a->d, 64, thread, threads);
-    void *const outputs[2] = {a->dgain, a->dbias};
-    for (size_t o = 0; o < 2 && share.first < share.end; o++) {
-        float *sums = t->sums + o * a->d + share.first;
-        void *to = row_of(t->k, outputs[o], share.first, 1);
-        for (size_t chunk = 1; chunk < t->chunks; chunk++)
-            t->k->simd_fp32->add(sums, sums + chunk * 2 * a->d, share.end - share.first);
-        if (a->accumulate)
-            t->k->simd->narrow_add(to, sums, share.end - share.first);
-        else
-            t->k->simd->narrow(to, sums, share.end - share.first);
-    }
-}
-
-static dt_status run_layer_norm_gradient(void *arguments)
-{
-    struct layer_norm_gradient_task *t = arguments;
-    t->chunks = t->a.rows / NORM_CHUNK_LEAST_ROWS;
-    t->chunks = t->chunks < 1 ? 1 : t->chunks > NORM_CHUNKS ? NORM_CHUNKS : t->chunks;
-    t->sums = malloc(t->chunks * 2 * t->a.d * sizeof *t->sums);
-    if (!t->sums)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
-    gpt_cpu_parallel(t->k->threads, layer_norm_gradient_part, t);
-    gpt_cpu_parallel(t->k->threads, combine_norm_chunks_part, t);
-    free(t->sums);
-    return DT_OK;
-}
-
-GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm_gradient, gpt_layer_norm_gradient)
-{
-    struct layer_norm_gradient_task t = {.k = k, .a = *a};
-    return dt_cpu_submit(stream, "layer norm gradient", run_layer_norm_gradient, &t, sizeof t);
-}
 
 /* ---- dropout ---- */
 
@@ -121,9 +23,9 @@ static void dropout_part(void *argument, int thread, int threads)
     struct gpt_cpu_share share = gpt_cpu_share(t->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->dropout, r);
-        void *out = row_of(t->k, t->out, r, d), *branch = row_of(t->k, t->branch, r, d);
+        void *out = gpt_cpu_row(t->k, t->out, r, d), *branch = gpt_cpu_row(t->k, t->branch, r, d);
         if (t->residual)
-            t->k->simd->dropout_residual(out, row_of(t->k, t->residual, r, d), branch, d, &row);
+            t->k->simd->dropout_residual(out, gpt_cpu_row(t->k, t->residual, r, d), branch, d, &row);
         else
             t->k->simd->dropout_gradient(out, branch, d, &row);
     }
@@ -163,7 +65,7 @@ static void loss_part(void *argument, int thread, int threads)
     size_t vocab = (size_t)t->k->model.vocab_size;
     struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
-        void *logits = row_of(t->k, a->logits, r, vocab);
+        void *logits = gpt_cpu_row(t->k, a->logits, r, vocab);
         t->losses[r] = a->sum ? t->k->simd->logit_sum(logits, vocab, a->gradient_scale)
                               : t->k->simd->cross_entropy(logits, vocab, a->targets[r], a->gradient_scale);
     }
@@ -211,7 +113,7 @@ static void loss_part_part(void *argument, int thread, int threads)
     const struct gpt_simd *simd = t->k->simd;
     struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
-        const void *logits = row_of(t->k, a->logits, r, a->vocab.count);
+        const void *logits = gpt_cpu_row(t->k, a->logits, r, a->vocab.count);
         size_t place;
         a->out[r] = (struct gpt_logit_row){0};
         if (a->sum) {
@@ -266,7 +168,7 @@ static double loss_row(const struct loss_gradient_task *t, size_t r)
     const struct gpt_loss_gradient *a = &t->a;
     const struct gpt_simd *simd = t->k->simd;
     struct whole_row all = combine(a, r);
-    char *logits = row_of(t->k, a->logits, r, a->vocab.count);
+    char *logits = gpt_cpu_row(t->k, a->logits, r, a->vocab.count);
     size_t place;
     if (a->sum) {
         simd->fill(logits, a->vocab.count, a->gradient_scale);

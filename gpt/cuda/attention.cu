@@ -57,9 +57,11 @@ int access_bytes(size_t elems, const void *a, const void *b = nullptr, const voi
 
 /* Errors: DT_ERR_INVALID for what the kernels cannot take. */
 dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t samples, const struct gpt_part *heads,
-                   attention_shape *shape)
+                   const struct gpt_part *kv_heads, attention_shape *shape)
 {
     const struct dt_model *m = &k->model;
+    if (kv_heads->first != heads->first || kv_heads->count != heads->count || m->position == DT_POSITION_ALIBI)
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuda kernels: there is no attention with grouped queries or alibi yet");
     if (m->heads < 1 || m->block_size < 1 || m->hidden % m->heads != 0 || m->hidden / m->heads > ATTENTION_MAX_WIDTH)
         return dt_fail(DT_ERR_INVALID, "attention: %d heads of hidden %d: the cuda kernels take heads of the same width, up to %d",
                        m->heads, m->hidden, (int)ATTENTION_MAX_WIDTH);
@@ -81,7 +83,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
     if (fused ? !a->lse : !a->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
     attention_forward f = {{}, a->qkv, a->out, fused ? a->lse : nullptr, fused ? nullptr : a->weights};
-    DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &f.shape));
+    DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &f.shape));
     f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out);
     if (a->samples == 0)
         return DT_OK;
@@ -98,7 +100,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backwa
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
     attention_backward b = {{}, a->dout, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};
-    DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &b.shape));
+    DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &b.shape));
     if (a->samples == 0)
         return DT_OK;
     b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->dout, a->qkv, a->dqkv);

@@ -200,8 +200,8 @@ static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
     void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
     float *lse = floats(b, b->rows * (size_t)b->model.heads);
     struct gpt_part heads = {0, (size_t)b->model.heads};
-    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, *dropout};
-    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, *dropout};
+    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, heads, *dropout};
+    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout};
     show_products(b, "attention", b->model.layers, flops, launch_attention, &forward);
     show_products(b, "attention gradient", b->model.layers, 2 * flops, launch_attention_gradient, &backward);
     free_arrays(b);
@@ -215,7 +215,7 @@ static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
     void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *bias = array(b, d);
     void *dgain = array(b, d), *dbias = array(b, d), *up = array(b, wide), *down = array(b, wide);
     float *mean = floats(b, b->rows), *rstd = floats(b, b->rows);
-    struct gpt_layer_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d};
+    struct gpt_layer_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d, 1e-5f};
     struct gpt_layer_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
     struct gpt_dropout_residual residual = {x, y, z, b->rows, *dropout};
     struct gpt_dropout_gradient gradient = {x, y, b->rows, *dropout};

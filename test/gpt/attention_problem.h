@@ -37,6 +37,11 @@ static inline size_t rows_of(const struct problem *p)
     return p->samples * (size_t)p->model.block_size;
 }
 
+static inline size_t qkv_count(const struct problem *p)
+{
+    return rows_of(p) * (size_t)gpt_qkv_features(&p->model);
+}
+
 static inline size_t lse_count(const struct problem *p)
 {
     return rows_of(p) * (size_t)p->model.heads;
@@ -71,15 +76,17 @@ static inline double *random_values(size_t count, double size)
 static inline void problem_solve(struct problem *p)
 {
     size_t elems = rows_of(p) * (size_t)p->model.hidden;
-    ref_round(p->model.dtype, p->qkv, 3 * elems);
+    ref_round(p->model.dtype, p->qkv, qkv_count(p));
     ref_round(p->model.dtype, p->dout, elems);
-    ref_encode(p->model.dtype, p->qkv, p->qkv_memory, 3 * elems);
+    ref_encode(p->model.dtype, p->qkv, p->qkv_memory, qkv_count(p));
     ref_encode(p->model.dtype, p->dout, p->dout_memory, elems);
     ref_attention(&p->model, p->qkv, p->out, p->lse, p->weights, p->samples, &p->dropout);
     ref_attention_gradient(&p->model, p->dout, p->qkv, p->dqkv, p->samples, &p->dropout);
 }
 
-static inline void problem_init(struct problem *p, enum dt_dtype dtype, int T, int heads, int width, size_t samples, float dropout)
+/* kv_heads 0: as many as heads. */
+static inline void problem_init_grouped(struct problem *p, enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width,
+                                        size_t samples, float dropout)
 {
     size_t d = (size_t)(heads * width), bytes = dt_dtype_bytes(dtype);
     *p = (struct problem){
@@ -88,16 +95,23 @@ static inline void problem_init(struct problem *p, enum dt_dtype dtype, int T, i
         .samples = samples,
         .dropout = {.seed = problem_seed, .layer = 5, .first_sample = 11, .probability = dropout},
     };
+    p->model.kv_heads = kv_heads;
+    p->model.position = alibi ? DT_POSITION_ALIBI : DT_POSITION_LEARNED;
     size_t rows = rows_of(p);
-    p->qkv = random_values(rows * 3 * d, 2);
+    p->qkv = random_values(qkv_count(p), 2);
     p->dout = random_values(rows * d, 1);
-    p->qkv_memory = malloc(rows * 3 * d * bytes);
+    p->qkv_memory = malloc(qkv_count(p) * bytes);
     p->dout_memory = malloc(rows * d * bytes);
     p->out = malloc(rows * d * sizeof *p->out);
-    p->dqkv = malloc(rows * 3 * d * sizeof *p->dqkv);
+    p->dqkv = malloc(qkv_count(p) * sizeof *p->dqkv);
     p->lse = malloc(lse_count(p) * sizeof *p->lse);
     p->weights = malloc(weight_count(p) * sizeof *p->weights);
     problem_solve(p);
+}
+
+static inline void problem_init(struct problem *p, enum dt_dtype dtype, int T, int heads, int width, size_t samples, float dropout)
+{
+    problem_init_grouped(p, dtype, T, heads, 0, false, width, samples, dropout);
 }
 
 static inline void problem_finish(struct problem *p)
@@ -122,7 +136,7 @@ static inline void result_init(const struct problem *p, struct result *r)
     size_t rows = rows_of(p), d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
     bool fused = p->model.attention == DT_ATTENTION_FUSED;
     r->out = poisoned(rows * d * bytes);
-    r->dqkv = poisoned(rows * 3 * d * bytes);
+    r->dqkv = poisoned(qkv_count(p) * bytes);
     r->lse = fused ? poisoned(lse_count(p) * sizeof(float)) : NULL;
     r->weights = fused ? NULL : poisoned(weight_count(p) * bytes);
 }
@@ -149,9 +163,10 @@ static inline void check_part(const struct problem *p, const char *table, const 
                               const double *want, size_t count, double limit)
 {
     double error = error_of(dtype, got, want, count);
-    CHECK(error <= limit, "%s, %s, table %s: T %d, width %d, heads %d, dropout %g: %s is off by %.2e", dt_dtype_name(p->model.dtype),
-          p->model.attention == DT_ATTENTION_FUSED ? "fused" : "unfused", table, p->model.block_size, p->model.hidden / p->model.heads,
-          p->model.heads, (double)p->dropout.probability, what, error);
+    CHECK(error <= limit, "%s, %s, table %s: T %d, width %d, heads %d, kv heads %d%s, dropout %g: %s is off by %.2e",
+          dt_dtype_name(p->model.dtype), p->model.attention == DT_ATTENTION_FUSED ? "fused" : "unfused", table, p->model.block_size,
+          p->model.hidden / p->model.heads, p->model.heads, gpt_kv_heads(&p->model),
+          p->model.position == DT_POSITION_ALIBI ? ", alibi" : "", (double)p->dropout.probability, what, error);
 }
 
 static inline void check_result(const struct problem *p, const struct result *r, const char *table)
@@ -162,7 +177,7 @@ static inline void check_result(const struct problem *p, const struct result *r,
     /* Backward takes the rounded `out`; with few keys the scores' gradients are near zero, and that rounding stands out in what is left. */
     double few_keys = p->model.block_size < 64 ? 3 : 1;
     check_part(p, table, "out", dtype, r->out, p->out, elems, tolerance[dtype]);
-    check_part(p, table, "dqkv", dtype, r->dqkv, p->dqkv, 3 * elems, few_keys * tolerance[dtype]);
+    check_part(p, table, "dqkv", dtype, r->dqkv, p->dqkv, qkv_count(p), few_keys * tolerance[dtype]);
     if (r->lse)
         check_part(p, table, "lse", DT_FP32, r->lse, p->lse, lse_count(p), 1e-5);
     else

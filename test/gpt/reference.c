@@ -2,6 +2,7 @@
 
 #include "lib/base/random.h"
 
+#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,8 @@ void ref_linear_gradient(const double *dy, const double *x, const double *w, dou
         }
 }
 
-void ref_layer_norm(const double *x, const double *gain, const double *bias, double *y, double *mean, double *rstd, size_t rows, size_t d)
+void ref_layer_norm(const double *x, const double *gain, const double *bias, double *y, double *mean, double *rstd, size_t rows, size_t d,
+                    double epsilon)
 {
     for (size_t r = 0; r < rows; r++, x += d, y += d) {
         double sum = 0, squares = 0;
@@ -110,14 +112,14 @@ void ref_layer_norm(const double *x, const double *gain, const double *bias, dou
         mean[r] = sum / (double)d;
         for (size_t i = 0; i < d; i++)
             squares += (x[i] - mean[r]) * (x[i] - mean[r]);
-        rstd[r] = 1 / sqrt(squares / (double)d + 1e-5);
+        rstd[r] = 1 / sqrt(squares / (double)d + epsilon);
         for (size_t i = 0; i < d; i++)
-            y[i] = (x[i] - mean[r]) * rstd[r] * gain[i] + bias[i];
+            y[i] = (x[i] - mean[r]) * rstd[r] * gain[i] + (bias ? bias[i] : 0);
     }
 }
 
 void ref_layer_norm_gradient(const double *dy, const double *x, const double *gain, double *dx, double *dgain, double *dbias, size_t rows,
-                             size_t d)
+                             size_t d, double epsilon)
 {
     memset(dgain, 0, d * sizeof *dgain);
     memset(dbias, 0, d * sizeof *dbias);
@@ -127,7 +129,7 @@ void ref_layer_norm_gradient(const double *dy, const double *x, const double *ga
             mean += x[i] / (double)d;
         for (size_t i = 0; i < d; i++)
             squares += (x[i] - mean) * (x[i] - mean);
-        double rstd = 1 / sqrt(squares / (double)d + 1e-5);
+        double rstd = 1 / sqrt(squares / (double)d + epsilon);
         for (size_t i = 0; i < d; i++) {
             double normal = (x[i] - mean) * rstd;
             dgain[i] += dy[i] * normal;
@@ -138,6 +140,81 @@ void ref_layer_norm_gradient(const double *dy, const double *x, const double *ga
         for (size_t i = 0; i < d; i++)
             dx[i] = rstd * (dy[i] * gain[i] - sum / (double)d - (x[i] - mean) * rstd * dot / (double)d);
     }
+}
+
+void ref_rms_norm(const double *x, const double *gain, double *y, double *rstd, size_t rows, size_t d, double epsilon)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double squares = 0;
+        for (size_t i = 0; i < d; i++)
+            squares += x[r * d + i] * x[r * d + i];
+        rstd[r] = 1 / sqrt(squares / (double)d + epsilon);
+        for (size_t i = 0; i < d; i++)
+            y[r * d + i] = x[r * d + i] * rstd[r] * gain[i];
+    }
+}
+
+void ref_rms_norm_gradient(const double *dy, const double *x, const double *gain, double *dx, double *dgain, size_t rows, size_t d,
+                           double epsilon)
+{
+    memset(dgain, 0, d * sizeof *dgain);
+    for (size_t r = 0; r < rows; r++) {
+        double squares = 0, dot = 0;
+        for (size_t i = 0; i < d; i++)
+            squares += x[r * d + i] * x[r * d + i];
+        double rstd = 1 / sqrt(squares / (double)d + epsilon);
+        for (size_t i = 0; i < d; i++) {
+            dgain[i] += dy[r * d + i] * x[r * d + i] * rstd;
+            dot += dy[r * d + i] * gain[i] * x[r * d + i];
+        }
+        for (size_t i = 0; i < d; i++) /* d rstd / d x = -rstd^3 x / d */
+            dx[r * d + i] = rstd * dy[r * d + i] * gain[i] - rstd * rstd * rstd * x[r * d + i] * dot / (double)d;
+    }
+}
+
+void ref_swiglu(const double *hidden, double *y, size_t rows, size_t f)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < f; i++) {
+            double gate = hidden[r * 2 * f + i], up = hidden[r * 2 * f + f + i];
+            y[r * f + i] = gate / (1 + exp(-gate)) * up;
+        }
+}
+
+void ref_swiglu_gradient(const double *dy, const double *hidden, double *dhidden, size_t rows, size_t f)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < f; i++) {
+            double gate = hidden[r * 2 * f + i], up = hidden[r * 2 * f + f + i], g = dy[r * f + i], e = exp(-gate);
+            dhidden[r * 2 * f + i] = g * up * (isinf(e) ? 0 : (1 + e + gate * e) / ((1 + e) * (1 + e)));
+            dhidden[r * 2 * f + f + i] = g * gate / (1 + e);
+        }
+}
+
+/* By complex numbers, one a pair: multiplied by e^(i angle). */
+void ref_rope(const struct dt_model *model, double *x, size_t rows, size_t heads, size_t columns, bool inverse)
+{
+    size_t w = (size_t)(model->hidden / model->heads), T = (size_t)model->block_size;
+    const struct dt_rope *rope = &model->rope;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t head = 0; head < heads; head++)
+            for (size_t i = 0; i < w / 2; i++) {
+                double frequency = exp(-log(rope->base) * 2 * (double)i / (double)w), wavelength = 2 * M_PI / frequency;
+                if (rope->scaling == DT_ROPE_LLAMA3) {
+                    double longest = rope->original_length / rope->low_frequency_factor;
+                    double shortest = rope->original_length / rope->high_frequency_factor;
+                    double smooth = (rope->original_length / wavelength - rope->low_frequency_factor) /
+                                    (rope->high_frequency_factor - rope->low_frequency_factor);
+                    if (wavelength > longest)
+                        frequency /= rope->factor;
+                    else if (wavelength >= shortest)
+                        frequency *= (1 - smooth) / rope->factor + smooth;
+                }
+                double *a = &x[r * columns + head * w + i], *b = a + w / 2;
+                double complex turned = (*a + *b * I) * cexp((inverse ? -1 : 1) * (double)(r % T) * frequency * I);
+                *a = creal(turned);
+                *b = cimag(turned);
+            }
 }
 
 void ref_gelu(const double *x, double *y, size_t count)
@@ -152,15 +229,54 @@ void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t cou
         dx[i] = dy[i] * (0.5 * erfc(-x[i] * M_SQRT1_2) + x[i] * exp(-0.5 * x[i] * x[i]) / sqrt(2 * M_PI));
 }
 
-/* Softmax of one query's scores over keys 0..query, and its log-sum-exp. */
-static double attention_row(const double *q, const double *keys, size_t stride, size_t width, size_t query, double *weights)
+/* The slopes of `heads` heads, as the list that the paper's code makes: recursively where their number is no power of two. */
+static void alibi_slopes(size_t heads, double *slopes)
+{
+    size_t power = (size_t)1 << (size_t)floor(log2((double)heads));
+    double *wider = calloc(2 * power, sizeof *wider);
+    for (size_t i = 0; i < power; i++)
+        slopes[i] = pow(2, -8.0 / (double)power * (double)(i + 1));
+    if (power < heads) {
+        alibi_slopes(2 * power, wider);
+        for (size_t i = power; i < heads; i++)
+            slopes[i] = wider[2 * (i - power)];
+    }
+    free(wider);
+}
+
+/* Where attention's numbers are: of one head, and of the one that its keys and values are. */
+struct ref_head {
+    size_t T, w, row; /* row: elements of a row of qkv */
+    size_t q, k, v;   /* columns in it */
+    double slope;
+};
+
+static struct ref_head ref_head_of(const struct dt_model *model, size_t head)
+{
+    size_t heads = (size_t)model->heads, kv_heads = model->kv_heads ? (size_t)model->kv_heads : heads, w = (size_t)model->hidden / heads;
+    size_t kv_head = head / (heads / kv_heads);
+    struct ref_head h = {.T = (size_t)model->block_size, .w = w, .row = (heads + 2 * kv_heads) * w};
+    h.q = head * w;
+    h.k = (heads + kv_head) * w;
+    h.v = (heads + kv_heads + kv_head) * w;
+    if (model->position == DT_POSITION_ALIBI) {
+        double *slopes = calloc(heads, sizeof *slopes);
+        alibi_slopes(heads, slopes);
+        h.slope = slopes[head];
+        free(slopes);
+    }
+    return h;
+}
+
+/* Softmax of one query's scores over keys 0..query, and its log-sum-exp. qkv: of one sample. */
+static double attention_row(const struct ref_head *h, const double *qkv, size_t query, double *weights)
 {
     double largest = -INFINITY, sum = 0;
     for (size_t key = 0; key <= query; key++) {
         double score = 0;
-        for (size_t c = 0; c < width; c++)
-            score += q[c] * keys[key * stride + c];
-        weights[key] = score / sqrt((double)width);
+        for (size_t c = 0; c < h->w; c++)
+            score += qkv[query * h->row + h->q + c] * qkv[key * h->row + h->k + c];
+        weights[key] = score / sqrt((double)h->w) - h->slope * (double)(query - key);
         largest = fmax(largest, weights[key]);
     }
     for (size_t key = 0; key <= query; key++)
@@ -173,55 +289,59 @@ static double attention_row(const double *q, const double *keys, size_t stride, 
 void ref_attention(const struct dt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
                    const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden, w = d / heads;
+    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden;
     double *row = calloc(T, sizeof *row);
-    for (size_t s = 0; s < samples; s++)
-        for (size_t h = 0; h < heads; h++)
+    for (size_t head = 0; head < heads; head++) {
+        struct ref_head h = ref_head_of(model, head);
+        for (size_t s = 0; s < samples; s++)
             for (size_t t = 0; t < T; t++) {
-                const double *q = qkv + (s * T + t) * 3 * d + h * w, *k = qkv + s * T * 3 * d + d + h * w, *v = k + d;
-                double *o = out + (s * T + t) * d + h * w, sum = attention_row(q, k, 3 * d, w, t, row);
-                memset(o, 0, w * sizeof *o);
+                const double *sample = qkv + s * T * h.row;
+                double *o = out + (s * T + t) * d + head * h.w, sum = attention_row(&h, sample, t, row);
+                memset(o, 0, h.w * sizeof *o);
                 for (size_t key = 0; key <= t; key++)
-                    for (size_t c = 0; c < w; c++)
-                        o[c] += row[key] * ref_attention_dropout(dropout, s, h, t, key) * v[key * 3 * d + c];
+                    for (size_t c = 0; c < h.w; c++)
+                        o[c] += row[key] * ref_attention_dropout(dropout, s, head, t, key) * sample[key * h.row + h.v + c];
                 if (lse)
-                    lse[(s * heads + h) * T + t] = sum;
+                    lse[(s * heads + head) * T + t] = sum;
                 for (size_t key = 0; weights && key < T; key++)
-                    weights[((s * heads + h) * T + t) * T + key] = key <= t ? row[key] : 0;
+                    weights[((s * heads + head) * T + t) * T + key] = key <= t ? row[key] : 0;
             }
+    }
     free(row);
 }
 
 void ref_attention_gradient(const struct dt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
                             const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden, w = d / heads;
+    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden;
     double *row = calloc(2 * T, sizeof *row), *dweight = row + T;
-    memset(dqkv, 0, samples * T * 3 * d * sizeof *dqkv);
-    for (size_t s = 0; s < samples; s++)
-        for (size_t h = 0; h < heads; h++)
+    memset(dqkv, 0, samples * T * ref_head_of(model, 0).row * sizeof *dqkv);
+    for (size_t head = 0; head < heads; head++) {
+        struct ref_head h = ref_head_of(model, head);
+        for (size_t s = 0; s < samples; s++)
             for (size_t t = 0; t < T; t++) {
-                size_t at_q = (s * T + t) * 3 * d + h * w, at_k = s * T * 3 * d + d + h * w, at_v = at_k + d;
-                const double *g = dout + (s * T + t) * d + h * w;
+                const double *sample = qkv + s * T * h.row, *g = dout + (s * T + t) * d + head * h.w;
+                double *dsample = dqkv + s * T * h.row;
                 double dot = 0; /* sum over keys of weight * its gradient */
-                attention_row(qkv + at_q, qkv + at_k, 3 * d, w, t, row);
+                attention_row(&h, sample, t, row);
                 for (size_t key = 0; key <= t; key++) {
-                    double factor = ref_attention_dropout(dropout, s, h, t, key), through = 0;
-                    for (size_t c = 0; c < w; c++) {
-                        through += g[c] * qkv[at_v + key * 3 * d + c];
-                        dqkv[at_v + key * 3 * d + c] += row[key] * factor * g[c];
+                    double factor = ref_attention_dropout(dropout, s, head, t, key), through = 0;
+                    for (size_t c = 0; c < h.w; c++) {
+                        through += g[c] * sample[key * h.row + h.v + c];
+                        dsample[key * h.row + h.v + c] += row[key] * factor * g[c];
                     }
                     dweight[key] = through * factor;
                     dot += dweight[key] * row[key];
                 }
                 for (size_t key = 0; key <= t; key++) {
-                    double dscore = row[key] * (dweight[key] - dot) / sqrt((double)w);
-                    for (size_t c = 0; c < w; c++) {
-                        dqkv[at_q + c] += dscore * qkv[at_k + key * 3 * d + c];
-                        dqkv[at_k + key * 3 * d + c] += dscore * qkv[at_q + c];
+                    double dscore = row[key] * (dweight[key] - dot) / sqrt((double)h.w);
+                    for (size_t c = 0; c < h.w; c++) {
+                        dsample[t * h.row + h.q + c] += dscore * sample[key * h.row + h.k + c];
+                        dsample[key * h.row + h.k + c] += dscore * sample[t * h.row + h.q + c];
                     }
                 }
             }
+    }
     free(row);
 }
 
@@ -231,8 +351,8 @@ void ref_embedding(const struct dt_model *model, const int32_t *tokens, const do
     size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
     for (size_t m = 0; m < samples * T; m++)
         for (size_t c = 0; c < d; c++)
-            out[m * d + c] =
-                (token_table[(size_t)tokens[m] * d + c] + position_table[m % T * d + c]) * ref_dropout(dropout, m / T, m % T, c);
+            out[m * d + c] = (token_table[(size_t)tokens[m] * d + c] + (position_table ? position_table[m % T * d + c] : 0)) *
+                             ref_dropout(dropout, m / T, m % T, c);
 }
 
 void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
@@ -240,12 +360,14 @@ void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens,
 {
     size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
     memset(dtoken_table, 0, (size_t)model->vocab_size * d * sizeof *dtoken_table);
-    memset(dposition_table, 0, T * d * sizeof *dposition_table);
+    if (dposition_table)
+        memset(dposition_table, 0, T * d * sizeof *dposition_table);
     for (size_t m = 0; m < samples * T; m++)
         for (size_t c = 0; c < d; c++) {
             double g = dout[m * d + c] * ref_dropout(dropout, m / T, m % T, c);
             dtoken_table[(size_t)tokens[m] * d + c] += g;
-            dposition_table[m % T * d + c] += g;
+            if (dposition_table)
+                dposition_table[m % T * d + c] += g;
         }
 }
 

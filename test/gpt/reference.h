@@ -24,19 +24,32 @@ void ref_linear(const double *x, const double *w, const double *b, double *y, si
 void ref_linear_gradient(const double *dy, const double *x, const double *w, double *dx, double *dw, double *db, size_t rows, size_t in,
                          size_t out); /* each of dx, dw, db may be NULL */
 
-void ref_layer_norm(const double *x, const double *gain, const double *bias, double *y, double *mean, double *rstd, size_t rows, size_t d);
+/* bias may be NULL. */
+void ref_layer_norm(const double *x, const double *gain, const double *bias, double *y, double *mean, double *rstd, size_t rows, size_t d,
+                    double epsilon);
 void ref_layer_norm_gradient(const double *dy, const double *x, const double *gain, double *dx, double *dgain, double *dbias, size_t rows,
-                             size_t d);
+                             size_t d, double epsilon);
+void ref_rms_norm(const double *x, const double *gain, double *y, double *rstd, size_t rows, size_t d, double epsilon);
+void ref_rms_norm_gradient(const double *dy, const double *x, const double *gain, double *dx, double *dgain, size_t rows, size_t d,
+                           double epsilon);
+
+void ref_swiglu(const double *hidden, double *y, size_t rows, size_t f);
+void ref_swiglu_gradient(const double *dy, const double *hidden, double *dhidden, size_t rows, size_t f);
+
+/* In place; the model's rope must name its base. */
+void ref_rope(const struct dt_model *model, double *x, size_t rows, size_t heads, size_t columns, bool inverse);
 
 void ref_gelu(const double *x, double *y, size_t count);
 void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count);
 
-/* weights [samples, heads, T, T] before dropout and lse [samples, heads, T] may be NULL. */
+/* Of all heads, with the model's kv_heads (0: as many as heads), and with alibi where the model says so. weights [samples, heads, T, T] before
+ * dropout and lse [samples, heads, T] may be NULL. */
 void ref_attention(const struct dt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
                    const struct gpt_dropout *dropout);
 void ref_attention_gradient(const struct dt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
                             const struct gpt_dropout *dropout);
 
+/* Position tables may be NULL: none. */
 void ref_embedding(const struct dt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
                    double *out, size_t samples, const struct gpt_dropout *dropout);
 void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,

@@ -52,6 +52,7 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
 {
     size_t T = (size_t)p->model.block_size, d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
     size_t place = first * T * d * bytes, size = count * T * d * bytes, heads = (size_t)p->model.heads;
+    size_t wide_row = T * (size_t)gpt_qkv_features(&p->model) * bytes, wide_place = first * wide_row, wide_size = count * wide_row;
     struct gpt_dropout dropout = p->dropout;
     dropout.first_sample = 1 + (uint32_t)first;
     char *lse_place = r->lse ? (char *)(r->lse + first * heads * T) : NULL;
@@ -59,8 +60,8 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
     struct gpt_kernels *k;
     CHECK_OK(table->create(device, &p->model, &k));
     CHECK_OK(table->begin_step(k, stream, p->dropout.first_sample - 1, 1));
-    struct dt_buffer qkv = on_device((char *)p->qkv_memory + 3 * place, 3 * size), dout = on_device((char *)p->dout_memory + place, size);
-    struct dt_buffer out = on_device((char *)r->out + place, size), dqkv = on_device((char *)r->dqkv + 3 * place, 3 * size);
+    struct dt_buffer qkv = on_device((char *)p->qkv_memory + wide_place, wide_size), dout = on_device((char *)p->dout_memory + place, size);
+    struct dt_buffer out = on_device((char *)r->out + place, size), dqkv = on_device((char *)r->dqkv + wide_place, wide_size);
     struct dt_buffer lse = on_device(lse_place, r->lse ? count * heads * T * sizeof(float) : 0);
     struct dt_buffer weights = on_device(weights_place, r->weights ? count * heads * T * T * bytes : 0);
     CHECK_OK(table->attention(k, stream,
@@ -70,6 +71,7 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
                                                               .weights = weights.data,
                                                               .samples = count,
                                                               .heads = {0, heads},
+                                                              .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
                                                               .dropout = dropout}));
     CHECK_OK(table->attention_gradient(k, stream,
                                        &(struct gpt_attention_backward){.dout = dout.data,
@@ -80,9 +82,10 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
                                                                         .dqkv = dqkv.data,
                                                                         .samples = count,
                                                                         .heads = {0, heads},
+                                                                        .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
                                                                         .dropout = dropout}));
     back(&out, (char *)r->out + place);
-    back(&dqkv, (char *)r->dqkv + 3 * place);
+    back(&dqkv, (char *)r->dqkv + wide_place);
     back(&lse, lse_place);
     back(&weights, weights_place);
     dt_free(stream, &qkv);
@@ -91,10 +94,10 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
     table->destroy(k);
 }
 
-static void check_both_modes(enum dt_dtype dtype, int T, int heads, int width, size_t samples, float dropout)
+static void check_grouped(enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width, size_t samples, float dropout)
 {
     struct problem p;
-    problem_init(&p, dtype, T, heads, width, samples, dropout);
+    problem_init_grouped(&p, dtype, T, heads, kv_heads, alibi, width, samples, dropout);
     for (int unfused = 0; unfused < 2; unfused++) {
         struct result r;
         p.model.attention = unfused ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
@@ -104,6 +107,28 @@ static void check_both_modes(enum dt_dtype dtype, int T, int heads, int width, s
         result_finish(&r);
     }
     problem_finish(&p);
+}
+
+static void check_both_modes(enum dt_dtype dtype, int T, int heads, int width, size_t samples, float dropout)
+{
+    check_grouped(dtype, T, heads, 0, false, width, samples, dropout);
+}
+
+/* Heads that share keys and values, all of them too, and numbers of heads that are no power of two for alibi's slopes. */
+static void grouped_queries_and_alibi(void)
+{
+    if (strcmp(test_device_kind(), "cpu") != 0)
+        SKIP("the cuda kernels have neither yet");
+    if (!begin())
+        return;
+    for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
+        check_grouped(dtype, 70, 4, 2, false, 64, 2, 0.1f);
+        check_grouped(dtype, 33, 6, 1, false, 20, 2, 0);
+        check_grouped(dtype, 130, 3, 3, true, 64, 1, 0);
+        check_grouped(dtype, 300, 2, 1, true, 32, 1, 0.1f);
+        check_grouped(dtype, problem_integer(2, 90), 12, problem_integer(1, 4), true, problem_integer(1, 40), 1, 0);
+    }
+    end();
 }
 
 /* Lengths around the tiles' sizes, and the widths of the presets with every alignment of a row; those of this run beside them. */
@@ -196,8 +221,13 @@ static void heads_by_themselves(void)
     struct dt_buffer qkv = on_device(qkv_values, 3 * bytes), dout = on_device(dout_values, bytes), out = on_device(alone.out, bytes);
     struct dt_buffer dqkv = on_device(alone.dqkv, 3 * bytes), lse = on_device(alone.lse, lse_bytes);
     struct gpt_kernels *k;
-    struct gpt_attention_forward forward = {
-        .qkv = qkv.data, .out = out.data, .lse = lse.data, .samples = 3, .heads = {FIRST, MINE}, .dropout = p.dropout};
+    struct gpt_attention_forward forward = {.qkv = qkv.data,
+                                            .out = out.data,
+                                            .lse = lse.data,
+                                            .samples = 3,
+                                            .heads = {FIRST, MINE},
+                                            .kv_heads = {FIRST, MINE},
+                                            .dropout = p.dropout};
     struct gpt_attention_backward backward = {.dout = dout.data,
                                               .out = out.data,
                                               .qkv = qkv.data,
@@ -205,6 +235,7 @@ static void heads_by_themselves(void)
                                               .dqkv = dqkv.data,
                                               .samples = 3,
                                               .heads = {FIRST, MINE},
+                                              .kv_heads = {FIRST, MINE},
                                               .dropout = p.dropout};
     CHECK_OK(table->create(device, &p.model, &k));
     CHECK_OK(table->attention(k, stream, &forward));
@@ -295,6 +326,7 @@ static const struct test_case cases[] = {
     {"fp16 agrees with the reference", against_reference_fp16},
     {"calls do not change a bit", division_changes_nothing},
     {"some of the heads by themselves", heads_by_themselves},
+    {"grouped queries, alibi, and both", grouped_queries_and_alibi},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
 };

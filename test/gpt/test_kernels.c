@@ -121,7 +121,7 @@ static void layer_norm_body(struct setup *s)
         float *mean = test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
         double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
 
-        struct gpt_layer_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d};
+        struct gpt_layer_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d, 1e-5f};
         struct gpt_layer_norm_gradient backward = {.dy = dy.data,
                                                    .x = x.data,
                                                    .gain = gain.data,
@@ -138,8 +138,8 @@ static void layer_norm_body(struct setup *s)
         CHECK_OK(s->table->layer_norm_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));
 
-        ref_layer_norm(x.values, gain.values, bias.values, y.values, ref_mean, ref_rstd, rows, d);
-        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, dbias.values, rows, d);
+        ref_layer_norm(x.values, gain.values, bias.values, y.values, ref_mean, ref_rstd, rows, d, 1e-5);
+        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, dbias.values, rows, d, 1e-5);
         add_old(&dx, old_dx);
         add_old(&dgain, old);
         add_old(&dbias, old + d);

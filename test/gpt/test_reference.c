@@ -68,15 +68,15 @@ static void linear(void)
 
 static void norm_of_x(const double *from, double *y)
 {
-    ref_layer_norm(from, gain, bias, y, mean, rstd, ROWS, D);
+    ref_layer_norm(from, gain, bias, y, mean, rstd, ROWS, D, 1e-5);
 }
 static void norm_of_gain(const double *from, double *y)
 {
-    ref_layer_norm(x, from, bias, y, mean, rstd, ROWS, D);
+    ref_layer_norm(x, from, bias, y, mean, rstd, ROWS, D, 1e-5);
 }
 static void norm_of_bias(const double *from, double *y)
 {
-    ref_layer_norm(x, gain, from, y, mean, rstd, ROWS, D);
+    ref_layer_norm(x, gain, from, y, mean, rstd, ROWS, D, 1e-5);
 }
 
 static void layer_norm(void)
@@ -86,10 +86,68 @@ static void layer_norm(void)
     randomise(gain, D);
     randomise(bias, D);
     randomise(dy, ROWS * D);
-    ref_layer_norm_gradient(dy, x, gain, dx, dgain, dbias, ROWS, D);
+    ref_layer_norm_gradient(dy, x, gain, dx, dgain, dbias, ROWS, D, 1e-5);
     differences_agree("x", norm_of_x, x, ROWS * D, dy, ROWS * D, dx);
     differences_agree("gain", norm_of_gain, gain, D, dy, ROWS * D, dgain);
     differences_agree("bias", norm_of_bias, bias, D, dy, ROWS * D, dbias);
+}
+
+static void rms_norm_of_x(const double *from, double *y)
+{
+    ref_rms_norm(from, gain, y, rstd, ROWS, D, 1e-3);
+}
+static void rms_norm_of_gain(const double *from, double *y)
+{
+    ref_rms_norm(x, from, y, rstd, ROWS, D, 1e-3);
+}
+
+static void rms_norm(void)
+{
+    double dy[ROWS * D], dx[ROWS * D], dgain[D];
+    randomise(x, ROWS * D);
+    randomise(gain, D);
+    randomise(dy, ROWS * D);
+    ref_rms_norm_gradient(dy, x, gain, dx, dgain, ROWS, D, 1e-3);
+    differences_agree("x", rms_norm_of_x, x, ROWS * D, dy, ROWS * D, dx);
+    differences_agree("gain", rms_norm_of_gain, gain, D, dy, ROWS * D, dgain);
+}
+
+static void swiglu_of_hidden(const double *from, double *y)
+{
+    ref_swiglu(from, y, ROWS, OUT / 2);
+}
+
+static void swiglu(void)
+{
+    double dy[ROWS * OUT / 2], dhidden[ROWS * OUT];
+    randomise(x, ROWS * OUT / 2 * 2);
+    randomise(dy, ROWS * (OUT / 2));
+    ref_swiglu_gradient(dy, x, dhidden, ROWS, OUT / 2);
+    differences_agree("hidden", swiglu_of_hidden, x, ROWS * (OUT / 2) * 2, dy, ROWS * (OUT / 2), dhidden);
+}
+
+static const struct dt_model turned = {
+    .heads = 3,
+    .hidden = 18,
+    .block_size = T,
+    .rope = {
+        .base = 50, .scaling = DT_ROPE_LLAMA3, .factor = 8, .low_frequency_factor = 1, .high_frequency_factor = 4, .original_length = 12}};
+
+static void rope_of_x(const double *from, double *y)
+{
+    memcpy(y, from, ROWS * 12 * sizeof *y);
+    ref_rope(&turned, y, ROWS, 2, 12, false);
+}
+
+/* The gradient is the rotation back; of two heads of six elements. */
+static void rope(void)
+{
+    double from[ROWS * 12], dy[ROWS * 12], dx[ROWS * 12];
+    randomise(from, ROWS * 12);
+    randomise(dy, ROWS * 12);
+    memcpy(dx, dy, sizeof dx);
+    ref_rope(&turned, dx, ROWS, 2, 12, true);
+    differences_agree("x", rope_of_x, from, ROWS * 12, dy, ROWS * 12, dx);
 }
 
 static void gelu_of_x(const double *from, double *y)
@@ -104,6 +162,24 @@ static void gelu(void)
     randomise(dy, ROWS * D);
     ref_gelu_gradient(dy, x, dx, ROWS * D);
     differences_agree("x", gelu_of_x, x, ROWS * D, dy, ROWS * D, dx);
+}
+
+static const struct dt_model grouped = {
+    .heads = 6, .kv_heads = 2, .hidden = 12, .vocab_size = V, .block_size = T, .position = DT_POSITION_ALIBI};
+
+static void grouped_attention_of_qkv(const double *from, double *y)
+{
+    ref_attention(&grouped, from, y, NULL, NULL, SAMPLES, &dropout);
+}
+
+static void grouped_attention(void)
+{
+    enum { ROW = (6 + 2 * 2) * 2 };
+    double qkv[SAMPLES * T * ROW], dout[SAMPLES * T * 12], dqkv[SAMPLES * T * ROW];
+    randomise(qkv, SAMPLES * T * ROW);
+    randomise(dout, SAMPLES * T * 12);
+    ref_attention_gradient(&grouped, dout, qkv, dqkv, SAMPLES, &dropout);
+    differences_agree("qkv", grouped_attention_of_qkv, qkv, SAMPLES * T * ROW, dout, SAMPLES * T * 12, dqkv);
 }
 
 static void attention_of_qkv(const double *from, double *y)
@@ -191,8 +267,12 @@ static void errors_are_seen(void)
 static const struct test_case cases[] = {
     {"linear's gradients", linear},
     {"layer norm's gradients", layer_norm},
+    {"rms norm's gradients", rms_norm},
     {"GELU's gradient", gelu},
+    {"SwiGLU's gradient", swiglu},
+    {"rope's gradient is the rotation back", rope},
     {"attention's gradients, with dropout", attention},
+    {"attention's gradients with grouped queries and alibi", grouped_attention},
     {"attention is causal and its weights sum to one", attention_is_causal},
     {"embedding's gradients, with dropout", embedding},
     {"both losses' gradients", loss},

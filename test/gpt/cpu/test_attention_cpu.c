@@ -8,25 +8,28 @@ static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struc
 {
     size_t T = (size_t)p->model.block_size, d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
     size_t place = first * T * d * bytes, heads = (size_t)p->model.heads;
+    size_t wide_place = first * T * (size_t)gpt_qkv_features(&p->model) * bytes;
     struct gpt_dropout dropout = p->dropout;
     dropout.first_sample += (uint32_t)first;
     float *lse = r->lse ? r->lse + first * heads * T : NULL;
     void *weights = r->weights ? (char *)r->weights + first * heads * T * T * bytes : NULL;
-    CHECK_OK(gpt_cpu_attention_forward(a, &(struct gpt_attention_forward){.qkv = (char *)p->qkv_memory + 3 * place,
+    CHECK_OK(gpt_cpu_attention_forward(a, &(struct gpt_attention_forward){.qkv = (char *)p->qkv_memory + wide_place,
                                                                           .out = (char *)r->out + place,
                                                                           .lse = lse,
                                                                           .weights = weights,
                                                                           .samples = count,
                                                                           .heads = {0, heads},
+                                                                          .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
                                                                           .dropout = dropout}));
     CHECK_OK(gpt_cpu_attention_backward(a, &(struct gpt_attention_backward){.dout = (char *)p->dout_memory + place,
                                                                             .out = (char *)r->out + place,
-                                                                            .qkv = (char *)p->qkv_memory + 3 * place,
+                                                                            .qkv = (char *)p->qkv_memory + wide_place,
                                                                             .lse = lse,
                                                                             .weights = weights,
-                                                                            .dqkv = (char *)r->dqkv + 3 * place,
+                                                                            .dqkv = (char *)r->dqkv + wide_place,
                                                                             .samples = count,
                                                                             .heads = {0, heads},
+                                                                            .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
                                                                             .dropout = dropout}));
 }
 
@@ -57,6 +60,19 @@ static void against_reference(enum dt_dtype dtype)
             int heads = dtype == DT_FP32 || lengths[i] <= 64 ? 2 : 1; /* the reference is slow */
             problem_init(&p, dtype, lengths[i], heads, widths[j], 1, (i + j) % 2 ? 0.1f : 0);
             check_all_tables(&p, 1 + (int)(i % 2));
+            problem_finish(&p);
+        }
+}
+
+/* Grouped queries and alibi, in every instruction set; lengths of more than one chunk of keys. */
+static void grouped_queries_and_alibi(void)
+{
+    for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        for (int i = 0; i < 4; i++) {
+            struct problem p;
+            problem_init_grouped(&p, dtype, (int[]){5, 64, 200, 300}[i], 6, (int[]){1, 2, 3, 6}[i], i % 2, (int[]){64, 20, 86, 16}[i], 1,
+                                 i > 1 ? 0.1f : 0);
+            check_all_tables(&p, 1 + i % 2);
             problem_finish(&p);
         }
 }
@@ -163,9 +179,18 @@ static void bad_arguments(void)
     CHECK(gpt_cpu_attention_create(&model, 0, &a) == DT_ERR_INVALID && !a);
     CHECK_OK(gpt_cpu_attention_create(&model, 1, &a));
     float memory[1];
-    CHECK(gpt_cpu_attention_forward(a, &(struct gpt_attention_forward){.qkv = memory, .out = memory, .samples = 1}) == DT_ERR_INVALID);
-    CHECK(gpt_cpu_attention_backward(a, &(struct gpt_attention_backward){.qkv = memory, .out = memory, .samples = 1}) == DT_ERR_INVALID);
+    CHECK(gpt_cpu_attention_forward(
+              a, &(struct gpt_attention_forward){.qkv = memory, .out = memory, .samples = 1, .heads = {0, 2}, .kv_heads = {0, 2}}) ==
+          DT_ERR_INVALID);
+    CHECK(gpt_cpu_attention_backward(
+              a, &(struct gpt_attention_backward){.qkv = memory, .out = memory, .samples = 1, .heads = {0, 2}, .kv_heads = {0, 2}}) ==
+          DT_ERR_INVALID);
+    struct gpt_attention_forward other = {.qkv = memory, .out = memory, .lse = memory, .samples = 1, .heads = {0, 2}, .kv_heads = {0, 1}};
+    CHECK(gpt_cpu_attention_forward(a, &other) == DT_ERR_INVALID, "heads without their kv heads");
     gpt_cpu_attention_destroy(a);
+    model.heads = 4;
+    model.kv_heads = 3;
+    CHECK(gpt_cpu_attention_create(&model, 1, &a) == DT_ERR_INVALID && !a);
     gpt_cpu_attention_destroy(NULL);
 }
 
@@ -173,6 +198,7 @@ static const struct test_case cases[] = {
     {"fp32 agrees with the reference", against_reference_fp32},
     {"bf16 agrees with the reference", against_reference_bf16},
     {"fp16 agrees with the reference", against_reference_fp16},
+    {"grouped queries and alibi", grouped_queries_and_alibi},
     {"threads and calls do not change a bit", division_changes_nothing},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},

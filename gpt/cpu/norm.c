@@ -1,0 +1,246 @@
+/* Norms of rows: layer norm, rms norm, and the rms norm of single heads. */
+#include "gpt/cpu/kernels.h"
+#include "gpt/cpu/team.h"
+#include "lib/device/cpu/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- forward ---- */
+
+struct layer_norm_task {
+    struct gpt_kernels *k;
+    struct gpt_layer_norm a;
+};
+
+static void layer_norm_part(void *argument, int thread, int threads)
+{
+    const struct layer_norm_task *t = argument;
+    const struct gpt_layer_norm *a = &t->a;
+    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++)
+        t->k->simd->layer_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon,
+                               &a->mean[r], &a->rstd[r]);
+}
+
+static dt_status run_layer_norm(void *arguments)
+{
+    struct layer_norm_task *t = arguments;
+    gpt_cpu_parallel(t->k->threads, layer_norm_part, t);
+    return DT_OK;
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm, gpt_layer_norm)
+{
+    struct layer_norm_task t = {k, *a};
+    return dt_cpu_submit(stream, "layer norm", run_layer_norm, &t, sizeof t);
+}
+
+struct rms_norm_task {
+    struct gpt_kernels *k;
+    struct gpt_rms_norm a;
+};
+
+static void rms_norm_part(void *argument, int thread, int threads)
+{
+    const struct rms_norm_task *t = argument;
+    const struct gpt_rms_norm *a = &t->a;
+    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++)
+        t->k->simd->rms_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
+}
+
+static dt_status run_rms_norm(void *arguments)
+{
+    struct rms_norm_task *t = arguments;
+    gpt_cpu_parallel(t->k->threads, rms_norm_part, t);
+    return DT_OK;
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm, gpt_rms_norm)
+{
+    struct rms_norm_task t = {k, *a};
+    return dt_cpu_submit(stream, "rms norm", run_rms_norm, &t, sizeof t);
+}
+
+struct head_norm_task {
+    struct gpt_kernels *k;
+    struct gpt_head_norm a;
+};
+
+static void head_norm_part(void *argument, int thread, int threads)
+{
+    const struct head_norm_task *t = argument;
+    const struct gpt_head_norm *a = &t->a;
+    size_t w = (size_t)gpt_head_width(&t->k->model), normed = a->heads + a->kv_heads, columns = (normed + a->kv_heads) * w;
+    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++) {
+        char *from = gpt_cpu_row(t->k, a->qkv, r, columns), *to = gpt_cpu_row(t->k, a->out, r, columns);
+        for (size_t head = 0; head < normed; head++) {
+            float rstd;
+            t->k->simd->rms_norm(gpt_cpu_row(t->k, to, head, w), gpt_cpu_row(t->k, from, head, w), head < a->heads ? a->q_gain : a->k_gain,
+                                 w, a->epsilon, &rstd);
+        }
+        if (to != from)
+            memcpy(gpt_cpu_row(t->k, to, normed, w), gpt_cpu_row(t->k, from, normed, w), a->kv_heads * w * gpt_cpu_element_bytes(t->k));
+    }
+}
+
+static dt_status run_head_norm(void *arguments)
+{
+    struct head_norm_task *t = arguments;
+    gpt_cpu_parallel(t->k->threads, head_norm_part, t);
+    return DT_OK;
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_head_norm, gpt_head_norm)
+{
+    struct head_norm_task t = {k, *a};
+    return dt_cpu_submit(stream, "head norm", run_head_norm, &t, sizeof t);
+}
+
+/* ---- gradients ---- */
+
+/* The rows are summed in chunks and the chunks in order, so that sums over all rows do not depend on the number of threads. */
+enum { NORM_CHUNKS = 64, NORM_CHUNK_LEAST_ROWS = 16, NORM_MOST_SUMS = 2 };
+
+struct norm_gradient_task;
+
+/* Rows [first, end), which add what belongs to each column into sums [sum_count, columns]. */
+typedef void (*norm_rows)(const struct norm_gradient_task *t, size_t first, size_t end, float *sums);
+
+struct norm_gradient_task {
+    struct gpt_kernels *k;
+    union {
+        struct gpt_layer_norm_gradient layer;
+        struct gpt_rms_norm_gradient rms;
+        struct gpt_head_norm_gradient head;
+    } a;
+    norm_rows add_rows;
+    size_t rows, columns;
+    void *outputs[NORM_MOST_SUMS]; /* [columns] of the model's dtype */
+    int sum_count;                 /* outputs that there are */
+    bool accumulate;
+    size_t chunks;
+    float *sums; /* [chunks, sum_count, columns] */
+};
+
+static void layer_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
+{
+    const struct gpt_layer_norm_gradient *a = &t->a.layer;
+    for (size_t r = first; r < end; r++)
+        t->k->simd->layer_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d),
+                                        gpt_cpu_row(t->k, a->x, r, a->d), a->gain, sums, a->dbias ? sums + a->d : NULL, a->d, a->mean[r],
+                                        a->rstd[r], a->overwrite);
+}
+
+static void rms_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
+{
+    const struct gpt_rms_norm_gradient *a = &t->a.rms;
+    for (size_t r = first; r < end; r++)
+        t->k->simd->rms_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d),
+                                      gpt_cpu_row(t->k, a->x, r, a->d), a->gain, sums, a->d, a->rstd[r], a->overwrite);
+}
+
+static void head_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
+{
+    const struct gpt_head_norm_gradient *a = &t->a.head;
+    size_t w = t->columns, normed = a->heads + a->kv_heads;
+    for (size_t r = first; r < end; r++)
+        for (size_t head = 0; head < normed; head++) {
+            bool of_q = head < a->heads;
+            size_t place = r * (normed + a->kv_heads) + head;
+            const void *x = gpt_cpu_row(t->k, a->qkv, place, w);
+            void *dy = gpt_cpu_row(t->k, a->dqkv, place, w);
+            t->k->simd->rms_norm_gradient(dy, dy, x, of_q ? a->q_gain : a->k_gain, of_q ? sums : sums + w, w,
+                                          t->k->simd->rms_rstd(x, w, a->epsilon), true);
+        }
+}
+
+static void add_chunks_part(void *argument, int thread, int threads)
+{
+    const struct norm_gradient_task *t = argument;
+    size_t chunk_sums = (size_t)t->sum_count * t->columns;
+    struct gpt_cpu_share share = gpt_cpu_share(t->chunks, 1, thread, threads);
+    for (size_t chunk = share.first; chunk < share.end; chunk++) {
+        float *sums = t->sums + chunk * chunk_sums;
+        memset(sums, 0, chunk_sums * sizeof *sums);
+        t->add_rows(t, t->rows * chunk / t->chunks, t->rows * (chunk + 1) / t->chunks, sums);
+    }
+}
+
+static void combine_chunks_part(void *argument, int thread, int threads)
+{
+    const struct norm_gradient_task *t = argument;
+    size_t chunk_sums = (size_t)t->sum_count * t->columns;
+    struct gpt_cpu_share share = gpt_cpu_share(t->columns, 64, thread, threads);
+    for (int o = 0; o < t->sum_count && share.first < share.end; o++) {
+        float *sums = t->sums + (size_t)o * t->columns + share.first;
+        void *to = gpt_cpu_row(t->k, t->outputs[o], share.first, 1);
+        for (size_t chunk = 1; chunk < t->chunks; chunk++)
+            t->k->simd_fp32->add(sums, sums + chunk * chunk_sums, share.end - share.first);
+        if (t->accumulate)
+            t->k->simd->narrow_add(to, sums, share.end - share.first);
+        else
+            t->k->simd->narrow(to, sums, share.end - share.first);
+    }
+}
+
+static dt_status run_norm_gradient(void *arguments)
+{
+    struct norm_gradient_task *t = arguments;
+    t->chunks = t->rows / NORM_CHUNK_LEAST_ROWS;
+    t->chunks = t->chunks < 1 ? 1 : t->chunks > NORM_CHUNKS ? NORM_CHUNKS : t->chunks;
+    t->sums = malloc(t->chunks * (size_t)t->sum_count * t->columns * sizeof *t->sums);
+    if (!t->sums)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    gpt_cpu_parallel(t->k->threads, add_chunks_part, t);
+    gpt_cpu_parallel(t->k->threads, combine_chunks_part, t);
+    free(t->sums);
+    return DT_OK;
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm_gradient, gpt_layer_norm_gradient)
+{
+    struct norm_gradient_task t = {
+        .k = k,
+        .a.layer = *a,
+        .add_rows = layer_norm_gradient_rows,
+        .rows = a->rows,
+        .columns = a->d,
+        .outputs = {a->dgain, a->dbias},
+        .sum_count = a->dbias ? 2 : 1,
+        .accumulate = a->accumulate,
+    };
+    return dt_cpu_submit(stream, "layer norm gradient", run_norm_gradient, &t, sizeof t);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm_gradient, gpt_rms_norm_gradient)
+{
+    struct norm_gradient_task t = {
+        .k = k,
+        .a.rms = *a,
+        .add_rows = rms_norm_gradient_rows,
+        .rows = a->rows,
+        .columns = a->d,
+        .outputs = {a->dgain},
+        .sum_count = 1,
+        .accumulate = a->accumulate,
+    };
+    return dt_cpu_submit(stream, "rms norm gradient", run_norm_gradient, &t, sizeof t);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_head_norm_gradient, gpt_head_norm_gradient)
+{
+    struct norm_gradient_task t = {
+        .k = k,
+        .a.head = *a,
+        .add_rows = head_norm_gradient_rows,
+        .rows = a->rows,
+        .columns = (size_t)gpt_head_width(&k->model),
+        .outputs = {a->dq_gain, a->dk_gain},
+        .sum_count = 2,
+        .accumulate = a->accumulate,
+    };
+    return dt_cpu_submit(stream, "head norm gradient", run_norm_gradient, &t, sizeof t);
+}
