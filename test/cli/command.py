@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Wrong, check, chosen, run_all  # beside this script
+from tap_cases import Wrong, check, chosen, descendants, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -69,23 +69,6 @@ def run(*arguments, code=None, environment=None, **options):
 def read_records(path):
     with open(path, encoding="utf-8") as lines:
         return [json.loads(line, parse_constant=lambda c: check(False, c, "is no JSON")) for line in lines]
-
-
-def descendants(pid):
-    parents = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
-                    parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
-            except (OSError, IndexError):
-                pass
-    found, left = [], [pid]
-    while left:
-        children = parents.get(left.pop(), [])
-        found += children
-        left += children
-    return found
 
 
 def command_of(pid):

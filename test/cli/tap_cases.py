@@ -1,7 +1,12 @@
 """What tests of the whole command have in common: the functions test_* of a script are its cases, and their verdicts are printed as TAP."""
+import ctypes
+import os
+import signal
 import subprocess
 import sys
 import time
+
+PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
 class Wrong(Exception):
@@ -23,8 +28,42 @@ def chosen(names):
     return [case for case in cases if case[0] in sys.argv[2:]] if len(sys.argv) > 2 else cases
 
 
+def descendants(pid):
+    """The processes that `pid` started, those that these started, and so on."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
+                    parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+            except (OSError, IndexError):
+                pass
+    found, left = [], [pid]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += children
+        left += children
+    return found
+
+
+def end_what_runs():
+    """End every process that is left of a case: runs without end would take the processors from the cases that follow."""
+    end = time.monotonic() + 10
+    while left := descendants(os.getpid()):
+        check(time.monotonic() < end, "processes cannot be ended:", left)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+            except (ProcessLookupError, ChildProcessError):
+                pass  # gone, or another process's child
+        time.sleep(0.005)
+
+
 def run_all(cases):
     """Run one after the other. True when any has failed, which is the exit status."""
+    # What loses its parent becomes a child of this process, which can end it.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     failures = 0
     print(f"1..{len(cases)}", flush=True)
     for number, (name, function) in enumerate(cases, 1):
@@ -35,6 +74,10 @@ def run_all(cases):
             skipped = f" # SKIP {reason}"
         except (Wrong, OSError, ValueError, KeyError, IndexError, TypeError, StopIteration, subprocess.SubprocessError) as problem:
             error = f"{type(problem).__name__}: {problem}"
+        try:
+            end_what_runs()
+        except Wrong as problem:
+            error = f"{error}\n{problem}" if error else str(problem)
         if error:
             failures += 1
             print("\n".join("# " + line for line in error.splitlines()[:40]))
