@@ -176,7 +176,9 @@ static enum colour colour_of(const struct outcome *o)
 {
     if (!o->run)
         return COLOUR_YELLOW;
-    return o->status == DT_OK ? COLOUR_GREEN : COLOUR_RED;
+    if (o->status != DT_OK)
+        return COLOUR_RED;
+    return *o->doubts ? COLOUR_YELLOW : COLOUR_GREEN;
 }
 
 static void add_row(struct table *t, const struct sweep *s, int index, const struct scale scales[COLUMNS], bool colour)
@@ -200,7 +202,9 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     loss_cell(t, o->run ? o->last_loss : NAN);
     if (s->verify)
         error_cell(t, o->verified ? o->verification_error : NAN);
-    table_colour_cell(t, colour ? colour_of(o) : COLOUR_NONE, state_of(o));
+    char state[32];
+    snprintf(state, sizeof state, "%s%s", state_of(o), *o->doubts ? " (!)" : "");
+    table_colour_cell(t, colour ? colour_of(o) : COLOUR_NONE, state);
 }
 
 /* What all rows have in common stands above them. */
@@ -224,12 +228,31 @@ static void find_scaling(const struct sweep *s)
     }
 }
 
+/* Below the table, a line for each: why an experiment failed, and what speaks against what was measured. */
+static void print_remarks(const struct sweep *s, FILE *to)
+{
+    char label[LABEL_BYTES];
+    bool first = true;
+    for (int i = 0; i < s->count; i++) {
+        const struct outcome *o = &s->outcomes[i];
+        bool failed = o->run && o->status != DT_OK;
+        if (!failed && !*o->doubts)
+            continue;
+        experiment_label(&s->experiments[i], &s->columns, label, sizeof label);
+        fputs(first ? "\n" : "", to);
+        if (failed)
+            line_print(to, "%s: %s: %s", label, report_status_name(o->status), o->error);
+        if (*o->doubts)
+            line_print(to, "%s: (!) %s", label, o->doubts);
+        first = false;
+    }
+}
+
 dt_status summary_print(const struct sweep *s, FILE *to)
 {
     find_scaling(s);
     struct scale scales[COLUMNS];
     struct table *table = table_create();
-    char label[LABEL_BYTES];
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the table of results");
     for (int c = 0; c < COLUMNS; c++)
@@ -241,14 +264,6 @@ dt_status summary_print(const struct sweep *s, FILE *to)
     print_heading(s, to);
     dt_status status = table_print(table, to);
     table_destroy(table);
-    bool first = true;
-    for (int i = 0; i < s->count; i++) {
-        if (!s->outcomes[i].run || s->outcomes[i].status == DT_OK)
-            continue;
-        experiment_label(&s->experiments[i], &s->columns, label, sizeof label);
-        fputs(first ? "\n" : "", to);
-        line_print(to, "%s: %s: %s", label, report_status_name(s->outcomes[i].status), s->outcomes[i].error);
-        first = false;
-    }
+    print_remarks(s, to);
     return status;
 }

@@ -148,6 +148,7 @@ static void keep_outcome(struct sweep *s, int index, const struct report *report
     o->run = true;
     o->status = report->status;
     memcpy(o->error, report->error, sizeof o->error);
+    memcpy(o->doubts, result->doubts, sizeof o->doubts);
     o->verified = report->verification != NULL;
     o->verification_error = report->verification_error;
     o->first_loss = result->losses_done > 0 ? result->losses[0] : NAN;

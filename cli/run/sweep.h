@@ -21,6 +21,7 @@ struct outcome {
     bool late;      /* would not be done in time */
     dt_status status;
     char error[1024];
+    char doubts[512]; /* measure_result's */
     bool verified;
     double verification_error;
     struct dt_metrics metrics;

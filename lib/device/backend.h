@@ -35,15 +35,16 @@ struct dt_graph {
     struct dt_memory_usage usage; /* the peaks of a launch */
 };
 
-/* Every entry is present, but those of graphs where `captures` is false. Contracts are those of the function of the same name in
+/* Every entry is present, but `condition` where a device says nothing of itself, and those of graphs where `captures` is false. Contracts are those of the function of the same name in
  * lib/device/device.h. */
 struct dt_device_backend {
     const char *kind;
     bool (*available)(char *reason, size_t reason_bytes); /* writes `reason` only where it returns false */
     bool (*look)(int index, struct dt_device_info *out);  /* all but kind; *out is zeroed; index is not negative */
     dt_status (*create)(const struct dt_device_options *options, struct dt_device **out);
-    void (*destroy)(struct dt_device *device);                                /* frees streams and buffers that are left, too */
-    void (*info)(const struct dt_device *device, struct dt_device_info *out); /* all but kind; *out is zeroed */
+    void (*destroy)(struct dt_device *device);                                          /* frees streams and buffers that are left, too */
+    void (*info)(const struct dt_device *device, struct dt_device_info *out);           /* all but kind; *out is zeroed */
+    void (*condition)(const struct dt_device *device, struct dt_device_condition *out); /* *out is initialised */
     uint64_t (*reserved_bytes)(const struct dt_device *device);
 
     dt_status (*stream_create)(struct dt_device *device, const char *name, struct dt_stream **out);

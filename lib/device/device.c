@@ -19,6 +19,13 @@ void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
     device->backend->info(device, out);
 }
 
+void dt_device_condition(const struct dt_device *device, struct dt_device_condition *out)
+{
+    dt_condition_init(out);
+    if (device->backend->condition)
+        device->backend->condition(device, out);
+}
+
 void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out)
 {
     *out = (struct dt_memory_usage){.device = device->ledger.usage, .host = device->host_ledger.usage};

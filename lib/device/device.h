@@ -11,6 +11,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
+#include "lib/device/condition.h"
 #include "lib/device/memory.h"
 
 #include <stdbool.h>
@@ -76,6 +77,7 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
 void dt_device_destroy(struct dt_device *device); /* waits for its streams; takes NULL. Streams and events are destroyed before it. */
 
 void dt_device_info(const struct dt_device *device, struct dt_device_info *out);
+void dt_device_condition(const struct dt_device *device, struct dt_device_condition *out); /* now; takes some 0.1 ms */
 void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out);
 void dt_memory_reset_peak(struct dt_device *device);
 

@@ -71,6 +71,15 @@ static bool add_gpus(cJSON *provenance, const struct dt_provenance_facts *facts)
     return false;
 }
 
+static bool add_gpu_conditions(cJSON *provenance, const char *conditions)
+{
+    cJSON *array = conditions ? cJSON_Parse(conditions) : cJSON_CreateNull();
+    if (array && cJSON_AddItemToObject(provenance, "gpu_conditions", array))
+        return true;
+    cJSON_Delete(array);
+    return false;
+}
+
 /* {"name": ..., "hash": "0123456789abcdef"}, as configs are hashed. */
 static bool add_file(cJSON *object, const char *key, const struct dt_provenance_file *file)
 {
@@ -131,6 +140,35 @@ static bool add_environment(cJSON *provenance, const char *settings)
             return false;
     }
     return true;
+}
+
+/* NCCL reads these before its variables; what they set changes results and shows nowhere else.
+ * Source  NVIDIA, "NCCL User Guide", environment variables: /etc/nccl.conf, then ~/.nccl.conf, lines of NAME=VALUE, "#" begins a comment. */
+static bool add_nccl_files(cJSON *provenance, const char *device)
+{
+    char own[512] = "", line[512];
+    const char *home = getenv("HOME");
+    if (home)
+        snprintf(own, sizeof own, "%.490s/.nccl.conf", home);
+    const char *const paths[] = {"/etc/nccl.conf", own};
+    if (!device || strcmp(device, "cuda") != 0)
+        return cJSON_AddNullToObject(provenance, "nccl_files");
+    cJSON *object = cJSON_AddObjectToObject(provenance, "nccl_files");
+    for (size_t i = 0; object && i < sizeof paths / sizeof paths[0]; i++) {
+        FILE *file = *paths[i] ? fopen(paths[i], "re") : NULL;
+        while (file && fgets(line, sizeof line, file)) {
+            line[strcspn(line, "\r\n")] = '\0';
+            char *value = strchr(line, '=');
+            if (!is_recorded(line) || !value)
+                continue;
+            *value++ = '\0';
+            cJSON_DeleteItemFromObjectCaseSensitive(object, line);
+            add_text(object, line, value);
+        }
+        if (file)
+            fclose(file);
+    }
+    return object;
 }
 
 /* ISO 8601, UTC, to the second. NULL for a time that is not finite: such a
@@ -198,10 +236,11 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
     done = done && (facts->threads_per_rank > 0 ? cJSON_AddNumberToObject(p, "threads_per_rank", facts->threads_per_rank)
                                                 : cJSON_AddNullToObject(p, "threads_per_rank"));
     done = done && add_text(p, "driver", facts->driver) && add_hosts(p, facts) && add_gpus(p, facts) &&
-           add_text(p, "dtbench", dt_version()) && add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) &&
-           add_text(p, "kernel", known ? kernel : NULL) && add_text(p, "processor", processor) &&
-           add_text(p, "launcher", facts->launcher) && add_text(p, "rank_proof", facts->secret) && add_text(p, "graph", facts->graph) &&
-           add_simulated(p, facts) && add_slurm(p, facts->slurm) && add_environment(p, facts->settings) &&
+           add_gpu_conditions(p, facts->gpu_conditions) && add_text(p, "doubts", facts->doubts) && add_text(p, "dtbench", dt_version()) &&
+           add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) && add_text(p, "kernel", known ? kernel : NULL) &&
+           add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_text(p, "rank_proof", facts->secret) &&
+           add_text(p, "graph", facts->graph) && add_simulated(p, facts) && add_slurm(p, facts->slurm) &&
+           add_environment(p, facts->settings) && add_nccl_files(p, facts->device) &&
            add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);

@@ -2,6 +2,7 @@
 #include "lib/base/clock.h"
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
+#include "schedules/run/rank_conditions.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 
@@ -56,6 +57,7 @@ struct run {
     struct measure_result *result;
     struct timeline_message *sent; /* [stages, the trainer's limit] once needed */
     struct dt_step_metrics *timed; /* [timed] over the ranks */
+    struct dt_device_condition before;
     bool stop;
 };
 
@@ -177,6 +179,17 @@ static dt_status gather_memory(struct run *r, struct dt_device *device)
     return dt_host_all_gather(r->world, &mine, sizeof mine, r->result->ranks);
 }
 
+/* Right behind the last step, while clocks are still those of the work. Only GPUs have something to say, and all ranks have the same kind. */
+static dt_status gather_conditions(struct run *r, struct dt_device *device)
+{
+    struct dt_device_info info;
+    struct measure_result *result = r->result;
+    dt_device_info(device, &info);
+    if (!*info.uuid)
+        return DT_OK;
+    return rank_conditions_gather(r->world, device, &r->before, &result->conditions, result->doubts, sizeof result->doubts);
+}
+
 static bool allocate_result(struct run *r)
 {
     const struct experiment *e = r->experiment;
@@ -189,6 +202,7 @@ static bool allocate_result(struct run *r)
         .rank_count = (int)size,
         .ranks = calloc(size, sizeof *result->ranks),
     };
+    dt_condition_init(&r->before);
     dt_metrics_init(&result->metrics);
     dt_metrics_begin_sums(&result->metrics);
     r->timed = calloc(timed + 1, sizeof *r->timed);
@@ -215,8 +229,12 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
 static dt_status run_steps(struct run *r, struct dt_device *device, struct step_trace *trace)
 {
     int steps = r->experiment->steps.warmup + r->experiment->steps.timed;
-    for (int i = 0; i < steps && !r->stop; i++)
+    for (int i = 0; i < steps && !r->stop; i++) {
+        if (i == r->experiment->steps.warmup)
+            dt_device_condition(device, &r->before);
         DT_TRY(run_step(r, i));
+    }
+    DT_TRY(gather_conditions(r, device));
     DT_TRY(gather_memory(r, device));
     if (r->stop && r->result->losses_done < steps)
         return dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", r->result->losses_done, steps);
@@ -272,5 +290,6 @@ void measure_result_finish(struct measure_result *result)
     free(result->losses);
     free(result->ranks);
     free(result->compute_s);
+    free(result->conditions);
     *result = (struct measure_result){0};
 }

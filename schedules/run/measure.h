@@ -28,6 +28,8 @@ struct measure_result {
     struct dt_metrics metrics; /* what the ranks measure; what follows from it (report_measure) is unknown */
     bool together;             /* it failed on every rank alike and before there was work: they may go on with something else */
     char graph[256];           /* trainer_graph's, of this rank; "": no graphs, or unknown */
+    char *conditions;          /* of the ranks' GPUs, rank_conditions_gather's; NULL: unknown */
+    char doubts[512];          /* the same's: why this may not be what the GPUs can do; "": nothing is known against it */
     double *compute_s;         /* [rank_count] of a predicted step: what each rank computes in it; NULL: unknown */
     int rank_count;
     struct dt_rank_memory *ranks; /* [rank_count] */

@@ -242,6 +242,8 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .host_count = hosts.count,
         .gpus = gpus.parts,
         .gpu_count = gpus.count,
+        .gpu_conditions = report->result.conditions,
+        .doubts = known(report->result.doubts),
         .driver = known(report->driver),
         .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : NULL,
         .launcher = known(report->launcher),
@@ -335,7 +337,9 @@ static bool add_result(cJSON *object, const struct measure_result *result)
     bool kept = metrics && ranks && dt_metrics_write(&result->metrics, metrics) &&
                 add_numbers(object, "step_s", result->step_s, result->steps_done) &&
                 add_numbers(object, "losses", result->losses, result->losses_done) &&
-                cJSON_AddStringToObject(object, "graph", result->graph);
+                cJSON_AddStringToObject(object, "graph", result->graph) &&
+                cJSON_AddStringToObject(object, "conditions", result->conditions ? result->conditions : "") &&
+                cJSON_AddStringToObject(object, "doubts", result->doubts);
     for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
         kept = add_rank(ranks, &result->ranks[i]);
     return kept;
@@ -427,11 +431,13 @@ static bool read_result(const cJSON *object, struct measure_result *out)
     int i = 0;
     dt_metrics_read(&out->metrics, metrics);
     read_text(at(object, "graph"), out->graph, sizeof out->graph);
+    read_text(at(object, "doubts"), out->doubts, sizeof out->doubts);
     out->step_s = read_numbers(at(object, "step_s"), &out->steps_done);
     out->losses = read_numbers(at(object, "losses"), &out->losses_done);
     out->rank_count = cJSON_GetArraySize(ranks);
     out->ranks = calloc((size_t)out->rank_count + 1, sizeof *out->ranks);
-    bool complete = cJSON_IsObject(metrics) && cJSON_IsArray(ranks) && out->step_s && out->losses && out->ranks;
+    bool complete = read_lines(at(object, "conditions"), &out->conditions) && cJSON_IsObject(metrics) && cJSON_IsArray(ranks) &&
+                    out->step_s && out->losses && out->ranks;
     cJSON_ArrayForEach(item, ranks)
     {
         complete = complete && read_rank(item, &out->ranks[i++]);

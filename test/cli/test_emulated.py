@@ -24,8 +24,8 @@ BASE = {
 TOLERANCE = {"fp32": 1e-4, "fp16": 4e-3, "bf16": 2e-2}
 
 
-def train(*settings):
-    """The record of one experiment; fresh device memory is full of NaN."""
+def train(*settings, shown=None, **variables):
+    """The record of one experiment; fresh device memory is full of NaN. shown: a list that gets what was printed."""
     with tempfile.TemporaryDirectory() as folder:
         config, records = os.path.join(folder, "config.json"), os.path.join(folder, "records.jsonl")
         with open(config, "w", encoding="utf-8") as file:
@@ -33,10 +33,12 @@ def train(*settings):
         command = [DTBENCH, "run", "--config", config, "-o", records]
         for setting in settings:
             command += ["--set", setting]
-        environment = {**os.environ, "DTBENCH_POISON": "1", "DTBENCH_EMULATED_GPUS": "4"}
+        environment = {**os.environ, "DTBENCH_POISON": "1", "DTBENCH_EMULATED_GPUS": "4", **variables}
         run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              timeout=100, check=False)
         check(run.returncode == 0, " ".join(settings), "ends with", run.returncode, "\n" + run.stdout)
+        if shown is not None:
+            shown.append(run.stdout)
         with open(records, encoding="utf-8") as file:
             return json.loads(file.readline())
 
@@ -85,6 +87,18 @@ def test_unfused_attention():
 def test_attention_computed_again():
     alone("activation=selective")
     alone("activation=selective", "model.attention=unfused", "micro_batches=2")
+
+
+def test_gpus_that_others_use_are_marked():
+    """The library that stands for NVML says that two processes compute on each GPU, of which one is the rank."""
+    shown = []
+    record = train("device=cuda", "world_size=2", "paradigm=ddp", shown=shown, DTBENCH_LIBNVML=os.environ["DTBENCH_FAKE_NVML"], FAKE_NVML_PROCESSES="2")
+    where = record["provenance"]
+    check(where["doubts"] == "rank 0's GPU: 1 other process on it; rank 1's GPU: 1 other process on it", where["doubts"])
+    check(len(where["gpu_conditions"]) == 2 and where["gpu_conditions"][1]["clock_mhz"] == [1380, 1380], where["gpu_conditions"])
+    check("ok (!)" in shown[0] and "(!) rank 0's GPU: 1 other process on it" in shown[0], shown[0])
+    record = train("device=cuda", "graph=false", DTBENCH_LIBNVML="libdtbench_no_such.so")
+    check(record["provenance"]["doubts"] is None and record["provenance"]["gpu_conditions"] is None, record["provenance"])
 
 
 def together(*settings, ranks=2):

@@ -39,10 +39,12 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
         goto fail;
     }
     char address[24];
-    if (cudaDeviceGetPCIBusId(address, sizeof address, ordinal) == cudaSuccess)
+    if (cudaDeviceGetPCIBusId(address, sizeof address, ordinal) == cudaSuccess) {
         dt_cuda_bind_near("/sys/bus/pci/devices", address);
-    else
+        device->nvml = dt_nvml_open(address);
+    } else {
         cudaGetLastError();
+    }
     status = open_gpu(device);
     if (status < 0)
         goto fail;
@@ -54,6 +56,7 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
     *out = &device->base;
     return DT_OK;
 fail:
+    dt_nvml_close(device->nvml);
     free(device);
     return status;
 }
@@ -69,6 +72,7 @@ static void cuda_destroy(struct dt_device *base)
     dt_cuda_tasks_free(&device->tasks);
     dt_cuda_tasks_free(&device->captured_tasks);
     pthread_mutex_destroy(&device->mutex);
+    dt_nvml_close(device->nvml);
     free(device);
 }
 
@@ -89,6 +93,13 @@ static void cuda_info(const struct dt_device *base, struct dt_device_info *out)
         out->available_bytes = free_bytes + device->pool.reserved_bytes;
     else
         cudaGetLastError();
+}
+
+static void cuda_condition(const struct dt_device *base, struct dt_device_condition *out)
+{
+    const struct cuda_device *device = cuda_of(base);
+    if (device->nvml)
+        dt_nvml_read(device->nvml, out);
 }
 
 /* The end of a step: what tasks of the driver's threads found is reported, and free memory is joined. */
@@ -143,6 +154,7 @@ const struct dt_device_backend dt_device_cuda = {
     .create = cuda_create,
     .destroy = cuda_destroy,
     .info = cuda_info,
+    .condition = cuda_condition,
     .reserved_bytes = cuda_reserved_bytes,
     .stream_create = dt_cuda_stream_create,
     .stream_destroy = dt_cuda_stream_destroy,

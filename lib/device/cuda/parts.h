@@ -69,6 +69,7 @@ struct cuda_device {
     int multiprocessors;
     struct dt_device_info info; /* what dt_cuda_look found */
     bool poison;
+    struct dt_nvml *nvml; /* NULL: the GPU's condition is not known */
     struct cuda_stream *streams[CUDA_STREAMS];
     struct cuda_order order;
     struct cuda_pool pool, host_pool;
@@ -95,6 +96,12 @@ dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
  * `folder` says, as far as it may use them: pinned memory then comes from that node, too. Before the GPU is opened, as the driver's threads
  * inherit it. False: nothing is known, nothing is left to bind to, or nothing to do. */
 bool dt_cuda_bind_near(const char *folder, const char *address);
+
+/* nvml.c: the condition of the GPU at this PCI address ("0000:3B:00.0"). NULL where NVML is not there or does not know it. read: *out is
+ * initialised; what this NVML does not know stays unknown. close takes NULL; the library stays loaded. */
+struct dt_nvml *dt_nvml_open(const char *address);
+void dt_nvml_read(const struct dt_nvml *nvml, struct dt_device_condition *out);
+void dt_nvml_close(struct dt_nvml *nvml);
 
 /* peak.c: of a GPU by its name, operations a second; 0: unknown. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype);

@@ -1,0 +1,81 @@
+#include "lib/device/condition.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const slowdown_names[DT_SLOWDOWN_COUNT] = {
+    [DT_SLOWDOWN_IDLE] = "idle",
+    [DT_SLOWDOWN_CLOCKS_SET] = "clocks_set",
+    [DT_SLOWDOWN_POWER_CAP] = "power_cap",
+    [DT_SLOWDOWN_HEAT] = "heat",
+    [DT_SLOWDOWN_POWER_BRAKE] = "power_brake",
+    [DT_SLOWDOWN_HARDWARE] = "hardware",
+    [DT_SLOWDOWN_SYNC_BOOST] = "sync_boost",
+};
+
+const char *dt_slowdown_name(enum dt_slowdown slowdown)
+{
+    return slowdown_names[slowdown];
+}
+
+void dt_condition_init(struct dt_device_condition *c)
+{
+    *c = (struct dt_device_condition){.clock_mhz = NAN,
+                                      .memory_clock_mhz = NAN,
+                                      .clock_limit_mhz = NAN,
+                                      .temperature_c = NAN,
+                                      .power_w = NAN,
+                                      .power_limit_w = NAN,
+                                      .energy_j = NAN,
+                                      .power_slow_s = NAN,
+                                      .heat_slow_s = NAN,
+                                      .ecc = -1,
+                                      .mig = -1,
+                                      .persistence = -1,
+                                      .processes = -1};
+}
+
+/* ---- for the reader of a table ---- */
+
+struct doubts {
+    char *text;
+    size_t bytes, used;
+};
+
+static void __attribute__((format(printf, 2, 3))) add_doubt(struct doubts *d, const char *format, ...)
+{
+    va_list arguments;
+    if (d->used + 1 >= d->bytes)
+        return;
+    if (d->used)
+        d->used += (size_t)snprintf(d->text + d->used, d->bytes - d->used, ", ");
+    if (d->used + 1 >= d->bytes)
+        return;
+    va_start(arguments, format);
+    d->used += (size_t)vsnprintf(d->text + d->used, d->bytes - d->used, format, arguments);
+    va_end(arguments);
+}
+
+void dt_condition_doubts(const struct dt_device_condition *before, const struct dt_device_condition *after, int own, char *out,
+                         size_t out_bytes)
+{
+    struct doubts d = {out, out_bytes, 0};
+    double hot_s = after->heat_slow_s - before->heat_slow_s; /* NaN where unknown: then what it says now has to do */
+    snprintf(out, out_bytes, "%s", "");
+    if (!after->known)
+        return;
+    if (hot_s > 0)
+        add_doubt(&d, "clocks held down by heat for %.1f s", hot_s);
+    else if (isnan(hot_s) && after->slowdown[DT_SLOWDOWN_HEAT])
+        add_doubt(&d, "clocks held down by heat");
+    if (after->slowdown[DT_SLOWDOWN_POWER_BRAKE])
+        add_doubt(&d, "clocks held down by the power supply");
+    else if (after->slowdown[DT_SLOWDOWN_HARDWARE] && !after->slowdown[DT_SLOWDOWN_HEAT])
+        add_doubt(&d, "clocks held down by the hardware");
+    if (after->slowdown[DT_SLOWDOWN_CLOCKS_SET])
+        add_doubt(&d, "clocks set to %.0f of %.0f MHz", after->clock_mhz, after->clock_limit_mhz);
+    if (after->processes > own)
+        add_doubt(&d, "%d other %s on it", after->processes - own, after->processes - own == 1 ? "process" : "processes");
+}
