@@ -1,6 +1,7 @@
 /* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
 #include "cli/commands/commands.h"
 
+#include "cli/plan/measured.h"
 #include "cli/plan/planner_json.h"
 #include "cli/run/run_simulated.h"
 #include "cli/run/signals.h"
@@ -11,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
+#include "schedules/run/device_choice.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +23,7 @@
 
 struct plan_options {
     struct planner_arguments planner;
-    const char *all, *output, *seconds;
+    const char *all, *output, *seconds, *measure;
     bool json, quiet;
 };
 
@@ -58,6 +60,12 @@ static const struct option_row options[] = {
      "stop after so many seconds with the best so far, as Ctrl-C does; default: " DEFAULT_SECONDS "; 0: no limit", NULL},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG, NULL},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", "append a record of each simulated candidate to this file", NULL},
+    {"device", 'd', OPTION_TEXT, AT(planner.device), "NAME",
+     "cpu: plan for this machine as dtbench calibrate has measured it (cluster.json and profile.json here, or --cluster and --profile), in "
+     "fp32; cuda: for this machine's GPUs, which --cluster describes. Default: sim",
+     NULL},
+    {"measure", 0, OPTION_TEXT, AT(measure), "N",
+     "then run the first N on that device, and say which one won and how far off each prediction was", NULL},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the plans with their configs and all that is said of them", NULL},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
     {0},
@@ -137,7 +145,7 @@ static dt_status find_reasons(const struct planner *p, struct planner_reasons *o
     return p->result.interrupted ? DT_OK : why_changes(p, &out->changes);
 }
 
-static dt_status print(const struct plan_options *o, const struct planner *p, struct watch *w)
+static dt_status print(const struct plan_options *o, const struct planner *p, const struct measured *measured, struct watch *w)
 {
     struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     if (!reasons)
@@ -146,9 +154,45 @@ static dt_status print(const struct plan_options *o, const struct planner *p, st
     if (w->drawn_s > 0)
         fputs("\r\033[K", stderr);
     if (status == DT_OK)
-        status = o->json ? planner_print_json(p, reasons, stdout) : planner_print(p, reasons, stdout);
+        status = o->json ? planner_print_json(p, reasons, measured, stdout) : planner_print(p, reasons, stdout);
+    fflush(stdout);
     free(reasons);
     return status;
+}
+
+/* *count: 0 where nothing is to be measured. Errors: DT_ERR_INVALID, DT_ERR_UNAVAILABLE with one line. */
+static dt_status read_measure(const struct plan_options *o, const struct planner *p, int *count)
+{
+    char *end;
+    const char *kind;
+    struct experiment e = p->base;
+    *count = 0;
+    if (!o->measure)
+        return DT_OK;
+    long value = strtol(o->measure, &end, 10);
+    if (*end || end == o->measure || value < 1 || value > MEASURED_MOST)
+        return dt_fail(DT_ERR_INVALID, "--measure %.40s: expected a whole number from 1 to %d", o->measure, MEASURED_MOST);
+    if (!o->planner.device || strcmp(o->planner.device, "sim") == 0)
+        return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
+    snprintf(e.device, sizeof e.device, "%s", o->planner.device);
+    *count = (int)value;
+    return device_choose(&e, &kind);
+}
+
+/* Planned, printed, and measured where that is asked for: as JSON all of it is one object. */
+static dt_status find_and_print(const struct plan_options *o, struct planner *p, int measured_count, struct watch *w)
+{
+    struct measured measured = {.won = -1};
+    bool measures = measured_count > 0;
+    DT_TRY(planner_search(p));
+    measures = measures && p->result.ranked > 0 && signals_count() == 0;
+    if (!o->json)
+        DT_TRY(print(o, p, NULL, w));
+    if (measures)
+        DT_TRY(measured_run(p, o->planner.device, measured_count, o->quiet, w->records, &measured));
+    if (o->json)
+        return print(o, p, measures ? &measured : NULL, w);
+    return measures ? measured_print(p, &measured, stdout) : DT_OK;
 }
 
 /* *until_s: of the clock; 0: no end. Errors: DT_ERR_INVALID with one line. */
@@ -162,7 +206,7 @@ static dt_status read_seconds(const char *text, double *until_s)
     return DT_OK;
 }
 
-static int run_plan(const struct plan_options *o, struct planner *p, double until_s)
+static int run_plan(const struct plan_options *o, struct planner *p, int measured_count, double until_s)
 {
     struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr), .until_s = until_s};
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
@@ -173,9 +217,7 @@ static int run_plan(const struct plan_options *o, struct planner *p, double unti
     p->options.stop = interrupted;
     p->options.progress = show_progress;
     p->options.done = keep_record;
-    dt_status status = planner_search(p);
-    if (status == DT_OK)
-        status = print(o, p, &w);
+    dt_status status = find_and_print(o, p, measured_count, &w);
     dt_record_close(w.records);
     if (status < 0)
         return report_failure("plan", EXIT_CODE_OTHER);
@@ -209,7 +251,9 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &until_s) < 0 || planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
-    int code = run_plan(&o, p, until_s);
+    int measured_count;
+    int code =
+        read_measure(&o, p, &measured_count) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, measured_count, until_s);
     planner_destroy(p);
     return code;
 }

@@ -9,8 +9,12 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DEFAULT_TOP = 5, DEFAULT_MAX_BATCH = 128, SETS = OPTION_LIST_MAX + 16, SET_BYTES = 640, LARGEST_COUNT = 1 << 24 };
+
+#define CALIBRATED_CLUSTER "cluster.json"
+#define CALIBRATED_PROFILE "profile.json"
 
 /* Of the best throughput, where least memory is asked for and no floor given. */
 #define DEFAULT_FLOOR 0.9
@@ -89,6 +93,28 @@ static void set_file(struct sets *s, const char *key, const char *folder, const 
     set(s, "%s=\"%.400s\"", key, file);
 }
 
+/* A plan for this machine rests on its calibration. */
+static dt_status check_device(const struct planner_arguments *a)
+{
+    static const char *const names[] = {"sim", "cpu", "cuda"};
+    bool known = !a->device;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !known; i++)
+        known = strcmp(a->device, names[i]) == 0;
+    if (!known)
+        return dt_fail(DT_ERR_INVALID, "--device %.40s: expected sim, cpu or cuda", a->device);
+    if (!a->device || strcmp(a->device, "sim") == 0 || a->cluster || a->file)
+        return DT_OK;
+    if (strcmp(a->device, "cuda") == 0)
+        return dt_fail(DT_ERR_INVALID,
+                       "--device cuda: needs --cluster, and --profile where that names none: which GPUs and network there are");
+    if (access(CALIBRATED_CLUSTER, R_OK) != 0 || access(CALIBRATED_PROFILE, R_OK) != 0)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "--device %s: there is no %s and %s here: dtbench calibrate writes them, or --cluster and --profile "
+                       "name them",
+                       a->device, CALIBRATED_CLUSTER, CALIBRATED_PROFILE);
+    return DT_OK;
+}
+
 static dt_status check_names(const struct planner_arguments *a)
 {
     const struct dt_model_family *family;
@@ -133,14 +159,17 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
 
 static void set_common(const struct planner_arguments *a, struct sets *s)
 {
+    bool here = a->device && strcmp(a->device, "sim") != 0 && !a->file; /* what dtbench calibrate has written */
     set(s, "name=\"plan\"");
     set(s, "device=\"sim\"");
     if (a->model)
         set(s, "model.preset=\"%.64s\"", a->model);
-    if (a->cluster)
-        set_file(s, "cluster", "clusters", a->cluster);
-    if (a->profile)
-        set_file(s, "profile", "profiles", a->profile);
+    if (here && strcmp(a->device, "cpu") == 0)
+        set(s, "model.dtype=\"fp32\"");
+    if (a->cluster || here)
+        set_file(s, "cluster", "clusters", a->cluster ? a->cluster : CALIBRATED_CLUSTER);
+    if (a->profile || (here && !a->cluster))
+        set_file(s, "profile", "profiles", a->profile ? a->profile : CALIBRATED_PROFILE);
     if (a->optimizer)
         set(s, "optimizer.name=\"%.64s\"", a->optimizer);
     if (a->sequence)
@@ -223,7 +252,9 @@ static dt_status fill(const struct planner_arguments *a, struct planner *p)
     struct sets *s = calloc(1, sizeof *s);
     if (!s)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a config");
-    dt_status status = check_names(a);
+    dt_status status = check_device(a);
+    if (status == DT_OK)
+        status = check_names(a);
     if (status == DT_OK)
         status = make_request(a, p);
     if (status == DT_OK)

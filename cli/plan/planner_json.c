@@ -4,6 +4,7 @@
 #include "cli/plan/strategy.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
+#include "schedules/run/report.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -104,11 +105,30 @@ static dt_status add_all(cJSON *top, const struct planner *p, const struct plann
     return kept ? DT_OK : no_memory();
 }
 
-dt_status planner_print_json(const struct planner *p, const struct planner_reasons *reasons, FILE *to)
+/* {"device": "cpu", "won": 1, "runs": [...]}, places counted from 1. */
+static bool add_measured(cJSON *top, const struct measured *m)
+{
+    cJSON *object = cJSON_AddObjectToObject(top, "measured"), *runs = NULL;
+    bool kept = object && cJSON_AddStringToObject(object, "device", m->device) && add_amount(object, "won", m->won < 0 ? NAN : m->won + 1);
+    if (kept)
+        runs = cJSON_AddArrayToObject(object, "runs");
+    for (int place = 0; kept && runs && place < m->count; place++) {
+        const struct measured_run *run = &m->runs[place];
+        cJSON *one = cJSON_CreateObject();
+        kept = cJSON_AddItemToArray(runs, one) && cJSON_AddStringToObject(one, "status", report_status_name(run->status)) &&
+               add_amount(one, "step_s", run->step_s) && add_amount(one, "tokens_per_s", run->tokens_per_s) &&
+               add_amount(one, "error", run->error_of_step);
+    }
+    return kept && runs;
+}
+
+dt_status planner_print_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, FILE *to)
 {
     cJSON *top = cJSON_CreateObject();
     char *text = NULL;
     dt_status status = top ? add_all(top, p, reasons) : no_memory();
+    if (status == DT_OK && measured && !add_measured(top, measured))
+        status = no_memory();
     if (status == DT_OK)
         status = dt_json_print(top, DT_JSON_INDENT, &text);
     if (status == DT_OK)

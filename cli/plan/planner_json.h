@@ -2,10 +2,12 @@
 #ifndef CLI_PLAN_PLANNER_JSON_H
 #define CLI_PLAN_PLANNER_JSON_H
 
+#include "cli/plan/measured.h"
 #include "cli/plan/planner_print.h"
 
 /* {"plans": [{"config": {...}, "tokens_per_s": ..., "peak_bytes": ..., "why": [...]}], ...}. Errors: DT_ERR_HOST_MEMORY. */
-dt_status planner_print_json(const struct planner *planner, const struct planner_reasons *reasons, FILE *to);
+dt_status planner_print_json(const struct planner *planner, const struct planner_reasons *reasons, const struct measured *measured,
+                             FILE *to);
 
 /* The shown candidates as a config whose sweep lists them, written to `path`. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status planner_write_config(const struct planner *planner, const char *path);

@@ -4,9 +4,11 @@
 #include "cli/text/format.h"
 #include "cli/text/paragraph.h"
 #include "cli/text/table.h"
+#include "cli/text/terminal.h"
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_heading(const struct planner *p, FILE *to)
 {
@@ -23,6 +25,25 @@ static void print_heading(const struct planner *p, FILE *to)
             format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated),
             r->interrupted ? "were not reached, or cannot be better" : "cannot be better", r->seconds,
             r->interrupted ? "; stopped early: the best so far" : "");
+}
+
+/* ---- the table ---- */
+
+/* What fits into `width` of the strategy's parts, at least one, and the rest of them in *rest. */
+static void next_line(const char **rest, int width, char line[STRATEGY_BYTES])
+{
+    size_t taken = 0;
+    for (size_t end = 0; (*rest)[end];) {
+        end += strcspn(*rest + end, ",");
+        if (taken > 0 && (int)end + 1 > width)
+            break;
+        taken = end;
+        end += (*rest)[end] == ',';
+    }
+    bool more = (*rest)[taken] == ',';
+    snprintf(line, STRATEGY_BYTES, "%.*s", (int)taken + more, *rest);
+    *rest += taken + more;
+    *rest += strspn(*rest, " ");
 }
 
 static void margin_cell(struct table *t, const struct planner *p, int place)
@@ -46,51 +67,89 @@ static void cost_cells(struct table *t, const struct planner *p, const struct ex
         table_cell(t, "%s", format_number(p->tokens / o->tokens_per_s / 3600, text));
 }
 
-static dt_status print_table(const struct planner *p, FILE *to)
+/* Which of the columns there are that not every plan has. */
+struct columns {
+    bool gpus, host, cost, hours;
+    int strategy_width;
+};
+
+static struct columns choose_columns(const struct planner *p)
 {
-    char title[64], strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], memory[FORMAT_BYTES];
-    struct table *t = table_create();
-    bool hosts = false;
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    enum { OTHERS = 68, OF_ONE = 12, NARROWEST = 24, NO_TERMINAL = 100 };
+    struct columns c = {
+        .gpus = p->request.any_nodes, .cost = p->options.objective == SEARCH_COST || !isnan(p->price_per_hour), .hours = !isnan(p->tokens)};
     for (int place = 0; place < planner_shown(p); place++)
-        hosts |= planner_outcome(p, place)->host_peak_bytes > 0;
+        c.host |= planner_outcome(p, place)->host_peak_bytes > 0;
+    int width = isatty(STDOUT_FILENO) ? terminal_width(stdout) : NO_TERMINAL;
+    c.strategy_width = width - OTHERS - OF_ONE * (c.cost + c.hours) - (c.gpus ? 6 : 0);
+    if (c.strategy_width < NARROWEST)
+        c.strategy_width = NARROWEST;
+    return c;
+}
+
+static void name_columns(struct table *t, const struct planner *p, const struct columns *c)
+{
+    char title[64];
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
-    if (p->request.any_nodes)
+    if (c->gpus)
         table_column(t, TABLE_RIGHT, "GPUs");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_RIGHT, "tokens/s");
     snprintf(title, sizeof title, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
     table_column(t, TABLE_RIGHT, title);
-    if (hosts)
+    if (c->host)
         table_column(t, TABLE_RIGHT, "host\nGiB");
     table_column(t, TABLE_RIGHT, "bubble\n%");
     table_column(t, TABLE_RIGHT, "exposed\n%");
-    if (p->options.objective == SEARCH_COST || !isnan(p->price_per_hour))
+    if (c->cost)
         table_column(t, TABLE_RIGHT, isnan(p->price_per_hour) ? "GPU h per\n1e9 tokens" : "price per\n1e9 tokens");
-    if (!isnan(p->tokens))
+    if (c->hours)
         table_column(t, TABLE_RIGHT, "hours");
     table_column(t, TABLE_RIGHT, "margin");
-    for (int place = 0; place < planner_shown(p); place++) {
-        const struct search_outcome *o = planner_outcome(p, place);
-        struct experiment e;
-        space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
-        strategy_describe(&e, strategy);
-        table_cell(t, "%d", place + 1);
-        table_cell(t, "%s", strategy);
-        if (p->request.any_nodes)
-            table_cell(t, "%d", e.world_size);
-        table_cell(t, "%d", e.batch_size);
-        table_cell(t, "%s", format_number(o->tokens_per_s, rate));
-        table_cell(t, "%s", format_number(o->peak_bytes / 0x1p30, memory));
-        if (hosts)
-            table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, memory));
-        table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
-        table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
-        cost_cells(t, p, &e, o);
-        margin_cell(t, p, place);
+}
+
+/* A strategy that is too long for its column goes on in rows that have nothing else. */
+static void print_rows(struct table *t, const struct planner *p, int place, const struct columns *c)
+{
+    const struct search_outcome *o = planner_outcome(p, place);
+    char strategy[STRATEGY_BYTES], line[STRATEGY_BYTES], text[FORMAT_BYTES];
+    const char *rest = strategy;
+    struct experiment e;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    strategy_describe(&e, strategy);
+    next_line(&rest, c->strategy_width, line);
+    table_cell(t, "%d", place + 1);
+    table_cell(t, "%s", line);
+    if (c->gpus)
+        table_cell(t, "%d", e.world_size);
+    table_cell(t, "%d", e.batch_size);
+    table_cell(t, "%s", format_number(o->tokens_per_s, text));
+    table_cell(t, "%s", format_number(o->peak_bytes / 0x1p30, text));
+    if (c->host)
+        table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, text));
+    table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
+    table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
+    cost_cells(t, p, &e, o);
+    margin_cell(t, p, place);
+    while (*rest) {
+        next_line(&rest, c->strategy_width - 2, line);
+        table_cell(t, "%s", "");
+        table_cell(t, "  %s", line);
+        for (int others = 6 + c->gpus + c->host + c->cost + c->hours; others > 0; others--)
+            table_cell(t, "%s", "");
     }
+}
+
+static dt_status print_table(const struct planner *p, FILE *to)
+{
+    struct columns columns = choose_columns(p);
+    struct table *t = table_create();
+    if (!t)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    name_columns(t, p, &columns);
+    for (int place = 0; place < planner_shown(p); place++)
+        print_rows(t, p, place, &columns);
     dt_status status = table_print(t, to);
     table_destroy(t);
     return status;

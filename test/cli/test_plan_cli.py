@@ -53,6 +53,39 @@ def test_people_read_it():
         check(words in text, words, "\n", text)
 
 
+def test_tables_are_narrow():
+    text = plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--top", "9", "--quiet").stdout
+    rows = text.split("\n\n")[1].split("\n")
+    check(max(map(len, rows)) <= 100 and any(row.startswith("    ") and row.strip() for row in rows[3:]), text)
+
+
+def test_the_first_are_measured():
+    here = os.path.join(WORK, "here")
+    os.mkdir(here)
+    tiny = ["plan", "--device", "cpu", "--gpus", "1", "--max-batch", "2", "--fix", "activation=keep", "--set", "model.layers=2",
+            "--set", "model.heads=2", "--set", "model.hidden=32", "--set", "model.vocab_size=100", "--set", "model.block_size=16", "--quiet"]
+    missing = subprocess.run([DTBENCH, *tiny], cwd=here, capture_output=True, text=True, timeout=60)
+    check(missing.returncode == 3 and "dtbench calibrate" in missing.stderr, missing.stderr)
+    made = subprocess.run([DTBENCH, "calibrate", "--quick", "--quiet", "--ranks", "1"], cwd=here, capture_output=True, text=True, timeout=60)
+    if made.returncode != 0:
+        check("cpu" in made.stderr or "MPI" in made.stderr, made.stderr)  # a build without them
+        return
+    done = subprocess.run([DTBENCH, *tiny, "--measure", "2", "--json", "--all", "all.jsonl"], cwd=here, capture_output=True, text=True,
+                          timeout=120)
+    check(done.returncode == 0, done.stderr)
+    measured = json.loads(done.stdout)["measured"]
+    runs = measured["runs"]
+    check(measured["device"] == "cpu" and len(runs) == 2 and all(run["status"] == "ok" for run in runs), measured)
+    fastest = max(range(2), key=lambda place: runs[place]["tokens_per_s"])
+    check(measured["won"] == fastest + 1, measured)
+    with open(os.path.join(here, "all.jsonl"), encoding="utf-8") as lines:
+        real = [record for record in map(json.loads, lines) if record["config"]["device"] == "cpu"]
+    predicted = [one["step_s"] for one in json.loads(done.stdout)["plans"][:2]]
+    for run, record, step_s in zip(runs, real, predicted, strict=True):
+        check(record["metrics"]["step_s"]["median"] == run["step_s"], record["metrics"]["step_s"], run)
+        check(abs(run["error"] - (step_s / run["step_s"] - 1)) < 1e-9, run, step_s)
+
+
 def test_nothing_fits():
     plan("--model", "GPT175B", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--max-batch", "1",
          "--fix", "parameter_offload=false", code=5)
@@ -69,6 +102,9 @@ def test_wrong_requests_get_a_line():
     refused("unknown key", *SMALL, "--fix", "paradigms=fsdp")
     refused("whole number", *SMALL, "--top", "none")
     refused("expected tokens, memory or cost", *SMALL, "--objective", "speed")
+    refused("--measure 3: needs --device", *SMALL, "--measure", "3")
+    refused("expected sim, cpu or cuda", *SMALL, "--device", "tpu")
+    refused("needs --cluster", "--model", "GPTSmall", "--device", "cuda")
     refused("--floor belongs", *SMALL, "--floor", "3")
     with open(os.path.join(WORK, "none.json"), "w", encoding="utf-8") as out, \
             open(os.path.join(ROOT, "configs", "clusters", "gcp_a2.json"), encoding="utf-8") as file:

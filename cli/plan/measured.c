@@ -1,0 +1,137 @@
+#include "cli/plan/measured.h"
+
+#include "cli/plan/strategy.h"
+#include "cli/run/run_launched.h"
+#include "cli/run/signals.h"
+#include "cli/text/format.h"
+#include "cli/text/table.h"
+#include "schedules/config/parse.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- running ---- */
+
+/* The candidate as it runs on this machine: what a simulation alone takes is no part of it. */
+static dt_status make_real(const struct planner *p, const char *device, int place, struct experiment *out)
+{
+    DT_TRY(planner_experiment(p, place, out));
+    snprintf(out->device, sizeof out->device, "%s", device);
+    *out->cluster = *out->profile = '\0';
+    return experiment_resolve(out, NULL, "dtbench plan");
+}
+
+static dt_status keep_record(const struct report *report, const struct experiment *e, struct dt_record_file *records)
+{
+    char *line;
+    if (!records)
+        return DT_OK;
+    DT_TRY(report_record(report, e, &line));
+    dt_status status = dt_record_append(records, line);
+    free(line);
+    return status;
+}
+
+static dt_status run_one(const struct experiment *e, double predicted_s, struct progress *progress, struct dt_record_file *records,
+                         struct measured_run *out)
+{
+    struct report report;
+    struct dt_metrics metrics;
+    report_init(&report);
+    run_launched(e, NULL, progress, NULL, &report);
+    progress_clear(progress);
+    out->status = report.status;
+    snprintf(out->error, sizeof out->error, "%.255s", report.error);
+    dt_status status = report_measure(&report, e, &metrics);
+    if (status == DT_OK)
+        status = keep_record(&report, e, records);
+    report_finish(&report);
+    DT_TRY(status);
+    if (out->status < 0)
+        return DT_OK;
+    out->step_s = metrics.step_s.median;
+    out->tokens_per_s = metrics.tokens_per_s;
+    out->error_of_step = predicted_s / out->step_s - 1;
+    return DT_OK;
+}
+
+static dt_status run_all(const struct planner *p, const char *device, bool quiet, struct dt_record_file *records, struct experiment *e,
+                         struct measured *out)
+{
+    struct progress progress;
+    char strategy[STRATEGY_BYTES];
+    progress_init(&progress, out->count, quiet);
+    for (int place = 0; place < out->count; place++) {
+        if (signals_count() > 0)
+            return DT_OK;
+        DT_TRY(make_real(p, device, place, e));
+        strategy_describe(e, strategy);
+        progress_begin(&progress, place + 1, strategy, e->steps.warmup + e->steps.timed,
+                       (double)experiment_global_batch(e) * e->model.block_size);
+        DT_TRY(run_one(e, planner_outcome(p, place)->step_s, &progress, records, &out->runs[place]));
+        if (out->won < 0 || out->runs[place].tokens_per_s > out->runs[out->won].tokens_per_s)
+            out->won = out->runs[place].status == DT_OK ? place : out->won;
+    }
+    return DT_OK;
+}
+
+dt_status measured_run(const struct planner *p, const char *device, int count, bool quiet, struct dt_record_file *records,
+                       struct measured *out)
+{
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    *out = (struct measured){.device = device, .count = count < planner_shown(p) ? count : planner_shown(p), .won = -1};
+    for (int place = 0; place < out->count; place++)
+        out->runs[place] = (struct measured_run){DT_ERR_INTERRUPTED, "not run", NAN, NAN, NAN};
+    dt_status status = run_all(p, device, quiet, records, e, out);
+    free(e);
+    return status;
+}
+
+/* ---- telling ---- */
+
+static void say_winner(const struct measured *m, FILE *to)
+{
+    const struct measured_run *won = m->won >= 0 ? &m->runs[m->won] : NULL, *first = &m->runs[0];
+    if (!won)
+        fprintf(to, "none of them could be measured\n");
+    else if (m->won == 0)
+        fprintf(to, "the first one won, as predicted\n");
+    else if (first->status == DT_OK)
+        fprintf(to, "number %d won: %.1f %% faster than the first\n", m->won + 1, 100 * (won->tokens_per_s / first->tokens_per_s - 1));
+    else
+        fprintf(to, "number %d won; the first one failed\n", m->won + 1);
+}
+
+dt_status measured_print(const struct planner *p, const struct measured *m, FILE *to)
+{
+    char text[FORMAT_BYTES];
+    struct table *t = table_create();
+    if (!t)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    fprintf(to, "\nmeasured on device %s\n\n", m->device);
+    table_column(t, TABLE_RIGHT, "");
+    table_column(t, TABLE_RIGHT, "predicted\nstep, s");
+    table_column(t, TABLE_RIGHT, "measured\nstep, s");
+    table_column(t, TABLE_RIGHT, "off by\n%");
+    table_column(t, TABLE_RIGHT, "measured\ntokens/s");
+    table_column(t, TABLE_LEFT, "");
+    for (int place = 0; place < m->count; place++) {
+        const struct measured_run *run = &m->runs[place];
+        bool known = run->status == DT_OK;
+        table_cell(t, "%d", place + 1);
+        table_cell(t, "%s", format_number(planner_outcome(p, place)->step_s, text));
+        table_cell(t, "%s", known ? format_number(run->step_s, text) : "-");
+        table_cell(t, known ? "%+.1f" : "-", 100 * run->error_of_step);
+        table_cell(t, "%s", known ? format_number(run->tokens_per_s, text) : "-");
+        table_cell(t, "%s", place == m->won ? "won" : known ? "" : run->error);
+    }
+    dt_status status = table_print(t, to);
+    table_destroy(t);
+    DT_TRY(status);
+    fprintf(to, "\n");
+    say_winner(m, to);
+    return DT_OK;
+}
