@@ -24,7 +24,7 @@
 struct plan_options {
     struct planner_arguments planner;
     const char *all, *output, *seconds, *measure;
-    bool json, quiet;
+    bool rule, json, quiet;
 };
 
 #define AT(member) offsetof(struct plan_options, member)
@@ -57,7 +57,9 @@ static const struct option_row options[] = {
     {"top", 't', OPTION_TEXT, AT(planner.top), "N", "show so many of the best; default: 5", NULL},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", "simulate on so many threads; default: as many as there are processors", NULL},
     {"seconds", 0, OPTION_TEXT, AT(seconds), "N",
-     "stop after so many seconds with the best so far, as Ctrl-C does; default: " DEFAULT_SECONDS "; 0: no limit", NULL},
+     "stop after so many seconds with the best so far, as Ctrl-C does; --rule then has as long again; default: " DEFAULT_SECONDS
+     "; 0: no limit",
+     NULL},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG, NULL},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", "append a record of each simulated candidate to this file", NULL},
     {"device", 'd', OPTION_TEXT, AT(planner.device), "NAME",
@@ -66,6 +68,7 @@ static const struct option_row options[] = {
      NULL},
     {"measure", 0, OPTION_TEXT, AT(measure), "N",
      "then run the first N on that device, and say which one won and how far off each prediction was", NULL},
+    {"rule", 'r', OPTION_FLAG, AT(rule), NULL, "also follow two rules of thumb, and say what they cost", NULL},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the plans with their configs and all that is said of them", NULL},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
     {0},
@@ -77,6 +80,7 @@ struct watch {
     struct dt_record_file *records; /* NULL: none are asked for */
     bool live;
     double until_s; /* 0: no limit */
+    double limit_s; /* of each search; 0: none */
     double drawn_s;
     dt_status status; /* of the records */
     char error[512];
@@ -134,7 +138,14 @@ static void keep_record(void *context, const struct experiment *e, dt_status sta
         snprintf(w->error, sizeof w->error, "%s", dt_error_message());
 }
 
-static dt_status find_reasons(const struct planner *p, struct planner_reasons *out)
+/* Rules of thumb have as long again as the plan had. */
+static dt_status follow_rules(const struct planner *p, struct watch *w, struct rule_results *out)
+{
+    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+    return rules_follow(p, out);
+}
+
+static dt_status find_reasons(const struct plan_options *o, const struct planner *p, struct watch *w, struct planner_reasons *out)
 {
     *out = (struct planner_reasons){.chosen = {.count = 0}};
     DT_TRY(why_not(p, &out->not));
@@ -142,7 +153,11 @@ static dt_status find_reasons(const struct planner *p, struct planner_reasons *o
         return DT_OK;
     DT_TRY(why_chosen(p, 0, &out->chosen));
     DT_TRY(why_trusted(p, &out->trusted));
-    return p->result.interrupted ? DT_OK : why_changes(p, &out->changes);
+    if (!p->result.interrupted)
+        DT_TRY(why_changes(p, &out->changes));
+    if (o->rule)
+        DT_TRY(follow_rules(p, w, &out->rules));
+    return DT_OK;
 }
 
 static dt_status print(const struct plan_options *o, const struct planner *p, const struct measured *measured, struct watch *w)
@@ -150,7 +165,7 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
     struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     if (!reasons)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
-    dt_status status = find_reasons(p, reasons);
+    dt_status status = find_reasons(o, p, w, reasons);
     if (w->drawn_s > 0)
         fputs("\r\033[K", stderr);
     if (status == DT_OK)
@@ -195,20 +210,21 @@ static dt_status find_and_print(const struct plan_options *o, struct planner *p,
     return measures ? measured_print(p, &measured, stdout) : DT_OK;
 }
 
-/* *until_s: of the clock; 0: no end. Errors: DT_ERR_INVALID with one line. */
-static dt_status read_seconds(const char *text, double *until_s)
+/* 0: no limit. Errors: DT_ERR_INVALID with one line. */
+static dt_status read_seconds(const char *text, double *out)
 {
     char *end;
     double seconds = strtod(text, &end);
     if (*end || end == text || !isfinite(seconds) || seconds < 0)
         return dt_fail(DT_ERR_INVALID, "--seconds %.40s: expected a number of seconds, 0 for no limit", text);
-    *until_s = seconds > 0 ? dt_clock_s() + seconds : 0;
+    *out = seconds;
     return DT_OK;
 }
 
-static int run_plan(const struct plan_options *o, struct planner *p, int measured_count, double until_s)
+static int run_plan(const struct plan_options *o, struct planner *p, int measured_count, double limit_s)
 {
-    struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr), .until_s = until_s};
+    struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
+    w.until_s = limit_s > 0 ? dt_clock_s() + limit_s : 0;
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
     if (o->all && dt_record_open(o->all, &w.records) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
@@ -243,17 +259,17 @@ static int run(int argc, char **argv)
 {
     struct plan_options o = {0};
     struct planner *p;
-    double until_s = 0;
+    double limit_s = 0;
     bool help;
     if (options_parse(&command_plan, argc, argv, &o, &help) < 0)
         return report_failure("plan", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &until_s) < 0 || planner_create(&o.planner, &p) < 0)
+    if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0 || planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     int measured_count;
     int code =
-        read_measure(&o, p, &measured_count) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, measured_count, until_s);
+        read_measure(&o, p, &measured_count) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, measured_count, limit_s);
     planner_destroy(p);
     return code;
 }

@@ -93,6 +93,22 @@ static bool add_facts(cJSON *top, const struct planner *p)
            cJSON_AddNumberToObject(top, "capacity_bytes", r->capacity_bytes);
 }
 
+static bool add_rules(cJSON *top, const struct rule_results *rules)
+{
+    cJSON *array = rules->count > 0 ? cJSON_AddArrayToObject(top, "rules") : NULL;
+    bool kept = array || rules->count == 0;
+    for (int i = 0; kept && i < rules->count; i++) {
+        const struct rule_result *rule = &rules->all[i];
+        cJSON *one = cJSON_CreateObject();
+        kept = cJSON_AddItemToArray(array, one) && cJSON_AddStringToObject(one, "name", rule->name) &&
+               cJSON_AddStringToObject(one, "says", rule->says) &&
+               (*rule->strategy ? cJSON_AddStringToObject(one, "strategy", rule->strategy) : cJSON_AddNullToObject(one, "strategy")) &&
+               add_amount(one, "tokens_per_s", rule->tokens_per_s) && add_amount(one, "regret", rule->regret) &&
+               cJSON_AddBoolToObject(one, "interrupted", rule->interrupted);
+    }
+    return kept;
+}
+
 static dt_status add_all(cJSON *top, const struct planner *p, const struct planner_reasons *reasons)
 {
     cJSON *plans = cJSON_AddArrayToObject(top, "plans");
@@ -101,7 +117,7 @@ static dt_status add_all(cJSON *top, const struct planner *p, const struct plann
     for (int place = 0; place < planner_shown(p); place++)
         DT_TRY(add_plan(plans, p, place));
     bool kept = add_lines(top, "why_not", &reasons->not) && add_lines(top, "what_would_change_it", &reasons->changes) &&
-                add_lines(top, "confidence", &reasons->trusted) && add_facts(top, p);
+                add_lines(top, "confidence", &reasons->trusted) && add_rules(top, &reasons->rules) && add_facts(top, p);
     return kept ? DT_OK : no_memory();
 }
 

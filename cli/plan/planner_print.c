@@ -167,6 +167,24 @@ static void print_lines(const char *title, const struct why *w, FILE *to)
     }
 }
 
+static void print_rule(const struct rule_result *rule, FILE *to)
+{
+    enum { INDENT = 4 };
+    char line[WHY_BYTES + STRATEGY_BYTES], rate[FORMAT_BYTES];
+    const char *reached = rule->interrupted ? ", of what was reached" : "";
+    if (*rule->strategy)
+        snprintf(line, sizeof line, "%s: %s: %s tokens/s at best (%s, batch %d), %.0f %% %s than the plan%s", rule->name, rule->says,
+                 format_number(rule->tokens_per_s, rate), rule->strategy, rule->batch, fabs(100 * rule->regret),
+                 rule->regret >= 0 ? "less" : "more", reached);
+    else
+        snprintf(line, sizeof line, "%s: %s: %s", rule->name, rule->says,
+                 rule->left_out      ? "left out by --fix, --allow or --forbid"
+                 : rule->interrupted ? "not reached before the search was stopped"
+                                     : "nothing of it fits");
+    fprintf(to, "  - ");
+    paragraph_print(line, INDENT, to);
+}
+
 dt_status planner_print(const struct planner *p, const struct planner_reasons *r, FILE *to)
 {
     print_heading(p, to);
@@ -177,6 +195,10 @@ dt_status planner_print(const struct planner *p, const struct planner_reasons *r
     print_lines("why the first", &r->chosen, to);
     print_lines("why not the others", &r->not, to);
     print_lines("what would change it", &r->changes, to);
+    if (r->rules.count > 0)
+        fprintf(to, "\nrules of thumb\n");
+    for (int i = 0; i < r->rules.count; i++)
+        print_rule(&r->rules.all[i], to);
     print_lines("how sure", &r->trusted, to);
     return DT_OK;
 }

@@ -86,6 +86,18 @@ def test_the_first_are_measured():
         check(abs(run["error"] - (step_s / run["step_s"] - 1)) < 1e-9, run, step_s)
 
 
+def test_rules_cost_something():
+    few = [*SMALL, "--gpus", "8", "--global-batch", "8", "--fix", "activation=keep", "--forbid", "paradigm=hsdp,zero1,zero2", "--rule"]
+    found = json.loads(plan(*few, "--json").stdout)
+    best = found["plans"][0]["tokens_per_s"]
+    check([rule["name"] for rule in found["rules"]] == ["the decision tree", "the study's Best Practices"], found["rules"])
+    for rule in found["rules"]:
+        check(rule["strategy"].startswith("DDP") and abs(rule["regret"] - (1 - rule["tokens_per_s"] / best)) < 1e-9 and rule["regret"] >= 0,
+              rule, best)
+    text = " ".join(plan(*few, "--fix", "paradigm=pdp").stdout.split())
+    check("rules of thumb" in text and text.count("left out by --fix") == 2, text)
+
+
 def test_nothing_fits():
     plan("--model", "GPT175B", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--max-batch", "1",
          "--fix", "parameter_offload=false", code=5)
