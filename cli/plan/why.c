@@ -231,8 +231,9 @@ static bool same_mesh(const struct experiment *a, const struct experiment *b)
     return same && left.size[MESH_PIPELINE] == right.size[MESH_PIPELINE];
 }
 
+/* *rate: NAN where nothing fits, or the search was stopped and its best is not known. */
 static dt_status search_changed(const struct planner *p, const struct experiment *base, const struct simulated_machine *machine,
-                                struct experiment *winner, double *rate)
+                                struct experiment *winner, double *rate, bool *stopped)
 {
     struct search_options o = p->options;
     struct search_result result = {0};
@@ -244,7 +245,8 @@ static dt_status search_changed(const struct planner *p, const struct experiment
     *rate = NAN;
     DT_TRY(space_create(base, machine, &p->request, &space));
     dt_status status = search_run(space, base, machine, &o, &result);
-    if (status == DT_OK && result.ranked > 0) {
+    *stopped = status == DT_OK && result.interrupted;
+    if (status == DT_OK && result.ranked > 0 && !*stopped) {
         space_experiment(space, space_candidate(space, result.ranking[0]), winner);
         *rate = result.outcomes[result.ranking[0]].tokens_per_s;
     }
@@ -259,6 +261,7 @@ static dt_status say_change(const struct planner *p, const struct change *change
     struct dt_sim_cluster *c = &machine->cluster;
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES];
     double tokens_per_s;
+    bool stopped = false;
     *machine = p->machine;
     c->nic.label_gbit_per_s *= change->network;
     c->nic.flow_gbit_per_s *= change->network;
@@ -268,7 +271,9 @@ static dt_status say_change(const struct planner *p, const struct change *change
     c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
     if (p->request.global_batch % base.world_size)
         return DT_OK;
-    DT_TRY(search_changed(p, &base, machine, &after, &tokens_per_s));
+    DT_TRY(search_changed(p, &base, machine, &after, &tokens_per_s, &stopped));
+    if (stopped)
+        say(w, "%s: not known, the search was stopped before", change->name);
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &before);
     if (isnan(tokens_per_s) || same_mesh(&before, &after))
         return DT_OK;

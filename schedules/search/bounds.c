@@ -2,33 +2,11 @@
 
 #include "lib/sim/transport.h"
 #include "schedules/plan/orders.h"
-#include "schedules/predict/simulated_work.h"
+#include "schedules/search/recordings.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The whole model on one device, or on the first of so many that share its layers, for micro-batches of so many samples. */
-struct alone {
-    enum paradigm_kind paradigm; /* fsdp has kernels of its own costs */
-    int tensor;
-    bool sequence_parallel;
-    enum dt_unit unit; /* fsdp: these two */
-    enum gather_kind gather;
-    enum activation_kind activation;
-    int activation_blocks, samples;
-    int sharers;                                  /* ranks that share one interpreter (gpt/cost/cost.h) */
-    double compute_s, host_s;                     /* of a micro-batch */
-    double block_s, block_forward_s, block_bytes; /* of a micro-batch through one block, and its parameters; 0: not known */
-    double parameter_bytes, optimizer_bytes, activation_bytes;
-};
-
-/* What the first and the last stage of a pipeline have besides blocks. */
-struct ends {
-    struct alone of; /* what they belong to */
-    double first_s, first_forward_s, last_s, last_forward_s;
-};
 
 /* Communicators of one size and stride. */
 struct group_rate {
@@ -49,10 +27,7 @@ struct bounds {
     struct simulated_system *system; /* of the base */
     struct dt_sim_network *network;
     struct dt_sim_links *links;
-    struct alone *alone; /* [alone_count] */
-    int alone_count, alone_room;
-    struct ends *ends; /* [end_count] */
-    int end_count, end_room;
+    struct recordings *recordings;
     struct group_rate *rates; /* [rate_count] */
     int rate_count, rate_room;
     struct division *divisions; /* [division_count] */
@@ -67,6 +42,9 @@ dt_status bounds_create(const struct experiment *base, const struct simulated_ma
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for bounds");
     *b = (struct bounds){.base = base, .machine = machine};
     dt_status status = simulated_system_create_on(machine, base, &b->system);
+    if (status < 0)
+        goto fail;
+    status = recordings_create(base, machine, b->system, &b->recordings);
     if (status < 0)
         goto fail;
     status = dt_sim_network_create(&b->network);
@@ -93,8 +71,7 @@ void bounds_destroy(struct bounds *b)
     for (int i = 0; i < b->division_count; i++)
         free(b->divisions[i].blocks);
     free(b->divisions);
-    free(b->alone);
-    free(b->ends);
+    recordings_destroy(b->recordings);
     free(b->rates);
     free(b);
 }
@@ -102,208 +79,6 @@ void bounds_destroy(struct bounds *b)
 double bounds_capacity_bytes(const struct bounds *b)
 {
     return (double)b->system->memory_bytes / (1 + b->machine->profile.memory.fragmentation);
-}
-
-/* Room for one more of `count` entries of entry_bytes each. */
-static dt_status make_room(void **entries, int count, int *room, size_t entry_bytes)
-{
-    if (count < *room)
-        return DT_OK;
-    int larger = *room ? 2 * *room : 64;
-    void *grown = realloc(*entries, (size_t)larger * entry_bytes);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d recordings", larger);
-    *entries = grown;
-    *room = larger;
-    return DT_OK;
-}
-
-/* ---- one device ---- */
-
-/* The base's model with so many layers, as `what` says. */
-static void describe(const struct bounds *b, const struct alone *what, int layers, int micro_batches, struct experiment *e)
-{
-    *e = *b->base;
-    e->world_size = what->tensor;
-    e->gpus_per_node = what->tensor > 1 ? b->system->placement.ranks_per_node : 0;
-    e->straddle_nodes = true;
-    e->paradigm = what->paradigm;
-    e->model.layers = layers;
-    e->hsdp.shard_size = 1;
-    e->fsdp.unit = what->unit;
-    e->fsdp.gather = what->gather;
-    e->batch_size = what->samples * micro_batches / what->tensor;
-    e->micro_batches = micro_batches;
-    e->activation = what->activation;
-    e->activation_blocks = what->activation_blocks;
-    e->parameter_offload = false;
-    e->tensor.size = what->tensor;
-    e->tensor.sequence_parallel = what->sequence_parallel;
-    e->pipeline.stages = 1;
-    e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
-}
-
-static dt_status record(const struct bounds *b, const struct alone *what, const struct experiment *e, int rank, struct simulated_work *out)
-{
-    struct simulated_system *system;
-    DT_TRY(simulated_system_create_on(b->machine, e, &system));
-    system->costs.interpreter_sharers = what->sharers;
-    dt_status status = simulated_work_record(e, system, rank, out);
-    simulated_system_destroy(system);
-    return status;
-}
-
-static dt_status record_alone(const struct bounds *b, const struct alone *what, int layers, int micro_batches, struct simulated_work *out)
-{
-    struct experiment *e = malloc(sizeof *e);
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
-    describe(b, what, layers, micro_batches, e);
-    dt_status status = record(b, what, e, 0, out);
-    free(e);
-    return status;
-}
-
-/* Of a model of so many layers. */
-static dt_status measure_layers(const struct bounds *b, int layers, struct alone *what)
-{
-    struct simulated_work one, two;
-    DT_TRY(record_alone(b, what, layers, 1, &one));
-    DT_TRY(record_alone(b, what, layers, 2, &two));
-    what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
-    what->block_forward_s = fmin(two.forward_s - one.forward_s, one.forward_s);
-    what->host_s = fmin(two.host_s - one.host_s, one.host_s);
-    what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
-    what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
-    what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
-    return DT_OK;
-}
-
-enum { ROUNDED_BYTES = 512 }; /* an allocation's size is a multiple of that at most */
-
-/* Blocks are alike, so what a segment of them adds to one tells what all add. */
-static dt_status measure_alone(const struct bounds *b, struct alone *what)
-{
-    int layers = b->base->model.layers, segment = what->activation_blocks;
-    struct alone more = *what;
-    if (layers <= 2 * segment) {
-        DT_TRY(measure_layers(b, layers, what));
-        what->block_forward_s = 0;
-        return DT_OK;
-    }
-    DT_TRY(measure_layers(b, segment, what));
-    DT_TRY(measure_layers(b, 2 * segment, &more));
-    double others = (double)(layers / segment - 1);
-    what->block_s = (more.compute_s - what->compute_s) / segment;
-    what->block_bytes = fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES) / segment;
-    what->block_forward_s = (more.block_forward_s - what->block_forward_s) / segment;
-    what->compute_s += others * (more.compute_s - what->compute_s);
-    what->host_s += others * (more.host_s - what->host_s);
-    /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
-    what->parameter_bytes += others * fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES);
-    what->optimizer_bytes += others * fmax(0, more.optimizer_bytes - what->optimizer_bytes - 3 * ROUNDED_BYTES);
-    what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
-    return DT_OK;
-}
-
-static bool same(const struct alone *a, const struct alone *b)
-{
-    return a->paradigm == b->paradigm && a->tensor == b->tensor && a->sequence_parallel == b->sequence_parallel && a->unit == b->unit &&
-           a->gather == b->gather && a->activation == b->activation && a->activation_blocks == b->activation_blocks &&
-           a->samples == b->samples && a->sharers == b->sharers;
-}
-
-/* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
-static dt_status record_end(const struct bounds *b, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
-{
-    struct experiment *e = malloc(sizeof *e);
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
-    describe(b, what, 2, micro_batches, e);
-    e->world_size *= 2;
-    e->batch_size /= 2;
-    e->paradigm = PARADIGM_PDP;
-    e->pipeline.stages = 2;
-    e->pipeline.chunks = 1;
-    snprintf(e->pipeline.order, sizeof e->pipeline.order, "gpipe");
-    snprintf(e->pipeline.split, sizeof e->pipeline.split, "1");
-    struct mesh_shape mesh = experiment_mesh(e);
-    dt_status status = record(b, what, e, mesh_moved(&mesh, MESH_PIPELINE, 0, stage), out);
-    free(e);
-    return status;
-}
-
-/* Without the one block that it has. */
-static dt_status measure_end(const struct bounds *b, const struct alone *alone, int stage, double *all_s, double *forward_s)
-{
-    struct simulated_work two, four;
-    DT_TRY(record_end(b, alone, stage, 2, &two));
-    DT_TRY(record_end(b, alone, stage, 4, &four));
-    *all_s = fmax(0, fmin(four.compute_s - two.compute_s, two.compute_s) / 2 - alone->block_s);
-    *forward_s = fmax(0, fmin(four.forward_s - two.forward_s, two.forward_s) / 2 - alone->block_forward_s);
-    return DT_OK;
-}
-
-/* What each of `ranks` has at least, of what one has without them. */
-static void divide(struct alone *a, double ranks)
-{
-    a->compute_s /= ranks;
-    a->host_s /= ranks;
-    a->block_s /= ranks;
-    a->block_bytes /= ranks;
-    a->block_forward_s /= ranks;
-    a->parameter_bytes /= ranks;
-    a->optimizer_bytes /= ranks;
-    a->activation_bytes /= ranks;
-}
-
-/* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
-static dt_status find_alone(struct bounds *b, const struct experiment *e, enum activation_kind activation, int samples, struct alone *out)
-{
-    bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
-    int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
-    struct alone wanted = {.paradigm = sharded      ? e->paradigm
-                                       : tensor > 1 ? PARADIGM_DDP
-                                                    : PARADIGM_NONE,
-                           .tensor = tensor,
-                           .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
-                           .unit = sharded ? e->fsdp.unit : b->base->fsdp.unit,
-                           .gather = sharded ? e->fsdp.gather : b->base->fsdp.gather,
-                           .activation = activation,
-                           .activation_blocks = e->activation_blocks,
-                           .samples = samples,
-                           .sharers = b->machine->profile.host.stages_share ? experiment_stages(e) : 1};
-    int at = 0;
-    while (at < b->alone_count && !same(&b->alone[at], &wanted))
-        at++;
-    if (at == b->alone_count) {
-        DT_TRY(make_room((void **)&b->alone, b->alone_count, &b->alone_room, sizeof *b->alone));
-        DT_TRY(measure_alone(b, &wanted));
-        b->alone[b->alone_count++] = wanted;
-    }
-    *out = b->alone[at];
-    divide(out, (double)e->tensor.size / tensor);
-    return DT_OK;
-}
-
-/* Of a pipeline whose stages have what `alone` says: nothing where blocks are not known, or where fewer samples than ranks share them. */
-static dt_status find_ends(struct bounds *b, const struct experiment *e, const struct alone *alone, struct ends *out)
-{
-    int at = 0;
-    *out = (struct ends){.of = *alone};
-    out->of.sharers = 1; /* of hosts, and this is about kernels */
-    if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
-        return DT_OK;
-    while (at < b->end_count && !same(&b->ends[at].of, &out->of))
-        at++;
-    if (at == b->end_count) {
-        DT_TRY(make_room((void **)&b->ends, b->end_count, &b->end_room, sizeof *b->ends));
-        DT_TRY(measure_end(b, &out->of, 0, &out->first_s, &out->first_forward_s));
-        DT_TRY(measure_end(b, &out->of, 1, &out->last_s, &out->last_forward_s));
-        b->ends[b->end_count++] = *out;
-    }
-    *out = b->ends[at];
-    return DT_OK;
 }
 
 /* ---- the network ---- */
@@ -343,7 +118,7 @@ static dt_status find_rate(struct bounds *b, const struct mesh_shape *mesh, enum
             *out = b->rates[i];
             return DT_OK;
         }
-    DT_TRY(make_room((void **)&b->rates, b->rate_count, &b->rate_room, sizeof *b->rates));
+    DT_TRY(recordings_make_room((void **)&b->rates, b->rate_count, &b->rate_room, sizeof *b->rates));
     DT_TRY(measure_rate(b, out));
     b->rates[b->rate_count++] = *out;
     return DT_OK;
@@ -534,7 +309,7 @@ static dt_status find_blocks(struct bounds *b, const struct experiment *e, int v
             *out = b->divisions[i].blocks;
             return DT_OK;
         }
-    DT_TRY(make_room((void **)&b->divisions, b->division_count, &b->division_room, sizeof *b->divisions));
+    DT_TRY(recordings_make_room((void **)&b->divisions, b->division_count, &b->division_room, sizeof *b->divisions));
     struct division *d = &b->divisions[b->division_count];
     *d = (struct division){.virtual_stages = known ? virtual_stages : -1, .blocks = malloc((size_t)virtual_stages * sizeof *d->blocks)};
     if (!d->blocks)
@@ -639,7 +414,7 @@ static dt_status find_passes(struct bounds *b, const struct experiment *e, const
     if (mesh->size[MESH_PIPELINE] == 1)
         return DT_OK;
     out->early_s = segments ? e->activation_blocks * out->block_forward_s : 0;
-    DT_TRY(find_ends(b, e, alone, &ends));
+    DT_TRY(recordings_ends(b->recordings, e, alone, &ends));
     out->first_s = ends.first_s;
     out->first_forward_s = ends.first_forward_s;
     out->last_s = ends.last_s;
@@ -656,7 +431,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     int stages = mesh.size[MESH_PIPELINE], micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
     int samples = e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / micro_batches;
     struct alone alone;
-    DT_TRY(find_alone(b, e, e->activation, samples > 0 ? samples : 1, &alone));
+    DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
     double optimizer = alone.optimizer_bytes / stages;
     struct share share = share_of(e, &mesh);
@@ -671,8 +446,8 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     if (stages > 1 && e->paradigm == PARADIGM_PDP &&
         b->machine->profile.schedule.keeps_last_chunk) { /* the forward of all other chunks again */
         struct alone kept, again;
-        DT_TRY(find_alone(b, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
-        DT_TRY(find_alone(b, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
+        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
+        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
         work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
         again_s = again.block_s - kept.block_s;
     }

@@ -1,0 +1,237 @@
+#include "schedules/search/recordings.h"
+
+#include "schedules/predict/simulated_work.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct recordings {
+    const struct experiment *base;
+    const struct simulated_machine *machine;
+    const struct simulated_system *system; /* of the base */
+    struct alone *alone;                   /* [alone_count] */
+    int alone_count, alone_room;
+    struct ends *ends; /* [end_count] */
+    int end_count, end_room;
+};
+
+dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, const struct simulated_system *system,
+                            struct recordings **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for recordings");
+    **out = (struct recordings){.base = base, .machine = machine, .system = system};
+    return DT_OK;
+}
+
+void recordings_destroy(struct recordings *r)
+{
+    if (!r)
+        return;
+    free(r->alone);
+    free(r->ends);
+    free(r);
+}
+
+dt_status recordings_make_room(void **entries, int count, int *room, size_t entry_bytes)
+{
+    if (count < *room)
+        return DT_OK;
+    int larger = *room ? 2 * *room : 64;
+    void *grown = realloc(*entries, (size_t)larger * entry_bytes);
+    if (!grown)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d recordings", larger);
+    *entries = grown;
+    *room = larger;
+    return DT_OK;
+}
+
+/* The base's model with so many layers, as `what` says. */
+static void describe(const struct recordings *r, const struct alone *what, int layers, int micro_batches, struct experiment *e)
+{
+    *e = *r->base;
+    e->world_size = what->tensor;
+    e->gpus_per_node = what->tensor > 1 ? r->system->placement.ranks_per_node : 0;
+    e->straddle_nodes = true;
+    e->paradigm = what->paradigm;
+    e->model.layers = layers;
+    e->hsdp.shard_size = 1;
+    e->fsdp.unit = what->unit;
+    e->fsdp.gather = what->gather;
+    e->batch_size = what->samples * micro_batches / what->tensor;
+    e->micro_batches = micro_batches;
+    e->activation = what->activation;
+    e->activation_blocks = what->activation_blocks;
+    e->parameter_offload = false;
+    e->tensor.size = what->tensor;
+    e->tensor.sequence_parallel = what->sequence_parallel;
+    e->pipeline.stages = 1;
+    e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
+}
+
+static dt_status record(const struct recordings *r, const struct alone *what, const struct experiment *e, int rank,
+                        struct simulated_work *out)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_on(r->machine, e, &system));
+    system->costs.interpreter_sharers = what->sharers;
+    dt_status status = simulated_work_record(e, system, rank, out);
+    simulated_system_destroy(system);
+    return status;
+}
+
+static dt_status record_alone(const struct recordings *r, const struct alone *what, int layers, int micro_batches,
+                              struct simulated_work *out)
+{
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    describe(r, what, layers, micro_batches, e);
+    dt_status status = record(r, what, e, 0, out);
+    free(e);
+    return status;
+}
+
+/* Of a model of so many layers. */
+static dt_status measure_layers(const struct recordings *r, int layers, struct alone *what)
+{
+    struct simulated_work one, two;
+    DT_TRY(record_alone(r, what, layers, 1, &one));
+    DT_TRY(record_alone(r, what, layers, 2, &two));
+    what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
+    what->block_forward_s = fmin(two.forward_s - one.forward_s, one.forward_s);
+    what->host_s = fmin(two.host_s - one.host_s, one.host_s);
+    what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
+    what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
+    what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
+    return DT_OK;
+}
+
+enum { ROUNDED_BYTES = 512 }; /* an allocation's size is a multiple of that at most */
+
+/* Blocks are alike, so what a segment of them adds to one tells what all add. */
+static dt_status measure_alone(const struct recordings *r, struct alone *what)
+{
+    int layers = r->base->model.layers, segment = what->activation_blocks;
+    struct alone more = *what;
+    if (layers <= 2 * segment) {
+        DT_TRY(measure_layers(r, layers, what));
+        what->block_forward_s = 0;
+        return DT_OK;
+    }
+    DT_TRY(measure_layers(r, segment, what));
+    DT_TRY(measure_layers(r, 2 * segment, &more));
+    double others = (double)(layers / segment - 1);
+    what->block_s = (more.compute_s - what->compute_s) / segment;
+    what->block_bytes = fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES) / segment;
+    what->block_forward_s = (more.block_forward_s - what->block_forward_s) / segment;
+    what->compute_s += others * (more.compute_s - what->compute_s);
+    what->host_s += others * (more.host_s - what->host_s);
+    /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
+    what->parameter_bytes += others * fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES);
+    what->optimizer_bytes += others * fmax(0, more.optimizer_bytes - what->optimizer_bytes - 3 * ROUNDED_BYTES);
+    what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
+    return DT_OK;
+}
+
+static bool same(const struct alone *a, const struct alone *b)
+{
+    return a->paradigm == b->paradigm && a->tensor == b->tensor && a->sequence_parallel == b->sequence_parallel && a->unit == b->unit &&
+           a->gather == b->gather && a->activation == b->activation && a->activation_blocks == b->activation_blocks &&
+           a->samples == b->samples && a->sharers == b->sharers;
+}
+
+/* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
+static dt_status record_end(const struct recordings *r, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
+{
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    describe(r, what, 2, micro_batches, e);
+    e->world_size *= 2;
+    e->batch_size /= 2;
+    e->paradigm = PARADIGM_PDP;
+    e->pipeline.stages = 2;
+    e->pipeline.chunks = 1;
+    snprintf(e->pipeline.order, sizeof e->pipeline.order, "gpipe");
+    snprintf(e->pipeline.split, sizeof e->pipeline.split, "1");
+    struct mesh_shape mesh = experiment_mesh(e);
+    dt_status status = record(r, what, e, mesh_moved(&mesh, MESH_PIPELINE, 0, stage), out);
+    free(e);
+    return status;
+}
+
+/* Without the one block that it has. */
+static dt_status measure_end(const struct recordings *r, const struct alone *alone, int stage, double *all_s, double *forward_s)
+{
+    struct simulated_work two, four;
+    DT_TRY(record_end(r, alone, stage, 2, &two));
+    DT_TRY(record_end(r, alone, stage, 4, &four));
+    *all_s = fmax(0, fmin(four.compute_s - two.compute_s, two.compute_s) / 2 - alone->block_s);
+    *forward_s = fmax(0, fmin(four.forward_s - two.forward_s, two.forward_s) / 2 - alone->block_forward_s);
+    return DT_OK;
+}
+
+/* What each of `ranks` has at least, of what one has without them. */
+static void divide(struct alone *a, double ranks)
+{
+    a->compute_s /= ranks;
+    a->host_s /= ranks;
+    a->block_s /= ranks;
+    a->block_bytes /= ranks;
+    a->block_forward_s /= ranks;
+    a->parameter_bytes /= ranks;
+    a->optimizer_bytes /= ranks;
+    a->activation_bytes /= ranks;
+}
+
+/* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
+dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
+                           struct alone *out)
+{
+    bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
+    int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
+    struct alone wanted = {.paradigm = sharded      ? e->paradigm
+                                       : tensor > 1 ? PARADIGM_DDP
+                                                    : PARADIGM_NONE,
+                           .tensor = tensor,
+                           .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
+                           .unit = sharded ? e->fsdp.unit : r->base->fsdp.unit,
+                           .gather = sharded ? e->fsdp.gather : r->base->fsdp.gather,
+                           .activation = activation,
+                           .activation_blocks = e->activation_blocks,
+                           .samples = samples,
+                           .sharers = r->machine->profile.host.stages_share ? experiment_stages(e) : 1};
+    int at = 0;
+    while (at < r->alone_count && !same(&r->alone[at], &wanted))
+        at++;
+    if (at == r->alone_count) {
+        DT_TRY(recordings_make_room((void **)&r->alone, r->alone_count, &r->alone_room, sizeof *r->alone));
+        DT_TRY(measure_alone(r, &wanted));
+        r->alone[r->alone_count++] = wanted;
+    }
+    *out = r->alone[at];
+    divide(out, (double)e->tensor.size / tensor);
+    return DT_OK;
+}
+
+dt_status recordings_ends(struct recordings *r, const struct experiment *e, const struct alone *alone, struct ends *out)
+{
+    int at = 0;
+    *out = (struct ends){.of = *alone};
+    out->of.sharers = 1; /* of hosts, and this is about kernels */
+    if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
+        return DT_OK;
+    while (at < r->end_count && !same(&r->ends[at].of, &out->of))
+        at++;
+    if (at == r->end_count) {
+        DT_TRY(recordings_make_room((void **)&r->ends, r->end_count, &r->end_room, sizeof *r->ends));
+        DT_TRY(measure_end(r, &out->of, 0, &out->first_s, &out->first_forward_s));
+        DT_TRY(measure_end(r, &out->of, 1, &out->last_s, &out->last_forward_s));
+        r->ends[r->end_count++] = *out;
+    }
+    *out = r->ends[at];
+    return DT_OK;
+}
