@@ -60,18 +60,37 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
                    const struct gpt_part *kv_heads, attention_shape *shape)
 {
     const struct dt_model *m = &k->model;
-    if (kv_heads->first != heads->first || kv_heads->count != heads->count || m->position == DT_POSITION_ALIBI)
-        return dt_fail(DT_ERR_UNAVAILABLE, "cuda kernels: there is no attention with grouped queries or alibi yet");
     if (m->heads < 1 || m->block_size < 1 || m->hidden % m->heads != 0 || m->hidden / m->heads > ATTENTION_MAX_WIDTH)
         return dt_fail(DT_ERR_INVALID, "attention: %d heads of hidden %d: the cuda kernels take heads of the same width, up to %d",
                        m->heads, m->hidden, (int)ATTENTION_MAX_WIDTH);
+    if (gpt_kv_heads(m) < 1 || m->heads % gpt_kv_heads(m) != 0)
+        return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", m->heads,
+                       gpt_kv_heads(m));
+    size_t group = (size_t)(m->heads / gpt_kv_heads(m)), last = heads->first + heads->count - 1;
+    if (heads->count < 1 || heads->first / group != kv_heads->first || last / group != kv_heads->first + kv_heads->count - 1)
+        return dt_fail(DT_ERR_INVALID, "attention: heads %zu to %zu read other kv heads than the %zu from %zu on", heads->first, last,
+                       kv_heads->count, kv_heads->first);
     if (samples * heads->count * (size_t)m->block_size > INT32_MAX)
         return dt_fail(DT_ERR_INVALID, "attention: %zu samples of %d rows and %zu heads are more than one call can take", samples,
                        m->block_size, heads->count);
-    int width = m->hidden / m->heads;
-    *shape = {
-        m->block_size,       width,  (int)heads->count, (uint32_t)heads->first, heads->count * (size_t)width, 2, 2, 1 / sqrtf((float)width),
-        dropout_of(dropout), k->step};
+    int width = gpt_head_width(m), power = 0;
+    for (int next = 1; m->position == DT_POSITION_ALIBI && next <= m->heads; next *= 2)
+        power = next;
+    *shape = {m->block_size,
+              width,
+              (int)heads->count,
+              (uint32_t)heads->first,
+              (int)kv_heads->count,
+              (int)kv_heads->first,
+              (int)group,
+              power,
+              heads->count * (size_t)width,
+              (heads->count + 2 * kv_heads->count) * (size_t)width,
+              2,
+              2,
+              1 / sqrtf((float)width),
+              dropout_of(dropout),
+              k->step};
     return DT_OK;
 }
 

@@ -2,8 +2,8 @@
  *
  * Two kernels compute the weights again from lse (unfused: read them), so that each sum has one owner: no atomics, the same bits in every
  * run. The first owns a tile of Br = ROWS queries, loops over tiles of Bc = KEYS keys up to the causal diagonal and computes dq; the second
- * owns a tile of Bc = KEYS keys, loops over tiles of Br = QUERIES queries from the diagonal on and computes dk and dv. With P the weights,
- * Z dropout's factors (0 or 1 / (1 - p)) and D = dots, the rows' sums of dout * out:
+ * owns a tile of Bc = KEYS keys, loops over tiles of Br = QUERIES queries from the diagonal on, of every query head that reads these keys,
+ * and computes dk and dv. With P the weights, Z dropout's factors (0 or 1 / (1 - p)) and D = dots, the rows' sums of dout * out:
  *
  *   dv = (P Z)^T dout    dS = P (Z (dout v^T) - D)    dq = dS k / sqrt(width)    dk = dS^T q / sqrt(width)
  *
@@ -96,15 +96,17 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = 3 * d;
+    size_t d = shape.d, stride = shape.qkv_row;
     int row_tiles = (T + ROWS - 1) / ROWS;
-    attention_place place = place_of(shape, row_tiles);
+    attention_place place = place_of(shape.heads, row_tiles);
     int first = (row_tiles - 1 - place.tile) * ROWS; /* the longest rows first */
     size_t column = (size_t)(place.head * width), sample_row = place.sample * (size_t)T;
+    size_t head_rows = rows_before(shape, place.sample, place.head);
     const E *queries = (const E *)a.qkv + (sample_row + (size_t)first) * stride + column;
-    const E *keys = (const E *)a.qkv + sample_row * stride + d + column, *values = keys + d;
+    const E *keys = (const E *)a.qkv + sample_row * stride + key_column(shape, key_head_of(shape, place.head));
+    const E *values = keys + values_behind(shape);
     const E *douts = (const E *)a.dout + (sample_row + (size_t)first) * d + column;
-    const E *weights = (const E *)a.weights + (place.rows + (size_t)first) * (size_t)T; /* used when unfused */
+    const E *weights = (const E *)a.weights + (head_rows + (size_t)first) * (size_t)T; /* used when unfused */
 
     E *query_tile = dynamic_shared<E>(), *dout_tile = query_tile + ROWS * tile_stride<WIDTH>,
       *stages = dout_tile + ROWS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
@@ -112,7 +114,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
     int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
     float scale_log2 = shape.scale * LOG2_E;
-    head_dropout dropped = head_dropout_of(shape, place);
+    head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
 
     auto load_stage = [&](int tile) {
         int first_key = tile * KEYS;
@@ -139,8 +141,8 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             int row = lane_row + block * 16 + half * 8;
-            lse_log2[block][half] = a.lse && row < T ? a.lse[place.rows + (size_t)row] * LOG2_E : 0.0f;
-            dots[block][half] = row < T ? a.dots[place.rows + (size_t)row] : 0.0f;
+            lse_log2[block][half] = a.lse && row < T ? a.lse[head_rows + (size_t)row] * LOG2_E : 0.0f;
+            dots[block][half] = row < T ? a.dots[head_rows + (size_t)row] : 0.0f;
             scale[block][half] = shape.scale;
         }
     float dq[BLOCKS][WIDTH / 8][4];
@@ -165,6 +167,8 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             weights_of<E, BLOCKS, KEYS>(p, kept);
         } else {
             multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(p, query, key_tile);
+            if (shape.alibi > 0)
+                add_distances<BLOCKS, KEYS>(p, unscaled_slope(shape, place.head), lane_row, first_key + lane_key);
             weights_from_scores<BLOCKS, KEYS>(p, lse_log2, scale_log2, lane_row, first_key + lane_key);
         }
         multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(dp, dout, value_tile);
@@ -202,6 +206,18 @@ template <typename E, int KEYS, int QUERIES> __device__ inline void transposed_w
             p[0][i + j / 2][j % 2 * 2 + 1] = two.y;
         }
     }
+}
+
+/* add_distances to transposed scores. first_key: the lane's row 0; first_query: the lane's column 0. */
+template <int QUERIES>
+__device__ inline void add_distances_transposed(float (&s)[1][QUERIES / 8][4], float slope, int first_key, int first_query)
+{
+    float distance = (float)(first_key - first_query);
+#pragma unroll
+    for (int i = 0; i < QUERIES / 8; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            s[0][i][e] = fmaf(slope, distance + (float)(e / 2 * 8 - i * 8 - e % 2), s[0][i][e]);
 }
 
 /* Transposed scores become weights; causal: 0 where the key comes after the query. */
@@ -247,43 +263,43 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     constexpr int KEYS = tiles::KEYS, QUERIES = tiles::QUERIES;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = 3 * d;
-    attention_place place = place_of(shape, (T + KEYS - 1) / KEYS);
+    size_t d = shape.d, stride = shape.qkv_row;
+    attention_place place = place_of(shape.key_heads, (T + KEYS - 1) / KEYS);
     int first = place.tile * KEYS; /* the keys that most queries see first */
-    size_t column = (size_t)(place.head * width), sample_row = place.sample * (size_t)T;
-    const E *queries = (const E *)a.qkv + sample_row * stride + column, *keys = queries + d + (size_t)first * stride, *values = keys + d;
-    const E *douts = (const E *)a.dout + sample_row * d + column;
-    const E *weights = (const E *)a.weights + place.rows * (size_t)T + (size_t)first; /* used when unfused */
+    size_t column = key_column(shape, place.head), sample_row = place.sample * (size_t)T;
+    const E *queries = (const E *)a.qkv + sample_row * stride, *keys = queries + (size_t)first * stride + column;
+    const E *values = keys + values_behind(shape), *douts = (const E *)a.dout + sample_row * d;
 
     float *row_stages = dynamic_shared<float>(); /* two stages of lse and dots */
     E *key_tile = (E *)(row_stages + 4 * QUERIES), *value_tile = key_tile + KEYS * tile_stride<WIDTH>,
       *stages = value_tile + KEYS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16, warp_key = first + warp_row;
     int first_tile = first / QUERIES, query_tiles = (T + QUERIES - 1) / QUERIES;
+    head_range readers = readers_of(shape, place.head);
     float scale_log2 = shape.scale * LOG2_E;
-    head_dropout dropped = head_dropout_of(shape, place);
 
-    auto load_stage = [&](int tile) {
+    auto load_stage = [&](int turn, int head, int tile) {
         int first_query = tile * QUERIES;
-        E *stage = stages + tile % 2 * tiles::STAGE;
-        load_tile<E, WIDTH, QUERIES>(stage, queries + (size_t)first_query * stride, stride, T - first_query, width, bytes);
-        load_tile<E, WIDTH, QUERIES>(stage + QUERIES * tile_stride<WIDTH>, douts + (size_t)first_query * d, d, T - first_query, width,
-                                     bytes);
+        size_t head_column = (size_t)(head * width), head_row = rows_before(shape, place.sample, head) + (size_t)first_query;
+        E *stage = stages + turn % 2 * tiles::STAGE;
+        load_tile<E, WIDTH, QUERIES>(stage, queries + (size_t)first_query * stride + head_column, stride, T - first_query, width, bytes);
+        load_tile<E, WIDTH, QUERIES>(stage + QUERIES * tile_stride<WIDTH>, douts + (size_t)first_query * d + head_column, d,
+                                     T - first_query, width, bytes);
         if (a.weights)
-            load_tile<E, KEYS, QUERIES>(weight_stages + tile % 2 * tiles::WEIGHTS, weights + (size_t)first_query * (size_t)T, (size_t)T,
-                                        T - first_query, T - first, shape.weight_bytes);
+            load_tile<E, KEYS, QUERIES>(weight_stages + turn % 2 * tiles::WEIGHTS,
+                                        (const E *)a.weights + head_row * (size_t)T + (size_t)first, (size_t)T, T - first_query, T - first,
+                                        shape.weight_bytes);
         int row = (int)threadIdx.x % QUERIES, part = (int)threadIdx.x / QUERIES;
         const float *from = part == 0 ? a.lse : a.dots;
         bool valid = from && first_query + row < T;
         if (part < 2)
-            copy_async<4>(row_stages + (tile % 2 * 2 + part) * QUERIES + row,
-                          valid ? from + place.rows + (size_t)(first_query + row) : a.dots, valid);
+            copy_async<4>(row_stages + (turn % 2 * 2 + part) * QUERIES + row, valid ? from + head_row + (size_t)row : a.dots, valid);
     };
 
     load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T - first, width, bytes);
     if (DK)
         load_tile<E, WIDTH, KEYS>(value_tile, values, stride, T - first, width, bytes);
-    load_stage(first_tile);
+    load_stage(0, readers.first, first_tile);
     copy_async_commit();
 
     row_operand<E, WIDTH, 1, false> key, value;
@@ -293,14 +309,20 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     clear(dk);
     clear(dv);
 
-    for (int tile = first_tile; tile < query_tiles; tile++) {
-        int first_query = tile * QUERIES;
-        const E *query_tile = stages + tile % 2 * tiles::STAGE, *dout_tile = query_tile + QUERIES * tile_stride<WIDTH>;
-        const float *lse = row_stages + tile % 2 * 2 * QUERIES + lane % 4 * 2, *dots = lse + QUERIES;
+    /* All tiles of one query head after the other. */
+    int next_head = readers.first, next_tile = first_tile;
+    for (int turn = 0; next_head < readers.end; turn++) {
+        int head = next_head, first_query = next_tile * QUERIES;
+        const E *query_tile = stages + turn % 2 * tiles::STAGE, *dout_tile = query_tile + QUERIES * tile_stride<WIDTH>;
+        const float *lse = row_stages + turn % 2 * 2 * QUERIES + lane % 4 * 2, *dots = lse + QUERIES;
+        if (++next_tile == query_tiles) {
+            next_tile = first_tile;
+            next_head++;
+        }
         copy_async_wait<0>(); /* this stage is there, and nobody needs the other one any more */
         __syncthreads();
-        if (tile + 1 < query_tiles)
-            load_stage(tile + 1);
+        if (next_head < readers.end)
+            load_stage(turn + 1, next_head, next_tile);
         copy_async_commit();
         if (warp_key > first_query + QUERIES - 1 || warp_key >= T)
             continue; /* none of these queries sees any key of the warp */
@@ -308,34 +330,36 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
         clear(p);
         clear(dp);
         if (a.weights) {
-            transposed_weights_of<E, KEYS, QUERIES>(p, weight_stages + tile % 2 * tiles::WEIGHTS +
+            transposed_weights_of<E, KEYS, QUERIES>(p, weight_stages + turn % 2 * tiles::WEIGHTS +
                                                            (lane / 16 * 8 + lane % 8) * tile_stride<KEYS> + warp_row + lane / 8 % 2 * 8);
         } else {
             multiply_by_rows<E, WIDTH, 1, QUERIES>(p, key, query_tile);
+            if (shape.alibi > 0)
+                add_distances_transposed<QUERIES>(p, unscaled_slope(shape, head), warp_key + lane / 4, first_query + lane % 4 * 2);
             weights_from_transposed_scores<QUERIES>(p, lse, scale_log2, warp_key + lane / 4, first_query + lane % 4 * 2);
         }
         if (DK)
             multiply_by_rows<E, WIDTH, 1, QUERIES>(dp, value, dout_tile);
-        transposed_gradients<QUERIES>(dp, p, dots, dropped, shape.drop.scale, warp_key, first_query);
+        transposed_gradients<QUERIES>(dp, p, dots, head_dropout_of(shape, place.sample, head), shape.drop.scale, warp_key, first_query);
         if constexpr (DV)
             multiply_accumulators<E, WIDTH, 1, QUERIES>(dv, p, dout_tile);
         if constexpr (DK)
             multiply_accumulators<E, WIDTH, 1, QUERIES>(dk, dp, query_tile);
     }
 
-    E *to = (E *)a.dqkv + (sample_row + (size_t)warp_key) * stride + d + column, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
+    E *to = (E *)a.dqkv + (sample_row + (size_t)warp_key) * stride + column, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
     const float key_scale[1][2] = {{shape.scale, shape.scale}}, value_scale[1][2] = {{shape.drop.scale, shape.drop.scale}};
     if constexpr (DK)
         store_accumulators<E, WIDTH, 1>(to, stride, T - warp_key, width, bytes, dk, key_scale, warp_tile);
     if constexpr (DV)
-        store_accumulators<E, WIDTH, 1>(to + d, stride, T - warp_key, width, bytes, dv, value_scale, warp_tile);
+        store_accumulators<E, WIDTH, 1>(to + values_behind(shape), stride, T - warp_key, width, bytes, dv, value_scale, warp_tile);
 }
 
 template <typename E, int WIDTH, bool DK, bool DV>
-dt_status launch_keys(struct dt_stream *stream, size_t pairs, const attention_backward &a)
+dt_status launch_keys(struct dt_stream *stream, size_t samples, const attention_backward &a)
 {
     using tiles = key_tiles<WIDTH>;
-    size_t count = ((size_t)a.shape.T + tiles::KEYS - 1) / tiles::KEYS * pairs;
+    size_t count = ((size_t)a.shape.T + tiles::KEYS - 1) / tiles::KEYS * samples * (size_t)a.shape.key_heads;
     return launch("attention gradient", key_gradient_kernel<E, WIDTH, DK, DV>, dim3((unsigned)count), dim3(ATTENTION_THREADS),
                   tiles::bytes(sizeof(E), !a.weights), stream, a);
 }
@@ -351,10 +375,10 @@ template <typename E> dt_status attention_backward_tensor(struct dt_stream *stre
         DT_TRY(launch("attention gradient", query_gradient_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * pairs)), dim3(ATTENTION_THREADS),
                       tiles::elems(!a.weights) * sizeof(E), stream, a));
         if constexpr (WIDTH <= 128) {
-            return launch_keys<E, WIDTH, true, true>(stream, pairs, a);
+            return launch_keys<E, WIDTH, true, true>(stream, samples, a);
         } else {
-            DT_TRY((launch_keys<E, WIDTH, true, false>(stream, pairs, a)));
-            return launch_keys<E, WIDTH, false, true>(stream, pairs, a);
+            DT_TRY((launch_keys<E, WIDTH, true, false>(stream, samples, a)));
+            return launch_keys<E, WIDTH, false, true>(stream, samples, a);
         }
     });
 }

@@ -124,12 +124,13 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = 3 * d;
+    size_t d = shape.d, stride = shape.qkv_row;
     int row_tiles = (T + ROWS - 1) / ROWS;
-    attention_place place = place_of(shape, row_tiles);
-    int first = (row_tiles - 1 - place.tile) * ROWS; /* the longest rows first */
-    const E *queries = (const E *)a.qkv + place.sample * (size_t)T * stride + (size_t)(place.head * width), *keys = queries + d,
-            *values = keys + d;
+    attention_place place = place_of(shape.heads, row_tiles);
+    auto again = [&] { return place_of(shape.heads, row_tiles); }; /* for what the registers of the loop have no room for */
+    int first = (row_tiles - 1 - place.tile) * ROWS;               /* the longest rows first */
+    const E *sample = (const E *)a.qkv + place.sample * (size_t)T * stride, *queries = sample + (size_t)(place.head * width);
+    const E *keys = sample + key_column(shape, key_head_of(shape, place.head)), *values = keys + values_behind(shape);
 
     E *query_tile = dynamic_shared<E>(), *key_tile = query_tile + ROWS * tile_stride<WIDTH>,
       *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
@@ -137,7 +138,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
     int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
     float scale_log2 = shape.scale * LOG2_E;
-    head_dropout dropped = head_dropout_of(shape, place);
+    head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
 
     row_operand<E, WIDTH, BLOCKS, tiles::KEPT> query;
     query.of(query_tile + warp_row * tile_stride<WIDTH>);
@@ -169,6 +170,8 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         copy_async_commit();
         if (visible)
             multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
+        if (shape.alibi > 0)
+            add_distances<BLOCKS, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
         copy_async_wait<0>(); /* the values are there, and nobody needs these keys any more */
         __syncthreads();
         if (tile + 1 < key_tiles)
@@ -196,11 +199,11 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             factor[block][half] = shape.drop.scale / sum;
             lse_log2[block][half] = rows.m[block][half] * scale_log2 + log2f(sum);
             if (a.lse && row < T && lane_key == 0)
-                a.lse[place.rows + (size_t)row] = rows.m[block][half] * shape.scale + logf(sum);
+                a.lse[rows_before(shape, again().sample, again().head) + (size_t)row] = rows.m[block][half] * shape.scale + logf(sum);
         }
 
     if (a.weights) {
-        E *weights = (E *)a.weights + place.rows * (size_t)T;
+        E *weights = (E *)a.weights + rows_before(shape, again().sample, again().head) * (size_t)T;
         for (int first_key = 0; first_key < T; first_key += KEYS) {
             float s[BLOCKS][KEYS / 8][4];
             clear(s);
@@ -211,11 +214,15 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
                 copy_async_wait<0>();
                 __syncthreads();
                 multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
+                if (shape.alibi > 0)
+                    add_distances<BLOCKS, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
             }
             write_weights<E, BLOCKS, KEYS>(weights, s, lse_log2, scale_log2, T, lane_row, first_key + lane_key);
         }
     }
 
+    if (tiles::KEPT) /* whose registers it would need */
+        place = again();
     E *to = (E *)a.out + (place.sample * (size_t)T + (size_t)warp_first) * d + (size_t)(place.head * width);
     store_accumulators<E, WIDTH, BLOCKS>(to, d, T - warp_first, width, bytes, out, factor, query_tile + warp_row * tile_stride<WIDTH>);
 }

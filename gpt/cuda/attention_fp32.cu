@@ -63,6 +63,13 @@ __device__ inline void store_row(float *to, const float (&from)[COLUMNS], float 
             to[lane + i * LANES] = from[i] * scale;
 }
 
+/* A query's unscaled score for a key. */
+__device__ inline float score_of(const attention_shape &s, const float *query, const float *key, int distance, float slope)
+{
+    float score = dot(query, key, s.width);
+    return s.alibi > 0 ? fmaf(slope, (float)distance, score) : score;
+}
+
 __device__ inline float max_of_8(float x)
 {
     for (int distance = LANES / 2; distance > 0; distance /= 2)
@@ -80,14 +87,16 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
 {
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES;
-    size_t stride = 3 * shape.d;
-    attention_place place = place_of(shape, (T + SIZE - 1) / SIZE);
+    size_t stride = shape.qkv_row;
+    attention_place place = place_of(shape.heads, (T + SIZE - 1) / SIZE);
     int first = place.tile * SIZE, row = first + local;
-    const float *queries = (const float *)a.qkv + place.sample * (size_t)T * stride + (size_t)(place.head * width);
-    const float *keys = queries + shape.d, *values = keys + shape.d;
+    size_t head_rows = rows_before(shape, place.sample, place.head);
+    const float *sample = (const float *)a.qkv + place.sample * (size_t)T * stride, *queries = sample + (size_t)(place.head * width);
+    const float *keys = sample + key_column(shape, key_head_of(shape, place.head)), *values = keys + values_behind(shape);
     float *query_tile = dynamic_shared<float>(), *key_tile = query_tile + SIZE * row_floats(width),
           *value_tile = key_tile + SIZE * row_floats(width), *weight = value_tile + SIZE * row_floats(width) + local * (SIZE + 1);
-    head_dropout dropped = head_dropout_of(shape, place);
+    head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
+    float slope = unscaled_slope(shape, place.head);
     float out[COLUMNS] = {}, m = -INFINITY, l = 0; /* m, l: the row's running maximum and sum */
 
     load_rows(query_tile, queries + (size_t)first * stride, stride, T - first, width);
@@ -99,9 +108,10 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
         float score[OWN], largest = m;
         for (int i = 0; i < OWN; i++) {
             int key = lane + i * LANES;
-            score[i] = first_key + key > row
-                           ? -INFINITY
-                           : dot(query_tile + local * row_floats(width), key_tile + key * row_floats(width), width) * shape.scale;
+            score[i] = first_key + key > row ? -INFINITY
+                                             : score_of(shape, query_tile + local * row_floats(width), key_tile + key * row_floats(width),
+                                                        first_key + key - row, slope) *
+                                                   shape.scale;
             largest = fmaxf(largest, score[i]);
         }
         largest = max_of_8(largest);
@@ -129,60 +139,63 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
             for (int i = 0; i < OWN; i++) {
                 int key = first_key + lane + i * LANES;
                 if (row < T && key < T)
-                    ((float *)a.weights)[(place.rows + (size_t)row) * (size_t)T + key] =
-                        key > row
-                            ? 0.0f
-                            : expf(dot(query_tile + local * row_floats(width), key_tile + (key - first_key) * row_floats(width), width) *
-                                       shape.scale -
-                                   lse);
+                    ((float *)a.weights)[(head_rows + (size_t)row) * (size_t)T + key] =
+                        key > row ? 0.0f
+                                  : expf(score_of(shape, query_tile + local * row_floats(width),
+                                                  key_tile + (key - first_key) * row_floats(width), key - row, slope) *
+                                             shape.scale -
+                                         lse);
             }
         }
     if (row >= T)
         return;
     if (a.lse && lane == 0)
-        a.lse[place.rows + (size_t)row] = lse;
+        a.lse[head_rows + (size_t)row] = lse;
     store_row((float *)a.out + (place.sample * (size_t)T + (size_t)row) * shape.d + (size_t)(place.head * width), out, shape.drop.scale / l,
               width);
 }
 
 /* What both backward kernels have in shared memory, and where they are. */
 struct backward_tiles {
-    attention_place place;
-    const float *queries, *keys, *values, *douts; /* the head's row 0 in global memory */
+    size_t rows;                                  /* before the query head's in lse, dots and weights */
+    const float *queries, *keys, *values, *douts; /* the heads' row 0 in global memory */
     float *query, *key, *value, *dout;            /* tiles [SIZE, width] */
     float *weight, *dscore;                       /* [SIZE queries, SIZE + 1]: P Z without its scale, and dS */
+    float slope;                                  /* alibi's */
     head_dropout dropped;
 };
 
-__device__ inline backward_tiles backward_tiles_of(const attention_backward &a)
+__device__ inline backward_tiles backward_tiles_of(const attention_backward &a, size_t sample, int head, int key_head)
 {
     const attention_shape &s = a.shape;
     backward_tiles t;
-    t.place = place_of(s, (s.T + SIZE - 1) / SIZE);
-    size_t first_row = t.place.sample * (size_t)s.T, column = (size_t)(t.place.head * s.width), tile = (size_t)(SIZE * row_floats(s.width));
-    t.queries = (const float *)a.qkv + first_row * 3 * s.d + column;
-    t.keys = t.queries + s.d;
-    t.values = t.keys + s.d;
+    size_t first_row = sample * (size_t)s.T, column = (size_t)(head * s.width), tile = (size_t)(SIZE * row_floats(s.width));
+    const float *rows = (const float *)a.qkv + first_row * s.qkv_row;
+    t.rows = rows_before(s, sample, head);
+    t.queries = rows + column;
+    t.keys = rows + key_column(s, key_head);
+    t.values = t.keys + values_behind(s);
     t.douts = (const float *)a.dout + first_row * s.d + column;
+    t.slope = unscaled_slope(s, head);
     t.query = dynamic_shared<float>();
     t.key = t.query + tile;
     t.value = t.key + tile;
     t.dout = t.value + tile;
     t.weight = t.dout + tile;
     t.dscore = t.weight + SQUARE;
-    t.dropped = head_dropout_of(s, t.place);
+    t.dropped = head_dropout_of(s, sample, head);
     return t;
 }
 
 __device__ inline void load_queries(const backward_tiles &t, const attention_shape &s, int first)
 {
-    load_rows(t.query, t.queries + (size_t)first * 3 * s.d, 3 * s.d, s.T - first, s.width);
+    load_rows(t.query, t.queries + (size_t)first * s.qkv_row, s.qkv_row, s.T - first, s.width);
     load_rows(t.dout, t.douts + (size_t)first * s.d, s.d, s.T - first, s.width);
 }
 __device__ inline void load_keys(const backward_tiles &t, const attention_shape &s, int first)
 {
-    load_rows(t.key, t.keys + (size_t)first * 3 * s.d, 3 * s.d, s.T - first, s.width);
-    load_rows(t.value, t.values + (size_t)first * 3 * s.d, 3 * s.d, s.T - first, s.width);
+    load_rows(t.key, t.keys + (size_t)first * s.qkv_row, s.qkv_row, s.T - first, s.width);
+    load_rows(t.value, t.values + (size_t)first * s.qkv_row, s.qkv_row, s.T - first, s.width);
 }
 
 /* weight and dscore of the loaded tiles: this thread's row of queries, and its keys. */
@@ -190,7 +203,7 @@ __device__ inline void backward_scores(const backward_tiles &t, const attention_
 {
     const attention_shape &s = a.shape;
     int lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES, row = first + local, tile_row = row_floats(s.width);
-    size_t place = t.place.rows + (size_t)row;
+    size_t place = t.rows + (size_t)row;
     uint32_t kept = t.dropped.threshold > 0 ? kept_of_32_keys(t.dropped, (uint32_t)row, (uint32_t)first_key) : 0xffffffffu;
     for (int i = 0; i < OWN; i++) {
         int key = lane + i * LANES;
@@ -199,7 +212,8 @@ __device__ inline void backward_scores(const backward_tiles &t, const attention_
         if (sees && a.weights)
             p = ((const float *)a.weights)[place * (size_t)s.T + (size_t)(first_key + key)];
         else if (sees)
-            p = expf(dot(t.query + local * tile_row, t.key + key * tile_row, s.width) * s.scale - a.lse[place]);
+            p = expf(score_of(s, t.query + local * tile_row, t.key + key * tile_row, first_key + key - row, t.slope) * s.scale -
+                     a.lse[place]);
         if (sees && keeps)
             dp = dot(t.dout + local * tile_row, t.value + key * tile_row, s.width) * s.drop.scale;
         t.weight[local * (SIZE + 1) + key] = keeps ? p : 0.0f;
@@ -210,8 +224,9 @@ __device__ inline void backward_scores(const backward_tiles &t, const attention_
 __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backward a)
 {
     const attention_shape &s = a.shape;
-    backward_tiles t = backward_tiles_of(a);
-    int first = t.place.tile * SIZE, local = (int)threadIdx.x / LANES, row = first + local;
+    attention_place place = place_of(s.heads, (s.T + SIZE - 1) / SIZE);
+    backward_tiles t = backward_tiles_of(a, place.sample, place.head, key_head_of(s, place.head));
+    int first = place.tile * SIZE, local = (int)threadIdx.x / LANES, row = first + local;
     float dq[COLUMNS] = {};
     load_queries(t, s, first);
     for (int first_key = 0; first_key <= first; first_key += SIZE) {
@@ -223,37 +238,42 @@ __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backw
         add_rows(dq, t.dscore + local * (SIZE + 1), 1, t.key, s.width);
     }
     if (row < s.T)
-        store_row((float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)row * 3 * s.d, dq, s.scale, s.width);
+        store_row((float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)row * s.qkv_row, dq, s.scale, s.width);
 }
 
 __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backward a)
 {
     const attention_shape &s = a.shape;
-    backward_tiles t = backward_tiles_of(a);
-    int first_key = t.place.tile * SIZE, local = (int)threadIdx.x / LANES, key = first_key + local;
+    attention_place place = place_of(s.key_heads, (s.T + SIZE - 1) / SIZE);
+    head_range readers = readers_of(s, place.head);
+    int first_key = place.tile * SIZE, local = (int)threadIdx.x / LANES, key = first_key + local;
     float dk[COLUMNS] = {}, dv[COLUMNS] = {};
-    load_keys(t, s, first_key);
-    for (int first = first_key; first < s.T; first += SIZE) {
-        __syncthreads(); /* nobody needs the last tiles any more */
-        load_queries(t, s, first);
-        __syncthreads();
-        backward_scores(t, a, first, first_key);
-        __syncthreads(); /* a key's scores come from all rows */
-        add_rows(dk, t.dscore + local, SIZE + 1, t.query, s.width);
-        add_rows(dv, t.weight + local, SIZE + 1, t.dout, s.width);
+    load_keys(backward_tiles_of(a, place.sample, readers.first, place.head), s, first_key);
+    for (int head = readers.first; head < readers.end; head++) {
+        backward_tiles t = backward_tiles_of(a, place.sample, head, place.head);
+        for (int first = first_key; first < s.T; first += SIZE) {
+            __syncthreads(); /* nobody needs the last tiles any more */
+            load_queries(t, s, first);
+            __syncthreads();
+            backward_scores(t, a, first, first_key);
+            __syncthreads(); /* a key's scores come from all rows */
+            add_rows(dk, t.dscore + local, SIZE + 1, t.query, s.width);
+            add_rows(dv, t.weight + local, SIZE + 1, t.dout, s.width);
+        }
     }
     if (key < s.T) {
-        float *to = (float *)a.dqkv + (t.keys - (const float *)a.qkv) + (size_t)key * 3 * s.d;
+        float *to = (float *)a.dqkv + (place.sample * (size_t)s.T + (size_t)key) * s.qkv_row + key_column(s, place.head);
         store_row(to, dk, s.scale, s.width);
-        store_row(to + s.d, dv, s.drop.scale, s.width);
+        store_row(to + values_behind(s), dv, s.drop.scale, s.width);
     }
 }
 
-/* Blocks and shared memory: `tiles` tiles of rows and `squares` of scores. */
+/* Blocks, by tiles of `heads` heads, and shared memory: `tiles` tiles of rows and `squares` of scores. */
 template <typename Arguments>
-dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size_t samples, int tiles, int squares, const Arguments &a)
+dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size_t samples, int heads, int tiles, int squares,
+                       const Arguments &a)
 {
-    size_t blocks = ((size_t)a.shape.T + SIZE - 1) / SIZE * samples * (size_t)a.shape.heads;
+    size_t blocks = ((size_t)a.shape.T + SIZE - 1) / SIZE * samples * (size_t)heads;
     size_t floats = (size_t)(tiles * SIZE * row_floats(a.shape.width) + squares * SQUARE);
     return launch("attention fp32", kernel, dim3((unsigned)blocks), dim3(THREADS), floats * sizeof(float), stream, a);
 }
@@ -262,13 +282,13 @@ dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size
 
 dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a)
 {
-    return launch_tiles(forward_kernel, stream, samples, 3, 1, a);
+    return launch_tiles(forward_kernel, stream, samples, a.shape.heads, 3, 1, a);
 }
 
 dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a)
 {
-    DT_TRY(launch_tiles(query_gradient_kernel, stream, samples, 4, 2, a));
-    return launch_tiles(key_gradient_kernel, stream, samples, 4, 2, a);
+    DT_TRY(launch_tiles(query_gradient_kernel, stream, samples, a.shape.heads, 4, 2, a));
+    return launch_tiles(key_gradient_kernel, stream, samples, a.shape.key_heads, 4, 2, a);
 }
 
 } // namespace gpt_cuda

@@ -22,9 +22,11 @@ constexpr float LOG2_E = 1.4426950408889634f;
 
 /* Sizes, and how wide accesses to rows of a head may be. */
 struct attention_shape {
-    int T, width, heads; /* heads: of this call, the first of which is the model's first_head */
+    int T, width, heads; /* heads: the query heads of this call, the first of which is the model's first_head */
     uint32_t first_head;
-    size_t d;         /* width * heads */
+    int key_heads, first_key_head, group; /* the heads of k and v likewise; each serves `group` query heads of the model */
+    int alibi;                            /* the largest power of two that is not above the model's query heads; 0: no alibi */
+    size_t d, qkv_row;                    /* elements of a row of out, heads * width, and of qkv */
     int row_bytes;    /* 2 to 16 (fp32: unused): every row of a head in qkv, out and their gradients starts at a multiple of it */
     int weight_bytes; /* the same for rows of weights */
     float scale;      /* 1 / sqrt(width) */
@@ -69,13 +71,71 @@ template <typename F> inline dt_status for_width(int width, F f)
 /* One block's place: tiles of one head are neighbours in the grid, so that they find the head's rows in the L2 cache. */
 struct attention_place {
     int tile, head;
-    size_t sample, rows; /* rows: before this head's in lse, dots and weights */
+    size_t sample;
 };
 
-__device__ inline attention_place place_of(const attention_shape &s, int tiles)
+/* heads: those that the blocks are divided by, the query heads or the heads of k and v. */
+__device__ inline attention_place place_of(int heads, int tiles)
 {
     size_t pair = blockIdx.x / (unsigned)tiles;
-    return {(int)(blockIdx.x % (unsigned)tiles), (int)(pair % (size_t)s.heads), pair / (size_t)s.heads, pair * (size_t)s.T};
+    return {(int)(blockIdx.x % (unsigned)tiles), (int)(pair % (size_t)heads), pair / (size_t)heads};
+}
+
+/* Rows before this query head's in lse, dots and weights. */
+__device__ inline size_t rows_before(const attention_shape &s, size_t sample, int head)
+{
+    return (sample * (size_t)s.heads + (size_t)head) * (size_t)s.T;
+}
+
+/* Where the head's columns of k begin in a row of qkv; those of v begin values_behind elements later. */
+__device__ inline size_t key_column(const attention_shape &s, int key_head)
+{
+    return s.d + (size_t)(key_head * s.width);
+}
+__device__ inline size_t values_behind(const attention_shape &s)
+{
+    return (size_t)(s.key_heads * s.width);
+}
+
+/* The head of k and v that a query head reads. */
+__device__ inline int key_head_of(const attention_shape &s, int head)
+{
+    return ((int)s.first_head + head) / s.group - s.first_key_head;
+}
+
+/* The query heads that read a head of k and v: [first, end) of the call's. */
+struct head_range {
+    int first, end;
+};
+__device__ inline head_range readers_of(const attention_shape &s, int key_head)
+{
+    int first = (s.first_key_head + key_head) * s.group - (int)s.first_head;
+    return {max(first, 0), min(first + s.group, s.heads)};
+}
+
+/* ---- alibi: slope * (key - query) is added to a query's scaled scores ---- */
+
+/* The slope of one of the call's query heads, for scores that are not scaled yet; 0 without alibi. As gpt_alibi_slope (gpt/position.h). */
+__device__ inline float unscaled_slope(const attention_shape &s, int head)
+{
+    int index = (int)s.first_head + head, power = s.alibi;
+    if (power == 0)
+        return 0.0f;
+    return exp2f((float)(index < power ? 8 * (index + 1) : 4 * (2 * (index - power) + 1)) / (float)-power) / s.scale;
+}
+
+/* To accumulators of scores. first_query: the lane's row 0; first_key: the lane's column 0. */
+template <int BLOCKS, int KEYS>
+__device__ inline void add_distances(float (&s)[BLOCKS][KEYS / 8][4], float slope, int first_query, int first_key)
+{
+    float distance = (float)(first_key - first_query);
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                s[block][i][e] = fmaf(slope, distance + (float)(i * 8 + e % 2 - block * 16 - e / 2 * 8), s[block][i][e]);
 }
 
 /* ---- tiles in shared memory ---- */
@@ -269,11 +329,11 @@ struct head_dropout {
     uint32_t threshold, head, sample, purpose;
 };
 
-__device__ inline head_dropout head_dropout_of(const attention_shape &s, const attention_place &place)
+__device__ inline head_dropout head_dropout_of(const attention_shape &s, size_t sample, int head)
 {
     const dropout &d = s.drop;
-    return {d.seed, d.threshold, (s.first_head + (uint32_t)place.head) << 20,
-            (uint32_t)place.sample + d.first_sample + s.step->first_sample, (uint32_t)DT_RANDOM_ATTENTION << 24 | d.layer};
+    return {d.seed, d.threshold, (s.first_head + (uint32_t)head) << 20, (uint32_t)sample + d.first_sample + s.step->first_sample,
+            (uint32_t)DT_RANDOM_ATTENTION << 24 | d.layer};
 }
 
 /* One call's eight keys 8 * key_group.. of a query: bit i is set when key i is kept. */

@@ -23,17 +23,21 @@ static void cuda_destroy(struct gpt_kernels *k)
     if (!k)
         return;
     gpt_cuda_linear_destroy(k);
+    dt_cuda_own_free(k->device, k->rope);
     dt_cuda_own_free(k->device, k->scratch);
     dt_cuda_own_free(k->device, k->step);
     free(k);
 }
 
-/* As before the first step. */
-static dt_status first_step(struct gpt_kernels *k)
+/* What kernels find in device memory: the step, as before the first one, and the model's tables. */
+static dt_status fill_memory(struct gpt_kernels *k)
 {
     struct dt_stream *stream;
     DT_TRY(dt_stream_create(k->device, "kernels", &stream));
     dt_status status = gpt_cuda_begin_step(k, stream, 0, 1);
+    if (status < 0)
+        goto end;
+    status = gpt_cuda_rope_create(k, stream);
     if (status < 0)
         goto end;
     status = dt_stream_synchronize(stream);
@@ -56,7 +60,7 @@ static dt_status cuda_create(struct dt_device *device, const struct dt_model *mo
     if (status < 0)
         goto fail;
     k->step = step;
-    status = first_step(k);
+    status = fill_memory(k);
     if (status < 0)
         goto fail;
     status = gpt_cuda_linear_create(k);

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
 
 /* Where the sums of the second stage go. */
 template <typename E, int SUMS> struct column_outputs {
-    E *to[SUMS]; /* [columns] each */
+    E *to[SUMS]; /* [columns] each; NULL: nobody wants the sum */
 };
 
 /* Second stage, block (COLUMN_LANES, COMBINE_ROWS): a thread sums every COMBINE_ROWS-th chunk of one column, and the block these. */
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(COLUMN_LANES *COMBINE_ROWS)
         sum += parts[y][threadIdx.x];
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
-        if (place / columns == (size_t)s) {
+        if (place / columns == (size_t)s && outputs.to[s]) {
             E *to = outputs.to[s] + place % columns;
             *to = from_float<E>(accumulate ? to_float(*to) + sum : sum);
         }

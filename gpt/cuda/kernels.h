@@ -28,11 +28,12 @@ struct gpt_kernels {
     void *scratch;                  /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
     size_t scratch_bytes;
     struct gpt_cuda_linear *linear; /* linear.c */
-    int host_threads;               /* host.c: of a kernel on the host; 0 before the first one */
+    float *rope;      /* rope.cu: [T, 2, w / 2] device memory, cosines and sines of every position; NULL for a model without */
+    int host_threads; /* host.c: of a kernel on the host; 0 before the first one */
 };
 
-/* The entries of the table: attention.cu, embedding.cu, flat.cu, loss.cu, norm.cu, optimizer.cu, rows.cu; linear.c on cuBLASLt; host.c on the
- * host's processor, in the stream's order. */
+/* The entries of the table: attention.cu, embedding.cu, flat.cu, head_norm.cu, loss.cu, norm.cu, optimizer.cu, rope.cu, rows.cu, swiglu.cu;
+ * linear.c on cuBLASLt; host.c on the host's processor, in the stream's order. */
 #define GPT_CUDA_DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cuda_##entry, arguments);
 GPT_KERNELS(GPT_CUDA_DECLARE, GPT_NO_KERNEL_ROW, GPT_CUDA_DECLARE)
 #undef GPT_CUDA_DECLARE
@@ -42,6 +43,9 @@ dt_status gpt_cuda_step_overflows(struct gpt_kernels *k, struct dt_stream *strea
 
 dt_status gpt_cuda_linear_create(struct gpt_kernels *k); /* linear.c */
 void gpt_cuda_linear_destroy(struct gpt_kernels *k);
+
+/* rope.cu: makes k->rope, on `stream`, for a model that has it. Errors: DT_ERR_OOM; DT_ERR_INVALID for heads without pairs. */
+dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
 
 /* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
 dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);

@@ -1,0 +1,92 @@
+/* Rotary position embedding: a table of all angles, made once, and a pass over q and k in their place. Floor: these are read and written
+ * once; the table, 4 * w bytes a position, stays in the caches. A warp takes a part of a row, and a lane 16 bytes of both halves of a head. */
+#include "gpt/cuda/kernels.cuh"
+extern "C" {
+#include "gpt/position.h"
+}
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 16, ACCESSES = 4, TABLE_THREADS = 256, MOST_PAIRS = 256 };
+
+/* Radians per position of each pair. */
+struct frequencies {
+    double of_pair[MOST_PAIRS];
+};
+
+/* table [T, 2, half]: cosines and sines of every position. The angle is a double: a float of position 32,767 would be off by 2^-9. */
+__global__ void __launch_bounds__(TABLE_THREADS) table_kernel(float *table, frequencies f, size_t T, int half)
+{
+    size_t i = blockIdx.x * (size_t)TABLE_THREADS + threadIdx.x, position = i / (size_t)half;
+    int pair = (int)(i % (size_t)half);
+    if (position >= T)
+        return;
+    double angle = (double)position * f.of_pair[pair];
+    table[position * 2 * (size_t)half + (size_t)pair] = (float)cos(angle);
+    table[(position * 2 + 1) * (size_t)half + (size_t)pair] = (float)sin(angle);
+}
+
+/* x [rows, columns], of which the first heads * 2 * half columns turn; direction -1: back. half is a multiple of N. */
+template <typename E, int N>
+__global__ void __launch_bounds__(LANES *ROWS)
+    rope_kernel(E *x, const float *table, size_t rows, int heads, int half, size_t columns, size_t T, float direction)
+{
+    int packs = half / N, items = heads * packs;
+    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+        const float *cosines = table + row % T * 2 * (size_t)half, *sines = cosines + half;
+        for (int i = (int)(blockIdx.y * LANES + threadIdx.x); i < items; i += (int)gridDim.y * LANES) {
+            int pair = i % packs * N;
+            E *first = x + row * columns + (size_t)(i / packs) * 2 * (size_t)half + (size_t)pair, *second = first + half;
+            pack<E, N> a = load_pack<N>(first), b = load_pack<N>(second);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                float p = to_float(a.at[j]), q = to_float(b.at[j]), cosine = cosines[pair + j], sine = sines[pair + j] * direction;
+                a.at[j] = from_float<E>(p * cosine - q * sine);
+                b.at[j] = from_float<E>(q * cosine + p * sine);
+            }
+            store_pack<N>(first, a);
+            store_pack<N>(second, b);
+        }
+    }
+}
+
+} // namespace
+
+extern "C" dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream)
+{
+    const struct dt_model *m = &k->model;
+    size_t T = (size_t)m->block_size;
+    int width = gpt_head_width(m), half = width / 2;
+    if (m->position != DT_POSITION_ROPE)
+        return DT_OK;
+    if (width % 2 != 0 || half > MOST_PAIRS)
+        return dt_fail(DT_ERR_INVALID, "rope: heads of %d features: the cuda kernels take an even number up to %d", width, 2 * MOST_PAIRS);
+    frequencies f = {};
+    for (int pair = 0; pair < half; pair++)
+        f.of_pair[pair] = gpt_rope_frequency(m, pair);
+    void *table;
+    DT_TRY(dt_cuda_own_alloc(k->device, T * (size_t)width * sizeof(float), &table));
+    k->rope = (float *)table;
+    return launch("rope", table_kernel, dim3((unsigned)((T * (size_t)half + TABLE_THREADS - 1) / TABLE_THREADS)), dim3(TABLE_THREADS), 0,
+                  stream, k->rope, f, T, half);
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rope, gpt_rope)
+{
+    if (!k->rope)
+        return dt_fail(DT_ERR_INVALID, "rope: the kernels are of a model without");
+    if (a->rows == 0 || a->heads == 0)
+        return DT_OK;
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        int half = gpt_head_width(&k->model) / 2;
+        constexpr int N = pack_elems<E>;
+        bool fit = half % N == 0 && packs_fit<E, N>(a->columns, a->x);
+        size_t items = a->heads * (size_t)(half / (fit ? N : 1)), tiles = (items + LANES * ACCESSES - 1) / (LANES * ACCESSES);
+        return launch("rope", fit ? rope_kernel<E, N> : rope_kernel<E, 1>,
+                      dim3(blocks_for(k, a->rows, ROWS, BLOCKS_PER_MULTIPROCESSOR), (unsigned)tiles), dim3(LANES, ROWS), 0, stream,
+                      (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, (size_t)k->model.block_size, a->inverse ? -1.0f : 1.0f);
+    });
+}

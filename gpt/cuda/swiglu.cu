@@ -1,0 +1,93 @@
+/* SwiGLU and its gradient. Floors, in passes over [rows, f]: 3, and 5 for the gradient (6 with y). A warp takes columns of a row, 16 bytes a
+ * lane and access; gate and up lie f elements apart. Each element is read before the thread that reads it writes in its place. */
+#include "gpt/cuda/kernels.cuh"
+
+namespace {
+
+using namespace gpt_cuda;
+
+enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 16, ACCESSES = 4 };
+
+/* 1 / (1 + exp(-x)); 0 where the exponential is infinite. */
+__device__ inline float sigmoid(float x)
+{
+    return __fdividef(1.0f, 1.0f + __expf(-x));
+}
+
+template <typename E, int N> __global__ void __launch_bounds__(LANES *ROWS) swiglu_kernel(E *y, const E *hidden, size_t rows, size_t f)
+{
+    size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
+    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
+        for (size_t column = first; column < f; column += step) {
+            const E *at = hidden + row * 2 * f + column;
+            pack<E, N> gate = load_pack<N>(at), up = load_pack<N>(at + f);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                float x = to_float(gate.at[j]);
+                gate.at[j] = from_float<E>(x * sigmoid(x) * to_float(up.at[j]));
+            }
+            store_pack<N>(y + row * f + column, gate);
+        }
+}
+
+/* With s = sigmoid(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s. y, or NULL, may be dy; dhidden may be hidden. */
+template <typename E, int N>
+__global__ void __launch_bounds__(LANES *ROWS) swiglu_gradient_kernel(E *dhidden, E *y, const E *dy, const E *hidden, size_t rows, size_t f)
+{
+    size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
+    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
+        for (size_t column = first; column < f; column += step) {
+            size_t at = row * 2 * f + column;
+            pack<E, N> gate = load_pack<N>(hidden + at), up = load_pack<N>(hidden + at + f), out = load_pack<N>(dy + row * f + column);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                float x = to_float(gate.at[j]), by = to_float(up.at[j]), g = to_float(out.at[j]), s = sigmoid(x), silu = x * s;
+                gate.at[j] = from_float<E>(g * by * (s + silu * (1 - s)));
+                up.at[j] = from_float<E>(g * silu);
+                out.at[j] = from_float<E>(silu * by);
+            }
+            store_pack<N>(dhidden + at, gate);
+            store_pack<N>(dhidden + at + f, up);
+            if (y)
+                store_pack<N>(y + row * f + column, out);
+        }
+}
+
+/* Rows by columns: enough blocks of few rows too. */
+template <int N> dim3 blocks_of(const struct gpt_kernels *k, size_t rows, size_t f)
+{
+    return dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR), (unsigned)((f + LANES * N * ACCESSES - 1) / (LANES * N * ACCESSES)));
+}
+
+} // namespace
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu, gpt_swiglu)
+{
+    if (a->rows == 0 || a->f == 0)
+        return DT_OK;
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            a->f,
+            [&](auto n) {
+                constexpr int N = decltype(n)::value;
+                return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(LANES, ROWS), 0, stream, (E *)a->y,
+                              (const E *)a->hidden, a->rows, a->f);
+            },
+            a->y, a->hidden);
+    });
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu_gradient, gpt_swiglu_gradient)
+{
+    if (a->rows == 0 || a->f == 0)
+        return DT_OK;
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        bool fit = packs_fit<E, pack_elems<E>>(a->f, a->dhidden, a->dy, a->hidden) && packs_fit<E, pack_elems<E>>(a->f, a->y);
+        constexpr int N = pack_elems<E>;
+        return launch("swiglu gradient", fit ? swiglu_gradient_kernel<E, N> : swiglu_gradient_kernel<E, 1>,
+                      fit ? blocks_of<N>(k, a->rows, a->f) : blocks_of<1>(k, a->rows, a->f), dim3(LANES, ROWS), 0, stream, (E *)a->dhidden,
+                      (E *)a->y, (const E *)a->dy, (const E *)a->hidden, a->rows, a->f);
+    });
+}
