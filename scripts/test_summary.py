@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Add up what scripts/test ran and print the closing line.
+"""Add up what scripts/test ran: the longest tests, the time that all took, what failed or was skipped, and the closing line.
 
 Usage: test_summary.py RESULTS
 RESULTS has a line for each thing done, its fields separated by tabs:
     check NAME passed|failed|skipped REASON    one verdict
     meson NAME TESTLOG                         a run of `meson test`: its testlog.json
+    took SECONDS PROCESSOR_SECONDS             wall time, and that of the processors, of everything
 A test program that prints TAP counts with each of its cases, any other as one. Exits with 1 when anything failed or nothing passed.
 """
 import json
@@ -38,13 +39,28 @@ def cases_of(test):
     return cases
 
 
+LONGEST = 10
+
+
+def print_longest(tests):
+    """A table of (test, run, seconds), the longest first."""
+    rows = [("longest tests", "", "seconds")] + [(name, run, f"{seconds:.1f}") for name, run, seconds in
+                                                 sorted(tests, key=lambda test: -test[2])[:LONGEST]]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for name, run, seconds in rows:
+        print(f"{name:{widths[0]}}  {run:{widths[1]}}  {seconds:>{widths[2]}}")
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: test_summary.py RESULTS")
-    cases = []
+    cases, durations, took = [], [], ""
     with open(sys.argv[1], encoding="utf-8") as results:
         for line in results:
             kind, name, *rest = line.rstrip("\n").split("\t")
+            if kind == "took":
+                took = f"{float(name) / 60:.1f} min, {float(rest[0]):.0f} s of processor time"
+                continue
             if kind == "check":
                 cases.append((name, rest[0], rest[1] if len(rest) > 1 else ""))
                 continue
@@ -56,9 +72,14 @@ def main():
                 continue
             if not tests:
                 cases.append((name, "failed", "no test was run"))
+            durations += [(test["name"], name, test.get("duration", 0)) for test in tests]
             for test in tests:
                 cases += [(f"{name}: {case}", verdict, reason) for case, verdict, reason in cases_of(test)]
 
+    if durations:
+        print_longest(durations)
+    if took:
+        print(took)
     count = {verdict: sum(case[1] == verdict for case in cases) for verdict in ("passed", "failed", "skipped")}
     for verdict in ("skipped", "failed"):
         for name, its_verdict, reason in cases:
