@@ -77,13 +77,15 @@ else
 fi
 
 cat >"$work/testlog.json" <<'LOG'
-{"name": "a", "stdout": "1..3\nok 1 - x\nnot ok 2 - y\nok 3 - z # SKIP no device\n", "result": "FAIL", "returncode": 1}
+{"name": "a", "stdout": "1..3\nok 1 - x\nnot ok 2 - y\nok 3 - z # SKIP no device\n", "result": "FAIL", "returncode": 1, "duration": 12.34}
 {"name": "b", "stdout": "1..3\nok 1 - x\n", "result": "FAIL", "returncode": -11}
 {"name": "c", "stdout": "1..0 # SKIP no library\n", "result": "SKIP", "returncode": 0}
 LOG
-printf 'meson\tunit\t%s\ncheck\tbuild\tpassed\n' "$work/testlog.json" >"$work/results"
+printf 'meson\tunit\t%s\ncheck\tbuild\tpassed\ntook\t432\t801.5\n' "$work/testlog.json" >"$work/results"
 expect "a crash, a failed case and skipped ones are counted" 1 '^3 passed, 2 failed, 2 skipped$' scripts/test_summary.py "$work/results"
 expect "the reason of a skip is told" 1 '^skipped: unit: c \(no library\)$' scripts/test_summary.py "$work/results"
+expect "the longest tests are in a table" 1 '^a +unit +12\.3$' scripts/test_summary.py "$work/results"
+expect "the time that all took is told" 1 '^7\.2 min, 802 s of processor time$' scripts/test_summary.py "$work/results"
 printf 'meson\tunit\t%s\n' "$work/nowhere.json" >"$work/results"
 expect "a run without a log is a failure" 1 '^0 passed, 1 failed, 0 skipped$' scripts/test_summary.py "$work/results"
 
@@ -105,10 +107,9 @@ mkdir -p "$work/venv/bin" && printf '#!/bin/sh\necho the PyTorch of "$0"\n' >"$w
 expect "benchmark_gpu takes the PyTorch of an environment" 1 'venv/bin/python .*its output is no JSON' scripts/benchmark_gpu --dtbench /bin/true --venv "$work/venv"
 
 expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
-# Without the large parts, for time, and optimised like the build before, whose objects the compiler's cache still has; somewhere else, with
-# an empty environment.
+# For time without the large parts and not optimised, not even the hottest loops; somewhere else, with an empty environment.
 expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' scripts/bundle --build "$work/build" --output "$work/bundle.tar.gz" \
-    -Dcuda=disabled -Dcpu=disabled
+    -Dcuda=disabled -Dcpu=disabled -Dc_args=-O0
 mkdir "$work/elsewhere"
 tar -xf "$work/bundle.tar.gz" -C "$work/elsewhere" || true
 unpacked=$(echo "$work"/elsewhere/dtbench-*)
