@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 
 #include "cli/predict/validate.h"
+#include "cli/predict/validate_collectives.h"
 #include "cli/run/signals.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
@@ -54,18 +55,30 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
     return validate_rows_check(rows);
 }
 
+static dt_status validate_collectives(const struct arguments *a)
+{
+    struct validate_collectives collectives;
+    dt_status status = validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, &collectives);
+    if (status == DT_OK)
+        status = a->json ? validate_collectives_print_json(&collectives, stdout) : validate_collectives_print(&collectives, stdout);
+    validate_collectives_finish(&collectives);
+    return status;
+}
+
 static int run(int argc, char **argv)
 {
     struct arguments a = {0};
     struct validate_rows rows = {0};
     struct validate_summary summary = {0};
-    bool help;
+    bool help, of_collectives = false;
     if (parse_options(&a, argc, argv, &help) < 0)
         return report_failure("validate", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
     signals_install();
-    dt_status status = validate(&a, &rows, &summary);
+    dt_status status = validate_is_collectives(a.data, &of_collectives);
+    if (status == DT_OK)
+        status = of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary);
     validate_summary_finish(&summary);
     validate_rows_finish(&rows);
     if (status == DT_OK)
@@ -85,7 +98,8 @@ const struct command command_validate = {
                    "stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a table of meshes: "
                    "gpus, layers, hidden, heads, seq, dp, micro_batch, global_batch, and where they matter tp, pp, cp, vpp, schedule, "
                    "zero/fsdp, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, model, gpus_per_node, step_s or step_ms, "
-                   "peak_mem_gib, status (ok, oom). Columns that are not used are listed; rows that are no experiment of this version "
+                   "peak_mem_gib, status (ok, oom). Or it has collectives that were timed alone: collective, size, gpus, nodes, "
+                   "busbw_GB_s. Columns that are not used are listed; rows that are no experiment of this version "
                    "are counted with the reason. Needs no device, MPI or GPU.",
     .options = options,
     .run = run,

@@ -64,6 +64,7 @@ struct dt_sim_cluster {
     } nic;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
+        bool sums;              /* the switches sum (InfiniBand's SHARP), and NCCL is told to use it */
         double blocking_factor; /* the NICs' sum over what the switches carry between nodes at once; 1: all of it */
     } fabric;
     struct {
@@ -74,6 +75,7 @@ struct dt_sim_cluster {
         double channel_gb_per_s;              /* nccl: speed of one */
         int net_channels;                     /* nccl: rings side by side across nodes */
         double net_gbit_per_s;                /* nccl: what it believes of a NIC when it chooses; 0: the label */
+        bool nvls;                            /* nccl: NVSwitches of the third generation (Hopper), which sum */
         double compute_share;                 /* nccl: of a GPU's multiprocessors, that a collective within a node takes from kernels */
         double net_compute_share;             /* nccl: the same across nodes */
         double step_us;                       /* mpi: of a message, and of each of a collective's phases */

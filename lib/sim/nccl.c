@@ -48,6 +48,13 @@ static double tree_bus(const struct dt_sim_nccl_comm *c, enum dt_sim_protocol pr
     return bus;
 }
 
+static const double nvls_part = 5.0 / 6; /* of the bus, that is the message's */
+
+double dt_sim_nccl_nvls_bus(double own, double network)
+{
+    return fmin(own, network / nvls_part);
+}
+
 /* Bytes of the message a second, in GB/s, if the algorithm's channels have `bus`. A tree's are half of the bus: up and down. */
 static double algorithm_bandwidth(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
                                   enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double bus)
@@ -57,6 +64,8 @@ static double algorithm_bandwidth(const struct dt_sim_nccl_comm *c, enum dt_sim_
         ring_steps(c, kind, &steps, &inter);
         return ring_bus(c, kind, protocol, bus) * c->ranks / steps;
     }
+    if (algorithm != DT_SIM_TREE)
+        return nvls_part * bus;
     int size = bytes >= 128 ? ilogb(bytes / 64) : 0;
     return tree_bus(c, protocol, bus) / 2 * (size < 23 ? c->tables->tree_correction[protocol][size] : 1);
 }
@@ -75,6 +84,10 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
     double own = t->step_us[c->nvlink ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI][algorithm][protocol];
     double inter = t->step_us[DT_SIM_BY_NET][algorithm][protocol], total = t->base_us[algorithm][protocol];
     int steps, inter_steps;
+    if (algorithm == DT_SIM_NVLS)
+        return own + (c->nodes > 1 ? inter + extra_us : 0);
+    if (algorithm == DT_SIM_NVLS_TREE)
+        return own + 2 * ilogb(c->nodes) * (inter + extra_us);
     if (c->nodes > 1 && protocol == DT_SIM_LL)
         own *= t->ll_multi_node;
     if (algorithm == DT_SIM_TREE)
@@ -91,7 +104,11 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
 static bool is_possible(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm,
                         enum dt_sim_protocol protocol)
 {
-    return (algorithm == DT_SIM_RING || kind == DT_SIM_ALL_REDUCE) && (protocol != DT_SIM_LL128 || c->ll128);
+    if (algorithm != DT_SIM_RING && kind != DT_SIM_ALL_REDUCE)
+        return false;
+    if (algorithm == DT_SIM_NVLS || algorithm == DT_SIM_NVLS_TREE)
+        return c->nvls && protocol == DT_SIM_SIMPLE && (algorithm == DT_SIM_NVLS ? c->nodes == 1 || c->sums : c->nodes > 1);
+    return protocol != DT_SIM_LL128 || c->ll128;
 }
 
 double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,

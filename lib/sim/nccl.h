@@ -2,22 +2,28 @@
  *
  * Algorithm bandwidths and latencies as src/graph/tuning.cc works them out for a communicator: a bus bandwidth from the topology (channels
  * times the speed of one), limits by protocol and architecture, base latency plus a latency for each step. The model is used twice: with
- * what NCCL believes of the network it picks; with what the network gives it says how long that takes. Rings and trees only: what NCCL can
- * do in NVSwitches and InfiniBand switches (NVLS, CollNet) is not modelled, as with NCCL_NVLS_ENABLE=0. Source  NVIDIA/nccl,
- * src/graph/tuning.cc and src/graph/search.cc, at the commits named in sim_nccl_tables.c. */
+ * what NCCL believes of the network it picks; with what the network gives it says how long that takes. Source  NVIDIA/nccl,
+ * src/graph/tuning.cc and src/graph/search.cc, at the commits named in nccl_tables.c.
+ *
+ * ring, tree  as lib/sim/transport.h has them.
+ * nvls        an all-reduce of whose parts each GPU reads one, summed by the third generation of NVSwitches on the way, and writes the sum to
+ *             all GPUs at once. Across nodes only where switches of the network sum too (SHARP; NCCL_COLLNET_ENABLE=1, with its plugin).
+ * nvls tree   the same within each node, and between nodes a tree in place of those switches.
+ * Not modelled: CollNet without NVLS, all_gather and reduce_scatter by NVLS, PAT. */
 #ifndef LIB_SIM_NCCL_H
 #define LIB_SIM_NCCL_H
 
 #include "lib/sim/cluster.h"
 #include "lib/sim/program.h"
 
-enum dt_sim_algorithm { DT_SIM_TREE, DT_SIM_RING, DT_SIM_ALGORITHMS };
+enum dt_sim_algorithm { DT_SIM_TREE, DT_SIM_RING, DT_SIM_NVLS, DT_SIM_NVLS_TREE, DT_SIM_ALGORITHMS };
 enum dt_sim_protocol { DT_SIM_LL, DT_SIM_LL128, DT_SIM_SIMPLE, DT_SIM_PROTOCOLS };
 enum dt_sim_hardware { DT_SIM_BY_NVLINK, DT_SIM_BY_PCI, DT_SIM_BY_NET, DT_SIM_HARDWARES };
 
 /* What a version has in its tables. Microseconds and GB/s. Scale: 0 one node, 1 two, 2 more. */
 struct dt_sim_nccl_tables {
     const char *version;
+    bool nvls; /* it is known to the version */
     double base_us[DT_SIM_ALGORITHMS][DT_SIM_PROTOCOLS];
     double step_us[DT_SIM_HARDWARES][DT_SIM_ALGORITHMS][DT_SIM_PROTOCOLS];
     double ll_bus[3][3];             /* [architecture on one node, else amd][scale] of all channels */
@@ -40,6 +46,8 @@ struct dt_sim_nccl_comm {
     int ranks, nodes;
     bool nvlink, amd;
     bool ll128; /* allowed on this path */
+    bool nvls;  /* possible within its nodes */
+    bool sums;  /* the network's switches sum */
     int channels;
     double bus[DT_SIM_ALGORITHMS];        /* GB/s that NCCL believes each algorithm's channels have together */
     double actual_bus[DT_SIM_ALGORITHMS]; /* GB/s that they get */
@@ -50,7 +58,7 @@ struct dt_sim_nccl_plan {
     enum dt_sim_algorithm algorithm;
     enum dt_sim_protocol protocol;
     double latency_s;
-    double bus_bytes;       /* that pass each channel's links together: for rings 2 (n - 1) / n of an all-reduce's; for trees the message */
+    double bus_bytes;       /* that pass each channel's links together: for rings 2 (n - 1) / n of an all-reduce's; else the message */
     double bus_bytes_per_s; /* no faster than this */
     double wire;            /* bytes on a link for each of them: flags that LL and LL128 send along */
 };
@@ -59,6 +67,10 @@ struct dt_sim_nccl_plan {
 const char *dt_sim_nccl_version_name(int index);
 dt_status dt_sim_nccl_find(const char *version, const char *where);
 const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NULL: not known */
+
+/* The bus of NVLS, of a node's own and of so many bytes of the message a second that the network carries. NCCL takes five sixths of either;
+ * what the network gives it gives whole. */
+double dt_sim_nccl_nvls_bus(double own, double network);
 
 /* Seconds that NCCL predicts, with its own belief of the bus; INFINITY where the protocol is not allowed or the algorithm does not do this.
  */

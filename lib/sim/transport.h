@@ -7,6 +7,7 @@
  *   ring   the ranks of a node are neighbours in it, so every byte passes each NIC once; several NICs divide the bytes
  *   tree   ranks of a node in a chain, nodes in two binary trees, each with half of the message (Sanders, Speck, Traeff, "Two-tree
  *          algorithms for full bandwidth broadcast, reduction and scan", 2009): every NIC sends twice the message, with two nodes once
+ *   nvls   every GPU sends the message to the NVSwitches once and its sum's part once; NICs as with trees, or once where switches sum
  * MPI: dtbench's own collectives (lib/comm/mpi/operation.c): ranks exchange parts directly, in one or two phases. */
 #ifndef LIB_SIM_TRANSPORT_H
 #define LIB_SIM_TRANSPORT_H

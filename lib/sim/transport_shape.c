@@ -49,12 +49,20 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         .nvlink = c->nvlink.gb_per_s > 0,
         .amd = c->host.amd,
         .ll128 = c->nvlink.gb_per_s > 0 && (!away || c->nic.beside_gpu),
+        .nvls = tables->nvls && c->collectives.nvls && s->most_on_node > 1,
+        .sums = c->fabric.sums,
         .channels = away ? c->collectives.net_channels : c->collectives.channels,
         .net_latency_us = c->nic.latency_us,
     };
     double flow = links_flow_gbit_per_s(l, s->nodes);
     for (int a = 0; a < DT_SIM_ALGORITHMS; a++) {
         double twice = a == DT_SIM_TREE && s->nodes == 2 ? 2 : 1, inside = alone_on_nodes && away ? limit : own;
+        if (a >= DT_SIM_NVLS) {
+            double part = a == DT_SIM_NVLS_TREE && s->nodes > 2 ? 0.5 : 1; /* a node of a tree has two children */
+            s->nccl.bus[a] = away ? fmin(own, part * s->fewest_nics * label / 8) : own;
+            s->nccl.actual_bus[a] = away ? dt_sim_nccl_nvls_bus(own, part * s->fewest_nics * flow / 8) : own;
+            continue;
+        }
         s->nccl.bus[a] = away ? fmin(inside, twice * s->fewest_nics * label / 8) : own;
         s->nccl.actual_bus[a] = away ? fmin(inside, twice * s->fewest_nics * flow / 8) : own;
     }
@@ -95,11 +103,13 @@ static void touch_mpi(struct dt_sim_links *l, const struct rank_links *r, const 
 static void touch_nccl(struct dt_sim_links *l, const struct rank_links *r, const struct part *part, enum dt_sim_algorithm algorithm,
                        int nodes)
 {
-    bool tree = algorithm == DT_SIM_TREE;
+    bool nvls = algorithm == DT_SIM_NVLS || algorithm == DT_SIM_NVLS_TREE, tree = algorithm == DT_SIM_TREE || algorithm == DT_SIM_NVLS_TREE;
     double hops = nodes == 1 && !tree ? 1 : (part->ranks - 1.0) / part->ranks; /* of a ring or chain, for each of the node's GPUs */
-    double on_nic = (tree && nodes > 2 ? 2 : 1) / (tree ? l->cluster.nic.tree : 1);
-    links_touch(l, r->out, tree ? 2 * hops : hops);
-    links_touch(l, r->in, tree ? 2 * hops : hops);
+    double on_nic = (tree && nodes > 2 ? 2 : 1) / (tree ? l->cluster.nic.tree : 1), on_gpu = tree ? 2 * hops : hops;
+    if (nvls) /* all of the message to the switches, and the sum's part, which they pass on to all */
+        on_gpu = 1 + 1.0 / part->ranks;
+    links_touch(l, r->out, on_gpu);
+    links_touch(l, r->in, on_gpu);
     if (nodes > 1) { /* every rank adds its share of what its node puts on the NICs, so a NIC gets its GPUs' */
         links_touch(l, l->nic_out[r->nic], on_nic / part->ranks);
         links_touch(l, l->nic_in[r->nic], on_nic / part->ranks);

@@ -1,5 +1,6 @@
 /* Measured runs: what is read, what is said of them, and how good the predictions of those that come with dtbench are. */
 #include "cli/predict/validate.h"
+#include "cli/predict/validate_collectives.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -169,11 +170,51 @@ static void bars(void)
     validate_rows_finish(&rows);
 }
 
+static dt_status read_collectives(const char *text, struct validate_collectives *out, bool *is)
+{
+    char path[64] = "/tmp/test_validate_XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "cannot write %s", path);
+    close(fd);
+    CHECK_OK(validate_is_collectives(path, is));
+    dt_status status = validate_collectives_predict(path, "aws_p5", out);
+    unlink(path);
+    return status;
+}
+
+/* Names and sizes in the ways that people write them; what the cluster has no room for is skipped. */
+static void collectives_alone(void)
+{
+    struct validate_collectives c;
+    bool is;
+    CHECK_OK(read_collectives("collective,size,nodes,gpus,busbw_GB_s,note\nAllReduce,256MB,1,8,436,a\nall-gather,268435456,2,16,184,b\n"
+                              "Reduce_Scatter,0.25GiB,2,16,184,b\nbroadcast,1K,2000,4000,1,c\n",
+                              &c, &is));
+    CHECK(is && c.count == 4 && c.rows[0].kind == DT_SIM_ALL_REDUCE && c.rows[1].kind == DT_SIM_ALL_GATHER && c.rows[2].bytes == 0x1p28 &&
+          c.rows[1].bytes == 0x1p28 && c.rows[3].skipped && strstr(c.rows[3].reason, "nodes"));
+    for (int i = 0; i < 3; i++)
+        CHECK(fabs(c.rows[i].predicted / c.rows[i].measured - 1) < 0.15, "row %d: %g", i, c.rows[i].predicted);
+    validate_collectives_finish(&c);
+    static const char *const wrong[][2] = {{"all,1M,1,8,1\n", "collective"},    {"reduce,big,1,8,1\n", "size"},
+                                           {"reduce,1M,1,8,0\n", "busbw_GB_s"}, {"reduce,1M,3,8,1\n", "gpus"},
+                                           {"reduce,1M,x,8,1\n", "nodes"},      {"reduce,1M,1,1,1\n", "gpus"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[128], expected[64];
+        snprintf(text, sizeof text, "collective,size,nodes,gpus,busbw_GB_s\n%s", wrong[i][0]);
+        snprintf(expected, sizeof expected, ":2: %s: ", wrong[i][1]);
+        CHECK(read_collectives(text, &c, &is) == DT_ERR_INVALID && strstr(dt_error_message(), expected), "%s", dt_error_message());
+        validate_collectives_finish(&c);
+    }
+    CHECK(read_collectives(HEADER, &c, &is) == DT_ERR_INVALID && !is);
+    validate_collectives_finish(&c);
+}
+
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"a file that is wrong gets one line", faults},
     {"errors, groups and cells, by hand", summaries},
     {"the study's own measurements", bars},
+    {"collectives that were timed alone", collectives_alone},
 };
 TEST_MAIN(cases)

@@ -1,4 +1,5 @@
 /* Collectives, messages and copies on described clusters against closed forms. Constants of NCCL 2.10.3 are written out here again. */
+#include "lib/sim/alone.h"
 #include "test/lib/sim/sim_case.h"
 
 static const double us = 1e-6;
@@ -113,6 +114,32 @@ static void test_several_nics(void)
                1e-9, "8 GPUs on each of 2 nodes");
     check_near(time_collective("dgx_a100", 4, 1, DT_SIM_ALL_GATHER, bytes), (8.4 + 3 * 9.6) * us + 3 / 4.0 * bytes / nic, 1e-9,
                "1 GPU on each of 4");
+}
+
+static double time_nvls(int world, int per_node, bool sums, double gbit_per_s)
+{
+    struct dt_sim_cluster cluster;
+    char path[1024];
+    double seconds = 0;
+    CHECK_OK(dt_sim_cluster_load(sim_source_path("configs/clusters/dgx_h100.json", path, sizeof path), &cluster));
+    cluster.collectives.nvls = true;
+    cluster.fabric.sums = sums;
+    cluster.nic.flow_gbit_per_s = cluster.nic.total_gbit_per_s = gbit_per_s;
+    const struct dt_sim_placement placement = {.world_size = world, .ranks_per_node = per_node};
+    CHECK_OK(dt_sim_time_alone(&cluster, "cluster.json", &placement, DT_SIM_ALL_REDUCE, 1 << 30, &seconds));
+    return seconds;
+}
+
+/* On DGX H100: five sixths of a bus of 360 GB/s in a node. Between nodes what 8 cards carry: the message once between two nodes or where
+ * switches sum, and twice in a tree of more. A rank alone on its node has no NVSwitch to sum for it. */
+static void test_sums_in_switches(void)
+{
+    double bytes = 1 << 30, own = 5.0 / 6 * 360e9;
+    check_near(time_nvls(8, 8, false, 300), 25 * us + bytes / own, 1e-9, "a node");
+    check_near(time_nvls(16, 8, false, 160), (25 + 2 * 14) * us + bytes / 160e9, 1e-9, "two nodes");
+    check_near(time_nvls(64, 8, false, 160), (25 + 6 * 14) * us + bytes / 80e9, 1e-9, "a tree of 8 nodes");
+    check_near(time_nvls(64, 8, true, 160), (25 + 18) * us + bytes / 160e9, 1e-9, "switches between 8 nodes");
+    CHECK(time_nvls(4, 1, true, 160) > 1.5 * bytes / 20e9, "a ring: %g", time_nvls(4, 1, true, 160));
 }
 
 /* Ranks 0, 8, 16, 24 and 1, 9, 17, 25 reduce at once over the same four NICs: claim C4, 17 ms alone, 25 ms together. */
@@ -236,6 +263,7 @@ static void test_mpi(void)
 }
 
 static const struct test_case cases[] = {
+    {"sums in switches", test_sums_in_switches},
     {"rings within a node", test_rings_in_a_node},
     {"NCCL's choice of algorithm and protocol", test_choice},
     {"a ring across nodes passes each NIC once", test_ring_across_nodes},

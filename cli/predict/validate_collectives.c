@@ -1,0 +1,346 @@
+#include "cli/predict/validate_collectives.h"
+
+#include "cli/text/line.h"
+#include "cli/text/table.h"
+#include "lib/base/csv.h"
+#include "lib/base/statistics.h"
+#include "lib/config/data_file.h"
+#include "lib/config/json.h"
+#include "lib/sim/alone.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { SUMMARIES = DT_SIM_COLLECTIVES + 1 }; /* by kind, and all */
+
+/* ---- reading ---- */
+
+struct columns {
+    int collective, size, gpus, nodes, gpus_per_node, bus;
+};
+
+static struct columns find_columns(const struct dt_csv *csv)
+{
+    struct columns c = {dt_csv_column(csv, "collective"), dt_csv_column(csv, "size"),          dt_csv_column(csv, "gpus"),
+                        dt_csv_column(csv, "nodes"),      dt_csv_column(csv, "gpus_per_node"), dt_csv_column(csv, "busbw_GB_s_mean")};
+    if (c.bus < 0)
+        c.bus = dt_csv_column(csv, "busbw_GB_s");
+    return c;
+}
+
+static bool complete(const struct columns *c)
+{
+    return c->collective >= 0 && c->size >= 0 && c->gpus >= 0 && c->bus >= 0;
+}
+
+static dt_status read_csv(const char *path, struct dt_csv *out)
+{
+    char *text;
+    size_t length;
+    *out = (struct dt_csv){0};
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = dt_csv_parse(text, length, path, out);
+    free(text);
+    return status;
+}
+
+dt_status validate_is_collectives(const char *path, bool *out)
+{
+    struct dt_csv csv;
+    *out = false;
+    if (strcmp(path, "-") == 0)
+        return DT_OK;
+    dt_status status = read_csv(path, &csv);
+    if (status == DT_OK) {
+        struct columns columns = find_columns(&csv);
+        *out = complete(&columns);
+    }
+    dt_csv_finish(&csv);
+    return status == DT_ERR_INVALID ? DT_OK : status; /* whoever reads it then says what is wrong */
+}
+
+static dt_status wrong(const char *path, const struct dt_csv *csv, int row, int column, const char *expected)
+{
+    return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", path, csv->lines[row], csv->names[column],
+                   dt_csv_field(csv, row, column), expected);
+}
+
+/* "AllReduce", "all_reduce", "all-reduce" */
+static bool is_kind(const char *text, enum dt_sim_collective kind)
+{
+    const char *name = dt_sim_collective_name(kind);
+    while (*text || *name) {
+        text += *text == '_' || *text == '-' || *text == ' ';
+        name += *name == '_';
+        if (strncasecmp(text, name, 1) != 0)
+            return false;
+        text += *text != 0;
+        name += *name != 0;
+    }
+    return true;
+}
+
+/* Bytes, or so many K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
+static double size_of(const char *text)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"", 1},        {"B", 1},        {"K", 0x1p10}, {"KB", 0x1p10}, {"KiB", 0x1p10}, {"M", 0x1p20},
+                 {"MB", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30}, {"GB", 0x1p30}, {"GiB", 0x1p30}};
+    char *end;
+    double number = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units && end > text; i++)
+        if (strcmp(end, units[i].unit) == 0 && number > 0 && isfinite(number))
+            return number * units[i].bytes;
+    return 0;
+}
+
+static dt_status read_count(const char *path, const struct dt_csv *csv, int row, int column, int missing, int *out)
+{
+    const char *text = dt_csv_field(csv, row, column);
+    char *end;
+    *out = missing;
+    if (!*text && missing)
+        return DT_OK;
+    long value = strtol(text, &end, 10);
+    if (!*text || *end || value < 1 || value > 1 << 20)
+        return wrong(path, csv, row, column, "a whole number from 1");
+    *out = (int)value;
+    return DT_OK;
+}
+
+static dt_status read_row(const char *path, const struct dt_csv *csv, const struct columns *c, int i, struct validate_collective *out)
+{
+    int kind = 0, per_node, nodes;
+    char *end;
+    *out = (struct validate_collective){.line = csv->lines[i], .predicted = NAN};
+    while (kind < DT_SIM_COLLECTIVES && !is_kind(dt_csv_field(csv, i, c->collective), (enum dt_sim_collective)kind))
+        kind++;
+    if (kind == DT_SIM_COLLECTIVES)
+        return wrong(path, csv, i, c->collective, "all_reduce, reduce_scatter, all_gather, broadcast or reduce");
+    out->kind = (enum dt_sim_collective)kind;
+    out->bytes = size_of(dt_csv_field(csv, i, c->size));
+    if (out->bytes < 1)
+        return wrong(path, csv, i, c->size, "a size, such as 256MB");
+    out->measured = strtod(dt_csv_field(csv, i, c->bus), &end);
+    if (*end || !(out->measured > 0) || !isfinite(out->measured))
+        return wrong(path, csv, i, c->bus, "a number above 0");
+    DT_TRY(read_count(path, csv, i, c->gpus, 0, &out->gpus));
+    DT_TRY(read_count(path, csv, i, c->gpus_per_node, out->gpus, &per_node));
+    DT_TRY(read_count(path, csv, i, c->nodes, (out->gpus + per_node - 1) / per_node, &nodes));
+    out->nodes = nodes;
+    if (out->gpus < 2)
+        return wrong(path, csv, i, c->gpus, "2 or more");
+    return out->gpus % nodes == 0 ? DT_OK : wrong(path, csv, i, c->gpus, "a multiple of the nodes");
+}
+
+static dt_status read_rows(const char *path, const struct dt_csv *csv, struct validate_collectives *out)
+{
+    struct columns columns = find_columns(csv);
+    if (!complete(&columns))
+        return dt_fail(DT_ERR_INVALID, "%s:1: expected columns collective, size, gpus and busbw_GB_s", path);
+    out->rows = calloc((size_t)csv->row_count + 1, sizeof *out->rows);
+    if (!out->rows)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d rows", csv->row_count);
+    for (out->count = 0; out->count < csv->row_count; out->count++)
+        DT_TRY(read_row(path, csv, &columns, out->count, &out->rows[out->count]));
+    return DT_OK;
+}
+
+/* ---- predicting ---- */
+
+static double bus_factor(enum dt_sim_collective kind, int gpus)
+{
+    double others = (gpus - 1.0) / gpus;
+    return kind == DT_SIM_ALL_REDUCE ? 2 * others : kind == DT_SIM_ALL_GATHER || kind == DT_SIM_REDUCE_SCATTER ? others : 1;
+}
+
+static dt_status predict(const struct dt_sim_cluster *cluster, const char *where, struct validate_collective *row)
+{
+    const struct dt_sim_placement placement = {.world_size = row->gpus, .ranks_per_node = row->gpus / row->nodes};
+    double seconds;
+    dt_status status = dt_sim_time_alone(cluster, where, &placement, row->kind, row->bytes, &seconds);
+    row->skipped = status == DT_ERR_INVALID;
+    if (row->skipped) {
+        snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
+        return DT_OK;
+    }
+    row->predicted = 1e-9 * row->bytes * bus_factor(row->kind, row->gpus) / seconds;
+    return status;
+}
+
+static dt_status predict_rows(const char *cluster, struct validate_collectives *out)
+{
+    char name[256], path[4096];
+    int skipped = 0;
+    struct dt_sim_cluster *machines = calloc(1, sizeof *machines);
+    if (!machines)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    dt_data_file_name("clusters", cluster, name, sizeof name);
+    dt_status status = dt_find_data_file(name, NULL, path, sizeof path);
+    if (status == DT_OK)
+        status = dt_sim_cluster_load(path, machines);
+    for (int i = 0; status == DT_OK && i < out->count; i++) {
+        status = predict(machines, cluster, &out->rows[i]);
+        skipped += out->rows[i].skipped;
+    }
+    free(machines);
+    if (status == DT_OK && skipped == out->count)
+        return dt_fail(DT_ERR_INVALID, "nothing was validated: all %d rows were skipped, the first one because: %s", out->count,
+                       out->count ? out->rows[0].reason : "there is none");
+    return status;
+}
+
+dt_status validate_collectives_predict(const char *path, const char *cluster, struct validate_collectives *out)
+{
+    struct dt_csv csv;
+    *out = (struct validate_collectives){0};
+    dt_status status = read_csv(path, &csv);
+    if (status == DT_OK)
+        status = read_rows(path, &csv, out);
+    dt_csv_finish(&csv);
+    return status == DT_OK ? predict_rows(cluster, out) : status;
+}
+
+void validate_collectives_finish(struct validate_collectives *c)
+{
+    free(c->rows);
+}
+
+/* ---- what comes out ---- */
+
+struct summary {
+    int rows;
+    double median, p90, bias;
+};
+
+/* Of the rows of a kind, or of all of them (DT_SIM_COLLECTIVES). */
+static dt_status summarize(const struct validate_collectives *c, int kind, struct summary *out)
+{
+    double *sizes = malloc(2 * ((size_t)c->count + 1) * sizeof *sizes), *ratios = sizes + c->count;
+    *out = (struct summary){0};
+    if (!sizes)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d errors", c->count);
+    for (int i = 0; i < c->count; i++) {
+        const struct validate_collective *row = &c->rows[i];
+        if (row->skipped || (kind != DT_SIM_COLLECTIVES && (int)row->kind != kind))
+            continue;
+        ratios[out->rows] = row->predicted / row->measured - 1;
+        sizes[out->rows] = fabs(ratios[out->rows]);
+        out->rows++;
+    }
+    dt_status status = dt_statistics_quantile(sizes, out->rows, 0.5, &out->median);
+    if (status == DT_OK)
+        status = dt_statistics_quantile(sizes, out->rows, 0.9, &out->p90);
+    if (status == DT_OK)
+        status = dt_statistics_quantile(ratios, out->rows, 0.5, &out->bias);
+    free(sizes);
+    return status;
+}
+
+static const char *summary_name(int kind)
+{
+    return kind == DT_SIM_COLLECTIVES ? "all" : dt_sim_collective_name((enum dt_sim_collective)kind);
+}
+
+static void print_rows(const struct validate_collectives *c, struct table *t)
+{
+    for (int i = 0; i < c->count; i++) {
+        const struct validate_collective *row = &c->rows[i];
+        table_cell(t, "%s", dt_sim_collective_name(row->kind));
+        table_cell(t, "%.0f", row->bytes / 0x1p20);
+        table_cell(t, "%d", row->nodes);
+        table_cell(t, "%d", row->gpus);
+        table_cell(t, "%.1f", row->measured);
+        if (row->skipped) {
+            table_cell(t, "-");
+            table_cell(t, "-");
+            continue;
+        }
+        table_cell(t, "%.1f", row->predicted);
+        table_cell(t, "%+.1f", 100 * (row->predicted / row->measured - 1));
+    }
+}
+
+static dt_status print_summaries(const struct validate_collectives *c, FILE *to)
+{
+    fprintf(to, "\n");
+    for (int kind = 0; kind < SUMMARIES; kind++) {
+        struct summary s;
+        DT_TRY(summarize(c, kind, &s));
+        if (s.rows)
+            line_print(to, "%s: %d row%s, off by %.1f %% in the median, p90 %.1f %%, bias %+.1f %%", summary_name(kind), s.rows,
+                       s.rows > 1 ? "s" : "", 100 * s.median, 100 * s.p90, 100 * s.bias);
+    }
+    for (int i = 0; i < c->count; i++)
+        if (c->rows[i].skipped)
+            line_print(to, "skipped: line %d: %s", c->rows[i].line, c->rows[i].reason);
+    return DT_OK;
+}
+
+dt_status validate_collectives_print(const struct validate_collectives *c, FILE *to)
+{
+    static const char *const titles[] = {"MiB", "nodes", "GPUs", "measured\nGB/s", "predicted\nGB/s", "error\n%"};
+    struct table *t = table_create();
+    if (!t)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    table_column(t, TABLE_LEFT, "collective");
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        table_column(t, TABLE_RIGHT, titles[i]);
+    print_rows(c, t);
+    dt_status status = table_print(t, to);
+    table_destroy(t);
+    return status == DT_OK ? print_summaries(c, to) : status;
+}
+
+/* False when there is no memory. */
+static bool add_row(cJSON *array, const struct validate_collective *row)
+{
+    cJSON *object = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(array, object)) {
+        cJSON_Delete(object);
+        return false;
+    }
+    bool complete = cJSON_AddNumberToObject(object, "line", row->line) &&
+                    cJSON_AddStringToObject(object, "collective", dt_sim_collective_name(row->kind)) &&
+                    cJSON_AddNumberToObject(object, "bytes", row->bytes) && cJSON_AddNumberToObject(object, "nodes", row->nodes) &&
+                    cJSON_AddNumberToObject(object, "gpus", row->gpus) &&
+                    cJSON_AddNumberToObject(object, "measured_gb_per_s", row->measured);
+    if (row->skipped)
+        return complete && cJSON_AddStringToObject(object, "skipped", row->reason);
+    return complete && cJSON_AddNumberToObject(object, "predicted_gb_per_s", row->predicted);
+}
+
+static bool add_summary(cJSON *top, int kind, const struct summary *s)
+{
+    cJSON *object = s->rows ? cJSON_AddObjectToObject(top, summary_name(kind)) : NULL;
+    return !s->rows ||
+           (object && cJSON_AddNumberToObject(object, "rows", s->rows) && cJSON_AddNumberToObject(object, "median", s->median) &&
+            cJSON_AddNumberToObject(object, "p90", s->p90) && cJSON_AddNumberToObject(object, "bias", s->bias));
+}
+
+dt_status validate_collectives_print_json(const struct validate_collectives *c, FILE *to)
+{
+    cJSON *top = cJSON_CreateObject(), *bus = cJSON_AddObjectToObject(top, "bus_bandwidth"), *rows = cJSON_AddArrayToObject(top, "rows");
+    bool complete = bus && rows;
+    char *text = NULL;
+    dt_status status = DT_OK;
+    for (int kind = 0; kind < SUMMARIES && status == DT_OK; kind++) {
+        struct summary s;
+        status = summarize(c, kind, &s);
+        complete = complete && status == DT_OK && add_summary(bus, kind, &s);
+    }
+    for (int i = 0; i < c->count; i++)
+        complete = complete && add_row(rows, &c->rows[i]);
+    if (status == DT_OK)
+        status = complete ? dt_json_print(top, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the JSON");
+    if (status == DT_OK)
+        fprintf(to, "%s\n", text);
+    free(text);
+    cJSON_Delete(top);
+    return status;
+}
