@@ -21,6 +21,7 @@ const struct dt_model_family gpt_family = {
     .cpu_dtype_native = gpt_cpu_dtype_native,
     .kernels_create = gpt_kernel_set_create,
     .kernels_destroy = gpt_kernel_set_destroy,
+    .products = gpt_kernel_set_products,
     .begin_step = gpt_kernel_set_begin_step,
     .step_overflows = gpt_kernel_set_overflows,
     .trace_kernels = gpt_kernel_set_trace,

@@ -19,6 +19,7 @@ struct dt_kernels {
 dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
 dt_status gpt_kernel_set_trace(struct dt_kernels *k, bool on);
 void gpt_kernel_set_destroy(struct dt_kernels *k);
+const char *gpt_kernel_set_products(const struct dt_kernels *k);
 dt_status gpt_kernel_set_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step);
 dt_status gpt_kernel_set_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *overflows);
 dt_status gpt_kernel_set_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u);

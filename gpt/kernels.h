@@ -427,6 +427,9 @@ struct gpt_kernel_table {
     GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)
 #undef GPT_KERNEL_ENTRY
 
+    /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs; NULL: there is no choice. */
+    const char *(*products)(const struct gpt_kernels *k);
+
     /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework.
      * Of one of `ranks` that share the layer; sequence_parallel: the residual stream, too. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);

@@ -2,21 +2,7 @@
  *
  * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": a block of 2 x 2 sums needs two loads for
  * each two multiplications, so that loading keeps up. */
-#include "gpt/cpu/attention_product_amx.h"
 #include "gpt/cpu/attention_element.h"
-
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-bool gpt_attention_amx_usable(void)
-{
-    unsigned a, b, c, d = 0;
-    __get_cpuid_count(7, 0, &a, &b, &c, &d);
-    bool tiles = d >> 24 & 1, bf16 = d >> 22 & 1;
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of arch_prctl: the process asks once for the registers' room, Linux 5.16 */
-    return tiles && bf16 && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-}
 
 /* What ldtilecfg reads: eight tiles of 16 rows of 64 bytes. */
 static const struct {

@@ -86,6 +86,11 @@ static dt_status cpu_step_overflows(struct gpt_kernels *k, struct dt_stream *str
     return dt_cpu_submit(stream, "step's overflows", run_step, &t, sizeof t);
 }
 
+static const char *cpu_products(const struct gpt_kernels *k)
+{
+    return gpt_cpu_products_name(k->products);
+}
+
 #define ROW(entry, ...) .entry = gpt_cpu_##entry,
 const struct gpt_kernel_table gpt_kernels_cpu = {
     .name = "cpu",
@@ -94,6 +99,7 @@ const struct gpt_kernel_table gpt_kernels_cpu = {
     .destroy = cpu_destroy,
     .begin_step = cpu_begin_step,
     .step_overflows = cpu_step_overflows,
+    .products = cpu_products,
     GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = gpt_kernels_keep_nothing,
     .output_bytes = gpt_kernels_hold_nothing,
 };

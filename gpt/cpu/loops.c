@@ -56,11 +56,8 @@ static void gelu(void *y, const void *x, size_t count)
 
 static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)
 {
-    for (size_t i = 0; i < count; i += V_LANES) {
-        vfloat at = load(x, i, count), exponential, tail = v_normal_tail(at, &exponential);
-        vfloat phi = v_select(at < 0.0f, tail, 1.0f - tail), density = exponential * 0.398942280f; /* 1 / sqrt(2 pi) */
-        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * (at * density + phi));
-    }
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_gradient(load(x, i, count)));
 }
 
 /* -1 where a number is finite, in its lane. */

@@ -1,26 +1,37 @@
-/* Matrix products on oneDNN, for the three products of a linear layer.
+/* Matrix products, for the three products of a linear layer, and what comes right before or after them.
  *
- * bf16 and fp32 run as they are, accumulated in fp32 and rounded once. fp16, which this oneDNN cannot multiply, and bf16 on processors
- * where it has only its slow reference code, are converted to fp32 a block at a time, multiplied there and rounded once. */
+ * Two ways: by the processor's tile unit for bf16 (matmul.h), where what follows a product is done as its sums are stored; and on oneDNN
+ * (product_onednn.h), where it is a pass of its own. Which one: the environment variable DTBENCH_CPU_PRODUCTS:
+ *
+ *   not set    bf16 by the tile unit where there is AMX and the system lets this process use it; all else on oneDNN
+ *   onednn     all on oneDNN
+ *   amx        as not set, but a bf16 model without AMX is an error
+ *   twin       bf16 by the tile unit's twin in plain C: for tests, many times slower */
 #ifndef GPT_CPU_PRODUCT_H
 #define GPT_CPU_PRODUCT_H
 
 #include "gpt/cpu/loops.h"
 
 /* c [m, n] = op(a) [m, k] * op(b) [k, n] + bias [n] (or NULL); accumulate: c adds to what is there. A transposed operand is stored the
- * other way round, [k, m] or [n, k]; all are dense and row-major. */
+ * other way round, [k, m] or [n, k]; all are dense and row-major.
+ * gelu_of [m, n], not with bias or accumulate: c = gelu'(gelu_of) * product. row_sums [m], with transpose_a: the sums of op(a)'s rows, or
+ * with accumulate added to what is there. Both may be NULL. */
 struct gpt_cpu_product {
-    const void *a, *b, *bias;
-    void *c;
+    const void *a, *b, *bias, *gelu_of;
+    void *c, *row_sums;
     size_t m, n, k;
     bool transpose_a, transpose_b, accumulate;
 };
 
-struct gpt_cpu_products; /* oneDNN primitives by shape, made when first needed, and their scratch memory */
+struct gpt_cpu_products;
 
-/* Owner: the caller, who destroys. Errors: DT_ERR_DEVICE, DT_ERR_HOST_MEMORY. */
+/* Owner: the caller, who destroys. Errors: DT_ERR_INVALID for another value of the variable, DT_ERR_UNAVAILABLE, DT_ERR_DEVICE,
+ * DT_ERR_HOST_MEMORY. */
 dt_status gpt_cpu_products_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_cpu_products **out);
 void gpt_cpu_products_destroy(struct gpt_cpu_products *products); /* takes NULL */
+
+/* "amx", "twin" or "onednn": a literal. */
+const char *gpt_cpu_products_name(const struct gpt_cpu_products *products);
 
 /* Runs now, on the calling thread's OpenMP team, which is set to `threads`; one call at a time for one object.
  * Errors: DT_ERR_DEVICE (oneDNN's failures), DT_ERR_HOST_MEMORY. */

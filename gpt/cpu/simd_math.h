@@ -29,6 +29,14 @@ V_INLINE vfloat v_normal_tail(vfloat x, vfloat *exponential)
     return p * t * e;
 }
 
+/* The derivative of x * Phi(x). */
+V_INLINE vfloat v_gelu_gradient(vfloat x)
+{
+    vfloat exponential, tail = v_normal_tail(x, &exponential);
+    vfloat phi = v_select(x < 0.0f, tail, 1.0f - tail), density = exponential * 0.398942280f; /* 1 / sqrt(2 pi) */
+    return x * density + phi;
+}
+
 /* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Error 4e-8, also near u = 1, where u itself has no fp32. */
 V_INLINE vfloat v_box_muller_radius(vuint word)
 {

@@ -226,6 +226,8 @@ struct dt_model_family {
     /* Kernels on `device`, which outlives them, as does the model. Errors: also DT_ERR_UNAVAILABLE. */
     dt_status (*kernels_create)(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
     void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
+    /* What computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
+    const char *(*products)(const struct dt_kernels *kernels);
     /* Before the other work of a step: the number of its first sample, and of the step from 1. */
     dt_status (*begin_step)(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step);
     /* Copies to *overflows how many parameters this step's updates have left out because their gradient was not finite; valid once the

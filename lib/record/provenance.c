@@ -239,8 +239,8 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
            add_gpu_conditions(p, facts->gpu_conditions) && add_text(p, "doubts", facts->doubts) && add_text(p, "dtbench", dt_version()) &&
            add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) && add_text(p, "kernel", known ? kernel : NULL) &&
            add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_text(p, "rank_proof", facts->secret) &&
-           add_text(p, "graph", facts->graph) && add_simulated(p, facts) && add_slurm(p, facts->slurm) &&
-           add_environment(p, facts->settings) && add_nccl_files(p, facts->device) &&
+           add_text(p, "graph", facts->graph) && add_text(p, "products", facts->products) && add_simulated(p, facts) &&
+           add_slurm(p, facts->slurm) && add_environment(p, facts->settings) && add_nccl_files(p, facts->device) &&
            add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);

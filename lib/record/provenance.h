@@ -36,6 +36,7 @@ struct dt_provenance_facts {
                                                    process's, as {"NAME": "value"} */
     const char *driver;                         /* the GPU driver's version */
     const char *graph;                          /* how a GPU's steps were queued: "replayed", "off", or why not */
+    const char *products;                       /* what computed matrix products: "amx", "onednn" */
     struct dt_provenance_file cluster, profile; /* sim's */
     double started_s;                           /* Unix time of the run's start */
     const struct dt_slurm_facts *slurm;         /* NULL: what the variables contain */

@@ -270,8 +270,10 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         dt_metrics_take_medians(&result->metrics, r.timed, result->step_s, result->steps_done); /* of a run that failed, too */
     status = status < 0 ? status : taken;
 
-    if (r.trainer)
+    if (r.trainer) {
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
+        snprintf(result->products, sizeof result->products, "%s", trainer_products(r.trainer));
+    }
     if (measure_ended_together(status, result))
         trainer_destroy(r.trainer);
     free(r.timed);

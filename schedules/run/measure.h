@@ -30,6 +30,7 @@ struct measure_result {
     char graph[256];           /* trainer_graph's, of this rank; "": no graphs, or unknown */
     char *conditions;          /* of the ranks' GPUs, rank_conditions_gather's; NULL: unknown */
     char doubts[512];          /* the same's: why this may not be what the GPUs can do; "": nothing is known against it */
+    char products[16];         /* trainer_products', of this rank; "": no choice, or unknown */
     double *compute_s;         /* [rank_count] of a predicted step: what each rank computes in it; NULL: unknown */
     int rank_count;
     struct dt_rank_memory *ranks; /* [rank_count] */

@@ -250,6 +250,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .secret = known(report->secret),
         .versions = known(report->versions),
         .graph = known(report->result.graph),
+        .products = known(report->result.products),
         .cluster = {known(report->cluster.name), report->cluster.hash},
         .profile = {known(report->profile.name), report->profile.hash},
         .started_s = report->started_s,
@@ -337,7 +338,7 @@ static bool add_result(cJSON *object, const struct measure_result *result)
     bool kept = metrics && ranks && dt_metrics_write(&result->metrics, metrics) &&
                 add_numbers(object, "step_s", result->step_s, result->steps_done) &&
                 add_numbers(object, "losses", result->losses, result->losses_done) &&
-                cJSON_AddStringToObject(object, "graph", result->graph) &&
+                cJSON_AddStringToObject(object, "graph", result->graph) && cJSON_AddStringToObject(object, "products", result->products) &&
                 cJSON_AddStringToObject(object, "conditions", result->conditions ? result->conditions : "") &&
                 cJSON_AddStringToObject(object, "doubts", result->doubts);
     for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
@@ -432,6 +433,7 @@ static bool read_result(const cJSON *object, struct measure_result *out)
     dt_metrics_read(&out->metrics, metrics);
     read_text(at(object, "graph"), out->graph, sizeof out->graph);
     read_text(at(object, "doubts"), out->doubts, sizeof out->doubts);
+    read_text(at(object, "products"), out->products, sizeof out->products);
     out->step_s = read_numbers(at(object, "step_s"), &out->steps_done);
     out->losses = read_numbers(at(object, "losses"), &out->losses_done);
     out->rank_count = cJSON_GetArraySize(ranks);

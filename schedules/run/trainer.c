@@ -223,6 +223,11 @@ const char *trainer_graph(const struct trainer *t)
     return t->graph_text;
 }
 
+const char *trainer_products(const struct trainer *t)
+{
+    return t->family->products(t->kernels);
+}
+
 /* Go on without a graph: the record tells why. */
 static void refuse_graph(struct trainer *t)
 {

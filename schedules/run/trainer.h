@@ -20,6 +20,8 @@ void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 dt_status trainer_step(struct trainer *trainer, int step);
 /* How steps are queued: "replayed" as a graph, "off" by the experiment's word, or else why not; "" where the device has no graphs. */
 const char *trainer_graph(const struct trainer *trainer);
+/* What computes the matrix products, where that is chosen as the program runs: "amx", "onednn"; "" elsewhere. */
+const char *trainer_products(const struct trainer *trainer);
 /* The same, piece by piece and traced: *out [*count] is what ran when, phases first; the caller's to free. Waits before and after.
  * Errors: as trainer_step and trainer_synchronize. */
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_span **out, int *count);

@@ -43,6 +43,7 @@ static void fill(struct report *report)
         r->ranks[i].rss_peak_bytes = 5000;
     }
     strcpy(r->graph, "replayed");
+    strcpy(r->products, "amx");
     strcpy(report->device, "cpu");
     strcpy(report->device_name, "A \"processor\"");
     strcpy(report->versions, "oneDNN 2.6.3, Open MPI 4.1.4");
@@ -94,6 +95,7 @@ static void test_through_json(void)
     CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
     CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
     CHECK(strcmp(after.result.graph, "replayed") == 0, "graph");
+    CHECK(strcmp(after.result.products, "amx") == 0, "products");
     CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
     CHECK(after.gpus && strcmp(after.gpus, "GPU-1\nGPU-1") == 0 && strcmp(after.driver, "580.65") == 0, "GPUs");
     CHECK(strcmp(after.secret, "file") == 0, "%s", after.secret);
@@ -134,6 +136,7 @@ static void test_record(void)
     CHECK(line && strstr(line, "\"gpus\":[\"GPU-1\",\"GPU-1\"]") && strstr(line, "\"driver\":\"580.65\""), "GPUs: %s", line);
     CHECK(line && strstr(line, e->hash), "hash: %s", line);
     CHECK(line && strstr(line, "\"graph\":\"replayed\""), "graph: %s", line);
+    CHECK(line && strstr(line, "\"products\":\"amx\""), "products: %s", line);
     CHECK(line && strstr(line, "\"overflow_steps\":2,\"overflow_elements\":10000000000,"), "overflows: %s", line);
     free(line);
     report_finish(&report);
