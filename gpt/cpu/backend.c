@@ -2,7 +2,7 @@
 #include "gpt/cpu/kernels.h"
 
 #include "gpt/cpu/attention.h"
-#include "gpt/cpu/product.h"
+#include "gpt/cpu/products.h"
 #include "lib/device/cpu/device.h"
 
 #include <stdlib.h>

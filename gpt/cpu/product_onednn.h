@@ -5,6 +5,7 @@
 #ifndef GPT_CPU_PRODUCT_ONEDNN_H
 #define GPT_CPU_PRODUCT_ONEDNN_H
 
+#include "gpt/cpu/loops.h"
 #include "gpt/cpu/product.h"
 
 struct gpt_onednn; /* primitives by shape, made when first needed, and their scratch memory */

@@ -2,7 +2,8 @@
  * So the very code that runs on AMX, with its registers, addresses and strides, runs in tests everywhere (a microsecond an instruction).
  * Knows what matmul_block.c is made of: ldtilecfg (of full tiles only), tilerelease, tilezero, tileloadd, tilestored, tdpbf16ps.
  *
- * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VEX prefix, ModR/M and SIB bytes, and the instructions. */
+ * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VEX prefix, ModR/M and SIB bytes, and the
+ * instructions. */
 #ifndef TEST_GPT_CPU_AMX_TRAP_H
 #define TEST_GPT_CPU_AMX_TRAP_H
 

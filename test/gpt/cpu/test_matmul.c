@@ -3,6 +3,7 @@
  * threads; and which way DTBENCH_CPU_PRODUCTS leads. */
 #include "gpt/cpu/matmul.h"
 #include "gpt/cpu/matmul_tiles.h"
+#include "gpt/cpu/products.h"
 #include "test/gpt/cpu/matmul_units.h"
 #include "test/gpt/kernel_setup.h"
 

@@ -1,5 +1,5 @@
 /* Which way products go, and the passes around those of oneDNN. */
-#include "gpt/cpu/product.h"
+#include "gpt/cpu/products.h"
 
 #include "gpt/cpu/matmul.h"
 #include "gpt/cpu/product_onednn.h"
