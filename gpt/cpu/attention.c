@@ -66,7 +66,8 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
     if (!a->scratch)
         goto fail;
     size_t bytes = lay_out(a, NULL, a->scratch);
-    a->memory = aligned_alloc(4096, bytes * (size_t)threads);
+    a->scratch_bytes = bytes * (size_t)threads;
+    a->memory = aligned_alloc(4096, a->scratch_bytes);
     if (!a->memory)
         goto fail;
     for (int i = 0; i < threads; i++)

@@ -230,6 +230,46 @@ static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
     free_arrays(b);
 }
 
+/* What today's decoders have instead: of no step here. k and v have a third of q's heads where that divides them. */
+static void bench_decoder(struct bench *b)
+{
+    struct dt_model model = b->model;
+    struct gpt_kernels *gpt = b->k;
+    model.position = DT_POSITION_ROPE;
+    model.kv_heads = model.heads % 3 ? model.heads : model.heads / 3;
+    must(b->table->create(b->device, &model, &b->k));
+    size_t d = (size_t)model.hidden, f = 4 * d, count = b->rows * d, wide = b->rows * f, columns = (size_t)gpt_qkv_features(&model);
+    size_t heads = (size_t)model.heads, kv_heads = (size_t)model.kv_heads, w = (size_t)gpt_head_width(&model);
+    double row_bytes = (double)(b->rows * b->element_bytes);
+    void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *dgain = array(b, d), *dk = array(b, d);
+    void *hidden = array(b, 2 * wide), *dhidden = array(b, 2 * wide), *active = array(b, wide), *dactive = array(b, wide);
+    void *qkv = array(b, b->rows * columns), *dqkv = array(b, b->rows * columns);
+    float *rstd = floats(b, b->rows), *lse = floats(b, b->rows * heads);
+    struct gpt_part all = {0, heads}, shared = {0, kv_heads};
+    struct gpt_rms_norm norm = {x, gain, y, rstd, b->rows, d, 1e-5f};
+    struct gpt_rms_norm_gradient dnorm = {y, x, gain, rstd, z, dgain, b->rows, d, false, false};
+    struct gpt_swiglu swiglu = {active, hidden, b->rows, f};
+    struct gpt_swiglu_gradient dswiglu = {dactive, hidden, dhidden, active, b->rows, f};
+    struct gpt_rope rope = {qkv, b->rows, heads + kv_heads, columns, false};
+    struct gpt_head_norm head_norm = {qkv, gain, gain, dqkv, b->rows, heads, kv_heads, 1e-5f};
+    struct gpt_head_norm_gradient dhead_norm = {qkv, gain, gain, dqkv, dgain, dk, b->rows, heads, kv_heads, 1e-5f, false};
+    struct gpt_attention_forward forward = {qkv, x, lse, NULL, b->samples, all, shared, {0}};
+    struct gpt_attention_backward backward = {y, x, qkv, lse, NULL, dqkv, b->samples, all, shared, {0}};
+    double flops = 4.0 * (double)b->rows * BLOCK * (double)d;
+    show_memory(b, "rms norm", 0, 2 * row_bytes * (double)d, launch_rms_norm, &norm);
+    show_memory(b, "rms norm gradient", 0, 4 * row_bytes * (double)d, launch_rms_norm_gradient, &dnorm);
+    show_memory(b, "swiglu", 0, 3 * row_bytes * (double)f, launch_swiglu, &swiglu);
+    show_memory(b, "swiglu gradient, output again", 0, 6 * row_bytes * (double)f, launch_swiglu_gradient, &dswiglu);
+    show_memory(b, "rope", 0, 2 * row_bytes * (double)((heads + kv_heads) * w), launch_rope, &rope);
+    show_memory(b, "head norm", 0, 2 * row_bytes * (double)columns, launch_head_norm, &head_norm);
+    show_memory(b, "head norm gradient", 0, 3 * row_bytes * (double)columns, launch_head_norm_gradient, &dhead_norm);
+    show_products(b, "attention, grouped queries", 0, flops, launch_attention, &forward);
+    show_products(b, "attention gradient, grouped", 0, 2 * flops, launch_attention_gradient, &backward);
+    free_arrays(b);
+    b->table->destroy(b->k);
+    b->k = gpt;
+}
+
 static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
 {
     size_t d = (size_t)b->model.hidden;
@@ -325,6 +365,7 @@ int main(int argc, char **argv)
     bench_linear(&b, "head", 1, d, VOCAB, false, false);
     bench_attention(&b, &dropout);
     bench_rows(&b, &dropout);
+    bench_decoder(&b);
     bench_vocabulary(&b, &dropout);
     bench_parameters(&b);
     double flops = gpt_step_flops(&b.model, b.rows);

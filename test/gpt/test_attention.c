@@ -1,4 +1,5 @@
 /* Attention of a device's table of kernels against the double-precision reference: one body for every kind of device. */
+#include "gpt/position.h"
 #include "test/gpt/attention_problem.h"
 #include "test/lib/device/device_kind.h"
 
@@ -130,6 +131,117 @@ static void grouped_queries_and_alibi(void)
     check_grouped(DT_BF16, 70, 3, 1, true, 96, 1, 0.1f);
     check_grouped(DT_BF16, 66, 2, 1, false, 128, 1, 0);
     check_grouped(DT_BF16, 40, 2, 1, true, 200, 1, 0.1f);
+    end();
+}
+
+/* What the gradients of a row of q, and of one key and its value, are made of; in double precision from the inputs and the kernel's lse. */
+struct long_problem {
+    struct problem p; /* of which qkv, dout and their memory are used */
+    size_t heads, kv_heads, w, T, row, d;
+    struct result r;
+    double *out; /* the kernel's, decoded */
+};
+
+static double weight_of(const struct long_problem *l, size_t head, size_t query, size_t key, double *dscore)
+{
+    size_t kv_head = head / (l->heads / l->kv_heads);
+    const double *q = l->p.qkv + query * l->row + head * l->w, *k = l->p.qkv + key * l->row + (l->heads + kv_head) * l->w;
+    const double *v = k + l->kv_heads * l->w, *g = l->p.dout + query * l->d + head * l->w, *o = l->out + query * l->d + head * l->w;
+    double score = 0, dweight = 0, dot = 0;
+    for (size_t c = 0; c < l->w; c++) {
+        score += q[c] * k[c];
+        dweight += g[c] * v[c];
+        dot += g[c] * o[c];
+    }
+    double weight = exp(score / sqrt((double)l->w) - gpt_alibi_slope((int)l->heads, (int)head) * (double)(query - key) -
+                        (double)l->r.lse[head * l->T + query]);
+    *dscore = weight * (dweight - dot) / sqrt((double)l->w);
+    return weight;
+}
+
+/* Row `at` as a query of `head`: its weights sum to one, its output, its dq. */
+static void check_long_query(const struct long_problem *l, const double *dqkv, size_t head, size_t at)
+{
+    size_t kv_head = head / (l->heads / l->kv_heads);
+    double sum = 0, out[64] = {0}, dq[64] = {0};
+    for (size_t key = 0; key <= at; key++) {
+        const double *k = l->p.qkv + key * l->row + (l->heads + kv_head) * l->w, *v = k + l->kv_heads * l->w;
+        double dscore, weight = weight_of(l, head, at, key, &dscore);
+        sum += weight;
+        for (size_t c = 0; c < l->w; c++) {
+            out[c] += weight * v[c];
+            dq[c] += dscore * k[c];
+        }
+    }
+    CHECK(fabs(sum - 1) < 1e-5, "T %zu, head %zu, query %zu: the weights' sum is %.9g", l->T, head, at, sum);
+    CHECK(ref_error(l->out + at * l->d + head * l->w, out, l->w) < 1e-5, "T %zu, head %zu, query %zu: out", l->T, head, at);
+    if (at > 0) /* the first one's only weight is 1, whatever its score */
+        CHECK(ref_error(dqkv + at * l->row + head * l->w, dq, l->w) < 1e-4, "T %zu, head %zu, query %zu: dq", l->T, head, at);
+}
+
+/* Row `at` as a key: dk and dv, over all heads and queries that see it. */
+static void check_long_key(const struct long_problem *l, const double *dqkv, size_t kv_head, size_t at)
+{
+    size_t group = l->heads / l->kv_heads;
+    double dk[64] = {0}, dv[64] = {0};
+    for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (size_t query = at; query < l->T; query++) {
+            double dscore, weight = weight_of(l, head, query, at, &dscore);
+            for (size_t c = 0; c < l->w; c++) {
+                dk[c] += dscore * l->p.qkv[query * l->row + head * l->w + c];
+                dv[c] += weight * l->p.dout[query * l->d + head * l->w + c];
+            }
+        }
+    const double *got = dqkv + at * l->row + (l->heads + kv_head) * l->w;
+    CHECK(ref_error(got, dk, l->w) < 1e-4, "T %zu, kv head %zu, key %zu: dk", l->T, kv_head, at);
+    CHECK(ref_error(got + l->kv_heads * l->w, dv, l->w) < 1e-4, "T %zu, kv head %zu, key %zu: dv", l->T, kv_head, at);
+}
+
+/* More rows than the reference could do: a few of them, the first and the last among them. DTBENCH_LONG_T: another length, as 32768. */
+static void long_sequences(void)
+{
+    if (strcmp(test_device_kind(), "cpu") != 0)
+        SKIP("an emulated GPU would take minutes");
+    if (!begin())
+        return;
+    const char *given = getenv("DTBENCH_LONG_T");
+    struct long_problem l = {.heads = 2, .kv_heads = 1, .w = 8, .T = given ? (size_t)atoi(given) : 2500, .row = 4 * 8, .d = 2 * 8};
+    l.p = (struct problem){.model = {.layers = 1,
+                                     .heads = 2,
+                                     .kv_heads = 1,
+                                     .hidden = 16,
+                                     .vocab_size = 8,
+                                     .block_size = (int)l.T,
+                                     .dtype = DT_FP32,
+                                     .position = DT_POSITION_ALIBI},
+                           .samples = 1};
+    l.p.qkv = random_values(l.T * l.row, 2);
+    l.p.dout = random_values(l.T * l.d, 1);
+    ref_round(DT_FP32, l.p.qkv, l.T * l.row);
+    ref_round(DT_FP32, l.p.dout, l.T * l.d);
+    l.p.qkv_memory = malloc(l.T * l.row * sizeof(float));
+    l.p.dout_memory = malloc(l.T * l.d * sizeof(float));
+    ref_encode(DT_FP32, l.p.qkv, l.p.qkv_memory, l.T * l.row);
+    ref_encode(DT_FP32, l.p.dout, l.p.dout_memory, l.T * l.d);
+    l.p.dropout.first_sample = 11; /* as problem_init's; none is dropped */
+    result_init(&l.p, &l.r);
+    run_part(&l.p, &l.r, 0, 1);
+    double *dqkv = malloc(l.T * l.row * sizeof *dqkv);
+    l.out = malloc(l.T * l.d * sizeof *l.out);
+    ref_decode(DT_FP32, l.r.out, l.out, l.T * l.d);
+    ref_decode(DT_FP32, l.r.dqkv, dqkv, l.T * l.row);
+    for (int i = 0; i < 40; i++) {
+        size_t at = i == 0 ? 0 : i == 1 ? l.T - 1 : (size_t)problem_integer(0, (int)l.T - 1);
+        check_long_query(&l, dqkv, (size_t)i / 2 % l.heads, at);
+        check_long_key(&l, dqkv, 0, at);
+    }
+    free(dqkv);
+    free(l.out);
+    result_finish(&l.r);
+    free(l.p.qkv);
+    free(l.p.dout);
+    free(l.p.qkv_memory);
+    free(l.p.dout_memory);
     end();
 }
 
@@ -420,6 +532,7 @@ static const struct test_case cases[] = {
     {"some of the heads by themselves", heads_by_themselves},
     {"grouped queries, alibi, and both", grouped_queries_and_alibi},
     {"parts of the heads that share keys and values", parts_of_a_group},
+    {"long sequences", long_sequences},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
 };

@@ -170,6 +170,20 @@ static void nan_stays(void)
     }
 }
 
+/* Fused attention at 32,768 tokens needs no more than its share of what it needs at 4,096. */
+static void scratch_is_linear(void)
+{
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        struct dt_model model = {.heads = 2, .hidden = 256, .block_size = i ? 32768 : 4096, .dtype = DT_FP32};
+        struct gpt_cpu_attention *a;
+        CHECK_OK(gpt_cpu_attention_create(&model, 2, &a));
+        bytes[i] = a->scratch_bytes;
+        gpt_cpu_attention_destroy(a);
+    }
+    CHECK(bytes[1] <= 8 * bytes[0], "%zu bytes, and %zu for eight times the length", bytes[0], bytes[1]);
+}
+
 static void bad_arguments(void)
 {
     struct dt_model model = {.heads = 3, .hidden = 64, .block_size = 8, .dtype = DT_FP32};
@@ -202,6 +216,7 @@ static const struct test_case cases[] = {
     {"threads and calls do not change a bit", division_changes_nothing},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
+    {"scratch is linear in the length", scratch_is_linear},
     {"bad arguments are refused", bad_arguments},
 };
 
