@@ -121,28 +121,60 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
         table_cell(t, "%s", format_number(check->step_s / scales->seconds.size, text));
 }
 
-/* A note that holds for several experiments is said once. */
-static void print_notes(const struct check *checks, int count)
+/* A note, with the number of experiments that have it where it is the first of them. */
+struct said {
+    const char *text;
+    int order, experiment, same;
+};
+
+static int compare_texts(const void *left, const void *right)
 {
+    const struct said *a = left, *b = right;
+    int order = strcmp(a->text, b->text);
+    return order ? order : a->order - b->order;
+}
+
+static int compare_orders(const void *left, const void *right)
+{
+    const struct said *a = left, *b = right;
+    return a->order - b->order;
+}
+
+/* Those that say the same become the first of them. Returns how many are left. */
+static int say_once(struct said *notes, int count)
+{
+    int kept = 0;
+    qsort(notes, (size_t)count, sizeof *notes, compare_texts);
     for (int i = 0; i < count; i++) {
-        for (int n = 0; n < checks[i].note_count; n++) {
-            int same = 0;
-            bool said = false;
-            for (int j = 0; j < count; j++) {
-                for (int m = 0; m < checks[j].note_count; m++) {
-                    bool equal = strcmp(checks[i].notes[n], checks[j].notes[m]) == 0;
-                    same += equal;
-                    said |= equal && j < i;
-                }
-            }
-            if (said)
-                continue;
-            if (same == count)
-                line_print(stdout, "note: %s", checks[i].notes[n]);
-            else
-                line_print(stdout, "note: experiment %d%s: %s", i + 1, same > 1 ? " and others" : "", checks[i].notes[n]);
-        }
+        if (kept > 0 && strcmp(notes[kept - 1].text, notes[i].text) == 0)
+            notes[kept - 1].same++;
+        else
+            notes[kept++] = notes[i];
     }
+    qsort(notes, (size_t)kept, sizeof *notes, compare_orders);
+    return kept;
+}
+
+static dt_status print_notes(const struct check *checks, int count)
+{
+    int all = 0;
+    for (int i = 0; i < count; i++)
+        all += checks[i].note_count;
+    struct said *notes = malloc(((size_t)all + 1) * sizeof *notes);
+    if (!notes)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d notes", all);
+    for (int i = 0, at = 0; i < count; i++)
+        for (int n = 0; n < checks[i].note_count; n++, at++)
+            notes[at] = (struct said){checks[i].notes[n], at, i, 1};
+    int kept = say_once(notes, all);
+    for (int i = 0; i < kept; i++) {
+        if (notes[i].same == count)
+            line_print(stdout, "note: %s", notes[i].text);
+        else
+            line_print(stdout, "note: experiment %d%s: %s", notes[i].experiment + 1, notes[i].same > 1 ? " and others" : "", notes[i].text);
+    }
+    free(notes);
+    return DT_OK;
 }
 
 /* "4, 3, 2, 1", or of many ranks the first and the last. */
@@ -323,8 +355,7 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     if (status == DT_OK)
         status = print_pipelines(experiments, checks, count);
     print_all_traffic(checks, count);
-    print_notes(checks, count);
-    return status;
+    return status == DT_OK ? print_notes(checks, count) : status;
 }
 
 static dt_status print_plans(const struct experiment *experiments, int count, bool json)
@@ -370,9 +401,11 @@ static int run(int argc, char **argv)
         return printed == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
     }
     struct check *checks = calloc((size_t)count, sizeof *checks);
-    dt_status status = checks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
+    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    dt_status status = checks && machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
     for (int i = 0; status == DT_OK && i < count; i++)
-        status = check_experiment(&experiments[i], &checks[i]);
+        status = check_experiment(&experiments[i], machine, &checks[i]);
+    free(machine);
     if (status == DT_OK)
         status = o.json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);
     bool fits = true;

@@ -91,8 +91,16 @@ static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
         *first + 1, i + 1, s->count, s->world.launcher, s->world.launcher);
 }
 
-/* Whatever is certain to make an experiment fail is reported before any of them runs. */
-static dt_status check_experiments(const struct sweep *s)
+static dt_status check_simulated(const struct experiment *e, struct simulated_machine *last)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_next(last, e, &system));
+    simulated_system_destroy(system);
+    return DT_OK;
+}
+
+/* Whatever is certain to make an experiment fail is reported before any of them runs. machine: of the last one on device sim. */
+static dt_status check_experiments(const struct sweep *s, struct simulated_machine *machine)
 {
     int first_on_nccl = -1;
     for (int i = 0; i < s->count; i++) {
@@ -101,7 +109,7 @@ static dt_status check_experiments(const struct sweep *s)
         if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
         if (experiment_is_simulated(e)) {
-            DT_TRY(simulated_system_check(e));
+            DT_TRY(check_simulated(e, machine));
             continue;
         }
         if (s->inside && e->world_size != s->world.size)
@@ -118,6 +126,14 @@ static dt_status check_experiments(const struct sweep *s)
             DT_TRY(placement_check_alone(e, i + 1, s->count, strcmp(kind, "cuda") == 0 ? dt_device_count(kind) : -1));
     }
     return DT_OK;
+}
+
+static dt_status check_all(const struct sweep *s)
+{
+    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    dt_status status = machine ? check_experiments(s, machine) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
+    free(machine);
+    return status;
 }
 
 /* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. A launcher may give its ranks
@@ -169,6 +185,7 @@ static void print_results(const struct sweep *s)
 /* MPI would wait for ranks that may be gone, so nothing is finished in order. */
 static _Noreturn void leave_lost(const struct sweep *s, int code)
 {
+    alarm(3 * RANK_0_WRITES_S); /* another thread may hang and hold a lock */
     fflush(NULL);
     if (s->world.rank != 0)
         sleep(RANK_0_WRITES_S);
@@ -321,7 +338,7 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     }
     if (o->shard && select_shard(s, o->shard) < 0)
         return refuse(s, EXIT_CODE_USAGE);
-    if (check_experiments(s) < 0)
+    if (check_all(s) < 0)
         return refuse(s, EXIT_CODE_CONFIG);
     if (!o->dry_run)
         signals_install();

@@ -30,12 +30,13 @@ static void note_no_room(struct check *check, const char *text)
     note(check, text);
 }
 
-static void note_device(const struct experiment *e, struct check *check)
+/* refusal: why it cannot be simulated; "" where it can, or is not to be. */
+static void note_device(const struct experiment *e, const char *refusal, struct check *check)
 {
     const char *kind;
     char text[512], advice[256];
-    if (experiment_is_simulated(e) ? simulated_system_check(e) < 0 : device_choose(e, &kind) < 0) {
-        snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
+    if (*refusal || (!experiment_is_simulated(e) && device_choose(e, &kind) < 0)) {
+        snprintf(text, sizeof text, "cannot run here: %.400s", *refusal ? refusal : dt_error_message());
         note(check, text);
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
@@ -63,7 +64,7 @@ static void note_memory(const struct experiment *e, struct check *check)
     const char *kind;
     struct dt_device_info gpu;
     const struct dt_memory_usage *usage = &check->usage;
-    uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has = dt_machine_memory_bytes();
+    uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has;
     if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
         snprintf(text, sizeof text, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g",
                  check->host_rank, dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
@@ -79,7 +80,7 @@ static void note_memory(const struct experiment *e, struct check *check)
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included",
                  check->rank, dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
         note_no_room(check, text);
-    } else if (strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)has) {
+    } else if (strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)(has = dt_machine_memory_bytes())) {
         snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size,
                  dt_memory_text(both, need), dt_memory_text(has, memory));
         note_no_room(check, text);
@@ -182,8 +183,8 @@ static dt_status predict_traffic(const struct experiment *e, const struct simula
     return DT_OK;
 }
 
-/* system: what a simulation runs on; NULL where there is none, and dtbench's own bytes are all. */
-static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
+/* system: what a simulation runs on; NULL where there is none, for the reason `refusal`, and dtbench's own bytes are all. */
+static dt_status predict(const struct experiment *e, const struct simulated_system *system, const char *refusal, struct check *out)
 {
     *out = (struct check){
         .parameters = dt_model_parameter_count(&e->model),
@@ -210,7 +211,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
             out->pipeline.ranks[kind].device = usage.device;
         }
     }
-    note_device(e, out);
+    note_device(e, refusal, out);
     note_memory(e, out);
     return DT_OK;
 }
@@ -298,12 +299,14 @@ void check_finish(struct check *check)
     check->pipeline = (struct check_pipeline){0};
 }
 
-dt_status check_experiment(const struct experiment *e, struct check *out)
+dt_status check_experiment(const struct experiment *e, struct simulated_machine *last, struct check *out)
 {
     struct simulated_system *system = NULL;
-    if (experiment_is_simulated(e))
-        (void)simulated_system_create(e, &system); /* a cluster that is not there, or too small, is a note: the rest is known without it */
-    dt_status status = predict(e, system, out);
+    char refusal[512] = "";
+    /* a cluster that is not there, or too small, is a note: the rest is known without it */
+    if (experiment_is_simulated(e) && simulated_system_create_next(last, e, &system) < 0)
+        snprintf(refusal, sizeof refusal, "%s", dt_error_message());
+    dt_status status = predict(e, system, refusal, out);
     if (status == DT_OK && system) {
         note_framework(e, system, out);
         status = predict_step(e, system, out);

@@ -4,6 +4,7 @@
 
 #include "lib/device/memory.h"
 #include "schedules/config/experiment.h"
+#include "schedules/predict/simulated_system.h"
 #include "schedules/step/step_traffic.h"
 
 #include <stdio.h>
@@ -42,9 +43,9 @@ struct check {
     int note_count;
 };
 
-/* A calibration is cluster.json, with its profile, beside the config or in the current directory, if it is of this machine's processor.
+/* last: the machine of the experiment before, on device sim; this one's then. A calibration is cluster.json, with its profile, beside the config or in the current directory, if it is of this machine's processor.
  * Errors: as memory_fit_predict; finish it also then. */
-dt_status check_experiment(const struct experiment *experiment, struct check *out);
+dt_status check_experiment(const struct experiment *experiment, struct simulated_machine *last, struct check *out);
 void check_finish(struct check *check);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* So much longer than the communicator's own limits a rank may take: they know more of what is missing. Shorter than RANK_0_WRITES_S by what a
  * busy machine needs to write a record. */
@@ -55,6 +56,7 @@ static void end_hanging(void *context)
     const struct experiment *e = run->experiment;
     int done = run->report->result.losses_done, steps = e->steps.warmup + e->steps.timed;
     char error[200];
+    alarm(3 * RANK_0_WRITES_S); /* the thread that hangs may hold a lock that printing needs */
     if (run->report->status == DT_OK) {
         snprintf(error, sizeof error,
                  "rank %d: step %d of %d did not end within timeout.%s %g s: it hangs in a library; other ranks may be gone", run->rank,

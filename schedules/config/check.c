@@ -238,7 +238,7 @@ static void complete_name(const char *folder, char *name, size_t name_bytes)
 }
 
 /* What sim runs on when nobody says: the machine that the study's framework was written for; and on it, what the machine's file says. */
-static void resolve_simulated(struct experiment *e)
+static void resolve_simulated(struct experiment *e, struct cluster_profile *last)
 {
     if (strcmp(e->device, "sim") != 0)
         return;
@@ -246,10 +246,17 @@ static void resolve_simulated(struct experiment *e)
     complete_name("profiles", e->profile, sizeof e->profile);
     if (!*e->cluster)
         snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
+    bool asked = !*e->profile;
+    if (asked && last && strcmp(last->cluster, e->cluster) == 0)
+        memcpy(e->profile, last->profile, sizeof e->profile);
     if (!*e->profile)
         (void)read_profile_of_cluster(e);
     if (!*e->profile)
         snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
+    if (asked && last) {
+        memcpy(last->cluster, e->cluster, sizeof last->cluster);
+        memcpy(last->profile, e->profile, sizeof last->profile);
+    }
 }
 
 /* A real network is as it is. */
@@ -269,7 +276,7 @@ dt_status experiment_check(const struct experiment *e, const char *where)
     return check_sizes(e, where);
 }
 
-dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
+dt_status experiment_resolve_next(struct experiment *e, const bool *given, const char *where, struct cluster_profile *last)
 {
     DT_TRY(resolve_model(e, given, where));
     resolve_pipeline(e, given);
@@ -284,6 +291,11 @@ dt_status experiment_resolve(struct experiment *e, const bool *given, const char
         e->fsdp.unit = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
-    resolve_simulated(e);
+    resolve_simulated(e, last);
     return set_hash(e);
+}
+
+dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
+{
+    return experiment_resolve_next(e, given, where, NULL);
 }

@@ -45,6 +45,13 @@ dt_status experiment_set_environment(const struct experiment *experiment);
  * themselves: given NULL means that every field is set. */
 dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
 
+/* The cluster of an experiment that names no profile, and the profile that its file names. */
+struct cluster_profile {
+    char cluster[512], profile[512]; /* as in struct experiment; "": none yet */
+};
+/* The same for one after another of the same config: a cluster's file is read again only when it is another one. */
+dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct cluster_profile *last);
+
 /* The part of it that only checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status experiment_check(const struct experiment *experiment, const char *where);
 

@@ -15,11 +15,12 @@ struct source {
     const char *name; /* in errors */
     const char *file; /* path of the config, whose order files are checked; NULL: it is a text */
     bool passes_only; /* experiment.h */
+    struct cluster_profile last;
 };
 
 /* Read and complete combination `index` over `base`, the config without its
  * sweep. */
-static dt_status resolve_combination(struct dt_sweep *sweep, int index, const struct source *source, const struct experiment *base,
+static dt_status resolve_combination(struct dt_sweep *sweep, int index, struct source *source, const struct experiment *base,
                                      const bool *base_given, bool *given, struct experiment *out)
 {
     const struct dt_table *table = experiment_table();
@@ -29,7 +30,7 @@ static dt_status resolve_combination(struct dt_sweep *sweep, int index, const st
     memcpy(out, base, sizeof *out);
     memcpy(given, base_given, (size_t)table->count * sizeof *given);
     DT_TRY(dt_sweep_read(table, sweep, index, where, out, given));
-    DT_TRY(experiment_resolve(out, given, where));
+    DT_TRY(experiment_resolve_next(out, given, where, &source->last));
     return source->file ? experiment_check_order(out, where) : DT_OK;
 }
 
@@ -146,7 +147,7 @@ static void find_reach(const struct cJSON *config, bool was_for_pdp, struct expe
     given[index] = true;
 }
 
-static dt_status resolve_all(const struct cJSON *config, bool for_pdp, const struct source *source, struct experiment **out, int *count)
+static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct source *source, struct experiment **out, int *count)
 {
     const struct dt_table *table = experiment_table();
     struct experiment *base = calloc(1, sizeof *base), *experiments = NULL;
@@ -197,7 +198,7 @@ static dt_status override(struct cJSON *config, const char *source, const char *
     return dt_failures_end(&failures);
 }
 
-static dt_status parse(const char *text, size_t length, const struct source *source, const char *const *sets, int set_count,
+static dt_status parse(const char *text, size_t length, struct source *source, const char *const *sets, int set_count,
                        struct experiment **out, int *count)
 {
     struct cJSON *config;

@@ -164,12 +164,16 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
 
 dt_status simulated_machine_load(const struct experiment *e, struct simulated_machine *out)
 {
+    *out->found_by.cluster = 0; /* of a failure nothing is kept */
     DT_TRY(find("cluster", e->cluster, e->directory, &out->cluster_file));
     DT_TRY(find("profile", e->profile, e->directory, &out->profile_file));
     DT_TRY(dt_sim_cluster_load(out->cluster_file.path, &out->cluster));
     DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->profile));
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->profile.name);
+    memcpy(out->found_by.cluster, e->cluster, sizeof out->found_by.cluster);
+    memcpy(out->found_by.profile, e->profile, sizeof out->found_by.profile);
+    memcpy(out->found_by.directory, e->directory, sizeof out->found_by.directory);
     return DT_OK;
 }
 
@@ -198,15 +202,23 @@ dt_status simulated_system_create_on(const struct simulated_machine *machine, co
     return DT_OK;
 }
 
+dt_status simulated_system_create_next(struct simulated_machine *last, const struct experiment *e, struct simulated_system **out)
+{
+    bool same = strcmp(last->found_by.cluster, e->cluster) == 0 && strcmp(last->found_by.profile, e->profile) == 0 &&
+                strcmp(last->found_by.directory, e->directory) == 0;
+    *out = NULL;
+    if (!same || !*last->found_by.cluster)
+        DT_TRY(simulated_machine_load(e, last));
+    return simulated_system_create_on(last, e, out);
+}
+
 dt_status simulated_system_create(const struct experiment *e, struct simulated_system **out)
 {
     struct simulated_machine *machine = calloc(1, sizeof *machine);
     *out = NULL;
     if (!machine)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
-    dt_status status = simulated_machine_load(e, machine);
-    if (status == DT_OK)
-        status = simulated_system_create_on(machine, e, out);
+    dt_status status = simulated_system_create_next(machine, e, out);
     free(machine);
     return status;
 }
@@ -214,14 +226,6 @@ dt_status simulated_system_create(const struct experiment *e, struct simulated_s
 void simulated_system_destroy(struct simulated_system *system)
 {
     free(system);
-}
-
-dt_status simulated_system_check(const struct experiment *e)
-{
-    struct simulated_system *system;
-    DT_TRY(simulated_system_create(e, &system));
-    simulated_system_destroy(system);
-    return DT_OK;
 }
 
 void simulated_system_apply(const struct simulated_system *s, struct experiment *e)

@@ -13,8 +13,11 @@ struct simulated_file {
     uint64_t hash;  /* FNV-1a of its bytes */
 };
 
-/* What the two files say. */
+/* What the two files say. Starts zeroed. */
 struct simulated_machine {
+    struct {
+        char cluster[512], profile[512], directory[512];
+    } found_by; /* the experiment's */
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;
     struct gpt_cost_profile profile;
@@ -35,13 +38,12 @@ struct simulated_system {
 dt_status simulated_system_create(const struct experiment *experiment, struct simulated_system **out);
 void simulated_system_destroy(struct simulated_system *system); /* takes NULL */
 
+/* The same for one experiment after another: the files are read again where they are others than the last time. */
+dt_status simulated_system_create_next(struct simulated_machine *last, const struct experiment *experiment, struct simulated_system **out);
 /* The same in two steps, for many experiments on one machine, or on one that is changed in between. Errors: as simulated_system_create. */
 dt_status simulated_machine_load(const struct experiment *experiment, struct simulated_machine *out);
 dt_status simulated_system_create_on(const struct simulated_machine *machine, const struct experiment *experiment,
                                      struct simulated_system **out);
-
-/* Can it be simulated: are cluster and profile there and right, and does it fit the cluster? Errors: as simulated_system_create. */
-dt_status simulated_system_check(const struct experiment *experiment);
 
 /* Have the experiment's schedules do as the profile's framework does (struct framework_policy), and its ranks be where they are placed. */
 void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
