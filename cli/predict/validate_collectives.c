@@ -8,13 +8,10 @@
 #include "lib/config/json.h"
 #include "lib/sim/alone.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-enum { SUMMARIES = DT_SIM_COLLECTIVES + 1 }; /* by kind, and all */
 
 /* ---- reading ---- */
 
@@ -213,16 +210,10 @@ void validate_collectives_finish(struct validate_collectives *c)
 
 /* ---- what comes out ---- */
 
-struct summary {
-    int rows;
-    double median, p90, bias;
-};
-
-/* Of the rows of a kind, or of all of them (DT_SIM_COLLECTIVES). */
-static dt_status summarize(const struct validate_collectives *c, int kind, struct summary *out)
+dt_status validate_collectives_summarize(const struct validate_collectives *c, int kind, struct validate_collectives_summary *out)
 {
     double *sizes = malloc(2 * ((size_t)c->count + 1) * sizeof *sizes), *ratios = sizes + c->count;
-    *out = (struct summary){0};
+    *out = (struct validate_collectives_summary){0};
     if (!sizes)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d errors", c->count);
     for (int i = 0; i < c->count; i++) {
@@ -242,7 +233,7 @@ static dt_status summarize(const struct validate_collectives *c, int kind, struc
     return status;
 }
 
-static const char *summary_name(int kind)
+const char *validate_collectives_summary_name(int kind)
 {
     return kind == DT_SIM_COLLECTIVES ? "all" : dt_sim_collective_name((enum dt_sim_collective)kind);
 }
@@ -269,12 +260,12 @@ static void print_rows(const struct validate_collectives *c, struct table *t)
 static dt_status print_summaries(const struct validate_collectives *c, FILE *to)
 {
     fprintf(to, "\n");
-    for (int kind = 0; kind < SUMMARIES; kind++) {
-        struct summary s;
-        DT_TRY(summarize(c, kind, &s));
+    for (int kind = 0; kind < VALIDATE_COLLECTIVES_SUMMARIES; kind++) {
+        struct validate_collectives_summary s;
+        DT_TRY(validate_collectives_summarize(c, kind, &s));
         if (s.rows)
-            line_print(to, "%s: %d row%s, off by %.1f %% in the median, p90 %.1f %%, bias %+.1f %%", summary_name(kind), s.rows,
-                       s.rows > 1 ? "s" : "", 100 * s.median, 100 * s.p90, 100 * s.bias);
+            line_print(to, "%s: %d row%s, off by %.1f %% in the median, p90 %.1f %%, bias %+.1f %%",
+                       validate_collectives_summary_name(kind), s.rows, s.rows > 1 ? "s" : "", 100 * s.median, 100 * s.p90, 100 * s.bias);
     }
     for (int i = 0; i < c->count; i++)
         if (c->rows[i].skipped)
@@ -295,52 +286,4 @@ dt_status validate_collectives_print(const struct validate_collectives *c, FILE 
     dt_status status = table_print(t, to);
     table_destroy(t);
     return status == DT_OK ? print_summaries(c, to) : status;
-}
-
-/* False when there is no memory. */
-static bool add_row(cJSON *array, const struct validate_collective *row)
-{
-    cJSON *object = cJSON_CreateObject();
-    if (!cJSON_AddItemToArray(array, object)) {
-        cJSON_Delete(object);
-        return false;
-    }
-    bool complete = cJSON_AddNumberToObject(object, "line", row->line) &&
-                    cJSON_AddStringToObject(object, "collective", dt_sim_collective_name(row->kind)) &&
-                    cJSON_AddNumberToObject(object, "bytes", row->bytes) && cJSON_AddNumberToObject(object, "nodes", row->nodes) &&
-                    cJSON_AddNumberToObject(object, "gpus", row->gpus) &&
-                    cJSON_AddNumberToObject(object, "measured_gb_per_s", row->measured);
-    if (row->skipped)
-        return complete && cJSON_AddStringToObject(object, "skipped", row->reason);
-    return complete && cJSON_AddNumberToObject(object, "predicted_gb_per_s", row->predicted);
-}
-
-static bool add_summary(cJSON *top, int kind, const struct summary *s)
-{
-    cJSON *object = s->rows ? cJSON_AddObjectToObject(top, summary_name(kind)) : NULL;
-    return !s->rows ||
-           (object && cJSON_AddNumberToObject(object, "rows", s->rows) && cJSON_AddNumberToObject(object, "median", s->median) &&
-            cJSON_AddNumberToObject(object, "p90", s->p90) && cJSON_AddNumberToObject(object, "bias", s->bias));
-}
-
-dt_status validate_collectives_print_json(const struct validate_collectives *c, FILE *to)
-{
-    cJSON *top = cJSON_CreateObject(), *bus = cJSON_AddObjectToObject(top, "bus_bandwidth"), *rows = cJSON_AddArrayToObject(top, "rows");
-    bool complete = bus && rows;
-    char *text = NULL;
-    dt_status status = DT_OK;
-    for (int kind = 0; kind < SUMMARIES && status == DT_OK; kind++) {
-        struct summary s;
-        status = summarize(c, kind, &s);
-        complete = complete && status == DT_OK && add_summary(bus, kind, &s);
-    }
-    for (int i = 0; i < c->count; i++)
-        complete = complete && add_row(rows, &c->rows[i]);
-    if (status == DT_OK)
-        status = complete ? dt_json_print(top, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the JSON");
-    if (status == DT_OK)
-        fprintf(to, "%s\n", text);
-    free(text);
-    cJSON_Delete(top);
-    return status;
 }

@@ -32,6 +32,16 @@ dt_status validate_is_collectives(const char *path, bool *out);
 dt_status validate_collectives_predict(const char *path, const char *cluster, struct validate_collectives *out);
 void validate_collectives_finish(struct validate_collectives *collectives); /* takes a zeroed one */
 
+/* Errors of rows of a kind, or of all (kind DT_SIM_COLLECTIVES), as validate.h has them; nothing but 0 rows where there are none. */
+enum { VALIDATE_COLLECTIVES_SUMMARIES = DT_SIM_COLLECTIVES + 1 };
+struct validate_collectives_summary {
+    int rows;
+    double median, p90, bias;
+};
+dt_status validate_collectives_summarize(const struct validate_collectives *collectives, int kind,
+                                         struct validate_collectives_summary *out);
+const char *validate_collectives_summary_name(int kind); /* "all_reduce", ..., "all" */
+
 /* Errors: DT_ERR_HOST_MEMORY. */
 dt_status validate_collectives_print(const struct validate_collectives *collectives, FILE *to);
 dt_status validate_collectives_print_json(const struct validate_collectives *collectives, FILE *to);
