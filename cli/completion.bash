@@ -14,7 +14,7 @@ _dtbench_options() {
     status) echo "--config --set --device --all --json --help" ;;
     validate) echo "--data --cluster --profile --set --json --help" ;;
     calibrate) echo "--output-dir --ranks --threads --dtype --quick --quiet --help" ;;
-    list) echo "--help" ;;
+    list) echo "--models --help" ;;
     help) echo "--help" ;;
     esac
 }
@@ -99,7 +99,7 @@ _dtbench_choices() {
     straddle_nodes) echo "true false" ;;
     mesh.order) echo "tensor-pipeline-data tensor-data-pipeline pipeline-tensor-data pipeline-data-tensor data-tensor-pipeline data-pipeline-tensor" ;;
     gradient_reduction) echo "last each" ;;
-    model.preset) echo "GPTSmall GPTMedium GPTLarge GPTXL GPT2.7B GPT6.7B GPT13B GPT39B GPT76B GPT100B GPT175B GPT1T" ;;
+    model.preset) echo "GPTSmall GPTMedium GPTLarge GPTXL GPT2.7B GPT6.7B GPT13B GPT39B GPT76B GPT100B GPT175B GPT1T Llama-3.2-1B Llama-3.2-3B Llama-3.1-8B Llama-3.1-70B Llama-3.1-405B Mistral-7B Qwen2.5-7B MPT-125M MPT-350M MPT-760M MPT-1B MPT-3B MPT-7B MPT-13B MPT-30B MPT-70B GPT-2-small GPT-2-medium GPT-2-large GPT-2-XL GPT-3-175B" ;;
     model.dtype) echo "fp32 fp16 bf16" ;;
     model.attention) echo "fused unfused" ;;
     model.mlp) echo "gelu swiglu" ;;

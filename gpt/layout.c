@@ -36,10 +36,16 @@ struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model)
     return (struct gpt_part){(size_t)cut.rank * count, count};
 }
 
+struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model)
+{
+    size_t count = (size_t)gpt_kv_heads(model) / (size_t)cut.size;
+    return (struct gpt_part){(size_t)cut.rank * count, count};
+}
+
 static bool cut_fits(const struct dt_model *model, int size, bool sequence_parallel)
 {
-    return model->heads % size == 0 && size <= model->vocab_size && size <= model->block_size &&
-           (!sequence_parallel || model->block_size % size == 0);
+    return model->heads % size == 0 && gpt_kv_heads(model) % size == 0 && gpt_ffn(model) % size == 0 && size <= model->vocab_size &&
+           size <= model->block_size && (!sequence_parallel || model->block_size % size == 0);
 }
 
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel)
@@ -52,6 +58,10 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
             snprintf(fitting + strlen(fitting), 16, ", %d", i);
     if (model->heads % size != 0)
         return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, model->heads, fitting);
+    if (gpt_kv_heads(model) % size != 0)
+        return dt_fail(DT_ERR_INVALID, "%d does not divide model.kv_heads %d; of this model %s do", size, gpt_kv_heads(model), fitting);
+    if (gpt_ffn(model) % size != 0)
+        return dt_fail(DT_ERR_INVALID, "%d does not divide model.ffn %d; of this model %s do", size, gpt_ffn(model), fitting);
     if (size > model->vocab_size || size > model->block_size)
         return dt_fail(DT_ERR_INVALID, "%d ranks for model.vocab_size %d and model.block_size %d; of this model %s do", size,
                        model->vocab_size, model->block_size, fitting);
@@ -99,69 +109,102 @@ static void add_columns(struct gpt_layer *layer, const char *name, size_t rows, 
     add_part(layer, name, GPT_INIT_NORMAL, part.first, rows, part.count, columns);
 }
 
-static void add_norm(struct gpt_layer *layer, size_t d)
-{
-    add_whole(layer, "norm.gain", d, GPT_INIT_ONE);
-    add_whole(layer, "norm.bias", d, GPT_INIT_ZERO);
-}
-
-static void describe_attention(struct gpt_layer *out, size_t d, struct gpt_part part)
-{
-    add_norm(out, d);
-    add_rows(out, "q.weight", part, d, GPT_INIT_NORMAL);
-    add_rows(out, "k.weight", part, d, GPT_INIT_NORMAL);
-    add_rows(out, "v.weight", part, d, GPT_INIT_NORMAL);
-    add_rows(out, "q.bias", part, 1, GPT_INIT_ZERO);
-    add_rows(out, "k.bias", part, 1, GPT_INIT_ZERO);
-    add_rows(out, "v.bias", part, 1, GPT_INIT_ZERO);
-    add_columns(out, "projection.weight", d, d, part);
-    add_whole(out, "projection.bias", d, GPT_INIT_ZERO);
-}
-
 static struct gpt_part even_part(struct gpt_cut cut, size_t features)
 {
     size_t count = features / (size_t)cut.size;
     return (struct gpt_part){(size_t)cut.rank * count, count};
 }
 
-void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out)
+static void add_norm(struct gpt_layer *layer, const struct dt_model *model)
 {
     size_t d = (size_t)model->hidden;
-    int last_block_layer = LAYERS_PER_BLOCK * model->layers;
+    add_whole(layer, "norm.gain", d, GPT_INIT_ONE);
+    if (gpt_norm_has_bias(model))
+        add_whole(layer, "norm.bias", d, GPT_INIT_ZERO);
+}
 
-    *out = (struct gpt_layer){.index = index, .block = -1};
-    if (index == 0) {
-        out->kind = GPT_EMBEDDING;
-        add_rows(out, "token.weight", gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
-        add_rows(out, "position.weight", gpt_cut_table(cut, model->block_size), d, GPT_INIT_NORMAL);
-        return;
+static void describe_attention(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
+{
+    size_t d = (size_t)model->hidden, w = (size_t)gpt_head_width(model);
+    struct gpt_part heads = gpt_cut_heads(cut, model), kv_heads = gpt_cut_kv_heads(cut, model);
+    struct gpt_part q = {heads.first * w, heads.count * w}, kv = {kv_heads.first * w, kv_heads.count * w};
+    add_norm(out, model);
+    add_rows(out, "q.weight", q, d, GPT_INIT_NORMAL);
+    add_rows(out, "k.weight", kv, d, GPT_INIT_NORMAL);
+    add_rows(out, "v.weight", kv, d, GPT_INIT_NORMAL);
+    if (model->bias != DT_BIAS_NONE) {
+        add_rows(out, "q.bias", q, 1, GPT_INIT_ZERO);
+        add_rows(out, "k.bias", kv, 1, GPT_INIT_ZERO);
+        add_rows(out, "v.bias", kv, 1, GPT_INIT_ZERO);
     }
-    if (index > last_block_layer) {
-        out->kind = index == last_block_layer + 1 ? GPT_FINAL_NORM : GPT_HEAD;
-        if (out->kind == GPT_FINAL_NORM)
-            add_norm(out, d);
-        else
-            add_rows(out, "weight", gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
-        return;
+    if (model->qk_norm) {
+        add_whole(out, "q_norm.gain", w, GPT_INIT_ONE);
+        add_whole(out, "k_norm.gain", w, GPT_INIT_ONE);
     }
+    add_columns(out, "projection.weight", d, d, q);
+    if (model->bias == DT_BIAS_ALL)
+        add_whole(out, "projection.bias", d, GPT_INIT_ZERO);
+}
 
-    out->block = (index - 1) / LAYERS_PER_BLOCK;
-    switch ((index - 1) % LAYERS_PER_BLOCK) {
-    case 0:
-        out->kind = GPT_ATTENTION;
-        describe_attention(out, d, even_part(cut, d));
-        break;
-    case 1:
-        out->kind = GPT_MLP_UP;
-        add_norm(out, d);
-        add_rows(out, "weight", even_part(cut, 4 * d), d, GPT_INIT_NORMAL);
-        add_rows(out, "bias", even_part(cut, 4 * d), 1, GPT_INIT_ZERO);
-        break;
-    default:
-        out->kind = GPT_MLP_DOWN;
-        add_columns(out, "weight", d, 4 * d, even_part(cut, 4 * d));
+/* The weights, and then the biases, of what one product makes. */
+static void describe_mlp_up(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
+{
+    struct gpt_part features = even_part(cut, (size_t)gpt_ffn(model));
+    bool gated = model->mlp == DT_MLP_SWIGLU, biased = model->bias == DT_BIAS_ALL;
+    add_norm(out, model);
+    if (gated)
+        add_rows(out, "gate.weight", features, (size_t)model->hidden, GPT_INIT_NORMAL);
+    add_rows(out, "weight", features, (size_t)model->hidden, GPT_INIT_NORMAL);
+    if (gated && biased)
+        add_rows(out, "gate.bias", features, 1, GPT_INIT_ZERO);
+    if (biased)
+        add_rows(out, "bias", features, 1, GPT_INIT_ZERO);
+}
+
+static void describe_mlp_down(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
+{
+    size_t d = (size_t)model->hidden, f = (size_t)gpt_ffn(model);
+    add_columns(out, "weight", d, f, even_part(cut, f));
+    if (model->bias == DT_BIAS_ALL)
         add_whole(out, "bias", d, GPT_INIT_ZERO);
-        break;
+}
+
+static void describe_embedding(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
+{
+    size_t d = (size_t)model->hidden;
+    add_rows(out, "token.weight", gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
+    if (model->position == DT_POSITION_LEARNED)
+        add_rows(out, "position.weight", gpt_cut_table(cut, model->block_size), d, GPT_INIT_NORMAL);
+}
+
+static void describe_head(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
+{
+    if (!model->tied)
+        add_rows(out, "weight", gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+}
+
+static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)
+{
+    static const enum gpt_layer_kind of_block[LAYERS_PER_BLOCK] = {GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN};
+    int behind_blocks = gpt_block_layer(model->layers);
+    if (index == 0)
+        return GPT_EMBEDDING;
+    if (index >= behind_blocks)
+        return index == behind_blocks ? GPT_FINAL_NORM : GPT_HEAD;
+    return of_block[(index - 1) % LAYERS_PER_BLOCK];
+}
+
+void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out)
+{
+    bool in_block = index >= 1 && index < gpt_block_layer(model->layers);
+    *out = (struct gpt_layer){.kind = kind_of(model, index), .index = index, .block = in_block ? (index - 1) / LAYERS_PER_BLOCK : -1};
+    switch (out->kind) {
+    case GPT_EMBEDDING: describe_embedding(model, cut, out); break;
+    case GPT_ATTENTION: describe_attention(model, cut, out); break;
+    case GPT_MLP_UP: describe_mlp_up(model, cut, out); break;
+    case GPT_MLP_DOWN: describe_mlp_down(model, cut, out); break;
+    case GPT_FINAL_NORM: add_norm(out, model); break;
+    case GPT_HEAD: describe_head(model, cut, out); break;
     }
 }
 

@@ -1,9 +1,10 @@
 /* How the model's parameters are laid out: layers, and the groups that schedules gather and reduce.
  *
  * A layer is the smallest piece that runs by itself. In order:
- *   embedding | per block: attention (norm 1, q k v, projection), mlp_up (norm 2, d -> 4d), mlp_down (GELU, 4d -> d) | final_norm | head
+ *   embedding | per block: attention (norm 1, q k v, projection), mlp_up (norm 2, d -> f), mlp_down (GELU, f -> d) | final_norm | head
  * A layer's parameters are consecutive, without padding, in the order of its tensors; weights are [out, in] row-major. q, k and v lie
- * together, so that [3d, d] is one matrix product. A norm travels with the layer that reads its output, so that backward can recompute it.
+ * together, so that they are one matrix product; so do gate and up of swiglu, whose mlp_up makes 2f features. A tied head has no weight of
+ * its own. A norm travels with the layer that reads its output, so that backward can recompute it.
  * A group is a run of layers whose parameters are consecutive: what data-parallel modes gather, reduce and free together. */
 #ifndef GPT_LAYOUT_H
 #define GPT_LAYOUT_H
@@ -36,7 +37,7 @@ struct gpt_tensor {
     uint32_t id; /* the random stream of its weights: layer index in the whole model * 16 + place in the layer */
 };
 
-enum { GPT_MAX_TENSORS = 10 };
+enum { GPT_MAX_TENSORS = 12 };
 
 struct gpt_layer {
     enum gpt_layer_kind kind;
@@ -55,7 +56,9 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
 /* This rank's of the model's heads, which divide evenly. */
 struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model);
-/* Whether so many ranks can share each layer: heads divide, with sequence parallelism the rows of a sample do, and every rank gets a row of
+/* This rank's of the heads of keys and values, which divide evenly, too. */
+struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model);
+/* Whether so many ranks can share each layer: heads and the MLP's features divide, with sequence parallelism the rows of a sample do, and every rank gets a row of
  * each table. DT_ERR_INVALID: what does not, and the sizes that would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);

@@ -1,11 +1,6 @@
 #include "gpt/model.h"
 
-const struct dt_model_preset gpt_presets[] = {
-    {"GPTSmall", 12, 12, 768}, {"GPTMedium", 24, 16, 1024}, {"GPTLarge", 24, 16, 1536}, {"GPTXL", 24, 24, 2064},
-    {"GPT2.7B", 32, 32, 2560}, {"GPT6.7B", 32, 32, 4096},   {"GPT13B", 48, 48, 5184},   {"GPT39B", 48, 64, 7680},
-    {"GPT76B", 64, 80, 10240}, {"GPT100B", 80, 80, 10240},  {"GPT175B", 96, 96, 12288}, {"GPT1T", 128, 128, 25600},
-    {NULL, 0, 0, 0},
-};
+#include "gpt/layout.h"
 
 static dt_status refuse(const char *key, const char *what)
 {
@@ -55,19 +50,48 @@ dt_status gpt_check_model(const struct dt_model *model)
 
 uint64_t gpt_parameter_count(const struct dt_model *model)
 {
-    uint64_t L = (uint64_t)model->layers, d = (uint64_t)model->hidden, V = (uint64_t)model->vocab_size, T = (uint64_t)model->block_size;
-    return L * (12 * d * d + 13 * d) + 2 * V * d + T * d + 2 * d;
+    uint64_t blocks = (uint64_t)model->layers, count = 0;
+    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(model->layers);
+    for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
+        struct gpt_layer layer;
+        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
+        count += layer.param_elems * (layer.block >= 0 ? blocks : 1);
+    }
+    return count;
+}
+
+/* Weights that tokens are multiplied with; the embedding looks rows up and multiplies nothing. */
+static double linear_weights(const struct dt_model *model)
+{
+    double d = model->hidden, V = model->vocab_size;
+    double block = d * gpt_qkv_features(model) + d * d + d * gpt_mlp_features(model) + d * gpt_ffn(model);
+    return model->layers * block + V * d;
+}
+
+/* Scores and weighted values, T keys per query each. */
+static double attention_products(const struct dt_model *model)
+{
+    return (double)model->layers * 2 * model->block_size * model->hidden;
 }
 
 double gpt_forward_flops_per_token(const struct dt_model *model)
 {
-    double L = model->layers, d = model->hidden, V = model->vocab_size, T = model->block_size;
-    double linears = L * 12 * d * d + V * d; /* the embedding looks rows up and multiplies nothing */
-    double attention = L * 2 * T * d;        /* scores and weighted values, T keys per query each */
-    return 2 * (linears + attention);
+    return 2 * (linear_weights(model) + attention_products(model));
 }
 
 double gpt_step_flops(const struct dt_model *model, uint64_t tokens)
 {
     return 3 * gpt_forward_flops_per_token(model) * (double)tokens;
+}
+
+double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens)
+{
+    return 3 * 2 * (linear_weights(model) + attention_products(model) / 2) * (double)tokens;
+}
+
+const char *gpt_flops_formula(const struct dt_model *model)
+{
+    bool as_in_study = gpt_qkv_features(model) == 3 * model->hidden && gpt_mlp_features(model) + gpt_ffn(model) == 8 * model->hidden;
+    return as_in_study ? "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B"
+                       : "3 * 2 * (N + 2 L T d) per token, N weights of all linear layers with the head, PaLM appendix B";
 }

@@ -1,14 +1,16 @@
-/* The GPT of the study: presets, parameter and operation counts.
+/* Pre-norm decoders: presets, parameter and operation counts.
  *
- * minGPT's pre-norm decoder: learned token and position embeddings, dropout; per block x + dropout(proj(attention(norm(x)))) and
- * x + dropout(down(gelu(up(norm(x))))), every projection with bias; final layer norm; an untied head without bias.
- * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022, Table 1; karpathy/minGPT. */
+ * Token embedding, dropout; per block x + dropout(projection(attention(norm(x)))) and x + dropout(mlp(norm(x))); final norm; head. The
+ * study's is minGPT's: learned positions added to the tokens' embedding, layer norms, down(gelu(up(x))), a bias in every projection, and a
+ * head of its own without one. The keys of `struct dt_model` change each of these: Llama, Mistral, Qwen2.5, MPT and GPT-2 are presets.
+ * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022; karpathy/minGPT; Touvron et al., "LLaMA", 2023, section
+ *         2.2 (rms norm, swiglu, rope); Ainslie et al., "GQA", 2023; Press et al., "Train Short, Test Long", ICLR 2022 (ALiBi). */
 #ifndef GPT_MODEL_H
 #define GPT_MODEL_H
 
 #include "lib/model/model.h"
 
-/* The study's Table 1, GPTSmall to GPT1T; the last entry has a NULL name. */
+/* Published models (presets.c); the last entry has a NULL name. */
 extern const struct dt_model_preset gpt_presets[];
 
 /* ---- what a model's description stands for where it says 0 ---- */
@@ -43,6 +45,11 @@ static inline int gpt_qkv_features(const struct dt_model *model)
     return (model->heads + 2 * gpt_kv_heads(model)) * gpt_head_width(model);
 }
 
+static inline bool gpt_norm_has_bias(const struct dt_model *model)
+{
+    return model->norm == DT_NORM_LAYER && model->bias == DT_BIAS_ALL;
+}
+
 static inline double gpt_norm_epsilon(const struct dt_model *model)
 {
     return model->norm_epsilon > 0 ? model->norm_epsilon : 1e-5;
@@ -56,13 +63,17 @@ static inline double gpt_rope_base(const struct dt_model *model)
 /* Whether its parts go together, and can be trained. DT_ERR_INVALID: the key that does not, and why. */
 dt_status gpt_check_model(const struct dt_model *model);
 
-/* L(12d^2 + 13d) + 2Vd + Td + 2d */
+/* Parameters of all layers (gpt/layout.h). Tied tables count once. */
 uint64_t gpt_parameter_count(const struct dt_model *model);
 
 /* Multiply-adds counted as 2, per token, forward only: every matrix product that a step does (linears, head, and attention's two products
- * over the full T x T square, as PaLM's appendix B and the usual MFU count do). Backward is twice that. */
+ * over the full T x T square, as PaLM's appendix B and the usual MFU count do). Backward is twice that. What keys and values are shared by
+ * changes the products that make them, and not attention's own. */
 double gpt_forward_flops_per_token(const struct dt_model *model);
 /* 3 * forward * tokens: the numerator of TFLOP/s and MFU. Recomputation is not counted. */
 double gpt_step_flops(const struct dt_model *model, uint64_t tokens);
+/* The same with the half of the T x T square that a causal mask leaves. */
+double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens);
+const char *gpt_flops_formula(const struct dt_model *model);
 
 #endif

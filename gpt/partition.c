@@ -13,9 +13,9 @@ static int64_t layer_flops(const struct dt_model *model, const struct gpt_layer 
 {
     int64_t d = model->hidden;
     switch (layer->kind) {
-    case GPT_ATTENTION: return 2 * (4 * d * d + 2 * (int64_t)model->block_size * d);
-    case GPT_MLP_UP:
-    case GPT_MLP_DOWN: return 2 * 4 * d * d;
+    case GPT_ATTENTION: return 2 * ((gpt_qkv_features(model) + d) * d + 2 * (int64_t)model->block_size * d);
+    case GPT_MLP_UP: return 2 * gpt_mlp_features(model) * d;
+    case GPT_MLP_DOWN: return 2 * gpt_ffn(model) * d;
     case GPT_HEAD: return 2 * (int64_t)model->vocab_size * d;
     case GPT_EMBEDDING: /* looks rows up and multiplies nothing */
     case GPT_FINAL_NORM: break;

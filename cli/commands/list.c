@@ -11,23 +11,36 @@
 
 #include <string.h>
 
+/* Parameters and gradients of 16 bits, Adam's two moments and master weights of 32. */
+static const double STATE_BYTES = 2 + 2 + 3 * 4;
+
+static void add_model(struct table *t, const struct dt_model_preset *preset, const struct dt_model_family *family)
+{
+    struct dt_model model = model_of_preset(preset, family);
+    double parameters = (double)dt_model_parameter_count(&model);
+    char text[FORMAT_BYTES];
+    table_cell(t, "%s", preset->name);
+    table_cell(t, "%d", model.layers);
+    table_cell(t, "%d", model.heads);
+    table_cell(t, "%d", model.hidden);
+    table_cell(t, "%d", model.vocab_size);
+    table_cell(t, "%d", model.block_size);
+    table_cell(t, "%s", format_count((uint64_t)parameters, text));
+    table_cell(t, "%s", format_number(dt_model_step_flops(&model, 1) / 1e9, text));
+    table_cell(t, "%s", format_number(parameters * STATE_BYTES / 0x1p30, text));
+}
+
 static dt_status print_models(void)
 {
+    static const char *const titles[] = {"model",  "layers",     "heads",       "hidden",   "vocabulary",
+                                         "tokens", "parameters", "GFLOP/token", "state GiB"};
     struct table *t = table_create();
-    char text[FORMAT_BYTES];
-    static const char *const titles[] = {"model", "layers", "heads", "hidden", "parameters"};
-    for (int c = 0; c < 5; c++)
+    for (int c = 0; c < (int)(sizeof titles / sizeof *titles); c++)
         table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
     const struct dt_model_preset *p;
     const struct dt_model_family *family;
-    for (int i = 0; (p = model_preset(i, &family)); i++) {
-        struct dt_model model = model_of_preset(p, family);
-        table_cell(t, "%s", p->name);
-        table_cell(t, "%d", p->layers);
-        table_cell(t, "%d", p->heads);
-        table_cell(t, "%d", p->hidden);
-        table_cell(t, "%s", format_count(dt_model_parameter_count(&model), text));
-    }
+    for (int i = 0; (p = model_preset(i, &family)); i++)
+        add_model(t, p, family);
     dt_status status = table_print(t, stdout);
     table_destroy(t);
     return status;
@@ -155,23 +168,30 @@ static dt_status print_communicators(void)
     return status;
 }
 
+struct command_options {
+    bool models;
+};
+
+static const struct option_row options[] = {
+    {"models", 'm', OPTION_FLAG, offsetof(struct command_options, models), NULL, "Print the models alone.", NULL},
+    {0},
+};
+
 static int run(int argc, char **argv)
 {
+    static dt_status (*const sections[])(void) = {print_models, print_paradigms, print_devices, print_communicators};
+    struct command_options o = {0};
     bool help;
-    if (options_parse(&command_list, argc, argv, NULL, &help) < 0)
+    if (options_parse(&command_list, argc, argv, &o, &help) < 0)
         return report_failure("list", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    dt_status status = print_models();
-    putchar('\n');
-    if (status == DT_OK)
-        status = print_paradigms();
-    putchar('\n');
-    if (status == DT_OK)
-        status = print_devices();
-    putchar('\n');
-    if (status == DT_OK)
-        status = print_communicators();
+    dt_status status = DT_OK;
+    for (size_t i = 0; i < (o.models ? 1 : sizeof sections / sizeof *sections) && status == DT_OK; i++) {
+        if (i > 0)
+            putchar('\n');
+        status = sections[i]();
+    }
     return status == DT_OK ? EXIT_CODE_OK : report_failure("list", EXIT_CODE_OTHER);
 }
 
@@ -180,7 +200,10 @@ const struct command command_list = {
     .summary = "list models, paradigms, devices and communicators",
     .usage = "[OPTION]",
     .description =
-        "Prints the model presets (counted with a vocabulary of 50,000 and 256 tokens a sample), the paradigms, and the devices and "
-        "communicators with what is missing where one is not available.",
+        "Prints the model presets, the paradigms, and the devices and communicators with what is missing where one is not available. Of a "
+        "model: the vocabulary and the tokens of a sample that it is counted with, its parameters, floating-point operations of a training "
+        "step for each token (forward and backward, attention over the whole square), and the bytes of a training state: parameters and "
+        "gradients of 16 bits, and Adam's moments and master weights.",
+    .options = options,
     .run = run,
 };

@@ -67,8 +67,13 @@ struct dt_model {
 
 struct dt_model_preset {
     const char *name;
-    int layers, heads, hidden;
+    struct dt_model model; /* its dtype and attention say nothing; where its vocab_size is 0, layers, heads and hidden alone do */
 };
+
+static inline bool dt_preset_is_whole(const struct dt_model_preset *preset)
+{
+    return preset->model.vocab_size > 0;
+}
 
 /* Sizes of groups. block: the embedding, each transformer block, the head; linear: each linear layer with its norm. */
 enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
@@ -207,7 +212,10 @@ struct dt_model_family {
     uint64_t (*parameter_count)(const struct dt_model *model);
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
     double (*step_flops)(const struct dt_model *model, uint64_t tokens);
-    const char *flops_formula; /* for records: how step_flops counts, and whose way of counting it is */
+    /* The same with half of attention's products, which a causal mask leaves. */
+    double (*causal_step_flops)(const struct dt_model *model, uint64_t tokens);
+    /* For records: how step_flops counts, and whose way of counting it is. */
+    const char *(*flops_formula)(const struct dt_model *model);
     /* first_layer [stages + 1] gets the layer with which each stage begins. The model alone decides, so that every rank on every device
      * finds the same. DT_ERR_INVALID: more stages than pieces. */
     dt_status (*partition)(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);

@@ -24,6 +24,33 @@ static bool is_given(const bool *given, const char *path)
     return !given || given[dt_config_find(experiment_table(), path)];
 }
 
+/* Does the preset say it? A number of 0 that is no probability is the key's default. */
+static bool preset_says(const struct dt_field *field, const void *value)
+{
+    double number;
+    if (strcmp(field->path, "model.dtype") == 0 || strcmp(field->path, "model.attention") == 0)
+        return false;
+    if (field->kind != DT_FIELD_NUMBER)
+        return field->kind != DT_FIELD_INT || *(const int *)value != 0;
+    memcpy(&number, value, sizeof number);
+    return number != 0;
+}
+
+/* What the config does not give is as in the published model. */
+static void take_preset(struct experiment *e, const struct dt_model_preset *preset, const bool *given)
+{
+    const struct dt_table *table = experiment_table();
+    for (int i = 0; i < table->count && given && dt_preset_is_whole(preset); i++) {
+        const struct dt_field *field = &table->fields[i];
+        bool of_model = strncmp(field->path, "model.", 6) == 0 && field->kind != DT_FIELD_STRING;
+        if (!of_model || given[i])
+            continue;
+        const char *from = (const char *)&preset->model + (field->offset - offsetof(struct experiment, model));
+        if (preset_says(field, from))
+            memcpy((char *)e + field->offset, from, field->size);
+    }
+}
+
 /* Two ways to say the same have one hash. */
 static void settle_model(struct dt_model *m)
 {
@@ -63,9 +90,10 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
         const struct dt_model_preset *p = model_find_preset(m->preset, &m->family);
         if (!p)
             return dt_fail(DT_ERR_INVALID, "%s: model.preset: \"%s\" is not known", where, m->preset);
-        m->layers = p->layers;
-        m->heads = p->heads;
-        m->hidden = p->hidden;
+        m->layers = p->model.layers;
+        m->heads = p->model.heads;
+        m->hidden = p->model.hidden;
+        take_preset(e, p, given);
     } else {
         m->family = model_family(0);
         m->preset[0] = 0;

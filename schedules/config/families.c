@@ -34,12 +34,13 @@ const struct dt_model_preset *model_find_preset(const char *name, const struct d
 
 struct dt_model model_of_preset(const struct dt_model_preset *preset, const struct dt_model_family *family)
 {
-    return (struct dt_model){.family = family,
-                             .layers = preset->layers,
-                             .heads = preset->heads,
-                             .hidden = preset->hidden,
-                             .vocab_size = 50000,
-                             .block_size = 256};
+    struct dt_model model = preset->model;
+    model.family = family;
+    if (!dt_preset_is_whole(preset)) {
+        model.vocab_size = 50000;
+        model.block_size = 256;
+    }
+    return model;
 }
 
 bool model_kernels_available(const char *device_kind, char *text, size_t text_bytes)

@@ -2,6 +2,7 @@
 #include "schedules/config/parse.h"
 
 #include "lib/config/json.h"
+#include "schedules/config/families.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,14 @@ static bool concerns_model(const struct dt_model *m, const char *path)
     return concerns;
 }
 
+/* A preset that says more than sizes may say another thing than the key's default: its model is written out whole. */
+static bool whole_model(const struct dt_model *m)
+{
+    const struct dt_model_family *family;
+    const struct dt_model_preset *preset = *m->preset ? model_find_preset(m->preset, &family) : NULL;
+    return preset && dt_preset_is_whole(preset);
+}
+
 /* Fields that an experiment does not show: strings and settings that are empty, those that came later and have their default or concern
  * another model, and of preset and sizes the one that it was not made of. */
 static dt_status decide(const struct experiment *e, const struct dt_field *field, bool *shown)
@@ -25,6 +34,7 @@ static dt_status decide(const struct experiment *e, const struct dt_field *field
         strcmp(field->path, "model.layers") == 0 || strcmp(field->path, "model.heads") == 0 || strcmp(field->path, "model.hidden") == 0;
     bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
     DT_TRY(dt_config_shows(field, e, shown));
+    *shown |= strncmp(field->path, "model.", 6) == 0 && whole_model(&e->model);
     *shown &= concerns_model(&e->model, field->path);
     if (size)
         *shown = e->model.preset[0] == 0;

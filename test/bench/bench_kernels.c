@@ -316,9 +316,9 @@ static dt_status arguments(struct bench *b, int argc, char **argv)
         return dt_fail(DT_ERR_INVALID, "there is no model %s", model);
     b->samples = argc > 3 ? (size_t)atoi(argv[3]) : 8;
     b->threads = argc > 5 ? atoi(argv[5]) : 2;
-    b->model = (struct dt_model){.layers = preset->layers,
-                                 .heads = preset->heads,
-                                 .hidden = preset->hidden,
+    b->model = (struct dt_model){.layers = preset->model.layers,
+                                 .heads = preset->model.heads,
+                                 .hidden = preset->model.hidden,
                                  .vocab_size = VOCAB,
                                  .block_size = BLOCK,
                                  .dtype = DT_DTYPE_COUNT};

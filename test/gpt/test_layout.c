@@ -9,7 +9,12 @@
 static struct dt_model model_of(const char *preset)
 {
     const struct dt_model_preset *p = dt_model_find_preset(&gpt_family, preset);
-    return (struct dt_model){.layers = p->layers, .heads = p->heads, .hidden = p->hidden, .vocab_size = 50000, .block_size = 256};
+    struct dt_model model = p->model;
+    if (!dt_preset_is_whole(p)) {
+        model.vocab_size = 50000;
+        model.block_size = 256;
+    }
+    return model;
 }
 
 static uint64_t params_between(const struct dt_model *model, int first, int end)
@@ -43,6 +48,48 @@ static void preset_sizes(void)
     CHECK(dt_model_find_preset(&gpt_family, "gptsmall") == NULL && dt_model_find_preset(&gpt_family, "") == NULL);
 }
 
+/* To the last parameter as published: the index of the weights' files (total_size, 2 bytes each), or of GPT-2 their tensors without masks.
+ * Where such a figure was not found, that of the paper, the model card or the name, to its digits. */
+static void published_parameters(void)
+{
+    static const struct {
+        const char *name;
+        uint64_t exact;
+        double billions, tolerance;
+    } published[] = {
+        {"Llama-3.2-1B", 1235814400, 1.23, 0.01},
+        {"Llama-3.2-3B", 3212749824, 3.21, 0.01},
+        {"Llama-3.1-8B", 8030261248, 8.03, 0.01},
+        {"Llama-3.1-70B", 70553706496, 70.6, 0.1},
+        {"Llama-3.1-405B", 405853388800, 405, 1},
+        {"Mistral-7B", 7241732096, 7.24, 0.01},
+        {"Qwen2.5-7B", 7615616512, 7.61, 0.01},
+        {"MPT-7B", 6649286656, 6.7, 0.1},
+        {"MPT-30B", 0, 29.95, 0.01},
+        {"MPT-125M", 0, 0.125, 0.002},
+        {"MPT-350M", 0, 0.35, 0.006},
+        {"MPT-760M", 0, 0.76, 0.006},
+        {"MPT-1B", 0, 1.3, 0.05},
+        {"MPT-3B", 0, 2.65, 0.05},
+        {"MPT-13B", 0, 13, 0.5},
+        {"MPT-70B", 0, 65, 1},
+        {"GPT-2-small", 124439808, 0.124, 0.0005},
+        {"GPT-2-medium", 354823168, 0.355, 0.0005},
+        {"GPT-2-large", 774030080, 0.774, 0.0005},
+        {"GPT-2-XL", 1557611200, 1.558, 0.0005},
+        {"GPT-3-175B", 0, 174.6, 0.05}, /* Brown et al. 2020, Table D.1 */
+    };
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        struct dt_model model = model_of(published[i].name);
+        uint64_t count = gpt_parameter_count(&model);
+        CHECK(fabs((double)count / 1e9 - published[i].billions) <= published[i].tolerance, "%s has %.4f billion", published[i].name,
+              (double)count / 1e9);
+        CHECK(!published[i].exact || count == published[i].exact, "%s has %llu, published %llu", published[i].name,
+              (unsigned long long)count, (unsigned long long)published[i].exact);
+        CHECK(params_between(&model, 0, gpt_layer_count(&model)) == count, "%s: layers do not add up", published[i].name);
+    }
+}
+
 /* 6 * parameters in products * tokens, and 12 * L * d * T of attention: the usual count. */
 static void flops(void)
 {
@@ -50,6 +97,13 @@ static void flops(void)
     double products = 12.0 * 12 * 768 * 768 + 50000.0 * 768;
     double expected = (6 * products + 12.0 * 12 * 768 * 256) * 2048;
     CHECK(fabs(gpt_step_flops(&m, 2048) / expected - 1) < 1e-12, "%g, expected %g", gpt_step_flops(&m, 2048), expected);
+    /* Mistral: all its parameters are in products but the embedding and 65 norms of d */
+    m = model_of("Mistral-7B");
+    products = 7241732096.0 - 32000.0 * 4096 - 65.0 * 4096;
+    expected = 6 * products + 12.0 * 32 * 4096 * 4096;
+    double causal = 6 * products + 6.0 * 32 * 4096 * 4096;
+    CHECK(fabs(gpt_step_flops(&m, 1) / expected - 1) < 1e-12, "%g, expected %g", gpt_step_flops(&m, 1), expected);
+    CHECK(fabs(gpt_causal_step_flops(&m, 1) / causal - 1) < 1e-12, "%g, expected %g", gpt_causal_step_flops(&m, 1), causal);
 }
 
 /* Marks in `seen` [elements of the whole tensor] what a part has of it. */
@@ -231,6 +285,7 @@ static const struct test_case cases[] = {
     {"tables divide unevenly", tables_divide_unevenly},
     {"groups that do not fit a model", groups_that_do_not_fit},
     {"presets have the study's sizes", preset_sizes},
+    {"presets have the published parameters", published_parameters},
     {"FLOPs are the usual count", flops},
     {"tensors fill a layer and have ids of their own", tensor_ids_are_unique},
     {"the study's partition rule", partition},
