@@ -1,4 +1,4 @@
-/* Attention: x + dropout(projection(attention(norm(x)))). */
+/* Attention: x + dropout(projection(attention(norm(x)))); what the model has of it, heads of q and k are normed and turned. */
 #include "gpt/layer_parts.h"
 
 /* The heads' outputs from kept->qkv, and what the backward of that reads. */
@@ -21,7 +21,7 @@ static dt_status attend(const struct layer_run *r)
         .weights = r->kept->weights.data,
         .samples = samples,
         .heads = heads,
-        .kv_heads = heads,
+        .kv_heads = gpt_cut_kv_heads(r->stage->cut, model),
         .dropout = layer_dropout(r),
     };
     return r->k->attention(r->kernels, r->stream, &a);
@@ -49,13 +49,80 @@ static dt_status attend_again(const struct layer_run *r)
     return attend(r);
 }
 
+/* Norms of the heads of q and k, from kept->raw to kept->qkv. */
+static dt_status normalize_heads(const struct layer_run *r)
+{
+    const struct dt_model *model = r->stage->base.model;
+    take(&r->kept->raw, &r->kept->qkv);
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
+    struct gpt_head_norm a = {
+        .qkv = r->kept->raw.data,
+        .q_gain = layer_param(r, "q_norm.gain"),
+        .k_gain = layer_param(r, "k_norm.gain"),
+        .out = r->kept->qkv.data,
+        .rows = r->rows,
+        .heads = gpt_cut_heads(r->stage->cut, model).count,
+        .kv_heads = gpt_cut_kv_heads(r->stage->cut, model).count,
+        .epsilon = (float)gpt_norm_epsilon(model),
+    };
+    return r->k->head_norm(r->kernels, r->stream, &a);
+}
+
+static dt_status normalize_heads_backward(const struct layer_run *r)
+{
+    const struct dt_model *model = r->stage->base.model;
+    struct gpt_head_norm_gradient a = {
+        .qkv = r->kept->raw.data,
+        .q_gain = layer_param(r, "q_norm.gain"),
+        .k_gain = layer_param(r, "k_norm.gain"),
+        .dqkv = r->kept->dqkv.data,
+        .dq_gain = layer_grad(r, "q_norm.gain"),
+        .dk_gain = layer_grad(r, "k_norm.gain"),
+        .rows = r->rows,
+        .heads = gpt_cut_heads(r->stage->cut, model).count,
+        .kv_heads = gpt_cut_kv_heads(r->stage->cut, model).count,
+        .epsilon = (float)gpt_norm_epsilon(model),
+        .accumulate = r->accumulate,
+    };
+    DT_TRY(r->k->head_norm_gradient(r->kernels, r->stream, &a));
+    dt_free(r->stream, &r->kept->raw);
+    return DT_OK;
+}
+
+/* The heads of q and k turn with their positions; inverse: their gradients turn back. */
+static dt_status turn(const struct layer_run *r, void *qkv, bool inverse)
+{
+    const struct dt_model *model = r->stage->base.model;
+    size_t heads = gpt_cut_heads(r->stage->cut, model).count + gpt_cut_kv_heads(r->stage->cut, model).count;
+    return r->k->rope(r->kernels, r->stream, &(struct gpt_rope){qkv, r->rows, heads, r->c, inverse});
+}
+
+/* kept->qkv as it is attended to. */
+static dt_status make_qkv(const struct layer_run *r, const void *normed)
+{
+    const struct dt_model *model = r->stage->base.model;
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
+    DT_TRY(layer_linear(r, r->kept->qkv.data, normed, "q.weight", "q.bias", r->c, r->d)); /* k and v lie behind q */
+    if (model->qk_norm)
+        DT_TRY(normalize_heads(r));
+    return model->position == DT_POSITION_ROPE ? turn(r, r->kept->qkv.data, false) : DT_OK;
+}
+
+/* From the gradient of what is attended to, to that of the product. */
+static dt_status make_dqkv(const struct layer_run *r)
+{
+    const struct dt_model *model = r->stage->base.model;
+    if (model->position == DT_POSITION_ROPE)
+        DT_TRY(turn(r, r->kept->dqkv.data, true));
+    return model->qk_norm ? normalize_heads_backward(r) : DT_OK;
+}
+
 dt_status layer_attention_forward(const struct layer_run *r)
 {
     struct dt_buffer normed;
     DT_TRY(layer_keep_norm_input(r));
     DT_TRY(layer_normed_rows(r, &normed));
-    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, 3 * r->e, &r->kept->qkv));
-    DT_TRY(layer_linear(r, r->kept->qkv.data, normed.data, "q.weight", "q.bias", 3 * r->e, r->d)); /* k and v lie behind q */
+    DT_TRY(make_qkv(r, normed.data));
     dt_free(r->stream, &normed);
 
     DT_TRY(attend(r));
@@ -66,7 +133,7 @@ dt_status layer_attention_forward(const struct layer_run *r)
 /* From dmixed [M, e], which it frees, to kept->dqkv. */
 static dt_status through_attention(const struct layer_run *r, struct dt_buffer *dmixed)
 {
-    DT_TRY(layer_allocate(r, gradient_category(r), 3 * r->e, &r->kept->dqkv));
+    DT_TRY(layer_allocate(r, gradient_category(r), r->c, &r->kept->dqkv));
     struct gpt_attention_backward a = {
         .dout = dmixed->data,
         .out = r->kept->mixed.data,
@@ -76,7 +143,7 @@ static dt_status through_attention(const struct layer_run *r, struct dt_buffer *
         .dqkv = r->kept->dqkv.data,
         .samples = r->stash->samples,
         .heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
-        .kv_heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
+        .kv_heads = gpt_cut_kv_heads(r->stage->cut, r->stage->base.model),
         .dropout = layer_dropout(r),
     };
     DT_TRY(r->k->attention_gradient(r->kernels, r->stream, &a));
@@ -85,7 +152,7 @@ static dt_status through_attention(const struct layer_run *r, struct dt_buffer *
     dt_free(r->stream, &r->kept->lse);
     dt_free(r->stream, &r->kept->weights);
     dt_free(r->stream, &r->kept->framework);
-    return DT_OK;
+    return make_dqkv(r);
 }
 
 dt_status layer_attention_backward(const struct layer_run *r)
@@ -109,5 +176,5 @@ dt_status layer_attention_backward(const struct layer_run *r)
         DT_TRY(through_attention(r, &dmixed));
     if (weights_now(r))
         dt_free(r->stream, &kept->mixed);
-    return layer_backward_through_norm(r, &kept->dqkv, "q.weight", "q.bias", 3 * r->e);
+    return layer_backward_through_norm(r, &kept->dqkv, "q.weight", "q.bias", r->c);
 }

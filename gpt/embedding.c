@@ -1,6 +1,17 @@
 /* The embedding of tokens and positions. */
 #include "gpt/layer_parts.h"
 
+static bool learned(const struct layer_run *r)
+{
+    return r->stage->base.model->position == DT_POSITION_LEARNED;
+}
+
+/* This rank's rows of the table of positions; none where there is no table. */
+static struct gpt_part positions_of(const struct layer_run *r)
+{
+    return learned(r) ? gpt_cut_table(r->stage->cut, r->stage->base.model->block_size) : (struct gpt_part){0, 0};
+}
+
 /* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is behind their sum. */
 dt_status layer_embedding_forward(const struct layer_run *r)
 {
@@ -11,11 +22,11 @@ dt_status layer_embedding_forward(const struct layer_run *r)
     struct gpt_embedding a = {
         .tokens = r->stash->tokens.data,
         .token_table = layer_param(r, "token.weight"),
-        .position_table = layer_param(r, "position.weight"),
+        .position_table = learned(r) ? layer_param(r, "position.weight") : NULL,
         .out = r->stash->x.data,
         .samples = r->stash->samples,
         .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
-        .positions = gpt_cut_table(r->stage->cut, model->block_size),
+        .positions = positions_of(r),
         .dropout = shared(r) ? none : layer_dropout(r),
     };
     DT_TRY(r->k->embedding(r->kernels, r->stream, &a));
@@ -41,10 +52,10 @@ dt_status layer_embedding_backward(const struct layer_run *r)
         .tokens = r->stash->tokens.data,
         .dout = r->kept->dout.data,
         .dtoken_table = layer_grad(r, "token.weight"),
-        .dposition_table = layer_grad(r, "position.weight"),
+        .dposition_table = learned(r) ? layer_grad(r, "position.weight") : NULL,
         .samples = r->stash->samples,
         .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
-        .positions = gpt_cut_table(r->stage->cut, model->block_size),
+        .positions = positions_of(r),
         .accumulate = r->accumulate,
         .dropout = layer_dropout(r),
     };

@@ -1,14 +1,14 @@
 /* What the ranks of a tensor group exchange for a layer, in closed form. With M rows of d elements a layer's collective on them moves A = M d
  * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter behind them, for the same in
  * backward the reverse. Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in
- * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum 2 d elements, the
+ * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum their gains and biases, the
  * loss gathers three numbers a row. */
 #include "gpt/exchange_bytes.h"
 
 #include "gpt/layer.h"
 
 struct sizes {
-    uint64_t rows, norm, loss; /* bytes of M d elements, of 2 d, and of all ranks' numbers of the loss */
+    uint64_t rows, norm, loss; /* bytes of M d elements, of a norm, and of all ranks' numbers of the loss */
     bool sliced;
 };
 
@@ -59,8 +59,10 @@ void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pas
     const struct dt_group *group = &stage->groups[g];
     uint64_t rows = samples * (uint64_t)stage->model->block_size, d = (uint64_t)stage->model->hidden;
     uint64_t element = dt_dtype_bytes(stage->model->dtype), ranks = (uint64_t)s->cut.size;
-    struct sizes sizes = {
-        .rows = rows * d * element, .norm = 2 * d * element, .loss = ranks * rows * sizeof(struct gpt_logit_row), .sliced = s->sliced};
+    struct sizes sizes = {.rows = rows * d * element,
+                          .norm = gpt_norm_elems(stage->model) * element,
+                          .loss = ranks * rows * sizeof(struct gpt_logit_row),
+                          .sliced = s->sliced};
     *out = (struct dt_exchanged){0};
     for (int i = group->first_layer; s->cut.size > 1 && i < group->first_layer + group->layer_count; i++) {
         enum gpt_layer_kind kind = s->layers[i].kind;

@@ -16,6 +16,7 @@ const struct dt_model_family gpt_family = {
     .flops_formula = gpt_flops_formula,
     .partition = gpt_partition,
     .block_layer = gpt_block_layer,
+    .block_columns = gpt_block_columns,
     .layers_size = gpt_layers_size,
     .check_tensor_group = gpt_cut_check,
     .kernels_available = gpt_kernels_available,

@@ -55,7 +55,7 @@ struct gpt_linear {
     const void *x, *w, *b;
     void *y;
     size_t rows, in, out;
-    int joined; /* w is so many weights one behind the other (q, k and v), which other software may multiply one by one; 0: one */
+    int joined; /* w is so many weights one behind the other (q, k and v; gate and up), which other software may multiply one by one; 0: one */
 };
 
 /* dx [rows, in] = dy [rows, out] * w [out, in] */

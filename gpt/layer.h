@@ -32,24 +32,27 @@ struct gpt_stage {
 };
 
 /* Each layer owns the buffer it read, so that the residual stream is kept once. The model's dtype unless said otherwise; e = d / N, where N
- * ranks share a layer, and H and V are this rank's heads and rows of the vocabulary. */
+ * ranks share a layer, and H and V are this rank's heads and rows of the vocabulary. c, u and f are this rank's columns of q, k and v
+ * together, of mlp_up's product and of what mlp_down reads. */
 struct dt_layer_stash {
     struct dt_buffer input;      /* [R, d] read by the layer's norm (attention, mlp_up, final_norm) or product (head) */
-    struct dt_buffer mean, rstd; /* [R] fp32 of that norm */
-    struct dt_buffer qkv;        /* [M, 3e] attention */
+    struct dt_buffer mean, rstd; /* [R] fp32 of that norm; mean: of a layer norm */
+    struct dt_buffer raw;        /* [M, c] attention with norms of q and k: what these read */
+    struct dt_buffer qkv;        /* [M, c] attention, as it is attended to: normed and turned */
     struct dt_buffer mixed;      /* [M, e] attention: the heads' outputs, before the projection */
     struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
-    struct dt_buffer hidden;     /* [M, 4e] mlp_up: before GELU */
+    struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up */
     struct dt_buffer framework;  /* attention, mlp_up, head: what a simulated framework keeps beside all this; nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 
     /* Gradients between the two halves of backward; there for a moment where it is one. */
     struct dt_buffer dout;    /* [R, d] embedding: of its output */
     struct dt_buffer dbranch; /* [M, d] attention, mlp_down: of the branch's last product, behind its dropout */
-    struct dt_buffer dqkv;    /* [M, 3e] attention */
-    struct dt_buffer dhidden; /* [M, 4e] mlp_up: of hidden; mlp_down's backward computes it */
-    struct dt_buffer dnorm;   /* [2d] this rank's rows' part of the norm's gradients, to be added to what is there; until the group ends */
+    struct dt_buffer dqkv;    /* [M, c] attention */
+    struct dt_buffer dhidden; /* [M, u] mlp_up: of hidden; mlp_down's backward computes it */
+    struct dt_buffer
+        dnorm; /* [2d], without bias [d]: this rank's rows' part of the norm's gradients, to be added to what is there; until the group ends */
 };
 
 /* A layer in one pass: what its forward and backward need, in short names. */
@@ -64,6 +67,7 @@ struct layer_run {
     struct gpt_kernels *kernels;
     size_t rows, stream_rows; /* M = samples * T, and R */
     size_t d, e;              /* e = d / N: what this rank has of d output or input features */
+    size_t c, u, f;
     size_t element_bytes;
     bool recompute;        /* forward for the second time, for backward */
     enum dt_backward part; /* backward: which half, or all of it */

@@ -61,26 +61,51 @@ dt_status layer_keep_framework(const struct layer_run *r, enum gpt_layer_kind ki
     return dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->framework);
 }
 
-dt_status layer_normalize(const struct layer_run *r, void *normed)
+static const struct dt_model *model_of(const struct layer_run *r)
+{
+    return r->stage->base.model;
+}
+
+static dt_status layer_norm(const struct layer_run *r, void *normed)
 {
     struct gpt_layer_norm a = {
         .x = r->kept->input.data,
         .gain = layer_param(r, "norm.gain"),
-        .bias = layer_param(r, "norm.bias"),
+        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(r, "norm.bias") : NULL,
         .y = normed,
         .mean = r->kept->mean.data,
         .rstd = r->kept->rstd.data,
         .rows = r->stream_rows,
         .d = r->d,
-        .epsilon = (float)gpt_norm_epsilon(r->stage->base.model),
+        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
     };
     return r->k->layer_norm(r->kernels, r->stream, &a);
+}
+
+static dt_status rms_norm(const struct layer_run *r, void *normed)
+{
+    struct gpt_rms_norm a = {
+        .x = r->kept->input.data,
+        .gain = layer_param(r, "norm.gain"),
+        .y = normed,
+        .rstd = r->kept->rstd.data,
+        .rows = r->stream_rows,
+        .d = r->d,
+        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
+    };
+    return r->k->rms_norm(r->kernels, r->stream, &a);
+}
+
+dt_status layer_normalize(const struct layer_run *r, void *normed)
+{
+    return model_of(r)->norm == DT_NORM_RMS ? rms_norm(r, normed) : layer_norm(r, normed);
 }
 
 dt_status layer_keep_norm_input(const struct layer_run *r)
 {
     take(&r->kept->input, &r->stash->x);
-    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
+    if (model_of(r)->norm == DT_NORM_LAYER)
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
     return dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->rstd);
 }
 
@@ -91,14 +116,9 @@ void layer_free_norm_input(const struct layer_run *r)
     dt_free(r->stream, &r->kept->rstd);
 }
 
-dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
+/* dgain, and dbias behind it. */
+static dt_status layer_norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
 {
-    void *sums = layer_grad(r, "norm.gain");
-    bool apart = r->stage->sliced && r->accumulate; /* the sum over the ranks must not count what is there once for each */
-    if (apart) {
-        DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, 2 * r->d * r->element_bytes, &r->kept->dnorm));
-        sums = r->kept->dnorm.data;
-    }
     struct gpt_layer_norm_gradient a = {
         .dy = dy,
         .x = r->kept->input.data,
@@ -107,16 +127,46 @@ dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, vo
         .rstd = r->kept->rstd.data,
         .dx = dx,
         .dgain = sums,
-        .dbias = (char *)sums + r->d * r->element_bytes,
+        .dbias = gpt_norm_has_bias(model_of(r)) ? (char *)sums + r->d * r->element_bytes : NULL,
         .rows = r->stream_rows,
         .d = r->d,
         .overwrite = overwrite,
-        .accumulate = r->accumulate && !apart,
+        .accumulate = accumulate,
     };
-    DT_TRY(r->k->layer_norm_gradient(r->kernels, r->stream, &a));
+    return r->k->layer_norm_gradient(r->kernels, r->stream, &a);
+}
+
+static dt_status rms_norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
+{
+    struct gpt_rms_norm_gradient a = {
+        .dy = dy,
+        .x = r->kept->input.data,
+        .gain = layer_param(r, "norm.gain"),
+        .rstd = r->kept->rstd.data,
+        .dx = dx,
+        .dgain = sums,
+        .rows = r->stream_rows,
+        .d = r->d,
+        .overwrite = overwrite,
+        .accumulate = accumulate,
+    };
+    return r->k->rms_norm_gradient(r->kernels, r->stream, &a);
+}
+
+dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
+{
+    size_t count = gpt_norm_elems(model_of(r));
+    void *sums = layer_grad(r, "norm.gain");
+    bool apart = r->stage->sliced && r->accumulate; /* the sum over the ranks must not count what is there once for each */
+    if (apart) {
+        DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, count * r->element_bytes, &r->kept->dnorm));
+        sums = r->kept->dnorm.data;
+    }
+    bool rms = model_of(r)->norm == DT_NORM_RMS, accumulate = r->accumulate && !apart;
+    DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_NORMS, r->stream, sums, 2 * r->d, dtype_of(r));
+    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_NORMS, r->stream, sums, count, dtype_of(r));
 }
 
 static bool has_norm(const struct gpt_layer *layer)
@@ -138,23 +188,32 @@ dt_status layer_finish_norms(const struct layer_run *r)
         waited = true;
         if (at.kept->dnorm.bytes == 0)
             continue;
-        DT_TRY(r->k->add(r->kernels, r->stream, &(struct gpt_add){layer_grad(&at, "norm.gain"), at.kept->dnorm.data, 2 * r->d}));
+        DT_TRY(r->k->add(r->kernels, r->stream,
+                         &(struct gpt_add){layer_grad(&at, "norm.gain"), at.kept->dnorm.data, gpt_norm_elems(model_of(r))}));
         dt_free(r->stream, &at.kept->dnorm);
     }
     return DT_OK;
 }
 
-/* k and v lie behind q: one product. */
+/* k and v lie behind q, and up behind gate: one product. */
 static int joined(const char *weight)
 {
-    return strcmp(weight, "q.weight") == 0 ? 3 : 1;
+    if (strcmp(weight, "q.weight") == 0)
+        return 3;
+    return strcmp(weight, "gate.weight") == 0 ? 2 : 1;
+}
+
+/* Not every model has the bias. */
+static bool has_bias(const struct layer_run *r, const char *bias)
+{
+    return bias && gpt_has_tensor(r->layer, bias);
 }
 
 dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const char *weight, const char *bias, size_t out, size_t in)
 {
     struct gpt_linear a = {.x = x,
                            .w = layer_param(r, weight),
-                           .b = bias ? layer_param(r, bias) : NULL,
+                           .b = has_bias(r, bias) ? layer_param(r, bias) : NULL,
                            .y = y,
                            .rows = r->rows,
                            .in = in,
@@ -170,7 +229,7 @@ dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, cons
         .dy = dy,
         .x = x,
         .dw = layer_grad(r, weight),
-        .db = bias ? layer_grad(r, bias) : NULL,
+        .db = has_bias(r, bias) ? layer_grad(r, bias) : NULL,
         .rows = r->rows,
         .in = in,
         .out = out,

@@ -54,7 +54,7 @@ dt_status layer_keep_norm_input(const struct layer_run *r);
 void layer_free_norm_input(const struct layer_run *r);
 /* normed [R, d] */
 dt_status layer_normalize(const struct layer_run *r, void *normed);
-/* dgain and dbias lie one behind the other. Where each rank has its part of the rows they are summed up beside what follows, and
+/* dgain, and dbias where there is one, lie one behind the other. Where each rank has its part of the rows they are summed up beside what follows, and
  * layer_finish_norms waits. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite);
 /* The norm's output, as the product behind it reads it: all rows. */
@@ -62,7 +62,7 @@ dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
 /* At the end of a group's backward: its norms' gradients are complete. */
 dt_status layer_finish_norms(const struct layer_run *r);
 
-/* ---- products: weight [out, in], bias NULL or [out], rows [M, ...] ---- */
+/* ---- products: weight [out, in], rows [M, ...]; bias [out], NULL or a name that the layer of another model may lack ---- */
 
 dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const char *weight, const char *bias, size_t out, size_t in);
 dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias, size_t out,

@@ -44,8 +44,8 @@ struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *mode
 
 static bool cut_fits(const struct dt_model *model, int size, bool sequence_parallel)
 {
-    return model->heads % size == 0 && gpt_kv_heads(model) % size == 0 && gpt_ffn(model) % size == 0 && size <= model->vocab_size &&
-           size <= model->block_size && (!sequence_parallel || model->block_size % size == 0);
+    return (size == 1 || !model->qk_norm) && model->heads % size == 0 && gpt_kv_heads(model) % size == 0 && gpt_ffn(model) % size == 0 &&
+           size <= model->vocab_size && size <= model->block_size && (!sequence_parallel || model->block_size % size == 0);
 }
 
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel)
@@ -58,6 +58,8 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
             snprintf(fitting + strlen(fitting), 16, ", %d", i);
     if (model->heads % size != 0)
         return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, model->heads, fitting);
+    if (model->qk_norm)
+        return dt_fail(DT_ERR_INVALID, "%d ranks cannot share a model with model.qk_norm yet", size);
     if (gpt_kv_heads(model) % size != 0)
         return dt_fail(DT_ERR_INVALID, "%d does not divide model.kv_heads %d; of this model %s do", size, gpt_kv_heads(model), fitting);
     if (gpt_ffn(model) % size != 0)
@@ -206,6 +208,14 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
     case GPT_FINAL_NORM: add_norm(out, model); break;
     case GPT_HEAD: describe_head(model, cut, out); break;
     }
+}
+
+bool gpt_has_tensor(const struct gpt_layer *layer, const char *name)
+{
+    for (int i = 0; i < layer->tensor_count; i++)
+        if (strcmp(layer->tensors[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name)

@@ -62,6 +62,7 @@ struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *mode
  * each table. DT_ERR_INVALID: what does not, and the sizes that would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
+bool gpt_has_tensor(const struct gpt_layer *layer, const char *name);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
 

@@ -1,14 +1,101 @@
-/* MLP: x + dropout(down(gelu(up(norm(x))))), in two layers so that each can be gathered alone. */
+/* MLP: x + dropout(down(act(up(norm(x))))), in two layers so that each can be gathered alone. The activation of the u columns of `hidden`
+ * that up makes is a row of `mlps`: f columns that down reads. */
 #include "gpt/layer_parts.h"
+
+struct mlp {
+    const char *up_weight, *up_bias; /* the first of those that one product reads */
+    /* active [M, f] from hidden [M, u] */
+    dt_status (*activate)(const struct layer_run *r, const void *hidden, void *active);
+    /* mlp_down's gradients of what the pass computes: up->dhidden [M, u], and its own weights'. hidden is read for the last time where the
+     * weights' come now. */
+    dt_status (*backward)(const struct layer_run *r, struct dt_layer_stash *up);
+};
+
+static dt_status weight_gradients(const struct layer_run *r, const void *active)
+{
+    return layer_weight_gradients(r, r->kept->dbranch.data, active, "weight", "bias", r->d, r->f);
+}
+
+/* ---- down(gelu(up(x))) ---- */
+
+static dt_status gelu(const struct layer_run *r, const void *hidden, void *active)
+{
+    return r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, hidden, r->rows * r->f});
+}
+
+static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash *up)
+{
+    DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
+    if (weights_now(r)) { /* gelu(hidden) is read before its memory takes the gradient of hidden */
+        DT_TRY(gelu(r, up->hidden.data, up->dhidden.data));
+        DT_TRY(weight_gradients(r, up->dhidden.data));
+    }
+    struct gpt_linear_gelu_input_gradient a = {
+        .dy = r->kept->dbranch.data,
+        .w = layer_param(r, "weight"),
+        .hidden = up->hidden.data,
+        .dx = up->dhidden.data,
+        .rows = r->rows,
+        .in = r->f,
+        .out = r->d,
+    };
+    return r->k->linear_gelu_input_gradient(r->kernels, r->stream, &a);
+}
+
+/* ---- down(silu(gate(x)) * up(x)) ---- */
+
+static dt_status swiglu(const struct layer_run *r, const void *hidden, void *active)
+{
+    return r->k->swiglu(r->kernels, r->stream, &(struct gpt_swiglu){active, hidden, r->rows, r->f});
+}
+
+/* The gradient takes the memory of hidden, where nobody reads that any more; and what down has read is made again in that of its gradient. */
+static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stash *up)
+{
+    struct dt_buffer dactive;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &dactive));
+    DT_TRY(layer_input_gradient(r, dactive.data, r->kept->dbranch.data, "weight", r->d, r->f));
+    const void *hidden = up->hidden.data;
+    if (weights_now(r))
+        take(&up->dhidden, &up->hidden);
+    else
+        DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
+    struct gpt_swiglu_gradient a = {
+        .dy = dactive.data,
+        .hidden = hidden,
+        .dhidden = up->dhidden.data,
+        .y = weights_now(r) ? dactive.data : NULL,
+        .rows = r->rows,
+        .f = r->f,
+    };
+    DT_TRY(r->k->swiglu_gradient(r->kernels, r->stream, &a));
+    if (weights_now(r))
+        DT_TRY(weight_gradients(r, dactive.data));
+    dt_free(r->stream, &dactive);
+    return DT_OK;
+}
+
+static const struct mlp mlps[] = {
+    [DT_MLP_GELU] = {"weight", "bias", gelu, gelu_backward},
+    [DT_MLP_SWIGLU] = {"gate.weight", "gate.bias", swiglu, swiglu_backward},
+};
+
+static const struct mlp *mlp_of(const struct layer_run *r)
+{
+    return &mlps[r->stage->base.model->mlp];
+}
+
+/* ---- the two layers ---- */
 
 dt_status layer_mlp_up_forward(const struct layer_run *r)
 {
+    const struct mlp *mlp = mlp_of(r);
     struct dt_buffer normed;
     DT_TRY(layer_keep_norm_input(r));
     DT_TRY(layer_normed_rows(r, &normed));
-    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, 4 * r->e, &r->kept->hidden));
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->u, &r->kept->hidden));
     DT_TRY(layer_keep_framework(r, r->layer->kind));
-    DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, "weight", "bias", 4 * r->e, r->d));
+    DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, r->u, r->d));
     dt_free(r->stream, &normed);
     return DT_OK;
 }
@@ -17,50 +104,33 @@ dt_status layer_mlp_down_forward(const struct layer_run *r)
 {
     const struct dt_layer_stash *up = r->kept - 1; /* mlp_up of the same block is always in the same stage */
     struct dt_buffer active;
-    DT_TRY(layer_allocate(r, DT_WORKSPACE, 4 * r->e, &active));
-    DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active.data, up->hidden.data, r->rows * 4 * r->e}));
-    DT_TRY(layer_project_to_stream(r, active.data, "weight", "bias", 4 * r->e, up->input.data));
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &active));
+    DT_TRY(mlp_of(r)->activate(r, up->hidden.data, active.data));
+    DT_TRY(layer_project_to_stream(r, active.data, "weight", "bias", r->f, up->input.data));
     dt_free(r->stream, &active);
     return DT_OK;
 }
 
-/* dw, db from dbranch and gelu(hidden), which is computed again to active [M, 4e]. */
-static dt_status mlp_down_weight_gradients(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
+/* The second half of a backward: what down has read is computed again. */
+static dt_status late_weight_gradients(const struct layer_run *r, const struct dt_layer_stash *up)
 {
-    DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, up->hidden.data, r->rows * 4 * r->e}));
-    return layer_weight_gradients(r, r->kept->dbranch.data, active, "weight", "bias", r->d, 4 * r->e);
-}
-
-/* The gradient of mlp_up's output, up->dhidden, through product and GELU. */
-static dt_status mlp_down_input_gradient(const struct layer_run *r, const struct dt_layer_stash *up)
-{
-    struct gpt_linear_gelu_input_gradient a = {
-        .dy = r->kept->dbranch.data,
-        .w = layer_param(r, "weight"),
-        .hidden = up->hidden.data,
-        .dx = up->dhidden.data,
-        .rows = r->rows,
-        .in = 4 * r->e,
-        .out = r->d,
-    };
-    return r->k->linear_gelu_input_gradient(r->kernels, r->stream, &a);
+    struct dt_buffer active;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &active));
+    DT_TRY(mlp_of(r)->activate(r, up->hidden.data, active.data));
+    DT_TRY(weight_gradients(r, active.data));
+    dt_free(r->stream, &active);
+    return DT_OK;
 }
 
 dt_status layer_mlp_down_backward(const struct layer_run *r)
 {
     struct dt_layer_stash *up = r->kept - 1;
-    struct dt_buffer active;
 
     if (inputs_now(r)) {
         DT_TRY(layer_branch_gradient(r, &r->kept->dbranch));
-        DT_TRY(layer_allocate(r, gradient_category(r), 4 * r->e, &up->dhidden));
-        if (weights_now(r)) /* gelu(hidden) is read before its memory takes the gradient of hidden */
-            DT_TRY(mlp_down_weight_gradients(r, up, up->dhidden.data));
-        DT_TRY(mlp_down_input_gradient(r, up));
+        DT_TRY(mlp_of(r)->backward(r, up));
     } else {
-        DT_TRY(layer_allocate(r, DT_WORKSPACE, 4 * r->e, &active));
-        DT_TRY(mlp_down_weight_gradients(r, up, active.data));
-        dt_free(r->stream, &active);
+        DT_TRY(late_weight_gradients(r, up));
     }
     if (weights_now(r)) {
         dt_free(r->stream, &r->kept->dbranch);
@@ -72,5 +142,6 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
 
 dt_status layer_mlp_up_backward(const struct layer_run *r)
 {
-    return layer_backward_through_norm(r, &r->kept->dhidden, "weight", "bias", 4 * r->e);
+    const struct mlp *mlp = mlp_of(r);
+    return layer_backward_through_norm(r, &r->kept->dhidden, mlp->up_weight, mlp->up_bias, r->u);
 }

@@ -2,32 +2,12 @@
 
 #include "gpt/layout.h"
 
-static dt_status refuse(const char *key, const char *what)
-{
-    return dt_fail(DT_ERR_INVALID, "model.%s: %s cannot be trained yet; leave the key out", key, what);
-}
-
-/* What has no kernels or no layers yet. */
+/* What no layer can do yet. */
 static dt_status check_supported(const struct dt_model *model)
 {
-    if (model->mlp != DT_MLP_GELU)
-        return refuse("mlp", "swiglu");
-    if (gpt_ffn(model) != 4 * model->hidden)
-        return refuse("ffn", "a hidden layer of other than 4 * hidden features");
-    if (model->norm != DT_NORM_LAYER)
-        return refuse("norm", "rms");
-    if (gpt_norm_epsilon(model) != 1e-5)
-        return refuse("norm_epsilon", "a model with other than 1e-5");
-    if (model->position != DT_POSITION_LEARNED)
-        return refuse("position", model->position == DT_POSITION_ROPE ? "rope" : "alibi");
-    if (gpt_kv_heads(model) != model->heads)
-        return refuse("kv_heads", "a model with fewer of them than heads");
-    if (model->bias != DT_BIAS_ALL)
-        return refuse("bias", "a model without all its biases");
     if (model->tied)
-        return refuse("tied", "a model with one table for embedding and head");
-    if (model->qk_norm)
-        return refuse("qk_norm", "a model with norms of q and k");
+        return dt_fail(DT_ERR_INVALID, "model.tied: one table for embedding and head cannot be trained yet; \"tied\": false gives the head "
+                                       "its own");
     return DT_OK;
 }
 
@@ -46,6 +26,12 @@ dt_status gpt_check_model(const struct dt_model *model)
         return dt_fail(DT_ERR_INVALID, "model.rope.low_frequency_factor: %g is not below model.rope.high_frequency_factor %g",
                        model->rope.low_frequency_factor, model->rope.high_frequency_factor);
     return check_supported(model);
+}
+
+size_t gpt_block_columns(const struct dt_model *model)
+{
+    size_t qkv = (size_t)gpt_qkv_features(model) * (model->qk_norm ? 2 : 1);
+    return 3 * (size_t)model->hidden + qkv + (size_t)gpt_mlp_features(model);
 }
 
 uint64_t gpt_parameter_count(const struct dt_model *model)

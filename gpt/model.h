@@ -50,6 +50,12 @@ static inline bool gpt_norm_has_bias(const struct dt_model *model)
     return model->norm == DT_NORM_LAYER && model->bias == DT_BIAS_ALL;
 }
 
+/* Elements of a norm's gain and bias together. */
+static inline size_t gpt_norm_elems(const struct dt_model *model)
+{
+    return (size_t)model->hidden * (gpt_norm_has_bias(model) ? 2 : 1);
+}
+
 static inline double gpt_norm_epsilon(const struct dt_model *model)
 {
     return model->norm_epsilon > 0 ? model->norm_epsilon : 1e-5;
@@ -62,6 +68,10 @@ static inline double gpt_rope_base(const struct dt_model *model)
 
 /* Whether its parts go together, and can be trained. DT_ERR_INVALID: the key that does not, and why. */
 dt_status gpt_check_model(const struct dt_model *model);
+
+/* Elements per token that the layers of a block keep between them for backward: the inputs of its two halves, q, k, v (before their norms,
+ * too), the heads' outputs, and what the MLP's first product makes. */
+size_t gpt_block_columns(const struct dt_model *model);
 
 /* Parameters of all layers (gpt/layout.h). Tied tables count once. */
 uint64_t gpt_parameter_count(const struct dt_model *model);

@@ -183,9 +183,9 @@ dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_sta
 
 static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->qkv,     &kept->mixed,
-                               &kept->lse,   &kept->weights, &kept->hidden, &kept->logits,  &kept->framework,
-                               &kept->dout,  &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
+    struct dt_buffer *all[] = {&kept->input,   &kept->mean,    &kept->rstd,    &kept->raw,    &kept->qkv,       &kept->mixed,
+                               &kept->lse,     &kept->weights, &kept->hidden,  &kept->logits, &kept->framework, &kept->dout,
+                               &kept->dbranch, &kept->dqkv,    &kept->dhidden, &kept->dnorm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
 }
@@ -255,6 +255,9 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .stream_rows = gpt_stream_elems(stage, stash->samples) / (size_t)stage->model->hidden,
         .d = (size_t)stage->model->hidden,
         .e = (size_t)stage->model->hidden / (size_t)own(stage)->cut.size,
+        .c = (size_t)gpt_qkv_features(stage->model) / (size_t)own(stage)->cut.size,
+        .u = (size_t)gpt_mlp_features(stage->model) / (size_t)own(stage)->cut.size,
+        .f = (size_t)gpt_ffn(stage->model) / (size_t)own(stage)->cut.size,
         .element_bytes = dt_dtype_bytes(stage->model->dtype),
         .part = DT_BACKWARD_WHOLE,
     };

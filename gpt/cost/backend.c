@@ -107,10 +107,11 @@ static double product_s(const struct gpt_kernels *k, double batch, size_t m, siz
     return gpt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
 }
 
-/* In how many products the stack makes one of dtbench's: q, k and v may be three. */
+/* In how many products the stack makes one of dtbench's: q, k and v may be three, gate and up two; all of mean size. */
 static int parts_of(const struct gpt_kernels *k, int joined)
 {
-    return joined > 1 ? k->costs->profile.gemm.qkv_products : 1;
+    int most = k->costs->profile.gemm.qkv_products;
+    return joined > most ? most : joined > 1 ? joined : 1;
 }
 
 /* One of the three products around a weight [out, in], as `parts` equal pieces of piece_s seconds each, and what the profile adds: passes

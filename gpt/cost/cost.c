@@ -27,9 +27,10 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_mod
     double square = tokens * model->block_size * model->heads / ranks, logits = element * tokens * model->vocab_size / ranks;
     double shared = 1.0 / ranks, stream = sequence_parallel ? shared : 1;
     bool unfused = model->attention == DT_ATTENTION_UNFUSED;
-    size_t of_block = above((p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d *
+    double wider = (double)gpt_block_columns(model) / (10 * d); /* than the block whose bytes the profile knows, 10 d columns */
+    size_t of_block = above(wider * (p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d *
                                 (STREAM_SHARE * stream + (1 - STREAM_SHARE) * shared),
-                            (OWN_STREAM_ELEMS * stream + OWN_SHARED_ELEMS * shared) * element * tokens * d);
+                            wider * (OWN_STREAM_ELEMS * stream + OWN_SHARED_ELEMS * shared) * element * tokens * d);
     size_t of_weights = unfused ? above((p->memory.weights_elems * element + p->memory.weights_mask_bytes) * square, element * square) : 0;
     switch (layer) {
     case GPT_ATTENTION: return of_block + of_weights;
@@ -41,6 +42,11 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_mod
 
 double gpt_cost_tensors(const struct dt_model *model, double elems)
 {
-    enum { PER_BLOCK = 16, OUTSIDE = 5 }; /* six of q, k and v, two of each other product, four of the norms; tables, final norm, head */
-    return fmax(1, round((PER_BLOCK * model->layers + OUTSIDE) * elems / (double)gpt_parameter_count(model)));
+    struct gpt_layer layer;
+    int tensors = 0, layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(model->layers);
+    for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
+        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
+        tensors += layer.tensor_count * (layer.block >= 0 ? model->layers : 1);
+    }
+    return fmax(1, round(tensors * elems / (double)gpt_parameter_count(model)));
 }

@@ -221,6 +221,8 @@ struct dt_model_family {
     dt_status (*partition)(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
     /* The first layer of transformer block `block` in [0, layers]; `layers`: what comes after the last. */
     int (*block_layer)(int block);
+    /* Elements per token that the layers of a block keep between them for backward, with fused attention. */
+    size_t (*block_columns)(const struct dt_model *model);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);

@@ -86,13 +86,14 @@ void activation_describe(const struct activation *a, int part, struct plan_part 
     out->offload = a->parts[part].offload;
 }
 
-/* With fused attention a block's layers keep ten columns of width d between them: two inputs, q, k, v, the heads' outputs, and four of the
- * MLP; the first input is there before the recomputation. The head comes while one more segment's input is kept than in any recomputation,
- * and has another input behind its norm: of the nine columns seven are left for the logits. */
+/* A segment's layers keep block_columns of each block between them; the first input is there before the recomputation. The head comes while
+ * one more segment's input is kept than in any recomputation, and has another input behind its norm: three inputs' columns are not left for
+ * the logits. */
 size_t activation_logit_rows(const struct activation *a, size_t rows)
 {
     const struct dt_model *model = a->setup.stage->model;
-    size_t columns = (10 * (size_t)a->setup.experiment->activation_blocks - 3) * (size_t)model->hidden;
+    size_t of_block = model->family->block_columns(model);
+    size_t columns = of_block * (size_t)a->setup.experiment->activation_blocks - 3 * (size_t)model->hidden;
     size_t pieces = ((size_t)model->vocab_size + columns - 1) / columns;
     return (rows + pieces - 1) / pieces;
 }
