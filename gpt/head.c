@@ -76,9 +76,28 @@ static dt_status loss(const struct layer_run *r, void *logits, size_t first_row)
     return r->k->loss(r->kernels, r->stream, &a);
 }
 
+/* The head's weight: its own, or the embedding's table, which is in the stage's first group. */
+struct head_weight {
+    struct layer_run run; /* of the layer that has it */
+    const char *name;
+};
+
+static struct head_weight weight_of(const struct layer_run *r)
+{
+    struct head_weight weight = {*r, "weight"};
+    if (!r->stage->base.model->tied)
+        return weight;
+    weight.run.group = &r->stage->base.groups[0];
+    weight.run.layer = &r->stage->layers[0];
+    weight.run.accumulate = weight.run.group->accumulate;
+    weight.name = "token.weight";
+    return weight;
+}
+
 dt_status layer_head_forward(const struct layer_run *r)
 {
     size_t V = vocab_of(r).count;
+    struct head_weight w = weight_of(r);
     struct dt_buffer all = {0};
     take(&r->kept->input, &r->stash->x);
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, V, &r->kept->logits));
@@ -88,20 +107,22 @@ dt_status layer_head_forward(const struct layer_run *r)
         DT_TRY(layer_gather_begin(r, &r->kept->input, DT_WORKSPACE, &all));
         DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
     }
-    DT_TRY(layer_linear(r, r->kept->logits.data, r->stage->sliced ? all.data : r->kept->input.data, "weight", NULL, V, r->d));
+    DT_TRY(layer_linear(&w.run, r->kept->logits.data, r->stage->sliced ? all.data : r->kept->input.data, w.name, NULL, V, r->d));
     dt_free(r->stream, &all);
     return loss(r, r->kept->logits.data, 0);
 }
 
 static dt_status head_input_gradient(const struct layer_run *r)
 {
+    struct head_weight w = weight_of(r);
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->dx));
-    return layer_input_gradient(r, r->stash->dx.data, r->kept->logits.data, "weight", vocab_of(r).count, r->d);
+    return layer_input_gradient(&w.run, r->stash->dx.data, r->kept->logits.data, w.name, vocab_of(r).count, r->d);
 }
 
 static dt_status head_weight_gradient(const struct layer_run *r, const struct dt_buffer *input)
 {
-    return layer_weight_gradients(r, r->kept->logits.data, input->data, "weight", NULL, vocab_of(r).count, r->d);
+    struct head_weight w = weight_of(r);
+    return layer_weight_gradients(&w.run, r->kept->logits.data, input->data, w.name, NULL, vocab_of(r).count, r->d);
 }
 
 /* The input's gradient is summed up beside the weight gradient's product, and what that one reads is gathered beside the other's. */
@@ -145,7 +166,8 @@ dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows)
 {
     size_t V = vocab_of(r).count, row_bytes = r->d * r->element_bytes;
     struct dt_stash *stash = r->stash;
-    struct layer_run piece = *r;
+    struct head_weight w = weight_of(r);
+    struct layer_run piece = w.run;
     struct dt_buffer logits;
     DT_TRY(layer_gather(r, DT_WORKSPACE, &stash->x));
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &stash->dx));
@@ -153,11 +175,11 @@ dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows)
     for (size_t row = 0; row < r->rows; row += piece_rows) {
         const char *input = (const char *)stash->x.data + row * row_bytes;
         piece.rows = r->rows - row < piece_rows ? r->rows - row : piece_rows;
-        piece.accumulate = r->accumulate || row > 0;
-        DT_TRY(layer_linear(&piece, logits.data, input, "weight", NULL, V, r->d));
+        piece.accumulate = w.run.accumulate || row > 0;
+        DT_TRY(layer_linear(&piece, logits.data, input, w.name, NULL, V, r->d));
         DT_TRY(loss(&piece, logits.data, row));
-        DT_TRY(layer_weight_gradients(&piece, logits.data, input, "weight", NULL, V, r->d));
-        DT_TRY(layer_input_gradient(&piece, (char *)stash->dx.data + row * row_bytes, logits.data, "weight", V, r->d));
+        DT_TRY(layer_weight_gradients(&piece, logits.data, input, w.name, NULL, V, r->d));
+        DT_TRY(layer_input_gradient(&piece, (char *)stash->dx.data + row * row_bytes, logits.data, w.name, V, r->d));
     }
     dt_free(r->stream, &logits);
     dt_free(r->stream, &stash->x);

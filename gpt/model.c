@@ -2,15 +2,6 @@
 
 #include "gpt/layout.h"
 
-/* What no layer can do yet. */
-static dt_status check_supported(const struct dt_model *model)
-{
-    if (model->tied)
-        return dt_fail(DT_ERR_INVALID, "model.tied: one table for embedding and head cannot be trained yet; \"tied\": false gives the head "
-                                       "its own");
-    return DT_OK;
-}
-
 dt_status gpt_check_model(const struct dt_model *model)
 {
     if (model->hidden % model->heads != 0)
@@ -25,7 +16,7 @@ dt_status gpt_check_model(const struct dt_model *model)
         model->rope.low_frequency_factor >= model->rope.high_frequency_factor)
         return dt_fail(DT_ERR_INVALID, "model.rope.low_frequency_factor: %g is not below model.rope.high_frequency_factor %g",
                        model->rope.low_frequency_factor, model->rope.high_frequency_factor);
-    return check_supported(model);
+    return DT_OK;
 }
 
 size_t gpt_block_columns(const struct dt_model *model)

@@ -28,6 +28,7 @@ static struct dt_group describe_group(const struct gpt_stage *s, int g, int firs
         .block = first->block,
         .backward_reads_params = first != last || first->kind != GPT_EMBEDDING,
         .kept_with_next = last->kind == GPT_MLP_UP, /* mlp_down reads what mlp_up keeps */
+        .reads_first = last->kind == GPT_HEAD && s->base.model->tied,
     };
     for (const struct gpt_layer *layer = first; layer <= last; layer++)
         group.param_elems += layer->param_elems;

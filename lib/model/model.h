@@ -100,9 +100,12 @@ struct dt_group {
     size_t param_elems;
     bool backward_reads_params; /* false for an embedding: its backward only adds to the gradients */
     bool kept_with_next;        /* the next group's backward reads what this one keeps: both are forgotten together */
-    void *params;               /* [param_elems]: valid between before_* and after_* of the data-parallel mode */
-    void *grads;                /* [param_elems]: written (or added to) by backward */
-    bool accumulate;            /* backward adds to grads instead of overwriting */
+    /* Its layers read the parameters of their part's first group, too: both must be valid. Its backward writes or adds to the gradients of
+     * that one, whose own backward then adds to them. */
+    bool reads_first;
+    void *params;    /* [param_elems]: valid between before_* and after_* of the data-parallel mode */
+    void *grads;     /* [param_elems]: written (or added to) by backward */
+    bool accumulate; /* backward adds to grads instead of overwriting */
 };
 
 /* Consecutive layers of the model: [first, end). */

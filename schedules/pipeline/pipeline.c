@@ -43,13 +43,21 @@ static struct dt_group *group_of(struct pipeline *p, const struct action *a)
 
 /* ---- passes through a group ---- */
 
-/* The group's parameters are there for the kernels that follow. */
-static dt_status use(struct pipeline *p, const struct action *a)
+static dt_status use_group(struct pipeline *p, struct dt_group *group, const struct action *a)
 {
     struct data_parallel *dp = p->setup.dp;
     if (dp->mode->use)
-        DT_TRY(dp->mode->use(dp, group_of(p, a), a));
-    return residency_use(dp, group_of(p, a));
+        DT_TRY(dp->mode->use(dp, group, a));
+    return residency_use(dp, group);
+}
+
+/* The group's parameters are there for the kernels that follow. */
+static dt_status use(struct pipeline *p, const struct action *a)
+{
+    const struct dt_stage *stage = p->setup.stage;
+    if (group_of(p, a)->reads_first)
+        DT_TRY(use_group(p, &stage->groups[stage->parts[a->part].first_group], a));
+    return use_group(p, group_of(p, a), a);
 }
 
 static dt_status run_forward(struct pipeline *p, const struct action *a)
@@ -215,6 +223,11 @@ static dt_status run_free(struct pipeline *p, const struct action *a)
     return DT_OK;
 }
 
+static dt_status run_begin_gradients(struct pipeline *p, const struct action *a)
+{
+    return p->setup.dp->mode->begin_gradients(p->setup.dp, group_of(p, a), a);
+}
+
 static dt_status run_reduce(struct pipeline *p, const struct action *a)
 {
     return p->setup.dp->mode->reduce(p->setup.dp, group_of(p, a), a);
@@ -267,6 +280,7 @@ static const struct {
     [ACTION_PUBLISH] = {run_publish, SAME_PHASE},
     [ACTION_GATHER] = {run_gather, NEXT_PHASE},
     [ACTION_FREE] = {run_free, SAME_PHASE},
+    [ACTION_BEGIN_GRADIENTS] = {run_begin_gradients, NEXT_PHASE},
     [ACTION_REDUCE] = {run_reduce, SAME_PHASE},
     [ACTION_UPDATE] = {run_update, TIMELINE_OPTIMIZER},
     [ACTION_END_STEP] = {run_end_step, TIMELINE_OPTIMIZER},
@@ -371,6 +385,7 @@ static void describe_groups(const struct pipeline *p, struct plan_group *groups)
         groups[g] = (struct plan_group){
             .backward_reads_params = stage->groups[g].backward_reads_params,
             .kept_with_next = stage->groups[g].kept_with_next,
+            .reads_first = stage->groups[g].reads_first,
             .bucket = dp->bucket_of ? dp->bucket_of[g] : g,
         };
 }

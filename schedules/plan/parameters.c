@@ -35,37 +35,74 @@ static bool reads_params(const struct placement *p, const struct action *a)
     return forward || p->rules->gathers_in_turn || group_of(p, a)->backward_reads_params;
 }
 
-static dt_status gather(struct placement *p, const struct action *user, struct plan *out)
+static int first_group_of(const struct placement *p, const struct action *a)
 {
-    bool *there = &p->there[user->group];
+    return p->parts[a->part].first_group;
+}
+
+static bool reads_first(const struct placement *p, const struct action *a)
+{
+    return group_of(p, a)->reads_first;
+}
+
+static bool reads_params_of(const struct placement *p, const struct action *a, int group)
+{
+    return (a->group == group && reads_params(p, a)) || (reads_first(p, a) && first_group_of(p, a) == group);
+}
+
+static dt_status gather_group(struct placement *p, const struct action *user, int group, struct plan *out)
+{
     struct action a = *user;
     a.op = ACTION_GATHER;
+    a.group = (uint16_t)group;
     a.flags = 0;
-    if (*there || !reads_params(p, user))
+    if (p->there[group] || !reads_params_of(p, user, group))
         return DT_OK;
-    *there = true;
+    p->there[group] = true;
+    return plan_append(out, a);
+}
+
+static dt_status gather(struct placement *p, const struct action *user, struct plan *out)
+{
+    if (reads_first(p, user))
+        DT_TRY(gather_group(p, user, first_group_of(p, user), out));
+    return gather_group(p, user, user->group, out);
+}
+
+static dt_status free_group(struct placement *p, const struct action *user, const struct action *next, int group, struct plan *out)
+{
+    bool next_has_it = next && (next->group == group || reads_params_of(p, next, group));
+    bool used_next = next_has_it && !p->rules->gathers_in_turn;
+    bool used_later = p->rules->gathers_once && p->passes[group].readers > 0;
+    struct action a = *user;
+    a.op = ACTION_FREE;
+    a.group = (uint16_t)group;
+    a.flags = 0;
+    if (!p->there[group] || used_next || used_later)
+        return DT_OK;
+    p->there[group] = false;
     return plan_append(out, a);
 }
 
 static dt_status free_params(struct placement *p, const struct action *user, const struct action *next, struct plan *out)
 {
-    bool *there = &p->there[user->group];
-    bool used_next = next && next->group == user->group && !p->rules->gathers_in_turn;
-    bool used_later = p->rules->gathers_once && p->passes[user->group].readers > 0;
-    struct action a = *user;
-    a.op = ACTION_FREE;
-    a.flags = 0;
-    if (!*there || used_next || used_later)
-        return DT_OK;
-    *there = false;
-    return plan_append(out, a);
+    if (reads_first(p, user))
+        DT_TRY(free_group(p, user, next, first_group_of(p, user), out));
+    return free_group(p, user, next, user->group, out);
+}
+
+static void count_readers(struct placement *p, const struct action *a, int by)
+{
+    p->passes[a->group].readers += reads_params(p, a) ? by : 0;
+    if (reads_first(p, a))
+        p->passes[first_group_of(p, a)].readers += by;
 }
 
 static void find_readers(struct placement *p, const struct plan *plan)
 {
     for (int i = 0; i < plan->count; i++)
         if (action_computes(&plan->actions[i]))
-            p->passes[plan->actions[i].group].readers += reads_params(p, &plan->actions[i]);
+            count_readers(p, &plan->actions[i], 1);
 }
 
 /* ---- gradients ---- */
@@ -155,6 +192,21 @@ static int backward_flags(const struct placement *p, const struct action *a)
     return flags;
 }
 
+/* Before a pass that makes gradients of the part's first group: what that group's own backward adds to is there afterwards. */
+static dt_status begin_first_gradients(struct placement *p, const struct action *pass, struct plan *out)
+{
+    int first = first_group_of(p, pass);
+    struct action a = *pass;
+    if (!reads_first(p, pass) || !makes_weight_gradients(pass))
+        return DT_OK;
+    a.op = ACTION_BACKWARD;
+    a.group = (uint16_t)first;
+    a.flags = (uint16_t)backward_flags(p, &a);
+    a.op = ACTION_BEGIN_GRADIENTS;
+    p->passes[first].left_input = p->passes[first].left_weight = true;
+    return plan_append(out, a);
+}
+
 static int flags_of(const struct placement *p, const struct action *a)
 {
     const struct group_passes *passes = &p->passes[a->group];
@@ -196,7 +248,8 @@ static dt_status place_around(void *context, const struct plan *from, int at, st
         DT_TRY(gather(p, &a, out));
     if (p->rules->gathers && !p->rules->gathers_in_turn && next)
         DT_TRY(gather(p, next, out));
-    p->passes[a.group].readers -= reads_params(p, &a);
+    count_readers(p, &a, -1);
+    DT_TRY(begin_first_gradients(p, &a, out));
     a.flags |= (uint16_t)flags_of(p, &a);
     count(p, &a);
     DT_TRY(plan_append(out, a));

@@ -30,7 +30,10 @@ struct plan_segment {
 struct plan_group {
     bool backward_reads_params;
     bool kept_with_next; /* the next group's backward reads what this one's forward keeps */
-    int bucket;          /* groups with the same number are consecutive, and their gradients are reduced together */
+    /* Its passes read the parameters of the part's first group, too, and its backward adds to their gradients before that group's own does:
+     * a head whose weight is the embedding's table. Of a backward in one piece. */
+    bool reads_first;
+    int bucket; /* groups with the same number are consecutive, and their gradients are reduced together */
 };
 
 /* What passes must know of a part: groups [first_group, end_group) of the rank. */

@@ -76,6 +76,7 @@ const char *action_name(enum action_op op)
         [ACTION_COPY_IN] = "copy in",
         [ACTION_PUBLISH] = "publish",
         [ACTION_GATHER] = "gather",
+        [ACTION_BEGIN_GRADIENTS] = "begin gradients",
         [ACTION_FREE] = "free",
         [ACTION_REDUCE] = "reduce",
         [ACTION_UPDATE] = "update",

@@ -48,12 +48,13 @@ enum action_op {
     ACTION_COPY_IN,    /* the input of `segment` begins to be copied to the device */
 
     /* Parameters and gradients. */
-    ACTION_PUBLISH,  /* the step's parameters are sent to the ranks that do not have them */
-    ACTION_GATHER,   /* a group's parameters begin to be fetched to the device */
-    ACTION_FREE,     /* they are freed */
-    ACTION_REDUCE,   /* gradients that are reduced together and end with this group's begin to be reduced */
-    ACTION_UPDATE,   /* a group's parameters are updated at once */
-    ACTION_END_STEP, /* what is left of reductions and updates */
+    ACTION_PUBLISH,         /* the step's parameters are sent to the ranks that do not have them */
+    ACTION_GATHER,          /* a group's parameters begin to be fetched to the device */
+    ACTION_FREE,            /* they are freed */
+    ACTION_BEGIN_GRADIENTS, /* another group's backward is about to make some of this group's gradients */
+    ACTION_REDUCE,          /* gradients that are reduced together and end with this group's begin to be reduced */
+    ACTION_UPDATE,          /* a group's parameters are updated at once */
+    ACTION_END_STEP,        /* what is left of reductions and updates */
 
     ACTION_EXTRA, /* what a framework does besides; `segment` says what. In predictions only */
     ACTION_OPS
