@@ -10,10 +10,28 @@
 
 enum { BATCH = 4, SAMPLE = 20 };
 
-static const char *const base = "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"
-                                " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 8,"
-                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
-                                " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
+#define BASE(model_keys)                                                                                                                   \
+    "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"                                                    \
+    " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 8," model_keys                        \
+    " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"                                                   \
+    " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}"
+
+/* The study's model, and between them all other kinds of layers. */
+static const struct shape {
+    const char *name, *base;
+    uint32_t sample; /* of combinations */
+} shapes[] = {
+    {"GPT", BASE(""), SAMPLE},
+    {"swiglu, rms, rope, two heads to one of keys and values",
+     BASE("\"mlp\": \"swiglu\", \"ffn\": 24, \"norm\": \"rms\", \"position\": \"rope\", \"kv_heads\": 2, \"bias\": false,"), 6},
+    {"alibi, tied, no bias", BASE("\"position\": \"alibi\", \"bias\": false, \"tied\": true,"), 5},
+    {"norms of q and k, biases of q, k and v",
+     BASE("\"position\": \"rope\", \"rope\": {\"scaling\": \"llama3\", \"original_length\": 16}, \"kv_heads\": 1, \"qk_norm\": true,"
+          "\"bias\": \"qkv\", \"norm\": \"rms\","),
+     3},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* The axes: the settings that each value stands for, NULL after the last. Those of `numbered` are in the list of combinations; of the
  * others a value is drawn for each. */
@@ -153,25 +171,26 @@ static bool is_distinct(const struct experiment *e)
     return (pipelined || strcmp(e->pipeline.order, orders[0]) == 0) && (e->micro_batches > 1 || e->gradient_reduction == REDUCTION_LAST);
 }
 
-static const double *reference(void)
+static const double *reference(const struct shape *shape)
 {
-    static double losses[STEPS];
-    static bool made;
-    if (!made)
-        made = train_alone(base, BATCH, 2, losses);
-    CHECK(made, "no reference");
-    return losses;
+    static double losses[SHAPES][STEPS];
+    static bool made[SHAPES];
+    int i = (int)(shape - shapes);
+    if (!made[i])
+        made[i] = train_alone(shape->base, BATCH, 2, losses[i]);
+    CHECK(made[i], "no reference");
+    return losses[i];
 }
 
 /* Train the combination, if there is one of that number on so many ranks. */
-static bool train(uint32_t number, uint32_t seed)
+static bool train(const struct shape *shape, uint32_t number, uint32_t seed)
 {
     struct combination c;
     struct experiment e;
     compose(number, seed, &c);
-    if (parse_one(base, c.sets, c.count, &e) < 0 || !is_distinct(&e))
+    if (parse_one(shape->base, c.sets, c.count, &e) < 0 || !is_distinct(&e))
         return false;
-    train_and_compare(&e, reference(), c.what);
+    train_and_compare(&e, reference(shape), c.what);
     return true;
 }
 
@@ -179,21 +198,21 @@ static void train_list(uint32_t first, uint32_t count)
 {
     uint32_t trained = 0;
     for (uint32_t number = first; number < first + count && number < combinations(); number++)
-        trained += train(number, 1);
+        trained += train(&shapes[0], number, 1);
     if (world.rank == 0)
         printf("# %u combinations on %d ranks, of the numbers from %u on\n", trained, world.size, first);
 }
 
-static void walk(uint32_t seed, uint32_t count)
+static void walk(const struct shape *shape, uint32_t seed, uint32_t count)
 {
     uint32_t trained = 0;
-    for (uint32_t i = 0; trained < count && i < 1000 * count; i++) {
+    for (uint32_t i = 0; trained < count && i < 4000 * count; i++) {
         struct dt_philox random = dt_philox4x32(seed, i, 1, 0, 0);
-        trained += train(random.word[0] % combinations(), random.word[1]);
+        trained += train(shape, random.word[0] % combinations(), random.word[1]);
     }
-    CHECK(trained == count, "%u of %u", trained, count);
+    CHECK(trained == count, "%s: %u of %u", shape->name, trained, count);
     if (world.rank == 0)
-        printf("# a walk of %u combinations on %d ranks, seed %u\n", trained, world.size, seed);
+        printf("# a walk of %u combinations on %d ranks, seed %u: %s\n", trained, world.size, seed, shape->name);
 }
 
 /* Orders with halves of backward, or several parts, whose layers a tensor group shares: weight gradients beside its sums, at any time. */
@@ -210,10 +229,10 @@ static void train_tensor_groups_in_pipelines(void)
         const char *sets[] = {ranks_device_setting(), world_size,          "paradigm=zero1",          "pipeline.stages=2",
                               "tensor.size=2",        "pipeline.chunks=3", orders_and_policies[i][0], orders_and_policies[i][1]};
         struct experiment e;
-        dt_status status = parse_one(base, sets, sizeof sets / sizeof *sets, &e);
+        dt_status status = parse_one(shapes[0].base, sets, sizeof sets / sizeof *sets, &e);
         CHECK(status == DT_OK, "%s: %s", sets[6], dt_error_message());
         if (status == DT_OK)
-            train_and_compare(&e, reference(), sets[6]);
+            train_and_compare(&e, reference(&shapes[0]), sets[6]);
     }
 }
 
@@ -222,10 +241,13 @@ static void train_all(void)
     const char *asked = getenv("DTBENCH_COMBINATIONS");
     unsigned first, count;
     fill_orders();
+    for (int i = 0; !asked && i < SHAPES; i++)
+        walk(&shapes[i], 7, shapes[i].sample);
     if (!asked)
-        walk(7, SAMPLE);
-    else if (sscanf(asked, "random:%u:%u", &first, &count) == 2)
-        walk(first, count);
+        return;
+    if (sscanf(asked, "random:%u:%u", &first, &count) == 2)
+        for (int i = 0; i < SHAPES; i++)
+            walk(&shapes[i], first, count);
     else if (sscanf(asked, "%u:%u", &first, &count) == 2)
         train_list(first, count);
     else
