@@ -56,6 +56,15 @@ static struct plan_segment new_segment(const struct activation *a, int g)
     };
 }
 
+/* Logits of a large vocabulary are not kept: the head runs late, on pieces of the rows, as where activations are computed again. Large is what
+ * 16 bits do not number: the 50 thousand entries of GPT-2 and the study are kept as they always were, Llama 3's 128 thousand are not. */
+static bool has_late_head(const struct activation *a, const struct dt_part *part)
+{
+    enum { LARGE_VOCABULARY = 1 << 16 };
+    const struct experiment *e = a->setup.experiment;
+    return part->last && e->model.vocab_size > LARGE_VOCABULARY && !e->framework.whole_head;
+}
+
 /* Blocks are counted from the part's first one. What is no block, embedding and final norm or head, is a segment by itself. */
 static void divide(const struct activation *a, enum activation_kind kind, const struct dt_part *from, struct part *part)
 {
@@ -63,7 +72,12 @@ static void divide(const struct activation *a, enum activation_kind kind, const 
     int first_block = -1, previous = -1;
 
     if (kind == ACTIVATION_KEEP || kind == ACTIVATION_SELECTIVE) {
-        part->segments[part->segment_count++] = (struct plan_segment){.first_group = from->first_group, .end_group = from->end_group};
+        int end = has_late_head(a, from) ? from->end_group - 1 : from->end_group;
+        if (end > from->first_group)
+            part->segments[part->segment_count++] = (struct plan_segment){.first_group = from->first_group, .end_group = end};
+        if (end < from->end_group)
+            part->segments[part->segment_count++] = new_segment(a, end);
+        part->segments[part->segment_count - 1].end_group = from->end_group;
         return;
     }
     for (int g = from->first_group; g < from->end_group; g++) {
