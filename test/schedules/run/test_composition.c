@@ -16,8 +16,8 @@ enum { BATCH = 4, SAMPLE = 20 };
     " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"                                                   \
     " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": " rate "}, \"ddp\": {\"bucket_mib\": 0.01}}"
 
-/* The study's model, and between them all other kinds of layers. Steps are large, so that a wrong gradient shows in the next loss; not so large
- * that rounding does. */
+/* The study's model, and between them all other kinds of layers. Steps are large, so that a wrong gradient shows in the next loss; not so
+ * large that rounding does. */
 static const struct shape {
     const char *name, *base;
     uint32_t sample; /* of combinations */
