@@ -58,8 +58,8 @@ struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
 struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model);
 /* This rank's of the heads of keys and values, which divide evenly, too. */
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model);
-/* Whether so many ranks can share each layer: heads and the MLP's features divide, with sequence parallelism the rows of a sample do, and every rank gets a row of
- * each table. DT_ERR_INVALID: what does not, and the sizes that would do. */
+/* Whether so many ranks can share each layer: heads and the MLP's features divide, with sequence parallelism the rows of a sample do, and
+ * every rank gets a row of each table. DT_ERR_INVALID: what does not, and the sizes that would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 bool gpt_has_tensor(const struct gpt_layer *layer, const char *name);
