@@ -25,7 +25,7 @@ static const struct shape {
     {"GPT", BASE("2", ""), SAMPLE},
     {"swiglu, rms, rope, two heads to one of keys and values",
      BASE("2", "\"mlp\": \"swiglu\", \"ffn\": 24, \"norm\": \"rms\", \"position\": \"rope\", \"kv_heads\": 2, \"bias\": false,"), 6},
-    {"alibi, tied, no bias", BASE("0.2", "\"position\": \"alibi\", \"bias\": false, \"tied\": true,"), 5},
+    {"alibi, tied, no bias", BASE("0.02", "\"position\": \"alibi\", \"bias\": false, \"tied\": true,"), 5},
     {"norms of q and k, biases of q, k and v",
      BASE("2", "\"position\": \"rope\", \"rope\": {\"scaling\": \"llama3\", \"original_length\": 16}, \"kv_heads\": 1, \"qk_norm\": true,"
                "\"bias\": \"qkv\", \"norm\": \"rms\","),
