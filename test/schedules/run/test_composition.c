@@ -10,26 +10,27 @@
 
 enum { BATCH = 4, SAMPLE = 20 };
 
-#define BASE(rate, model_keys)                                                                                                             \
+#define BASE(model_keys)                                                                                                                   \
     "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"                                                    \
     " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 8," model_keys                        \
     " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"                                                   \
-    " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": " rate "}, \"ddp\": {\"bucket_mib\": 0.01}}"
+    " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}"
 
 /* The study's model, and between them all other kinds of layers. Steps are large, so that a wrong gradient shows in the next loss; not so
  * large that rounding does. */
 static const struct shape {
     const char *name, *base;
     uint32_t sample; /* of combinations */
+    double rate;     /* of learning */
 } shapes[] = {
-    {"GPT", BASE("2", ""), SAMPLE},
+    {"GPT", BASE(""), SAMPLE, 2},
     {"swiglu, rms, rope, two heads to one of keys and values",
-     BASE("2", "\"mlp\": \"swiglu\", \"ffn\": 24, \"norm\": \"rms\", \"position\": \"rope\", \"kv_heads\": 2, \"bias\": false,"), 6},
-    {"alibi, tied, no bias", BASE("0.02", "\"position\": \"alibi\", \"bias\": false, \"tied\": true,"), 5},
+     BASE("\"mlp\": \"swiglu\", \"ffn\": 24, \"norm\": \"rms\", \"position\": \"rope\", \"kv_heads\": 2, \"bias\": false,"), 6, 2},
+    {"alibi, tied, no bias", BASE("\"position\": \"alibi\", \"bias\": false, \"tied\": true,"), 5, 0.02},
     {"norms of q and k, biases of q, k and v",
-     BASE("2", "\"position\": \"rope\", \"rope\": {\"scaling\": \"llama3\", \"original_length\": 16}, \"kv_heads\": 1, \"qk_norm\": true,"
-               "\"bias\": \"qkv\", \"norm\": \"rms\","),
-     3},
+     BASE("\"position\": \"rope\", \"rope\": {\"scaling\": \"llama3\", \"original_length\": 16}, \"kv_heads\": 1, \"qk_norm\": true,"
+          "\"bias\": \"qkv\", \"norm\": \"rms\","),
+     3, 2},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -178,7 +179,7 @@ static const double *reference(const struct shape *shape)
     static bool made[SHAPES];
     int i = (int)(shape - shapes);
     if (!made[i])
-        made[i] = train_alone(shape->base, BATCH, 2, losses[i]);
+        made[i] = train_alone(shape->base, BATCH, shape->rate, losses[i]);
     CHECK(made[i], "no reference");
     return losses[i];
 }
@@ -191,6 +192,7 @@ static bool train(const struct shape *shape, uint32_t number, uint32_t seed)
     compose(number, seed, &c);
     if (parse_one(shape->base, c.sets, c.count, &e) < 0 || !is_distinct(&e))
         return false;
+    e.optimizer.learning_rate = shape->rate;
     train_and_compare(&e, reference(shape), c.what);
     return true;
 }
