@@ -101,6 +101,19 @@ def test_gpus_that_others_use_are_marked():
     check(record["provenance"]["doubts"] is None and record["provenance"]["gpu_conditions"] is None, record["provenance"])
 
 
+# as Llama's blocks, with a norm of each head as Qwen3 has it; and as MPT's
+LLAMA = ("model.mlp=swiglu", "model.ffn=48", "model.norm=rms", "model.position=rope", "model.heads=4", "model.kv_heads=2", "model.bias=none",
+         "model.qk_norm=true")
+MPT = ("model.position=alibi", "model.heads=4", "model.bias=none")
+
+
+def test_decoders_of_today():
+    for model in (LLAMA, MPT):
+        replayed = alone(*model)
+        check(replayed["provenance"]["graph"] == "replayed", replayed["provenance"]["graph"])
+    alone(*LLAMA, "micro_batches=2", "activation=checkpoint", dtype="bf16")
+
+
 def together(*settings, ranks=2):
     """GPUs, a rank each, against one cpu device with all batches."""
     listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -116,6 +129,14 @@ def test_ddp_equals_one_device():
 
 def test_fsdp_equals_one_device():
     together("paradigm=fsdp")
+
+
+def test_fsdp_of_a_llama_equals_one_device():
+    together("paradigm=fsdp", *LLAMA)
+
+
+def test_tensor_parallel_llama_equals_one_device():
+    together("paradigm=ddp", "tensor.size=2", *LLAMA, "model.qk_norm=false")
 
 
 def test_pdp_equals_one_device():
