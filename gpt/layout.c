@@ -251,3 +251,15 @@ int gpt_group_layers(const struct dt_model *model, int first_layer, int end_laye
     group_first[groups] = end_layer;
     return groups;
 }
+
+uint64_t gpt_parameter_count(const struct dt_model *model)
+{
+    uint64_t blocks = (uint64_t)model->layers, count = 0;
+    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(model->layers);
+    for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
+        struct gpt_layer layer;
+        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
+        count += layer.param_elems * (layer.block >= 0 ? blocks : 1);
+    }
+    return count;
+}

@@ -52,6 +52,8 @@ struct gpt_layer {
 int gpt_layer_count(const struct dt_model *model);
 /* Describe this rank's part of layer `index` in [0, gpt_layer_count). */
 void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out);
+/* Parameters of all layers. Tied tables count once. */
+uint64_t gpt_parameter_count(const struct dt_model *model);
 /* Rows of a table of `rows` that this rank has. In a large table a part begins at a multiple of 8 rows, so that rows of logits are aligned. */
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
 /* This rank's of the model's heads, which divide evenly. */

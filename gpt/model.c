@@ -1,7 +1,5 @@
 #include "gpt/model.h"
 
-#include "gpt/layout.h"
-
 dt_status gpt_check_model(const struct dt_model *model)
 {
     if (model->hidden % model->heads != 0)
@@ -23,18 +21,6 @@ size_t gpt_block_columns(const struct dt_model *model)
 {
     size_t qkv = (size_t)gpt_qkv_features(model) * (model->qk_norm ? 2 : 1);
     return 3 * (size_t)model->hidden + qkv + (size_t)gpt_mlp_features(model);
-}
-
-uint64_t gpt_parameter_count(const struct dt_model *model)
-{
-    uint64_t blocks = (uint64_t)model->layers, count = 0;
-    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(model->layers);
-    for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
-        struct gpt_layer layer;
-        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
-        count += layer.param_elems * (layer.block >= 0 ? blocks : 1);
-    }
-    return count;
 }
 
 /* Weights that tokens are multiplied with; the embedding looks rows up and multiplies nothing. */

@@ -1,4 +1,4 @@
-/* Pre-norm decoders: presets, parameter and operation counts.
+/* Pre-norm decoders: presets and operation counts.
  *
  * Token embedding, dropout; per block x + dropout(projection(attention(norm(x)))) and x + dropout(mlp(norm(x))); final norm; head. The
  * study's is minGPT's: learned positions added to the tokens' embedding, layer norms, down(gelu(up(x))), a bias in every projection, and a
@@ -72,9 +72,6 @@ dt_status gpt_check_model(const struct dt_model *model);
 /* Elements per token that the layers of a block keep between them for backward: the inputs of its two halves, q, k, v (before their norms,
  * too), the heads' outputs, and what the MLP's first product makes. */
 size_t gpt_block_columns(const struct dt_model *model);
-
-/* Parameters of all layers (gpt/layout.h). Tied tables count once. */
-uint64_t gpt_parameter_count(const struct dt_model *model);
 
 /* Multiply-adds counted as 2, per token, forward only: every matrix product that a step does (linears, head, and attention's two products
  * over the full T x T square, as PaLM's appendix B and the usual MFU count do). Backward is twice that. What keys and values are shared by

@@ -72,7 +72,10 @@ enum { DT_MPI_SCRATCH_BYTES = 1 << 20, DT_MPI_SCRATCH_PER_PEER_BYTES = 128 << 10
 enum mpi_phase { MPI_PHASE_SCATTER, MPI_PHASE_GATHER, MPI_PHASE_TRANSFER, MPI_PHASE_NOTICE };
 
 /* The tag of the n-th operation. Operations far apart share one, and are never under way together. */
-int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase);
+static inline int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase)
+{
+    return (int)(number % (unsigned)comm->tag_count) * 4 + (int)phase;
+}
 
 /* What waits: for texts, the ring and the limit. */
 struct mpi_waiting {

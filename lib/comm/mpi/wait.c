@@ -12,11 +12,6 @@ enum { PIECE_BYTES = 64 << 20 };
 /* Who waits longer looks for notices, too. That costs a microsecond each time. */
 enum { LISTEN_NS = 1000000 };
 
-int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum mpi_phase phase)
-{
-    return (int)(number % (unsigned)comm->tag_count) * 4 + (int)phase;
-}
-
 /* Between two looks: at once in the first microseconds, while the data is probably on its way; then naps of a quarter of the time waited so
  * far. Each costs the processor some 20 us, so the longest ones take a few percent of a core from the kernels, and a wait becomes no more
  * than a quarter longer than it had to be. The kernel may delay a nap's end by the thread's timer slack, 50 us unless set otherwise. */
