@@ -19,6 +19,11 @@ bool gpt_kernels_need_nothing(char *text, size_t text_bytes)
     return true;
 }
 
+const char *gpt_kernels_choose_nothing(const struct gpt_kernels *k)
+{
+    return "";
+}
+
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
     return 0;

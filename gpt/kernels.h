@@ -427,7 +427,7 @@ struct gpt_kernel_table {
     GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)
 #undef GPT_KERNEL_ENTRY
 
-    /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs; NULL: there is no choice. */
+    /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs; "": there is no choice. */
     const char *(*products)(const struct gpt_kernels *k);
 
     /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework.
@@ -451,6 +451,7 @@ bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes
 /* kept_bytes of the kernels that are dtbench's own. */
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
 size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples, int ranks); /* output_bytes likewise */
+const char *gpt_kernels_choose_nothing(const struct gpt_kernels *k);                     /* products likewise */
 bool gpt_kernels_need_nothing(char *text, size_t text_bytes); /* `available` of those without libraries of their own */
 
 extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c whose create says what is missing */

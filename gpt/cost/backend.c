@@ -418,6 +418,7 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .destroy = cost_destroy,
     .begin_step = cost_begin_step,
     .step_overflows = cost_step_overflows,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = cost_kept_bytes,
+    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
+    .kept_bytes = cost_kept_bytes,
     .output_bytes = cost_output_bytes,
 };

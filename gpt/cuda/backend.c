@@ -81,6 +81,7 @@ const struct gpt_kernel_table gpt_kernels_cuda = {
     .destroy = cuda_destroy,
     .begin_step = gpt_cuda_begin_step,
     .step_overflows = gpt_cuda_step_overflows,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = gpt_kernels_keep_nothing,
+    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
+    .kept_bytes = gpt_kernels_keep_nothing,
     .output_bytes = gpt_kernels_hold_nothing,
 };

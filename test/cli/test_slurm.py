@@ -225,11 +225,13 @@ def test_node_lists_are_slurms():
 def start_srun(output, *arguments, experiments=1):
     """srun's process and the job's number, once the ranks train."""
     arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", "timeout.step_s=3")
+    earlier = processes("dtbench")  # ranks of a job before this one may still be ending
     with open(path(output + ".log"), "a", encoding="utf-8") as log:
         process = subprocess.Popen(["srun", *TWO_BY_TWO, DTBENCH, "run", *arguments, "-o", output], cwd=WORK, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=log)
     try:
-        ranks = wait_for(lambda: len(found := processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0")) == 4 and found, 40, "four ranks")
+        ranks = wait_for(lambda: len(found := [p for p in processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0") if p not in earlier]) == 4
+                         and found, 40, "four ranks")
         wait_for(lambda: len(read_records(output)) >= experiments - 1 and '"losses":[]' not in (drafts_of(output) or '"losses":[]'), 15, "steps")
         return process, facts_of(ranks[0])[0]["SLURM_JOB_ID"]
     except Wrong as wrong:
