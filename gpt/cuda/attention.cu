@@ -96,6 +96,26 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
 
 } // namespace
 
+extern "C" dt_status gpt_cuda_attention_check(struct gpt_kernels *k)
+{
+    const struct dt_model *m = &k->model;
+    struct gpt_part heads = {0, (size_t)m->heads}, kv_heads = {0, (size_t)gpt_kv_heads(m)};
+    struct gpt_dropout none = {};
+    bool fused = m->attention == DT_ATTENTION_FUSED;
+    attention_forward f = {};
+    attention_backward b = {};
+    b.weights = fused ? nullptr : k; /* unfused needs room for tiles of them */
+    DT_TRY(shape_of(k, &none, 1, &heads, &kv_heads, &f.shape));
+    b.shape = f.shape;
+    switch (m->dtype) {
+    case DT_FP16: DT_TRY(attention_forward_tensor<__half>(nullptr, 1, f)); return attention_backward_tensor<__half>(nullptr, 1, b);
+    case DT_BF16:
+        DT_TRY(attention_forward_tensor<__nv_bfloat16>(nullptr, 1, f));
+        return attention_backward_tensor<__nv_bfloat16>(nullptr, 1, b);
+    default: DT_TRY(attention_forward_fp32(nullptr, 1, f)); return attention_backward_fp32(nullptr, 1, b);
+    }
+}
+
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
 {
     bool fused = k->model.attention == DT_ATTENTION_FUSED;

@@ -56,7 +56,10 @@ static dt_status cuda_create(struct dt_device *device, const struct dt_model *mo
     k->device = device;
     k->multiprocessors = dt_cuda_multiprocessors(device);
     void *step;
-    dt_status status = dt_cuda_own_alloc(device, sizeof *k->step, &step);
+    dt_status status = gpt_cuda_attention_check(k);
+    if (status < 0)
+        goto fail;
+    status = dt_cuda_own_alloc(device, sizeof *k->step, &step);
     if (status < 0)
         goto fail;
     k->step = step;

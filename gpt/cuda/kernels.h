@@ -47,6 +47,12 @@ void gpt_cuda_linear_destroy(struct gpt_kernels *k);
 /* rope.cu: makes k->rope, on `stream`, for a model that has it. Errors: DT_ERR_OOM; DT_ERR_INVALID for heads without pairs. */
 dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
 
+/* attention.cu: whether this GPU's blocks have the shared memory that the model's attention needs, which depends on the heads' width and on
+ * the dtype. Asked once, before the first step. Errors: DT_ERR_UNAVAILABLE, DT_ERR_INVALID for heads that the kernels do not take. */
+dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
+/* shared_memory.c: the same of `bytes` for one block of the kernel `name`, on the current GPU. */
+dt_status gpt_cuda_check_shared_memory(const char *name, size_t bytes);
+
 /* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
 dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);
 

@@ -5,16 +5,18 @@
 
 #include <cuda_runtime.h>
 
-#include "lib/device/cuda/device.h"
+#include "gpt/cuda/kernels.h"
 
 namespace gpt_cuda {
 
 /* Queue `kernel` on `stream`: grid and block as in <<<>>>. More than 48 KiB of dynamic shared memory is asked for first.
- * Errors: DT_ERR_DEVICE, with `name`. */
+ * stream NULL: nothing is queued; whether this GPU's blocks have so much shared memory. Errors: DT_ERR_DEVICE, with `name`. */
 template <typename... Formal, typename... Actual>
 inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
                         Actual... arguments)
 {
+    if (!stream)
+        return gpt_cuda_check_shared_memory(name, shared_bytes);
     if (shared_bytes > 48 * 1024)
         DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
                               name));

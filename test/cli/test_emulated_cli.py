@@ -85,6 +85,20 @@ def test_a_full_gpu_is_a_result():
     check(re.search(r"note: experiment 1: will run out of memory: rank 0 needs .*, and a GPU here \(emulated GPU\) has 128 MiB", text), text)
 
 
+def test_heads_that_are_too_wide_for_the_gpu():
+    """Compute capability 8.6 gives a block 99 KiB of shared memory: the experiment ends before its first step, and says what to do."""
+    ENVIRONMENT["DTBENCH_EMULATED_GPU_SHARED_KIB"] = "99"
+    try:
+        output = records_path("wide.jsonl")
+        wide = {**TINY, "heads": 1, "dtype": "fp16"}
+        run("run", gpus(world_size=1, sweep={"model.hidden": [64, 256]}, model=wide, steps={"warmup": 0, "timed": 1}), "-o", output, "-q", code=FAILED)
+    finally:
+        del ENVIRONMENT["DTBENCH_EMULATED_GPU_SHARED_KIB"]
+    narrow, wide = read_records(output)
+    check(narrow["status"] == "ok", narrow["error"])
+    check(wide["status"] == "invalid" and "135 KiB" in wide["error"] and "99 KiB" in wide["error"] and "model.heads" in wide["error"], wide["error"])
+
+
 def test_more_ranks_than_gpus():
     output = records_path("shared.jsonl")
     one = {"DTBENCH_EMULATED_GPUS": "1"}

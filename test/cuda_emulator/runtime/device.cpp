@@ -137,7 +137,8 @@ int attribute_of(enum cudaDeviceAttr attribute)
     case cudaDevAttrComputeCapabilityMajor: return 9;
     case cudaDevAttrComputeCapabilityMinor: return 0;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return 228 << 10;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return 163 << 10; /* what simt.cpp allows: kernels must do with compute capability 8.0 */
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: /* what simt.cpp allows: kernels must do with compute capability 8.0 */
+        return (int)environment_number("DTBENCH_EMULATED_GPU_SHARED_KIB", 163) << 10;
     }
     return -1;
 }

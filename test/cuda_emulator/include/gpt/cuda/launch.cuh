@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 extern "C" {
-#include "lib/device/cuda/device.h"
+#include "gpt/cuda/kernels.h"
 }
 #include "test/cuda_emulator/runtime/stream.h"
 #include "test/cuda_emulator/simt/simt.h"
@@ -18,6 +18,8 @@ template <typename... Formal, typename... Actual>
 inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
                         Actual... arguments)
 {
+    if (!stream)
+        return gpt_cuda_check_shared_memory(name, shared_bytes);
     if (shared_bytes > 48 * 1024)
         DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
                               name));
