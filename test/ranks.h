@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static struct dt_world world;
@@ -28,6 +29,15 @@ static inline const char *ranks_device_setting(void)
 static inline double ranks_tolerance(double on_cpu)
 {
     return strcmp(test_device_kind(), "cpu") == 0 || on_cpu > 1e-4 ? on_cpu : 1e-4;
+}
+
+/* Whether to leave out the next of many experiments that are alike: with DTBENCH_TEST_EVERY=4 each fourth is trained. Sanitizers take ten times
+ * as long, and need each path once. Every rank asks as often. */
+static inline bool ranks_leave_out(void)
+{
+    static int asked;
+    const char *every = getenv("DTBENCH_TEST_EVERY");
+    return every && atoi(every) > 1 && asked++ % atoi(every) != 0;
 }
 
 /* The parts of a step add up to it. Comparisons with NAN are false: a part that is not known fails, too. */

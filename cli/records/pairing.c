@@ -14,14 +14,6 @@ static bool is_within(const char *path, const char *key, size_t key_bytes)
     return strncmp(path, key, key_bytes) == 0 && (path[key_bytes] == 0 || path[key_bytes] == '.');
 }
 
-static bool replaces(const struct dt_field *field, const char *path)
-{
-    for (const char *const *r = field->replaces; r && *r; r++)
-        if (strcmp(*r, path) == 0)
-            return true;
-    return false;
-}
-
 static dt_status refuse(const char *keys, const char *key, size_t key_bytes)
 {
     const struct dt_table *table = experiment_table();
@@ -44,7 +36,7 @@ static dt_status name_key(struct pairing *pairing, const char *key, size_t key_b
         found = pairing->named[i] = true;
         for (int j = 0; j < table->count; j++) {
             const char *path = table->fields[j].path;
-            pairing->named[j] |= replaces(&table->fields[i], path) || experiment_field_follows(path, table->fields[i].path);
+            pairing->named[j] |= dt_config_replaces(&table->fields[i], path) || experiment_field_follows(path, table->fields[i].path);
         }
     }
     return found ? DT_OK : refuse(pairing->keys, key, key_bytes);

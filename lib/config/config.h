@@ -66,10 +66,12 @@ struct dt_field {
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
-    const char *const *replaces; /* NULL-terminated paths that an override or a sweep which sets this one takes back; NULL: none */
-    bool later;                  /* came after configs were first written out: dt_config_shows */
-    const char *group;           /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
-    const char *description;     /* for the schema and the reference page */
+    const char *const
+        *replaces;           /* NULL-terminated paths, of fields or of objects of fields, that an override or a sweep which sets this one
+                                    takes back; NULL: none */
+    bool later;              /* came after configs were first written out: dt_config_shows */
+    const char *group;       /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
+    const char *description; /* for the schema and the reference page */
 };
 
 struct dt_table {
@@ -122,6 +124,8 @@ dt_status dt_config_write_list(const struct dt_list *list, const void *source, i
 
 /* The row of a path; -1 when there is none. */
 int dt_config_find(const struct dt_table *table, const char *path);
+/* Whether setting `field` takes back the one at `path`. */
+bool dt_config_replaces(const struct dt_field *field, const char *path);
 
 /* Change `object` as "path=value" says: value is taken as JSON, and as a string
  * where it is not JSON. An object given as a value replaces the one that is

@@ -19,6 +19,16 @@ int dt_config_find(const struct dt_table *table, const char *path)
     return -1;
 }
 
+bool dt_config_replaces(const struct dt_field *field, const char *path)
+{
+    for (const char *const *replaced = field->replaces; replaced && *replaced; replaced++) {
+        size_t bytes = strlen(*replaced);
+        if (strncmp(path, *replaced, bytes) == 0 && (path[bytes] == 0 || path[bytes] == '.'))
+            return true;
+    }
+    return false;
+}
+
 bool dt_config_is_object(const struct dt_table *table, const char *path)
 {
     size_t bytes = strlen(path);

@@ -177,10 +177,9 @@ static const struct cJSON *value_at(struct dt_sweep *sweep, int number, int inde
 static void take_back(const struct dt_table *table, int i, const bool *set, bool *given)
 {
     given[i] |= set[i];
-    for (const char *const *path = table->fields[i].replaces; set[i] && path && *path; path++) {
-        int replaced = dt_config_find(table, *path);
-        given[replaced] = set[replaced];
-    }
+    for (int other = 0; set[i] && table->fields[i].replaces && other < table->count; other++)
+        if (dt_config_replaces(&table->fields[i], table->fields[other].path))
+            given[other] = set[other];
 }
 
 dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)

@@ -349,6 +349,12 @@ static void table_is_sound(void)
         CHECK(dt_config_find(table, f->path) == i, "%s stands twice", f->path);
         CHECK(f->kind != DT_FIELD_STRING || f->choice || 4 * f->max < (double)f->size, "%s: %g characters need not fit %zu bytes", f->path,
               f->max, f->size);
+        for (const char *const *path = f->replaces; path && *path; path++) {
+            bool known = false;
+            for (int j = 0; j < table->count; j++)
+                known |= strncmp(table->fields[j].path, *path, strlen(*path)) == 0;
+            CHECK(known, "%s replaces %s, which is no key", f->path, *path);
+        }
         for (int c = 0; f->kind == DT_FIELD_STRING && f->choice && f->choice(c); c++)
             CHECK(strlen(f->choice(c)) < f->size, "%s: %s is too long", f->path, f->choice(c));
     }
