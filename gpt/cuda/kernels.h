@@ -48,7 +48,7 @@ void gpt_cuda_linear_destroy(struct gpt_kernels *k);
 dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
 
 /* attention.cu: whether this GPU's blocks have the shared memory that the model's attention needs, which depends on the heads' width and on
- * the dtype. Asked once, before the first step. Errors: DT_ERR_UNAVAILABLE, DT_ERR_INVALID for heads that the kernels do not take. */
+ * the dtype. Asked once, before the first step. Errors: DT_ERR_UNAVAILABLE. */
 dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 /* shared_memory.c: the same of `bytes` for one block of the kernel `name`, on the current GPU. */
 dt_status gpt_cuda_check_shared_memory(const char *name, size_t bytes);

@@ -96,7 +96,7 @@ def test_heads_that_are_too_wide_for_the_gpu():
         del ENVIRONMENT["DTBENCH_EMULATED_GPU_SHARED_KIB"]
     narrow, wide = read_records(output)
     check(narrow["status"] == "ok", narrow["error"])
-    check(wide["status"] == "invalid" and "135 KiB" in wide["error"] and "99 KiB" in wide["error"] and "model.heads" in wide["error"], wide["error"])
+    check(wide["status"] == "invalid" and "132 KiB" in wide["error"] and "99 KiB" in wide["error"] and "model.heads" in wide["error"], wide["error"])
 
 
 def test_more_ranks_than_gpus():
