@@ -105,8 +105,16 @@ def tokens_per_step(config):
     return (config.get("world_size") or 1) * (config.get("batch_size") or 1) * (model.get("block_size") or 256)
 
 
+def names_tell_models(flats):
+    """Whether experiments of one name all have one model, and there are several names."""
+    models = {}
+    for f in flats:
+        models.setdefault(f.get("name"), set()).add(json.dumps({key: f[key] for key in f if key.startswith("model.")}, sort_keys=True))
+    return len(models) > 1 and all(len(of_name) == 1 for of_name in models.values())
+
+
 def labels(records):
-    """The paradigm, and whatever else sets the experiments apart."""
+    """The paradigm, and whatever else sets the experiments apart. Models that differ in several keys go by the experiments' names."""
     flats = [flat(record["config"]) for record in records]
     # Keys that belong to some paradigms do not differ in the others.
     own = {
@@ -121,9 +129,13 @@ def labels(records):
         values = {json.dumps(f.get(key)) for f in flats if not users or f.get("paradigm") in users}
         if len(values) > 1:
             varying.append((key, users))
+    others = [(key, users) for key, users in varying if not key.startswith("model.")]
+    named = len(varying) - len(others) > 1 and names_tell_models(flats)
+    varying = others if named else varying
     out = []
     for f in flats:
         parts = [PARADIGMS.get(f.get("paradigm"), str(f.get("paradigm")))]
+        parts += [str(f.get("name"))] if named else []
         for key, users in varying:
             if (not users or f.get("paradigm") in users) and key in f:
                 parts.append(f"{key.rsplit('.', 1)[-1].replace('_', ' ')} {f[key]}")
