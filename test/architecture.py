@@ -38,8 +38,11 @@ ALLOWED = {
     'lib/model': ['lib/comm', 'lib/device'],
     'gpt': ['lib/comm', 'lib/device', 'lib/model'],
     'gpt/cost': ['gpt', 'lib/config', 'lib/device', 'lib/sim'],
-    'gpt/cpu': ['gpt', 'lib/device/cpu'],
-    'gpt/cuda': ['gpt', 'gpt/cpu', 'lib/device/cuda'],  # gpt/cpu: the optimizer of offloaded parameters runs on the host
+    'gpt/cpu/loops': ['gpt'],
+    'gpt/cpu/matmul': ['gpt/cpu/loops'],
+    'gpt/cpu/attention': ['gpt', 'gpt/cpu/loops'],
+    'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu'],
+    'gpt/cuda': ['gpt', 'gpt/cpu/loops', 'lib/device/cuda'],  # gpt/cpu/loops: the optimizer of offloaded parameters runs on the host
     'schedules/mesh': ['lib/comm'],
     'schedules/plan': [],
     'schedules/config': ['gpt', 'lib/config', 'lib/model', 'schedules/mesh', 'schedules/plan'],  # gpt: families.c alone

@@ -55,7 +55,7 @@ else
 fi
 
 verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
-verdict "dnnl.h only in the cpu device and its kernels" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' '(lib/device|gpt)/cpu/')"
+verdict "dnnl.h only in the cpu device and its matrix products" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/')"
 verdict "CUDA's headers only in the cuda folders" \
     "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib/device|gpt)/cuda/')"
 verdict "NVTX only in lib/device/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/device/range')"

@@ -1,8 +1,8 @@
 /* The cpu device's kernels: the object, its steps, and the table. */
 #include "gpt/cpu/kernels.h"
 
-#include "gpt/cpu/attention.h"
-#include "gpt/cpu/products.h"
+#include "gpt/cpu/attention/attention.h"
+#include "gpt/cpu/matmul/products.h"
 #include "lib/device/cpu/device.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Kernels over arrays whose elements stand alone: each thread takes a share. Also random weights and tokens. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "lib/base/random.h"
 #include "lib/device/cpu/device.h"
 

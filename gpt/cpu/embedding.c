@@ -1,6 +1,6 @@
 /* Token and position embedding, and the gradients of both tables. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
 
 #include <stdlib.h>

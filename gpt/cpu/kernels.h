@@ -2,7 +2,7 @@
 #ifndef GPT_CPU_KERNELS_H
 #define GPT_CPU_KERNELS_H
 
-#include "gpt/cpu/loops.h"
+#include "gpt/cpu/loops/loops.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* Norms of rows: layer norm, rms norm, and the rms norm of single heads. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Rotary position embedding: the table of angles, and the pass over q and k. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "gpt/position.h"
 #include "lib/device/cpu/device.h"
 

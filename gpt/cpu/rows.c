@@ -1,6 +1,6 @@
 /* Kernels over the rows of a matrix: dropout and the residual stream, loss. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
 
 #include <math.h>

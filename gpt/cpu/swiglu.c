@@ -1,6 +1,6 @@
 /* SwiGLU and its gradient, row by row: gate and up lie beside each other. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
 
 struct swiglu_task {

@@ -1,8 +1,8 @@
 /* The entries that run on the host's processor: the cpu kernels' loops, in the stream's order. And what is read of a step. */
 #include "gpt/cuda/kernels.h"
 
-#include "gpt/cpu/loops.h"
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/loops.h"
+#include "gpt/cpu/loops/team.h"
 #include "lib/base/machine.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * matrices as training holds them, each layer with weights of its own. Attention's products, biases and element-wise work are left out.
  * With --packed oneDNN may choose the weights' layout; arranging them so is not timed, so this is more than a training step could reach.
  * Usage: bare_gemm [--batch N] [--block T] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32] [--packed]; prints one JSON line. */
-#include "gpt/cpu/onednn.h"
+#include "gpt/cpu/matmul/onednn.h"
 
 #include <omp.h>
 #include <stdbool.h>

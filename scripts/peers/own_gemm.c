@@ -2,9 +2,9 @@
  * else; and what the processor's tile unit could do at most: a loop of its multiplications alone, on as many threads, in the same run.
  *
  * Usage: own_gemm [--batch N] [--block N] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32]; prints one JSON line.
- * DTBENCH_CPU_PRODUCTS chooses as it does for dtbench (gpt/cpu/products.h). */
-#include "gpt/cpu/products.h"
-#include "gpt/cpu/team.h"
+ * DTBENCH_CPU_PRODUCTS chooses as it does for dtbench (gpt/cpu/matmul/products.h). */
+#include "gpt/cpu/loops/team.h"
+#include "gpt/cpu/matmul/products.h"
 #include "lib/base/clock.h"
 #include "scripts/peers/tile_ceiling.h"
 

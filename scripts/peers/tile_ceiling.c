@@ -1,7 +1,7 @@
 #include "scripts/peers/tile_ceiling.h"
 
-#include "gpt/cpu/matmul.h"
-#include "gpt/cpu/matmul_tiles.h"
+#include "gpt/cpu/matmul/matmul.h"
+#include "gpt/cpu/matmul/tiles.h"
 
 bool tile_ceiling_usable(void)
 {

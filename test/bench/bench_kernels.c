@@ -5,7 +5,7 @@
  * rate of its products as a share of what one large product reaches, or the rate of the memory that it must read and write as a share of
  * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
  * these takes. */
-#include "gpt/cpu/team.h"
+#include "gpt/cpu/loops/team.h"
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "gpt/model.h"

@@ -1,0 +1,486 @@
+/* Compiled once per instruction set and dtype (gpt/meson.build): GPT_SIMD_DTYPE is the dtype, GPT_SIMD_TABLE the name of the table. */
+#include "gpt/cpu/loops/tables.h"
+
+#include "gpt/cpu/loops/simd_math.h"
+
+#include <math.h>
+
+V_INLINE vfloat load(const void *from, size_t i, size_t count)
+{
+    return v_load(GPT_SIMD_DTYPE, from, i, count - i);
+}
+
+V_INLINE void store(void *to, size_t i, size_t count, vfloat value)
+{
+    v_store(GPT_SIMD_DTYPE, to, i, count - i, value);
+}
+
+static void widen(float *to, const void *from, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        v_store(DT_FP32, to, i, count - i, load(from, i, count));
+}
+
+static void narrow(void *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(to, i, count, v_load(DT_FP32, from, i, count - i));
+}
+
+static void narrow_add(void *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(to, i, count, load(to, i, count) + v_load(DT_FP32, from, i, count - i));
+}
+
+static void fill(void *to, size_t count, float value)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(to, i, count, v_set(value));
+}
+
+static void add(void *to, const void *from, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(to, i, count, load(to, i, count) + load(from, i, count));
+}
+
+/* x * Phi(x), which is max(x, 0) less the same tail on both sides. */
+static void gelu(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES) {
+        vfloat at = load(x, i, count), exponential, tail = v_normal_tail(at, &exponential);
+        store(y, i, count, v_max(v_set(0), at) - v_max(-at, at) * tail);
+    }
+}
+
+static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_gradient(load(x, i, count)));
+}
+
+/* -1 where a number is finite, in its lane. */
+V_INLINE vint is_finite(vfloat x)
+{
+    return ((vint)x & 0x7F800000) != 0x7F800000;
+}
+
+/* Of `whole` lanes those that `sums`, sums of is_finite()'s results, do not count. Lanes past an array's end have been zero. */
+V_INLINE size_t left_out(vint sums, size_t whole)
+{
+    for (size_t lane = 0; lane < V_LANES; lane++)
+        whole -= (size_t)-sums[lane];
+    return whole;
+}
+
+static size_t sgd(void *params, const void *grads, size_t count, float rate)
+{
+    vint counted = {0};
+    size_t i = 0;
+    for (; i < count; i += V_LANES) {
+        vfloat g = load(grads, i, count);
+        vint taken = is_finite(g);
+        counted += taken;
+        store(params, i, count, load(params, i, count) - (vfloat)((vint)g & taken) * rate);
+    }
+    return left_out(counted, i);
+}
+
+static size_t adam(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
+                   const struct gpt_adam_step *step)
+{
+    struct gpt_adam_step s = *step;
+    vint counted = {0};
+    size_t i = 0;
+    for (; i < count; i += V_LANES) {
+        size_t left = count - i;
+        vfloat gradient = load(grads, i, count), g = gradient * s.gradient_scale;
+        vint taken = is_finite(gradient);
+        counted += taken;
+        vfloat m = s.first ? (vfloat){0} : v_load(DT_FP32, first_moment, i, left);
+        vfloat v = s.first ? (vfloat){0} : v_load(DT_FP32, second_moment, i, left);
+        vfloat p = s.first ? load(params, i, count) : v_load(DT_FP32, master, i, left);
+        m = v_select(taken, m + (g - m) * (1 - s.beta1), m);
+        v = v_select(taken, v + (g * g - v) * (1 - s.beta2), v);
+        p = v_select(taken, p - m * (s.learning_rate * s.correction1) / (v_sqrt(v * s.correction2) + s.epsilon), p);
+        v_store(DT_FP32, first_moment, i, left, m);
+        v_store(DT_FP32, second_moment, i, left, v);
+        v_store(DT_FP32, master, i, left, p);
+        store(params, i, count, p);
+    }
+    return left_out(counted, i);
+}
+
+/* Four words of each block become its four elements. In between, the blocks' first half has the even lanes of a vector. */
+enum { NORMALS = 4 * V_LANES };
+static void normals_of_blocks(float *out, uint64_t seed, uint64_t first_block, uint32_t tensor_id, float standard_deviation)
+{
+    vuint words[4];
+    vfloat deviate[4];
+    struct v_philox random =
+        v_philox4x32(seed, (uint32_t)first_block, (uint32_t)(first_block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
+    for (int w = 0; w < 4; w++)
+        words[w] = (vuint)((random.word[0][w] & 0xFFFFFFFFu) | random.word[1][w] << 32);
+    for (int pair = 0; pair < 4; pair += 2) {
+        vfloat radius = v_box_muller_radius(words[pair]);
+        v_turn(words[pair + 1], &deviate[pair], &deviate[pair + 1]);
+        deviate[pair] *= radius;
+        deviate[pair + 1] *= radius;
+    }
+    for (int w = 0; w < 4; w++)
+        deviate[w] *= standard_deviation;
+    for (int h = 0; h < 2; h++) {
+        vwide a = (vwide)deviate[0], b = (vwide)deviate[1], c = (vwide)deviate[2], d = (vwide)deviate[3];
+        vwide low = h ? a >> 32 | (b >> 32) << 32 : (a & 0xFFFFFFFFu) | b << 32;
+        vwide high = h ? c >> 32 | (d >> 32) << 32 : (c & 0xFFFFFFFFu) | d << 32;
+        vwide first = v_zip_first(low, high), second = v_zip_second(low, high);
+        memcpy(out + h * 2 * V_LANES, &first, sizeof first);
+        memcpy(out + h * 2 * V_LANES + V_LANES, &second, sizeof second);
+    }
+}
+
+static void normal(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation)
+{
+    float deviates[NORMALS];
+    size_t skip = first_element % 4; /* only the first round starts inside a block */
+    for (size_t i = 0; i < count; skip = 0) {
+        size_t here = NORMALS - skip < count - i ? NORMALS - skip : count - i;
+        normals_of_blocks(deviates, seed, (first_element + i) / 4, tensor_id, standard_deviation);
+        for (size_t j = 0; j < here; j += V_LANES)
+            v_store(GPT_SIMD_DTYPE, to, i + j, here - j, v_load(DT_FP32, deviates, skip + j, here - j));
+        i += here;
+    }
+}
+
+/* The factors of V_DROPOUT_COLUMNS columns from `column` on. */
+enum { DROPOUT_VECTORS = V_DROPOUT_COLUMNS / V_LANES };
+struct dropout_factors {
+    vfloat lanes[DROPOUT_VECTORS];
+};
+
+V_INLINE struct dropout_factors dropout_factors(const struct gpt_dropout_row *row, size_t column)
+{
+    uint16_t bits[V_DROPOUT_COLUMNS];
+    struct dropout_factors f;
+    vint threshold = (vint){0} + (int32_t)row->threshold;
+    v_dropout_bits(row->seed, (uint32_t)(column / 8), row->t, row->sample, row->layer_word, bits);
+    for (int j = 0; j < DROPOUT_VECTORS; j++) {
+        vhalf half;
+        memcpy(&half, bits + j * V_LANES, sizeof half);
+        f.lanes[j] = v_select((vint)v_widen_bits(half) >= threshold, v_set(row->scale), v_set(0));
+    }
+    return f;
+}
+
+/* What to do with a row's columns: out = residual + f * branch, out = f * branch, out = f * (residual + branch), sums += f * branch. */
+enum dropout_use { RESIDUAL, PLAIN, EMBEDDING, SUM };
+
+V_INLINE void dropout_columns(enum dropout_use use, void *out, const void *residual, const void *branch, size_t i, size_t d, vfloat factor)
+{
+    vfloat x = load(branch, i, d);
+    switch (use) {
+    case RESIDUAL: store(out, i, d, load(residual, i, d) + x * factor); break;
+    case PLAIN: store(out, i, d, x * factor); break;
+    case EMBEDDING: store(out, i, d, (load(residual, i, d) + x) * factor); break;
+    case SUM: v_store(DT_FP32, out, i, d - i, v_load(DT_FP32, out, i, d - i) + x * factor); break;
+    }
+}
+
+V_INLINE void dropout_row(enum dropout_use use, void *out, const void *residual, const void *branch, size_t d,
+                          const struct gpt_dropout_row *from)
+{
+    const struct gpt_dropout_row copy = *from, *row = &copy; /* stores cannot change this one */
+    size_t i = 0;
+    for (; row->threshold && i + V_DROPOUT_COLUMNS <= d; i += V_DROPOUT_COLUMNS) {
+        struct dropout_factors f = dropout_factors(row, i);
+        for (size_t j = 0; j < DROPOUT_VECTORS; j++)
+            dropout_columns(use, out, residual, branch, i + j * V_LANES, i + V_DROPOUT_COLUMNS, f.lanes[j]);
+    }
+    if (row->threshold && i < d) {
+        struct dropout_factors f = dropout_factors(row, i);
+        for (size_t j = 0; i < d; i += V_LANES, j++)
+            dropout_columns(use, out, residual, branch, i, d, f.lanes[j]);
+    }
+    for (; i < d; i += V_LANES)
+        dropout_columns(use, out, residual, branch, i, d, v_set(1));
+}
+
+static void dropout_residual(void *out, const void *residual, const void *branch, size_t d, const struct gpt_dropout_row *row)
+{
+    dropout_row(RESIDUAL, out, residual, branch, d, row);
+}
+
+static void dropout_gradient(void *dbranch, const void *dout, size_t d, const struct gpt_dropout_row *row)
+{
+    dropout_row(PLAIN, dbranch, NULL, dout, d, row);
+}
+
+static void embedding(void *out, const void *token, const void *position, size_t d, const struct gpt_dropout_row *row)
+{
+    dropout_row(EMBEDDING, out, token, position, d, row);
+}
+
+static void dropout_sum(float *sums, const void *dout, size_t d, const struct gpt_dropout_row *row)
+{
+    dropout_row(SUM, sums, NULL, dout, d, row);
+}
+
+/* A row is read three times, from the nearest cache but once. Four sums run side by side to hide the additions' latency. */
+static void layer_norm(void *y, const void *x, const void *gain, const void *bias, size_t d, float epsilon, float *mean, float *rstd)
+{
+    vfloat sums[4] = {{0}}, squares[4] = {{0}};
+    size_t whole = d / (4 * V_LANES) * (4 * V_LANES);
+    for (size_t i = 0; i < whole; i += 4 * V_LANES)
+        for (size_t j = 0; j < 4; j++)
+            sums[j] += load(x, i + j * V_LANES, whole);
+    for (size_t i = whole; i < d; i += V_LANES)
+        sums[0] += load(x, i, d);
+    *mean = v_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) / (float)d;
+
+    for (size_t i = 0; i < whole; i += 4 * V_LANES)
+        for (size_t j = 0; j < 4; j++) {
+            vfloat from_mean = load(x, i + j * V_LANES, whole) - *mean;
+            squares[j] += from_mean * from_mean;
+        }
+    for (size_t i = whole; i < d; i += V_LANES) {
+        vfloat from_mean = v_first(load(x, i, d) - *mean, d - i, 0);
+        squares[0] += from_mean * from_mean;
+    }
+    *rstd = 1 / sqrtf(v_sum((squares[0] + squares[1]) + (squares[2] + squares[3])) / (float)d + epsilon);
+
+    for (size_t i = 0; bias && i < d; i += V_LANES)
+        store(y, i, d, (load(x, i, d) - *mean) * *rstd * load(gain, i, d) + load(bias, i, d));
+    for (size_t i = 0; !bias && i < d; i += V_LANES)
+        store(y, i, d, (load(x, i, d) - *mean) * *rstd * load(gain, i, d));
+}
+
+V_INLINE void add_to_sums(float *sums, size_t i, size_t d, vfloat value)
+{
+    v_store(DT_FP32, sums, i, d - i, v_load(DT_FP32, sums, i, d - i) + value);
+}
+
+/* One row of either norm's gradient; dbias NULL: none. An rms norm has no mean, and nothing goes back through one. */
+V_INLINE void norm_gradient(bool has_mean, void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d,
+                            float mean, float rstd, bool overwrite)
+{
+    vfloat sums = {0}, dots = {0};
+    for (size_t i = 0; i < d; i += V_LANES) {
+        vfloat g = load(dy, i, d), at = load(x, i, d), normal = (has_mean ? at - mean : at) * rstd, through = g * load(gain, i, d);
+        if (has_mean)
+            sums += through;
+        dots += through * normal;
+        add_to_sums(dgain, i, d, g * normal);
+        if (dbias)
+            add_to_sums(dbias, i, d, g);
+    }
+    float sum = has_mean ? v_sum(sums) / (float)d : 0, dot = v_sum(dots) / (float)d;
+    for (size_t i = 0; i < d; i += V_LANES) {
+        vfloat at = load(x, i, d), normal = (has_mean ? at - mean : at) * rstd, through = load(dy, i, d) * load(gain, i, d);
+        vfloat gradient = ((has_mean ? through - sum : through) - normal * dot) * rstd;
+        store(dx, i, d, overwrite ? gradient : load(dx, i, d) + gradient);
+    }
+}
+
+static void layer_norm_gradient(void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d, float mean,
+                                float rstd, bool overwrite)
+{
+    if (dbias)
+        norm_gradient(true, dx, dy, x, gain, dgain, dbias, d, mean, rstd, overwrite);
+    else
+        norm_gradient(true, dx, dy, x, gain, dgain, NULL, d, mean, rstd, overwrite);
+}
+
+static float rms_rstd(const void *x, size_t d, float epsilon)
+{
+    vfloat squares[4] = {{0}};
+    size_t whole = d / (4 * V_LANES) * (4 * V_LANES);
+    for (size_t i = 0; i < whole; i += 4 * V_LANES)
+        for (size_t j = 0; j < 4; j++) {
+            vfloat at = load(x, i + j * V_LANES, whole);
+            squares[j] += at * at;
+        }
+    for (size_t i = whole; i < d; i += V_LANES) {
+        vfloat at = load(x, i, d); /* past the end: 0 */
+        squares[0] += at * at;
+    }
+    return 1 / sqrtf(v_sum((squares[0] + squares[1]) + (squares[2] + squares[3])) / (float)d + epsilon);
+}
+
+static void rms_norm(void *y, const void *x, const void *gain, size_t d, float epsilon, float *rstd)
+{
+    float scale = rms_rstd(x, d, epsilon);
+    for (size_t i = 0; i < d; i += V_LANES)
+        store(y, i, d, load(x, i, d) * scale * load(gain, i, d));
+    *rstd = scale;
+}
+
+static void rms_norm_gradient(void *dx, const void *dy, const void *x, const void *gain, float *dgain, size_t d, float rstd, bool overwrite)
+{
+    norm_gradient(false, dx, dy, x, gain, dgain, NULL, d, 0, rstd, overwrite);
+}
+
+/* 1 / (1 + exp(-x)), by way of exp(-|x|), which cannot overflow. */
+V_INLINE vfloat sigmoid(vfloat x)
+{
+    vfloat e = v_exp(-v_max(-x, x));
+    return v_select(x < 0.0f, e, v_set(1)) / (e + 1.0f);
+}
+
+static void swiglu(void *y, const void *gate, const void *up, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES) {
+        vfloat at = load(gate, i, count);
+        store(y, i, count, at * sigmoid(at) * load(up, i, count));
+    }
+}
+
+V_INLINE void swiglu_gradient_with(bool again, void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up,
+                                   size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES) {
+        vfloat g = load(dy, i, count), at = load(gate, i, count), by = load(up, i, count), share = sigmoid(at), silu = at * share;
+        store(dgate, i, count, g * by * (share + silu * (1.0f - share)));
+        store(dup, i, count, g * silu);
+        if (again)
+            store(y, i, count, silu * by);
+    }
+}
+
+static void swiglu_gradient(void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up, size_t count)
+{
+    if (y)
+        swiglu_gradient_with(true, dgate, dup, y, dy, gate, up, count);
+    else
+        swiglu_gradient_with(false, dgate, dup, y, dy, gate, up, count);
+}
+
+static void rope(void *x, size_t heads, size_t half, const float *cosines, const float *sines, float direction)
+{
+    const size_t half_bytes = half * (GPT_SIMD_DTYPE == DT_FP32 ? 4 : 2);
+    for (size_t head = 0; head < heads; head++) {
+        char *first = (char *)x + head * 2 * half_bytes, *second = first + half_bytes;
+        for (size_t i = 0; i < half; i += V_LANES) {
+            vfloat a = load(first, i, half), b = load(second, i, half);
+            vfloat cosine = v_load(DT_FP32, cosines, i, half - i), sine = v_load(DT_FP32, sines, i, half - i) * direction;
+            store(first, i, half, a * cosine - b * sine);
+            store(second, i, half, b * cosine + a * sine);
+        }
+    }
+}
+
+/* One pass takes maximum and sum, which is rescaled when the maximum grows. */
+static double exponentials(const void *logits, size_t vocab, float *out_largest)
+{
+    enum { BLOCK = 256 * V_LANES }; /* small enough to be in the nearest cache when it is read again for the sum */
+    float largest = -INFINITY;
+    double total = 0;
+    for (size_t first = 0; first < vocab; first += BLOCK) {
+        size_t end = vocab - first < BLOCK ? vocab : first + BLOCK, whole = first + (end - first) / V_LANES * V_LANES;
+        vfloat most = v_set(largest), sum = {0};
+        for (size_t i = first; i < whole; i += V_LANES)
+            most = v_max(most, load(logits, i, whole));
+        if (whole < end)
+            most = v_max(most, v_first(load(logits, whole, end), end - whole, -INFINITY));
+        float before = largest;
+        largest = v_largest(most);
+        if (before < largest)
+            total *= exp((double)before - largest);
+        for (size_t i = first; i < whole; i += V_LANES)
+            sum += v_exp(load(logits, i, whole) - largest);
+        if (whole < end)
+            sum += v_first(v_exp(load(logits, whole, end) - largest), end - whole, 0);
+        total += v_sum(sum);
+    }
+    *out_largest = largest;
+    return total;
+}
+
+static void softmax(void *logits, size_t vocab, float largest, float scale)
+{
+    for (size_t i = 0; i < vocab; i += V_LANES)
+        store(logits, i, vocab, v_exp(load(logits, i, vocab) - largest) * scale);
+}
+
+static double cross_entropy(void *logits, size_t vocab, int32_t target, float gradient_scale)
+{
+    float largest, x = load(logits, (size_t)target, (size_t)target + 1)[0];
+    double total = exponentials(logits, vocab, &largest);
+    float gradient = (float)(gradient_scale * (exp((double)x - largest) / total - 1));
+    softmax(logits, vocab, largest, (float)(gradient_scale / total));
+    store(logits, (size_t)target, (size_t)target + 1, v_set(gradient));
+    return largest + log(total) - x;
+}
+
+static double sum(const void *x, size_t count)
+{
+    enum { BLOCK = 64 * V_LANES };
+    double total = 0;
+    for (size_t first = 0; first < count; first += BLOCK) {
+        size_t end = count - first < BLOCK ? count : first + BLOCK;
+        vfloat sums = {0};
+        for (size_t i = first; i < end; i += V_LANES)
+            sums += load(x, i, end);
+        total += v_sum(sums);
+    }
+    return total;
+}
+
+static double logit_sum(void *logits, size_t vocab, float gradient_scale)
+{
+    double total = sum(logits, vocab);
+    fill(logits, vocab, gradient_scale);
+    return total;
+}
+
+/* Four rows at a time: the sums go through memory once for them. */
+static void column_sums(float *sums, const void *from, size_t rows, size_t columns, size_t stride)
+{
+    memset(sums, 0, columns * sizeof *sums);
+    for (size_t r = 0; r < rows; r += 4) {
+        const char *row[4];
+        size_t here = rows - r < 4 ? rows - r : 4;
+        for (size_t j = 0; j < 4; j++)
+            row[j] = (const char *)from + (r + (j < here ? j : 0)) * stride * (GPT_SIMD_DTYPE == DT_FP32 ? 4 : 2);
+        for (size_t i = 0; i < columns; i += V_LANES) {
+            vfloat sum = load(row[0], i, columns);
+            if (here == 4)
+                sum = (sum + load(row[1], i, columns)) + (load(row[2], i, columns) + load(row[3], i, columns));
+            else
+                for (size_t j = 1; j < here; j++)
+                    sum += load(row[j], i, columns);
+            v_store(DT_FP32, sums, i, columns - i, v_load(DT_FP32, sums, i, columns - i) + sum);
+        }
+    }
+}
+
+const struct gpt_simd GPT_SIMD_TABLE = {
+    .widen = widen,
+    .narrow = narrow,
+    .narrow_add = narrow_add,
+    .fill = fill,
+    .add = add,
+    .gelu = gelu,
+    .gelu_gradient = gelu_gradient,
+    .sgd = sgd,
+    .adam = adam,
+    .normal = normal,
+    .dropout_residual = dropout_residual,
+    .dropout_gradient = dropout_gradient,
+    .embedding = embedding,
+    .dropout_sum = dropout_sum,
+    .layer_norm = layer_norm,
+    .layer_norm_gradient = layer_norm_gradient,
+    .rms_norm = rms_norm,
+    .rms_norm_gradient = rms_norm_gradient,
+    .rms_rstd = rms_rstd,
+    .swiglu = swiglu,
+    .swiglu_gradient = swiglu_gradient,
+    .rope = rope,
+    .cross_entropy = cross_entropy,
+    .exponentials = exponentials,
+    .softmax = softmax,
+    .sum = sum,
+    .logit_sum = logit_sum,
+    .column_sums = column_sums,
+};

@@ -1,0 +1,8 @@
+/* A processor that is no x86-64 has the baseline only. */
+#include "gpt/cpu/loops/tables.h"
+
+const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
+{
+    static const struct gpt_simd *const tables[DT_DTYPE_COUNT] = {&gpt_simd_base_fp32, &gpt_simd_base_fp16, &gpt_simd_base_bf16};
+    return isa == DT_ISA_BASE ? tables[dtype] : NULL;
+}

@@ -1,0 +1,299 @@
+#include "gpt/cpu/matmul/product_onednn.h"
+
+#include "gpt/cpu/loops/scratch.h"
+#include "gpt/cpu/loops/team.h"
+#include "gpt/cpu/matmul/onednn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One oneDNN matmul, ready to run. Two products share it when everything but their pointers is the same. */
+struct primitive {
+    struct gpt_cpu_product shape; /* pointers NULL, but for `bias`: NULL or not */
+    enum dt_dtype dtype;
+    bool convert; /* oneDNN has nothing good for this one: `matmul` is NULL */
+    dnnl_primitive_t matmul;
+    dnnl_memory_t a, b, bias, c, scratch;
+    size_t scratch_bytes;
+};
+
+struct gpt_onednn {
+    enum dt_dtype dtype;
+    const struct gpt_simd *simd;
+    int threads;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct primitive *primitives;
+    int count;
+    struct gpt_cpu_scratch scratchpad, blocks; /* oneDNN's; fp32 blocks of operands that are converted */
+};
+
+static dt_status dnnl_failed(const char *what, dnnl_status_t status, const struct gpt_cpu_product *p)
+{
+    return dt_fail(status == dnnl_out_of_memory ? DT_ERR_HOST_MEMORY : DT_ERR_DEVICE,
+                   "oneDNN: %s for a product of [%zu, %zu] and [%zu, %zu]: status %d", what, p->m, p->k, p->k, p->n, (int)status);
+}
+
+dt_status gpt_onednn_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_onednn **out)
+{
+    *out = NULL;
+    struct gpt_onednn *products = calloc(1, sizeof *products);
+    if (!products)
+        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    products->dtype = dtype;
+    products->simd = simd;
+    products->threads = threads;
+    dnnl_status_t status = dnnl_engine_create(&products->engine, dnnl_cpu, 0);
+    if (status == dnnl_success)
+        status = dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags);
+    if (status != dnnl_success) {
+        gpt_onednn_destroy(products);
+        return dt_fail(DT_ERR_DEVICE, "oneDNN: no cpu engine: status %d", (int)status);
+    }
+    *out = products;
+    return DT_OK;
+}
+
+static void destroy_primitive(struct primitive *p)
+{
+    dnnl_memory_t memories[] = {p->a, p->b, p->bias, p->c, p->scratch};
+    for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
+        if (memories[i])
+            dnnl_memory_destroy(memories[i]);
+    if (p->matmul)
+        dnnl_primitive_destroy(p->matmul);
+}
+
+void gpt_onednn_destroy(struct gpt_onednn *products)
+{
+    if (!products)
+        return;
+    for (int i = 0; i < products->count; i++)
+        destroy_primitive(&products->primitives[i]);
+    if (products->stream)
+        dnnl_stream_destroy(products->stream);
+    if (products->engine)
+        dnnl_engine_destroy(products->engine);
+    free(products->primitives);
+    gpt_cpu_scratch_free(&products->scratchpad);
+    gpt_cpu_scratch_free(&products->blocks);
+    free(products);
+}
+
+/* ---- primitives ---- */
+
+static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, bool accumulate)
+{
+    dnnl_post_ops_t additions = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(out);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (status != dnnl_success || !accumulate)
+        return status;
+    status = dnnl_post_ops_create(&additions);
+    if (status == dnnl_success)
+        status = gpt_onednn_add_to_c(additions);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(*out, additions);
+    dnnl_post_ops_destroy(additions);
+    return status;
+}
+
+/* oneDNN's reference implementations are right, and slower than converting by orders of magnitude. */
+static bool is_reference(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    return strncmp(name, "ref", 3) == 0;
+}
+
+/* Memory objects for the operands and the scratchpad of `desc`; a product without bias has one less. */
+static dnnl_status_t make_memories(struct gpt_onednn *products, struct primitive *p, const_dnnl_primitive_desc_t desc)
+{
+    const struct {
+        dnnl_memory_t *memory;
+        dnnl_query_t operand;
+        int index;
+    } all[] = {{&p->a, dnnl_query_src_md, 0},
+               {&p->b, dnnl_query_weights_md, 0},
+               {&p->c, dnnl_query_dst_md, 0},
+               {&p->scratch, dnnl_query_scratchpad_md, 0},
+               {&p->bias, dnnl_query_weights_md, 1}};
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < (p->shape.bias ? 5 : 4) && status == dnnl_success; i++)
+        status = gpt_onednn_memory(products->engine, desc, all[i].operand, all[i].index, all[i].memory,
+                                   all[i].memory == &p->scratch ? &p->scratch_bytes : NULL);
+    return status;
+}
+
+static dnnl_status_t make_matmul(struct gpt_onednn *products, struct primitive *p, dnnl_primitive_attr_t attributes)
+{
+    const struct gpt_cpu_product *s = &p->shape;
+    const dnnl_data_type_t type = p->dtype == DT_BF16 ? dnnl_bf16 : dnnl_f32;
+    const struct gpt_onednn_matrix a = {type, s->m, s->k, s->transpose_a, false}, b = {type, s->k, s->n, s->transpose_b, false},
+                                   bias = {type, 1, s->n, false, false}, c = {type, s->m, s->n, false, false};
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t status = gpt_onednn_matmul(products->engine, &a, &b, s->bias ? &bias : NULL, &c, attributes, &desc);
+    if (p->dtype != DT_FP32 && (status == dnnl_unimplemented || (status == dnnl_success && is_reference(desc)))) {
+        p->convert = true;
+        dnnl_primitive_desc_destroy(desc);
+        return dnnl_success;
+    }
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&p->matmul, desc);
+    if (status == dnnl_success)
+        status = make_memories(products, p, desc);
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+static bool same_shape(const struct gpt_cpu_product *a, const struct gpt_cpu_product *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
+           a->accumulate == b->accumulate && !a->bias == !b->bias;
+}
+
+/* A step has some ten shapes, so looking through all of them costs nothing. */
+static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype, const struct gpt_cpu_product *product,
+                                struct primitive **out)
+{
+    for (int i = 0; i < products->count; i++) {
+        *out = &products->primitives[i];
+        if ((*out)->dtype == dtype && same_shape(&(*out)->shape, product))
+            return DT_OK;
+    }
+    struct primitive *grown = realloc(products->primitives, (size_t)(products->count + 1) * sizeof *grown);
+    if (!grown)
+        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    products->primitives = grown;
+    struct primitive *p = &grown[products->count];
+    *p = (struct primitive){.shape = *product, .dtype = dtype, .convert = dtype == DT_FP16};
+    if (!p->convert) {
+        dnnl_primitive_attr_t attributes = NULL;
+        dnnl_status_t status = make_attributes(&attributes, product->accumulate);
+        if (status == dnnl_success)
+            status = make_matmul(products, p, attributes);
+        dnnl_primitive_attr_destroy(attributes);
+        if (status != dnnl_success) {
+            destroy_primitive(p);
+            return dnnl_failed("no matmul", status, product);
+        }
+    }
+    products->count++;
+    *out = p;
+    return DT_OK;
+}
+
+static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p, const struct gpt_cpu_product *product)
+{
+    DT_TRY(gpt_cpu_scratch_reserve(&products->scratchpad, p->scratch_bytes));
+    /* oneDNN only reads what it calls src, weights and bias; its interface has no const for that. */
+    const dnnl_exec_arg_t all[] = {
+        {DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}, {DNNL_ARG_SCRATCHPAD, p->scratch}, {DNNL_ARG_BIAS, p->bias}};
+    void *const data[] = {(void *)product->a, (void *)product->b, product->c, products->scratchpad.data, (void *)product->bias};
+    int count = product->bias ? 5 : 4;
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < count && status == dnnl_success; i++)
+        status = dnnl_memory_set_data_handle(all[i].memory, data[i]);
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute(p->matmul, products->stream, count, all);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(products->stream);
+    return status == dnnl_success ? DT_OK : dnnl_failed("running matmul", status, product);
+}
+
+/* ---- by way of fp32 ---- */
+
+/* rows x columns, from or to dense fp32; in the model's dtype the rows are `stride` elements apart. */
+struct conversion {
+    const struct gpt_simd *simd;
+    const void *from;
+    void *to;
+    size_t rows, columns, stride;
+    bool add;
+};
+
+static void widen_part(void *argument, int thread, int threads)
+{
+    const struct conversion *c = argument;
+    struct gpt_cpu_share share = gpt_cpu_share(c->rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++)
+        c->simd->widen((float *)c->to + r * c->columns, (const char *)c->from + r * c->stride * 2, c->columns);
+}
+
+static void narrow_part(void *argument, int thread, int threads)
+{
+    const struct conversion *c = argument;
+    struct gpt_cpu_share share = gpt_cpu_share(c->rows, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++) {
+        void *to = (char *)c->to + r * c->stride * 2;
+        const float *from = (const float *)c->from + r * c->columns;
+        if (c->add)
+            c->simd->narrow_add(to, from, c->columns);
+        else
+            c->simd->narrow(to, from, c->columns);
+    }
+}
+
+/* `here` of an operand's `whole` rows of a (or columns of b) from `first` on. The block is stored the way round that the operand is.
+ * in_rows: they are the operand's stored rows, of k elements each; otherwise its stored columns. */
+static void widen_block(const struct gpt_onednn *products, float *to, const void *from, size_t first, size_t here, size_t whole, size_t k,
+                        bool in_rows)
+{
+    struct conversion c = {.simd = products->simd, .to = to};
+    c.from = (const char *)from + first * (in_rows ? k : 1) * 2;
+    c.rows = in_rows ? here : k;
+    c.columns = in_rows ? k : here;
+    c.stride = in_rows ? k : whole;
+    gpt_cpu_parallel(products->threads, widen_part, &c);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A block of c at a time, as large as 64 MiB of fp32 allow; k is never divided, so that every sum is rounded once. */
+static dt_status multiply_in_fp32(struct gpt_onednn *products, const struct gpt_cpu_product *p)
+{
+    enum { MOST_FLOATS = 16 << 20, MOST = 2048, LEAST = 16 };
+    size_t block = MOST, m = smaller(p->m, block), n = smaller(p->n, block);
+    while (block > LEAST && (m + n) * p->k + m * n + n > MOST_FLOATS) {
+        block /= 2;
+        m = smaller(p->m, block);
+        n = smaller(p->n, block);
+    }
+    DT_TRY(gpt_cpu_scratch_reserve(&products->blocks, ((m + n) * p->k + m * n + n) * sizeof(float)));
+    float *a = products->blocks.data, *b = a + m * p->k, *c = b + n * p->k, *bias = c + m * n;
+
+    for (size_t row = 0; row < p->m; row += m) {
+        struct gpt_cpu_product part = *p;
+        part.m = smaller(m, p->m - row);
+        part.accumulate = false;
+        widen_block(products, a, p->a, row, part.m, p->m, p->k, !p->transpose_a);
+        for (size_t column = 0; column < p->n; column += n) {
+            struct primitive *primitive;
+            part.n = smaller(n, p->n - column);
+            widen_block(products, b, p->b, column, part.n, p->n, p->k, p->transpose_b);
+            if (p->bias)
+                products->simd->widen(bias, (const char *)p->bias + column * 2, part.n);
+            part.a = a;
+            part.b = b;
+            part.bias = p->bias ? bias : NULL;
+            part.c = c;
+            DT_TRY(find_primitive(products, DT_FP32, &part, &primitive));
+            DT_TRY(run_primitive(products, primitive, &part));
+            struct conversion back = {products->simd, c, (char *)p->c + (row * p->n + column) * 2, part.m, part.n, p->n, p->accumulate};
+            gpt_cpu_parallel(products->threads, narrow_part, &back);
+        }
+    }
+    return DT_OK;
+}
+
+dt_status gpt_onednn_multiply(struct gpt_onednn *products, const struct gpt_cpu_product *product)
+{
+    struct primitive *primitive;
+    DT_TRY(find_primitive(products, products->dtype, product, &primitive));
+    return primitive->convert ? multiply_in_fp32(products, product) : run_primitive(products, primitive, product);
+}

@@ -1,0 +1,125 @@
+/* Which way products go, and the passes around those of oneDNN. */
+#include "gpt/cpu/matmul/products.h"
+
+#include "gpt/cpu/loops/scratch.h"
+#include "gpt/cpu/loops/team.h"
+#include "gpt/cpu/matmul/matmul.h"
+#include "gpt/cpu/matmul/product_onednn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PRODUCTS_VARIABLE "DTBENCH_CPU_PRODUCTS"
+
+struct gpt_cpu_products {
+    struct gpt_matmul *tiles; /* one of the two */
+    struct gpt_onednn *onednn;
+    const struct gpt_simd *simd;
+    size_t element_bytes;
+    int threads;
+    struct gpt_cpu_scratch sums;
+};
+
+/* *out: the tile unit to use, or NULL for oneDNN. */
+static dt_status choose(enum dt_dtype dtype, const struct gpt_matmul_ops **out)
+{
+    const char *wanted = getenv(PRODUCTS_VARIABLE);
+    bool given = wanted && *wanted, tiles = given && (strcmp(wanted, "amx") == 0 || strcmp(wanted, "twin") == 0);
+    *out = NULL;
+    if (given && !tiles && strcmp(wanted, "onednn") != 0)
+        return dt_fail(DT_ERR_INVALID, PRODUCTS_VARIABLE " is \"%s\": it can be onednn, amx or twin", wanted);
+    if (dtype != DT_BF16 || (given && !tiles))
+        return DT_OK;
+    *out = gpt_matmul_ops_for(tiles ? wanted : "amx");
+    if (tiles && !*out)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       PRODUCTS_VARIABLE "=%s: this processor has no AMX for bf16, or the system does not let this process use it", wanted);
+    return DT_OK;
+}
+
+dt_status gpt_cpu_products_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_cpu_products **out)
+{
+    const struct gpt_matmul_ops *ops;
+    *out = NULL;
+    DT_TRY(choose(dtype, &ops));
+    struct gpt_cpu_products *products = calloc(1, sizeof *products);
+    if (!products)
+        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    products->simd = simd;
+    products->element_bytes = dt_dtype_bytes(dtype);
+    products->threads = threads;
+    dt_status status =
+        ops ? gpt_matmul_create(ops, simd, threads, &products->tiles) : gpt_onednn_create(dtype, simd, threads, &products->onednn);
+    if (status < 0) {
+        gpt_cpu_products_destroy(products);
+        return status;
+    }
+    *out = products;
+    return DT_OK;
+}
+
+void gpt_cpu_products_destroy(struct gpt_cpu_products *products)
+{
+    if (!products)
+        return;
+    gpt_matmul_destroy(products->tiles);
+    gpt_onednn_destroy(products->onednn);
+    gpt_cpu_scratch_free(&products->sums);
+    free(products);
+}
+
+const char *gpt_cpu_products_name(const struct gpt_cpu_products *products)
+{
+    return products->tiles ? gpt_matmul_ops_of(products->tiles)->name : "onednn";
+}
+
+/* ---- passes around oneDNN's products ---- */
+
+struct pass {
+    const struct gpt_cpu_products *products;
+    const struct gpt_cpu_product *product;
+    float *sums; /* [m] */
+};
+
+/* A share of the columns of a as it is stored, all of its rows: no sum depends on the number of threads. */
+static void row_sums_part(void *argument, int thread, int threads)
+{
+    const struct pass *p = argument;
+    size_t m = p->product->m, bytes = p->products->element_bytes;
+    struct gpt_cpu_share share = gpt_cpu_share(m, 64, thread, threads);
+    size_t count = share.end - share.first;
+    if (count == 0)
+        return;
+    char *to = (char *)p->product->row_sums + share.first * bytes;
+    float *sums = p->sums + share.first;
+    p->products->simd->column_sums(sums, (const char *)p->product->a + share.first * bytes, p->product->k, count, m);
+    if (p->product->accumulate)
+        p->products->simd->narrow_add(to, sums, count);
+    else
+        p->products->simd->narrow(to, sums, count);
+}
+
+static void gelu_gradient_part(void *argument, int thread, int threads)
+{
+    const struct pass *p = argument;
+    struct gpt_cpu_share share = gpt_cpu_share(p->product->m * p->product->n, 256, thread, threads);
+    size_t offset_bytes = share.first * p->products->element_bytes;
+    p->products->simd->gelu_gradient((char *)p->product->c + offset_bytes, (const char *)p->product->gelu_of + offset_bytes,
+                                     share.end - share.first);
+}
+
+dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product)
+{
+    if (products->tiles)
+        return gpt_matmul_run(products->tiles, product);
+    struct pass pass = {.products = products, .product = product};
+    if (product->row_sums) {
+        DT_TRY(gpt_cpu_scratch_reserve(&products->sums, product->m * sizeof(float)));
+        pass.sums = products->sums.data;
+        gpt_cpu_parallel(products->threads, row_sums_part, &pass);
+    }
+    DT_TRY(gpt_onednn_multiply(products->onednn, product));
+    if (product->gelu_of)
+        gpt_cpu_parallel(products->threads, gelu_gradient_part, &pass);
+    return DT_OK;
+}
