@@ -36,6 +36,7 @@ def main():
     target = torch.empty_like(source)
     print(json.dumps({
         "device": torch.cuda.get_device_name(),
+        "devices": torch.cuda.device_count(),
         "flops_per_s": 2 * SIDE**3 / seconds(lambda: torch.mm(a, b, out=product)),
         "bytes_per_s": 2 * COPY_BYTES / seconds(lambda: target.copy_(source)),
     }))

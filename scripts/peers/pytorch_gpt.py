@@ -123,6 +123,11 @@ def train_step(model, optimizer, inputs, targets, loss_scaling=1.0):
     return loss.detach()
 
 
+def sgd(model, scaling):
+    """With loss scaling the gradients are scaled, too: the learning rate takes it back."""
+    return torch.optim.SGD(model.parameters(), lr=0.01 / scaling)
+
+
 def build(options):
     """(model, optimizer, loss scaling), on the device and in the dtype of the options."""
     layers, heads, hidden = PRESETS[options.model]
@@ -132,8 +137,13 @@ def build(options):
         model = GPT(layers, heads, hidden, options.vocab, options.block, options.dropout, options.attention == "sdpa")
     model.to(DTYPES[options.dtype])
     initialise(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01 / scaling)
-    return model, optimizer, scaling
+    return model, sgd(model, scaling), scaling
+
+
+def random_tokens(options):
+    """(inputs, targets) of one batch."""
+    tokens = torch.randint(options.vocab, (options.batch, options.block + 1), device=options.device)
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
 def wait(device):
@@ -141,32 +151,63 @@ def wait(device):
         torch.cuda.synchronize()
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description="Train the study's GPT with PyTorch; print one JSON line.")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--model", choices=list(PRESETS), default="GPTSmall")
-    parser.add_argument("--dtype", choices=list(DTYPES), default="bf16")
-    parser.add_argument("--attention", choices=["written", "sdpa"], default="written")
-    parser.add_argument("--compile", metavar="MODE", nargs="?", const="default", help="torch.compile, with this mode")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--block", type=int, default=256, help="sequence length")
-    parser.add_argument("--vocab", type=int, default=50000)
-    parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--threads", type=int, default=2, help="of the CPU")
-    parser.add_argument("--warmup", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=3)
-    options = parser.parse_args()
+def parser(description):
+    """The options that every program with this model has."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options.add_argument("--model", choices=list(PRESETS), default="GPTSmall")
+    options.add_argument("--dtype", choices=list(DTYPES), default="bf16")
+    options.add_argument("--attention", choices=["written", "sdpa"], default="written")
+    options.add_argument("--compile", metavar="MODE", nargs="?", const="default", help="torch.compile, with this mode")
+    options.add_argument("--batch", type=int, default=8)
+    options.add_argument("--block", type=int, default=256, help="sequence length")
+    options.add_argument("--vocab", type=int, default=50000)
+    options.add_argument("--dropout", type=float, default=0.1)
+    options.add_argument("--threads", type=int, default=2, help="of the CPU")
+    options.add_argument("--warmup", type=int, default=1)
+    options.add_argument("--steps", type=int, default=3)
+    return options
+
+
+def check(options):
+    """Ends with one line where this PyTorch, or this machine, cannot do what the options want."""
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("pytorch_gpt: PyTorch sees no GPU")
     if options.attention == "sdpa" and not hasattr(nn.functional, "scaled_dot_product_attention"):
         sys.exit(f"pytorch_gpt: --attention sdpa needs PyTorch 2, and this is {torch.__version__}")
     if options.compile and not hasattr(torch, "compile"):
         sys.exit(f"pytorch_gpt: --compile needs PyTorch 2, and this is {torch.__version__}")
-    return options
+
+
+def record(options, parameters, startup_s, step_s, losses, ranks=1):
+    """What a program prints."""
+    on_gpu = options.device == "cuda"
+    return {
+        "peer": "pytorch",
+        "version": "PyTorch " + torch.__version__,
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "dtype": options.dtype,
+        "attention": options.attention,
+        "compiled": options.compile,
+        "model": options.model,
+        "ranks": ranks,
+        "batch": options.batch,
+        "block": options.block,
+        "threads": options.threads,
+        "parameters": parameters,
+        "startup_s": startup_s,
+        "step_s": step_s,
+        "tokens_per_s": ranks * options.batch * options.block * len(step_s) / sum(step_s),
+        "losses": losses,
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
+        "peak_device_reserved_bytes": torch.cuda.max_memory_reserved() if on_gpu else None,
+    }
 
 
 def main():
-    options = arguments()
+    options = parser("Train the study's GPT with PyTorch; print one JSON line.").parse_args()
+    check(options)
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     model, optimizer, scaling = build(options)
@@ -175,37 +216,15 @@ def main():
 
     losses, step_s = [], []
     for _ in range(options.warmup + options.steps):
-        tokens = torch.randint(options.vocab, (options.batch, options.block + 1), device=options.device)
-        inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+        inputs, targets = random_tokens(options)
         wait(options.device)
         start = time.monotonic()
         loss = train_step(step_model, optimizer, inputs, targets, scaling)
         wait(options.device)
         step_s.append(time.monotonic() - start)
         losses.append(loss.item())
-    step_s = step_s[options.warmup :]
-    on_gpu = options.device == "cuda"
-    record = {
-        "peer": "pytorch",
-        "version": "PyTorch " + torch.__version__,
-        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-        "dtype": options.dtype,
-        "attention": options.attention,
-        "compiled": options.compile,
-        "model": options.model,
-        "batch": options.batch,
-        "block": options.block,
-        "threads": options.threads,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "startup_s": startup_s,
-        "step_s": step_s,
-        "tokens_per_s": options.batch * options.block * len(step_s) / sum(step_s),
-        "losses": losses,
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
-        "peak_device_reserved_bytes": torch.cuda.max_memory_reserved() if on_gpu else None,
-    }
-    print(json.dumps(record))
+    parameters = sum(p.numel() for p in model.parameters())
+    print(json.dumps(record(options, parameters, startup_s, step_s[options.warmup :], losses)))
 
 
 if __name__ == "__main__":

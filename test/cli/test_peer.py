@@ -2,9 +2,11 @@
 """dtbench against PyTorch: the same small GPT, the same weights, tokens and dropout masks, the same losses.
 
 Weights, tokens and masks are made here a second time, from the description in lib/base/random.h and gpt/layout.h; the model is
-scripts/peers/pytorch_gpt.py's in double precision. Usage: test_peer.py DTBENCH; prints TAP.
+scripts/peers/pytorch_gpt.py's in double precision. On two ranks DDP and FSDP are held against scripts/peers/pytorch_parallel.py.
+Usage: test_peer.py DTBENCH RANKS, the most that this dtbench can start on the cpu device; prints TAP.
 """
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -22,10 +24,12 @@ except ImportError:
     sys.exit(0)
 
 import pytorch_gpt
+import pytorch_parallel
 
 SEED = 20260117 + (3 << 32)  # both words of the key in use
 LAYERS, HEADS, HIDDEN, VOCAB, BLOCK, BATCH = 3, 3, 48, 211, 20, 3
 WARMUP, TIMED = 2, 4
+RANKS = 2
 WEIGHT, TOKEN, DROPOUT, ATTENTION = 1, 2, 3, 4  # purposes
 LOW = numpy.uint64(0xFFFFFFFF)
 
@@ -135,9 +139,45 @@ def peer_losses(case):
     return losses
 
 
+def peer_rank(rank, case, folder):
+    """One rank of a PyTorch in parallel; rank 0 leaves the losses, means over the ranks, in a file."""
+    dist = torch.distributed
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=RANKS)
+    model = pytorch_parallel.parallel(make_model(case["dropout"]), case["mode"], "cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=case["optimizer"]["learning_rate"])
+    losses = []
+    for step in range(WARMUP + TIMED):
+        first = Dropout.first_sample = (step * RANKS + rank) * BATCH
+        samples = torch.tensor([tokens(first + i) for i in range(BATCH)])
+        loss = pytorch_gpt.train_step(model, optimizer, samples[:, :-1], samples[:, 1:].contiguous())
+        losses.append(pytorch_parallel.of_all(loss.item(), "cpu", dist.ReduceOp.SUM) / RANKS)
+    if rank == 0:
+        with open(os.path.join(folder, "losses.json"), "w", encoding="utf-8") as file:
+            json.dump(losses, file)
+    dist.destroy_process_group()
+
+
+def parallel_peer_losses(case):
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [context.Process(target=peer_rank, args=(rank, case, folder)) for rank in range(RANKS)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join(100)
+            if rank.is_alive():
+                rank.kill()
+                rank.join()
+        if any(rank.exitcode for rank in ranks):
+            raise RuntimeError(f"PyTorch's ranks: exit statuses {[rank.exitcode for rank in ranks]}")
+        with open(os.path.join(folder, "losses.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
 def dtbench_losses(program, folder, case):
     config = {
-        "name": "peer", "device": "cpu", "world_size": 1, "paradigm": "none", "batch_size": BATCH, "seed": SEED, "threads": 1,
+        "name": "peer", "device": "cpu", "world_size": case["ranks"], "paradigm": case["paradigm"], "batch_size": BATCH, "seed": SEED, "threads": 1,
         "model": {"layers": LAYERS, "heads": HEADS, "hidden": HIDDEN, "vocab_size": VOCAB, "block_size": BLOCK, "dtype": "fp32",
                   "dropout": case["dropout"], "attention": case["attention"]},
         "optimizer": case["optimizer"], "steps": {"warmup": WARMUP, "timed": TIMED},
@@ -155,22 +195,44 @@ def dtbench_losses(program, folder, case):
         return json.loads(file.readlines()[-1])["losses"]
 
 
+def why_not(case, most_ranks):
+    """What a case needs and is not here; None where all is."""
+    if case["ranks"] > most_ranks:
+        return "dtbench has no MPI"
+    if case.get("mode") == "fsdp2" and not pytorch_parallel.fully_shard:
+        return "FSDP2 needs PyTorch 2.6"
+    if case["ranks"] > 1 and not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        return "this PyTorch has no gloo"
+    return None
+
+
 def main():
     program = sys.argv[1]
     sgd = {"name": "sgd", "learning_rate": 0.5}
     adam = {"name": "adam", "learning_rate": 0.003, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8}
+    alone = {"paradigm": "none", "ranks": 1}
     cases = [
-        {"optimizer": optimizer, "dropout": dropout, "attention": attention}
+        {**alone, "optimizer": optimizer, "dropout": dropout, "attention": attention}
         for optimizer, dropout in ((sgd, 0), (adam, 0), (sgd, 0.15))
         for attention in ("fused", "unfused")
+    ] + [
+        {"paradigm": paradigm, "mode": mode, "ranks": RANKS, "optimizer": sgd, "dropout": dropout, "attention": "fused"}
+        for paradigm, mode, dropout in (("ddp", "ddp", 0.15), ("fsdp", "fsdp2", 0.15))
     ]
     failed = False
     print(f"1..{len(cases)}")
     with tempfile.TemporaryDirectory() as folder:
         for number, case in enumerate(cases, 1):
+            name = (f"losses as PyTorch's: {case['paradigm']}, {case['optimizer']['name']}, {case['attention']} attention, "
+                    f"dropout {case['dropout']}")
+            missing = why_not(case, int(sys.argv[2]))
+            if missing:
+                print(f"ok {number} - {name} # SKIP {missing}")
+                continue
             problem = None
             try:
-                theirs, ours = peer_losses(case), dtbench_losses(program, folder, case)
+                theirs = peer_losses(case) if case["ranks"] == 1 else parallel_peer_losses(case)
+                ours = dtbench_losses(program, folder, case)
                 worst = max(abs(a - b) / b for a, b in zip(ours, theirs))
                 if len(ours) != len(theirs) or not worst <= 1e-5:
                     problem = f"losses {ours} instead of {theirs}"
@@ -179,8 +241,7 @@ def main():
             if problem:
                 print("# " + problem.replace("\n", "\n# "))
                 failed = True
-            print(f"{'not ok' if problem else 'ok'} {number} - losses as PyTorch's: {case['optimizer']['name']}, {case['attention']} attention, "
-                  f"dropout {case['dropout']}")
+            print(f"{'not ok' if problem else 'ok'} {number} - {name}")
     sys.exit(failed)
 
 

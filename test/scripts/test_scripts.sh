@@ -117,12 +117,26 @@ rm -rf "$work/build"
 expect "the bundle brings its own libraries" 0 "$unpacked/bin/../lib/libcjson" env -i LD_DEBUG=libs "$unpacked/bin/dtbench" --version
 expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dtbench" run "$unpacked/share/dtbench/configs/smoke.json" --device sim --output -
 
+# A PyTorch that says what the real one would say: the table of several GPUs, with dtbench's simulated ones.
+cat >"$work/venv/bin/python" <<'FAKE'
+#!/bin/sh
+case "$*" in
+*ceilings*) echo '{"device": "fake", "devices": 2, "flops_per_s": 1e15, "bytes_per_s": 1e12}' ;;
+*) echo '{"version": "fake", "ranks": 2, "parameters": 1000, "step_s": [0.5], "tokens_per_s": 100.0, "peak_device_bytes": 1000000}' ;;
+esac
+FAKE
+expect "benchmark_gpu holds FSDP against PyTorch's on all GPUs" 0 'PyTorch FSDP2, tokens/s +100$' scripts/benchmark_gpu --device sim \
+    --dtbench "$unpacked/bin/dtbench" --venv "$work/venv" --cases GPTSmall:1 --rounds 1 --warmup 1 --steps 1 --output "$work/benchmark.json"
+mkdir "$work/few"
+for program in bash dirname env id; do ln -s "$(command -v $program)" "$work/few/$program"; done
+expect "bundle refuses a CUDA that it cannot fetch" 2 "--cuda wants 12, not '11'" scripts/bundle --cuda 11
+expect "bundle names an nvcc that is not there" 1 'nowhere/nvcc is no program' scripts/bundle --nvcc nowhere/nvcc
+expect "get_cuda12 says what it has not" 1 'get_cuda12: .*apt-get is missing' env PATH="$work/few" /usr/bin/python3 -s scripts/get_cuda12 --folder "$work/cuda"
+
 expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quickstart --output elsewhere.jsonl
 
 expect "check_fresh refuses a Debian that it does not know" 2 "unknown option 'buster'" scripts/check_fresh buster
 expect "check_fresh refuses a command that it does not know" 2 "not 'gate'" scripts/check_fresh --only gate
-mkdir "$work/few"
-for program in bash dirname env id; do ln -s "$(command -v $program)" "$work/few/$program"; done
 expect "check_fresh says why it cannot" 77 'skipped: ' env PATH="$work/few" scripts/check_fresh trixie
 
 # An installation that is interrupted while it is made: with a mount of its own and a process that would go on.
