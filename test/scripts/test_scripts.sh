@@ -129,7 +129,7 @@ expect "benchmark_gpu holds FSDP against PyTorch's on all GPUs" 0 'PyTorch FSDP2
     --dtbench "$unpacked/bin/dtbench" --venv "$work/venv" --cases GPTSmall:1 --rounds 1 --warmup 1 --steps 1 --output "$work/benchmark.json"
 mkdir "$work/few"
 for program in bash dirname env id; do ln -s "$(command -v $program)" "$work/few/$program"; done
-expect "bundle refuses a CUDA that it cannot fetch" 2 "--cuda wants 12, not '11'" scripts/bundle --cuda 11
+expect "bundle refuses a CUDA that it cannot fetch" 2 "cuda wants 12, not '11'" scripts/bundle --cuda 11
 expect "bundle names an nvcc that is not there" 1 'nowhere/nvcc is no program' scripts/bundle --nvcc nowhere/nvcc
 expect "get_cuda12 says what it has not" 1 'get_cuda12: .*apt-get is missing' env PATH="$work/few" /usr/bin/python3 -s scripts/get_cuda12 --folder "$work/cuda"
 
