@@ -82,11 +82,11 @@ static dt_status normalize_heads_backward(const struct layer_run *r)
         .heads = gpt_cut_heads(r->stage->cut, model).count,
         .kv_heads = gpt_cut_kv_heads(r->stage->cut, model).count,
         .epsilon = (float)gpt_norm_epsilon(model),
-        .accumulate = r->accumulate,
+        .accumulate = layer_adds_to_copy(r, r->stage->cut.rank),
     };
     DT_TRY(r->k->head_norm_gradient(r->kernels, r->stream, &a));
     dt_free(r->stream, &r->kept->raw);
-    return DT_OK;
+    return layer_sum_head_gains_begin(r);
 }
 
 /* The heads of q and k turn with their positions; inverse: their gradients turn back. */

@@ -25,12 +25,24 @@ static dt_status begin(struct gpt_exchange *x, struct dt_stream *stream)
     return dt_stream_wait(x->group.network, x->ready);
 }
 
+static dt_status all_reduce_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                                  void *buffer, size_t count_elems, enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_all_reduce(among, buffer, count_elems, dtype, DT_SUM, x->group.network));
+    return dt_event_record(x->done[slot], x->group.network);
+}
+
 dt_status gpt_all_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
                                size_t count_elems, enum dt_dtype dtype)
 {
-    DT_TRY(begin(x, stream));
-    DT_TRY(dt_all_reduce(x->group.comm, buffer, count_elems, dtype, DT_SUM, x->group.network));
-    return dt_event_record(x->done[slot], x->group.network);
+    return all_reduce_begin(x, x->group.comm, slot, stream, buffer, count_elems, dtype);
+}
+
+dt_status gpt_copies_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
+                                  size_t count_elems, enum dt_dtype dtype)
+{
+    return all_reduce_begin(x, x->group.copies, slot, stream, buffer, count_elems, dtype);
 }
 
 dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *all, void *own,

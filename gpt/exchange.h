@@ -10,9 +10,9 @@
 
 /* Exchanges that may be under way together. One slot's second begin is only waited for where its first one need not be. */
 enum gpt_exchange_slot {
-    GPT_EXCHANGE_SUM,   /* of a product's parts */
-    GPT_EXCHANGE_INPUT, /* rows that a product reads */
-    GPT_EXCHANGE_NORMS, /* gradients of norms */
+    GPT_EXCHANGE_SUM,       /* of a product's parts */
+    GPT_EXCHANGE_INPUT,     /* rows that a product reads */
+    GPT_EXCHANGE_GRADIENTS, /* of parameters that several ranks hold copies of */
     GPT_EXCHANGE_SLOTS
 };
 
@@ -29,6 +29,9 @@ void gpt_exchange_finish(struct gpt_exchange *x); /* takes a zeroed one */
 /* buffer [count_elems] becomes the sum over the ranks. */
 dt_status gpt_all_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
                                size_t count_elems, enum dt_dtype dtype);
+/* The same over the ranks that have this rank's heads of keys and values. */
+dt_status gpt_copies_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
+                                  size_t count_elems, enum dt_dtype dtype);
 /* own [count_elems] becomes this rank's part of the sum of all [size * count_elems]. */
 dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *all, void *own,
                                    size_t count_elems, enum dt_dtype dtype);

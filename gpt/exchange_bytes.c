@@ -2,13 +2,15 @@
  * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter behind them, for the same in
  * backward the reverse. Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in
  * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum their gains and biases, the
- * loss gathers three numbers a row. */
+ * loss gathers three numbers a row; norms of heads sum their gains, and ranks with the same heads of keys and values those weights'
+ * gradients. */
 #include "gpt/exchange_bytes.h"
 
 #include "gpt/layer.h"
 
 struct sizes {
     uint64_t rows, norm, loss; /* bytes of M d elements, of a norm, and of all ranks' numbers of the loss */
+    uint64_t gains, copies;    /* of the gains of heads' norms; of what other ranks have copies of */
     bool sliced;
 };
 
@@ -51,6 +53,17 @@ static void add_backward(const struct sizes *s, enum gpt_layer_kind kind, enum d
         add_sum(s, out);
     if ((before_product || kind == GPT_FINAL_NORM) && inputs)
         add_norm(s, out);
+    if (kind == GPT_ATTENTION)
+        out->all_reduce += (inputs ? s->gains : 0) + (weights ? s->copies : 0);
+}
+
+/* Elements of k and v that a rank shares with others. */
+static uint64_t copied_elems(const struct gpt_stage *s)
+{
+    const struct dt_model *model = s->base.model;
+    uint64_t features = 2 * gpt_cut_kv_heads(s->cut, model).count * (uint64_t)gpt_head_width(model);
+    uint64_t inputs = (uint64_t)model->hidden + (model->bias != DT_BIAS_NONE);
+    return gpt_cut_copies(model, s->cut.size) > 1 ? features * inputs : 0;
 }
 
 void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pass, size_t samples, struct dt_exchanged *out)
@@ -62,6 +75,8 @@ void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pas
     struct sizes sizes = {.rows = rows * d * element,
                           .norm = gpt_norm_elems(stage->model) * element,
                           .loss = ranks * rows * sizeof(struct gpt_logit_row),
+                          .gains = stage->model->qk_norm ? 2 * (uint64_t)gpt_head_width(stage->model) * element : 0,
+                          .copies = copied_elems(s) * element,
                           .sliced = s->sliced};
     *out = (struct dt_exchanged){0};
     for (int i = group->first_layer; s->cut.size > 1 && i < group->first_layer + group->layer_count; i++) {

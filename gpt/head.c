@@ -76,7 +76,7 @@ static dt_status loss(const struct layer_run *r, void *logits, size_t first_row)
     return r->k->loss(r->kernels, r->stream, &a);
 }
 
-/* The head's weight: its own, or the embedding's table, which is in the stage's first group. */
+/* The head's weight: its own or a copy of the table, or the embedding's table itself, which is in the stage's first group. */
 struct head_weight {
     struct layer_run run; /* of the layer that has it */
     const char *name;
@@ -85,7 +85,7 @@ struct head_weight {
 static struct head_weight weight_of(const struct layer_run *r)
 {
     struct head_weight weight = {*r, "weight"};
-    if (!r->stage->base.model->tied)
+    if (gpt_has_tensor(r->layer, weight.name))
         return weight;
     weight.run.group = &r->stage->base.groups[0];
     weight.run.layer = &r->stage->layers[0];

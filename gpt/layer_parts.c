@@ -166,7 +166,7 @@ dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, vo
     DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_NORMS, r->stream, sums, count, dtype_of(r));
+    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, sums, count, dtype_of(r));
 }
 
 static bool has_norm(const struct gpt_layer *layer)
@@ -174,18 +174,72 @@ static bool has_norm(const struct gpt_layer *layer)
     return layer->kind == GPT_ATTENTION || layer->kind == GPT_MLP_UP || layer->kind == GPT_FINAL_NORM;
 }
 
-dt_status layer_finish_norms(const struct layer_run *r)
+dt_status layer_sum_head_gains_begin(const struct layer_run *r)
+{
+    size_t gains = 2 * (size_t)gpt_head_width(model_of(r)); /* k's lies behind q's */
+    if (!shared(r))
+        return DT_OK;
+    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, "q_norm.gain"), gains, dtype_of(r));
+}
+
+/* ---- copies of k and v ---- */
+
+/* Ranks that have the same heads of k and v as this one, itself included. */
+static int copies_of_kv(const struct layer_run *r)
+{
+    return r->layer->kind == GPT_ATTENTION ? gpt_cut_copies(model_of(r), r->stage->cut.size) : 1;
+}
+
+/* k's and v's elements behind q's: v lies behind k. */
+static size_t kv_elems(const struct layer_run *r, const char *of_q)
+{
+    size_t features = 2 * gpt_cut_kv_heads(r->stage->cut, model_of(r)).count * (size_t)gpt_head_width(model_of(r));
+    return strcmp(of_q, "q.weight") == 0 ? features * r->d : features;
+}
+
+/* Zero the gradients that this rank's copy is not to add to; q's are its own. */
+static dt_status begin_kv_gradients(const struct layer_run *r)
+{
+    int copies = copies_of_kv(r);
+    if (copies == 1 || !r->accumulate || layer_adds_to_copy(r, r->stage->cut.rank % copies))
+        return DT_OK;
+    DT_TRY(dt_zero(r->stream, layer_grad(r, "k.weight"), kv_elems(r, "q.weight") * r->element_bytes));
+    return gpt_has_tensor(r->layer, "k.bias") ? dt_zero(r->stream, layer_grad(r, "k.bias"), kv_elems(r, "q.bias") * r->element_bytes)
+                                              : DT_OK;
+}
+
+static dt_status sum_kv_gradients_begin(const struct layer_run *r)
+{
+    struct gpt_exchange *x = &r->stage->exchange;
+    if (copies_of_kv(r) == 1)
+        return DT_OK;
+    DT_TRY(gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, "k.weight"), kv_elems(r, "q.weight"), dtype_of(r)));
+    return gpt_has_tensor(r->layer, "k.bias")
+               ? gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, "k.bias"), kv_elems(r, "q.bias"), dtype_of(r))
+               : DT_OK;
+}
+
+/* ---- the end of a group ---- */
+
+/* Whether the pass has begun to sum up gradients of the layer over the ranks. */
+static bool sums_gradients(const struct layer_run *r)
+{
+    bool of_norm = r->stage->sliced && inputs_now(r) && has_norm(r->layer);
+    bool of_gains = shared(r) && inputs_now(r) && gpt_has_tensor(r->layer, "q_norm.gain");
+    return of_norm || of_gains || (weights_now(r) && copies_of_kv(r) > 1);
+}
+
+dt_status layer_finish_gradients(const struct layer_run *r)
 {
     struct layer_run at = *r;
     bool waited = false;
-    for (int i = r->group->first_layer; r->stage->sliced && inputs_now(r) && i < r->group->first_layer + r->group->layer_count; i++) {
+    for (int i = r->group->first_layer; shared(r) && i < r->group->first_layer + r->group->layer_count; i++) {
         at.layer = &r->stage->layers[i];
         at.kept = &r->stash->layers[i];
-        if (!has_norm(at.layer))
-            continue;
-        if (!waited)
-            DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_NORMS));
-        waited = true;
+        if (!waited && sums_gradients(&at)) {
+            DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS)); /* for the last one, and with it for all */
+            waited = true;
+        }
         if (at.kept->dnorm.bytes == 0)
             continue;
         DT_TRY(r->k->add(r->kernels, r->stream,
@@ -350,6 +404,15 @@ dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
     return layer_gather(r, DT_WORKSPACE, normed);
 }
 
+/* Weight gradients of a product that ranks share. */
+static dt_status shared_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias,
+                                         size_t out)
+{
+    DT_TRY(begin_kv_gradients(r));
+    DT_TRY(layer_weight_gradients(r, dy, x, weight, bias, out, r->d));
+    return sum_kv_gradients_begin(r);
+}
+
 /* The input half of backward_through_norm where ranks share the layer: the gradient of the product's input is summed up while the weight
  * gradients, if they come now, are computed; and what these read is gathered while the first product is. Weight gradients free dy. */
 static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
@@ -367,7 +430,7 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
     if (weights_now(r)) {
         if (r->stage->sliced)
             DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
-        DT_TRY(layer_weight_gradients(r, dy->data, r->stage->sliced ? all.data : normed.data, weight, bias, out, r->d));
+        DT_TRY(shared_weight_gradients(r, dy->data, r->stage->sliced ? all.data : normed.data, weight, bias, out));
         dt_free(r->stream, dy);
     }
     dt_free(r->stream, &normed);
@@ -401,7 +464,7 @@ static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer
 {
     struct dt_buffer normed;
     DT_TRY(layer_normed_rows(r, &normed));
-    DT_TRY(layer_weight_gradients(r, dy->data, normed.data, weight, bias, out, r->d));
+    DT_TRY(shared_weight_gradients(r, dy->data, normed.data, weight, bias, out));
     dt_free(r->stream, dy);
     dt_free(r->stream, &normed);
     return DT_OK;

@@ -54,13 +54,25 @@ dt_status layer_keep_norm_input(const struct layer_run *r);
 void layer_free_norm_input(const struct layer_run *r);
 /* normed [R, d] */
 dt_status layer_normalize(const struct layer_run *r, void *normed);
-/* dgain, and dbias where there is one, lie one behind the other. Where each rank has its part of the rows they are summed up beside what follows, and
- * layer_finish_norms waits. */
+/* dgain, and dbias where there is one, lie one behind the other. Where each rank has its part of the rows they are summed up beside what
+ * follows, and layer_finish_gradients waits. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite);
 /* The norm's output, as the product behind it reads it: all rows. */
 dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed);
-/* At the end of a group's backward: its norms' gradients are complete. */
-dt_status layer_finish_norms(const struct layer_run *r);
+
+/* ---- parameters that every rank of a tensor group holds, or several: gradients are sums over the copies ----
+ *
+ * What is there to be added to is the same on all of them, and counts once: the first one adds to it, the others overwrite theirs. */
+
+/* Whether the pass adds to the gradients of copy number `copy`. */
+static inline bool layer_adds_to_copy(const struct layer_run *r, int copy)
+{
+    return r->accumulate && copy == 0;
+}
+/* Begin to sum up the gradients of the gains of the heads' norms, which the layer's backward has just made. */
+dt_status layer_sum_head_gains_begin(const struct layer_run *r);
+/* At the end of a group's backward: these gradients, and those of its norms where each rank has some of the rows, are complete. */
+dt_status layer_finish_gradients(const struct layer_run *r);
 
 /* ---- products: weight [out, in], rows [M, ...]; bias [out], NULL or a name that the layer of another model may lack ---- */
 

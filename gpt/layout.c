@@ -36,16 +36,29 @@ struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model)
     return (struct gpt_part){(size_t)cut.rank * count, count};
 }
 
+int gpt_cut_copies(const struct dt_model *model, int size)
+{
+    int kv_heads = gpt_kv_heads(model);
+    return size > kv_heads ? size / kv_heads : 1;
+}
+
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model)
 {
-    size_t count = (size_t)gpt_kv_heads(model) / (size_t)cut.size;
-    return (struct gpt_part){(size_t)cut.rank * count, count};
+    size_t copies = (size_t)gpt_cut_copies(model, cut.size), count = (size_t)gpt_kv_heads(model) * copies / (size_t)cut.size;
+    return (struct gpt_part){(size_t)cut.rank / copies * count, count};
+}
+
+/* Every rank has as many, or every one is on as many ranks. */
+static bool kv_heads_fit(const struct dt_model *model, int size)
+{
+    int kv_heads = gpt_kv_heads(model);
+    return kv_heads % size == 0 || size % kv_heads == 0;
 }
 
 static bool cut_fits(const struct dt_model *model, int size, bool sequence_parallel)
 {
-    return (size == 1 || !model->qk_norm) && model->heads % size == 0 && gpt_kv_heads(model) % size == 0 && gpt_ffn(model) % size == 0 &&
-           size <= model->vocab_size && size <= model->block_size && (!sequence_parallel || model->block_size % size == 0);
+    return model->heads % size == 0 && kv_heads_fit(model, size) && gpt_ffn(model) % size == 0 && size <= model->vocab_size &&
+           size <= model->block_size && (!sequence_parallel || model->block_size % size == 0);
 }
 
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel)
@@ -58,10 +71,9 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
             snprintf(fitting + strlen(fitting), 16, ", %d", i);
     if (model->heads % size != 0)
         return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, model->heads, fitting);
-    if (model->qk_norm)
-        return dt_fail(DT_ERR_INVALID, "%d ranks cannot share a model with model.qk_norm yet", size);
-    if (gpt_kv_heads(model) % size != 0)
-        return dt_fail(DT_ERR_INVALID, "%d does not divide model.kv_heads %d; of this model %s do", size, gpt_kv_heads(model), fitting);
+    if (!kv_heads_fit(model, size))
+        return dt_fail(DT_ERR_INVALID, "%d neither divides model.kv_heads %d nor is a multiple of it; of this model %s do", size,
+                       gpt_kv_heads(model), fitting);
     if (gpt_ffn(model) % size != 0)
         return dt_fail(DT_ERR_INVALID, "%d does not divide model.ffn %d; of this model %s do", size, gpt_ffn(model), fitting);
     if (size > model->vocab_size || size > model->block_size)
@@ -183,6 +195,14 @@ static void describe_head(const struct dt_model *model, struct gpt_cut cut, stru
 {
     if (!model->tied)
         add_rows(out, "weight", gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+}
+
+void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head)
+{
+    struct gpt_layer embedding;
+    gpt_describe_layer(model, cut, 0, &embedding);
+    add_rows(head, "weight", gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+    head->tensors[head->tensor_count - 1].id = embedding.tensors[0].id; /* token.weight's: the same random numbers */
 }
 
 static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)

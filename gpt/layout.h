@@ -4,7 +4,7 @@
  *   embedding | per block: attention (norm 1, q k v, projection), mlp_up (norm 2, d -> f), mlp_down (GELU, f -> d) | final_norm | head
  * A layer's parameters are consecutive, without padding, in the order of its tensors; weights are [out, in] row-major. q, k and v lie
  * together, so that they are one matrix product; so do gate and up of swiglu, whose mlp_up makes 2f features. A tied head has no weight of
- * its own. A norm travels with the layer that reads its output, so that backward can recompute it.
+ * its own, or a copy of the table. A norm travels with the layer that reads its output, so that backward can recompute it.
  * A group is a run of layers whose parameters are consecutive: what data-parallel modes gather, reduce and free together. */
 #ifndef GPT_LAYOUT_H
 #define GPT_LAYOUT_H
@@ -20,7 +20,8 @@ enum gpt_layer_kind { GPT_EMBEDDING, GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN, GP
 
 /* The part of each layer that one rank of a tensor group has. Output features of q, k, v and mlp_up, and with them heads, are divided evenly;
  * so are the input features of the projection and of mlp_down. The rows of the embedding's two tables and of the head need not divide: the
- * first ranks have more. Norms, and the biases behind the sum over the ranks (projection, mlp_down), are whole on every rank.
+ * first ranks have more. Norms, those of heads too, and the biases behind the sum over the ranks (projection, mlp_down), are whole on every
+ * rank.
  * Source  Shoeybi et al., "Megatron-LM", 2019, section 3. There the vocabulary is padded until it divides, and positions are whole. */
 struct gpt_cut {
     int rank, size; /* 0 and 1: the whole layer */
@@ -52,16 +53,23 @@ struct gpt_layer {
 int gpt_layer_count(const struct dt_model *model);
 /* Describe this rank's part of layer `index` in [0, gpt_layer_count). */
 void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out);
+/* A tied head away from the embedding, described as above, gets a copy of the token table: a weight of its own that begins as the table
+ * does. */
+void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head);
 /* Parameters of all layers. Tied tables count once. */
 uint64_t gpt_parameter_count(const struct dt_model *model);
 /* Rows of a table of `rows` that this rank has. In a large table a part begins at a multiple of 8 rows, so that rows of logits are aligned. */
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
 /* This rank's of the model's heads, which divide evenly. */
 struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model);
-/* This rank's of the heads of keys and values, which divide evenly, too. */
+/* How many ranks, neighbours in the group, have the same heads of keys and values: 1 where these divide, and more where there are fewer of
+ * them than ranks. Each rank then makes gradients of its copy from its own heads of q; the sum over the copies is the gradient. */
+int gpt_cut_copies(const struct dt_model *model, int size);
+/* This rank's of the heads of keys and values: its part of them, or a copy of one. */
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model);
-/* Whether so many ranks can share each layer: heads and the MLP's features divide, with sequence parallelism the rows of a sample do, and
- * every rank gets a row of each table. DT_ERR_INVALID: what does not, and the sizes that would do. */
+/* Whether so many ranks can share each layer: heads and the MLP's features divide, heads of keys and values divide or are divided, with
+ * sequence parallelism the rows of a sample do, and every rank gets a row of each table. DT_ERR_INVALID: what does not, and the sizes that
+ * would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 bool gpt_has_tensor(const struct gpt_layer *layer, const char *name);

@@ -52,6 +52,8 @@ void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, stru
     char blocks[48];
     size_t used = 0;
     *out = (struct dt_layers_size){.parameters = size.parameters, .flops_per_token = 3 * (double)size.flops};
+    if (model->tied && layers.first > 0 && layers.end == gpt_layer_count(model)) /* a copy of the table */
+        out->parameters += (uint64_t)model->vocab_size * (uint64_t)model->hidden;
     for (int i = layers.first; i < layers.end; i++) {
         struct gpt_layer layer;
         gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);

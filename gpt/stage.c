@@ -18,7 +18,13 @@ static const struct gpt_stage *own_const(const struct dt_stage *stage)
 
 /* ---- a stage ---- */
 
-static struct dt_group describe_group(const struct gpt_stage *s, int g, int first_layer, int end_layer)
+/* Whether the embedding and the tied head are in two parts, and this layer has one of the two copies of the table. */
+static bool has_copy(const struct gpt_layer *layer, const struct dt_part *part)
+{
+    return layer->kind == GPT_EMBEDDING ? !part->last : layer->kind == GPT_HEAD && !part->first;
+}
+
+static struct dt_group describe_group(const struct gpt_stage *s, const struct dt_part *part, int g, int first_layer, int end_layer)
 {
     const struct gpt_layer *first = &s->layers[first_layer], *last = &s->layers[end_layer - 1];
     struct dt_group group = {
@@ -28,10 +34,15 @@ static struct dt_group describe_group(const struct gpt_stage *s, int g, int firs
         .block = first->block,
         .backward_reads_params = first != last || first->kind != GPT_EMBEDDING,
         .kept_with_next = last->kind == GPT_MLP_UP, /* mlp_down reads what mlp_up keeps */
-        .reads_first = last->kind == GPT_HEAD && s->base.model->tied,
+        .reads_first = s->base.model->tied && last->kind == GPT_HEAD && part->first,
     };
-    for (const struct gpt_layer *layer = first; layer <= last; layer++)
+    for (const struct gpt_layer *layer = first; layer <= last; layer++) {
+        if (s->base.model->tied && has_copy(layer, part)) {
+            group.copy_first_elem = group.param_elems; /* the table is the layer's first tensor */
+            group.copy_elems = layer->tensors[0].count_elems;
+        }
         group.param_elems += layer->param_elems;
+    }
     return group;
 }
 
@@ -57,10 +68,12 @@ static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_
     for (int layer = from->first; layer < from->end; layer++) {
         struct gpt_layer *out = &s->layers[s->layer_count++];
         gpt_describe_layer(base->model, s->cut, layer, out);
+        if (base->model->tied && out->kind == GPT_HEAD && has_copy(out, part))
+            gpt_add_table_copy(base->model, s->cut, out);
         base->param_elems += out->param_elems;
     }
     for (int g = 0; g < groups; g++, base->group_count++)
-        base->groups[base->group_count] = describe_group(s, base->group_count, before + group_first[g], before + group_first[g + 1]);
+        base->groups[base->group_count] = describe_group(s, part, base->group_count, before + group_first[g], before + group_first[g + 1]);
     base->first |= part->first;
     base->last |= part->last;
 }
@@ -242,6 +255,13 @@ void gpt_stash_end(struct dt_stash *stash, struct dt_stream *stream)
 
 /* ---- a group of layers, one after the other ---- */
 
+/* Of q, k and v together. */
+static size_t qkv_columns(const struct gpt_stage *s)
+{
+    const struct dt_model *model = s->base.model;
+    return (gpt_cut_heads(s->cut, model).count + 2 * gpt_cut_kv_heads(s->cut, model).count) * (size_t)gpt_head_width(model);
+}
+
 static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_stream *stream)
 {
     return (struct layer_run){
@@ -256,7 +276,7 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .stream_rows = gpt_stream_elems(stage, stash->samples) / (size_t)stage->model->hidden,
         .d = (size_t)stage->model->hidden,
         .e = (size_t)stage->model->hidden / (size_t)own(stage)->cut.size,
-        .c = (size_t)gpt_qkv_features(stage->model) / (size_t)own(stage)->cut.size,
+        .c = qkv_columns(own(stage)),
         .u = (size_t)gpt_mlp_features(stage->model) / (size_t)own(stage)->cut.size,
         .f = (size_t)gpt_ffn(stage->model) / (size_t)own(stage)->cut.size,
         .element_bytes = dt_dtype_bytes(stage->model->dtype),
@@ -299,7 +319,7 @@ dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, en
     r.part = part;
     for (int i = r.group->first_layer + r.group->layer_count - 1; i >= r.group->first_layer; i--)
         DT_TRY(at_layer(&r, i)->backward(&r));
-    return layer_finish_norms(&r);
+    return layer_finish_gradients(&r);
 }
 
 dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
@@ -329,5 +349,5 @@ dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *s
     DT_TRY(layer_head_in_pieces(&head, piece_rows));
     if (with_norm)
         DT_TRY(layer_passes[GPT_FINAL_NORM].backward(&norm));
-    return layer_finish_norms(&norm);
+    return layer_finish_gradients(&norm);
 }

@@ -26,6 +26,7 @@ static const struct {
     [ACTION_PUBLISH] = {'p', "parameters are sent"},
     [ACTION_GATHER] = {'g', "gather parameters"},
     [ACTION_FREE] = {'x', "free parameters"},
+    [ACTION_SUM_COPIES] = {'s', "sum gradients of both copies"},
     [ACTION_REDUCE] = {'r', "reduce gradients"},
     [ACTION_UPDATE] = {'u', "update a group"},
     [ACTION_END_STEP] = {'U', "update"},

@@ -61,7 +61,7 @@ struct dt_model {
     struct dt_rope rope;
     int kv_heads; /* K, divides h: so many heads of keys and values, which h / K query heads share; 0: h */
     enum dt_bias bias;
-    bool tied;    /* the head's weight is the embedding's token table */
+    bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
     bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
 };
 
@@ -83,6 +83,7 @@ enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
 /* The ranks that share each layer (tensor parallelism), and where their collectives run. */
 struct dt_tensor_group {
     struct dt_comm *comm;      /* the group; NULL: this rank has whole layers, and nothing below is read */
+    struct dt_comm *copies;    /* those of it that hold copies of the same parameters (tensor_copies); NULL: no others do */
     struct dt_stream *network; /* for the group's collectives, beside the stage's kernels */
     bool sequence_parallel;    /* between the layers each rank has its part of the rows, instead of all of them */
     /* Have the stage's stream wait for `event` of network: the caller measures how long it does. */
@@ -103,6 +104,9 @@ struct dt_group {
     /* Its layers read the parameters of their part's first group, too: both must be valid. Its backward writes or adds to the gradients of
      * that one, whose own backward then adds to them. */
     bool reads_first;
+    /* Elements that the part at the model's other end has, too, first in this one's embedding and last in that one's head: a table of both.
+     * Their gradient is the sum of what the two parts make of it. 0: none. */
+    size_t copy_first_elem, copy_elems;
     void *params;    /* [param_elems]: valid between before_* and after_* of the data-parallel mode */
     void *grads;     /* [param_elems]: written (or added to) by backward */
     bool accumulate; /* backward adds to grads instead of overwriting */
@@ -229,6 +233,8 @@ struct dt_model_family {
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
+    /* Of so many ranks that share each layer, how many neighbours hold copies of parameters that are too few to be divided; 1: none do. */
+    int (*tensor_copies)(const struct dt_model *model, int ranks);
 
     /* Whether kernels for a device of this kind ("cpu", "cuda", "sim") find what they need. `text` gets the libraries that they bring with
      * them, or what is missing and which build option brings it. */

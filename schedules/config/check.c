@@ -206,11 +206,6 @@ static dt_status check_division(const struct experiment *e, const char *where)
     if (e->micro_batches > samples)
         dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than %sbatch_size %" PRId64, where,
                                            e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
-    if (e->model.tied && (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1))
-        return dt_fail(DT_ERR_INVALID,
-                       "%s: model.tied: embedding and head are one table, and a pipeline's first and last stage would both need it; "
-                       "\"tied\": false gives the head its own",
-                       where);
     if (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1)
         dt_failures_add(&failures, check_pipeline(e, where));
     if (paradigm->check)

@@ -2,6 +2,7 @@
 
 #include "lib/device/range.h"
 #include "schedules/data_parallel/residency.h"
+#include "schedules/pipeline/copies.h"
 #include "schedules/pipeline/links.h"
 #include "schedules/plan/passes.h"
 #include "schedules/plan/plans.h"
@@ -16,6 +17,7 @@ struct pipeline {
     struct activation *activation;
     struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
+    struct copies copies; /* of tied tables */
     struct dt_loss_scales scales;
 
     /* Of the step that runs: */
@@ -228,6 +230,12 @@ static dt_status run_begin_gradients(struct pipeline *p, const struct action *a)
     return p->setup.dp->mode->begin_gradients(p->setup.dp, group_of(p, a), a);
 }
 
+static dt_status run_sum_copies(struct pipeline *p, const struct action *a)
+{
+    struct copies_streams streams = {.compute = p->setup.compute, .network = p->setup.network, .timeline = p->setup.timeline};
+    return copies_sum(&p->copies, p->setup.stage, group_of(p, a), &streams);
+}
+
 static dt_status run_reduce(struct pipeline *p, const struct action *a)
 {
     return p->setup.dp->mode->reduce(p->setup.dp, group_of(p, a), a);
@@ -281,6 +289,7 @@ static const struct {
     [ACTION_GATHER] = {run_gather, NEXT_PHASE},
     [ACTION_FREE] = {run_free, SAME_PHASE},
     [ACTION_BEGIN_GRADIENTS] = {run_begin_gradients, NEXT_PHASE},
+    [ACTION_SUM_COPIES] = {run_sum_copies, TIMELINE_OPTIMIZER},
     [ACTION_REDUCE] = {run_reduce, SAME_PHASE},
     [ACTION_UPDATE] = {run_update, TIMELINE_OPTIMIZER},
     [ACTION_END_STEP] = {run_end_step, TIMELINE_OPTIMIZER},
@@ -386,6 +395,7 @@ static void describe_groups(const struct pipeline *p, struct plan_group *groups)
             .backward_reads_params = stage->groups[g].backward_reads_params,
             .kept_with_next = stage->groups[g].kept_with_next,
             .reads_first = stage->groups[g].reads_first,
+            .has_copy = stage->groups[g].copy_elems > 0,
             .bucket = dp->bucket_of ? dp->bucket_of[g] : g,
         };
 }
@@ -458,7 +468,10 @@ static dt_status create_parts(struct pipeline *p)
     DT_TRY(create_stashes(p));
     DT_TRY(create_activation(p));
     DT_TRY(finish_plan(p));
-    return s->mesh->shape.size[MESH_PIPELINE] > 1 ? links_init(&p->links, s->mesh, s->device, &p->plan) : DT_OK;
+    if (s->mesh->shape.size[MESH_PIPELINE] == 1)
+        return DT_OK;
+    DT_TRY(links_init(&p->links, s->mesh, s->device, &p->plan));
+    return s->experiment->model.tied ? copies_init(&p->copies, s->mesh, s->device, &p->plan) : DT_OK;
 }
 
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out)
@@ -491,6 +504,7 @@ void pipeline_destroy(struct pipeline *p)
         p->setup.extra->finish(p->setup.extra->context, p->setup.dp);
     for (int i = 0; p->stashes && i < p->plan.parts * p->plan.slots; i++)
         p->family->stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
+    copies_finish(&p->copies);
     links_finish(&p->links);
     activation_destroy(p->activation);
     plan_finish(&p->plan);
@@ -506,4 +520,9 @@ const struct plan *pipeline_plan(const struct pipeline *p)
 uint64_t pipeline_sent_bytes(const struct pipeline *p)
 {
     return links_sent_bytes(&p->links);
+}
+
+uint64_t pipeline_summed_bytes(const struct pipeline *p)
+{
+    return p->copies.ends ? dt_comm_bytes(p->copies.ends, DT_COMM_ALL_REDUCE) : 0;
 }

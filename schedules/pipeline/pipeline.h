@@ -29,7 +29,7 @@ struct pipeline_setup {
     struct dt_stage *stage;
     struct data_parallel *dp;
     struct dt_device *device;
-    struct dt_stream *compute;
+    struct dt_stream *compute, *network; /* network: the data-parallel mode's */
     struct timeline *timeline;
     const struct mesh *mesh; /* this rank's stage, and its neighbours */
     size_t
@@ -53,8 +53,9 @@ const struct plan *pipeline_plan(const struct pipeline *pipeline);
  * stage. */
 dt_status pipeline_step(struct pipeline *pipeline, int step);
 
-/* What this rank has sent to neighbouring stages so far. */
+/* What this rank has sent to neighbouring stages so far, and summed up with the stage at the other end. */
 uint64_t pipeline_sent_bytes(const struct pipeline *pipeline);
+uint64_t pipeline_summed_bytes(const struct pipeline *pipeline);
 
 /* Wait for everything that is queued on the compute and neighbour streams; the first failure wins. */
 dt_status pipeline_synchronize(struct pipeline *pipeline);

@@ -19,6 +19,8 @@ struct placement {
     bool *there;                 /* [group_count] parameters that are on the device, or on their way */
     struct group_passes *passes; /* [group_count] */
     bool *reduces;               /* [group_count, micro_batches] gradients are reduced behind this micro-batch's */
+    struct action *put_off;      /* REDUCE or UPDATE of a group, which wait for the sums over copies */
+    int put_off_count;
     bool published;
 };
 
@@ -139,6 +141,15 @@ static bool completes_bucket(const struct placement *p, const struct action *a, 
     return true;
 }
 
+/* Whether groups [first, end) of a bucket have to wait for the other copies' gradients. */
+static bool waits_for_copies(const struct placement *p, const struct action *a, int end)
+{
+    for (int g = a->group; g < end; g++)
+        if (p->parts[a->part].groups[g].has_copy)
+            return true;
+    return false;
+}
+
 /* Whether the gradients of groups [a->group, end) are reduced behind `a`: enough are there, and none of them half. */
 static bool is_time_to_reduce(const struct placement *p, const struct action *a, int end)
 {
@@ -147,7 +158,8 @@ static bool is_time_to_reduce(const struct placement *p, const struct action *a,
     for (const struct group_passes *g = first; g < &p->passes[end]; g++)
         if (g->input != done || g->weight != done)
             return false;
-    return p->rules->reduce_every && (done == p->micro_batches || done - first->reduced >= p->rules->reduce_every);
+    bool enough = done - first->reduced >= p->rules->reduce_every && !waits_for_copies(p, a, end);
+    return p->rules->reduce_every && (done == p->micro_batches || enough);
 }
 
 static void reduced(struct placement *p, int first, int end)
@@ -216,19 +228,44 @@ static int flags_of(const struct placement *p, const struct action *a)
     return done == 0 ? ACTION_FIRST : 0;
 }
 
+/* Of groups [a->group, end): now, or behind the sums over copies. */
+static dt_status append_or_put_off(struct placement *p, enum action_op op, const struct action *pass, int end, struct plan *out)
+{
+    struct action a = *pass;
+    a.op = (uint8_t)op;
+    a.end = (uint16_t)end;
+    if (!waits_for_copies(p, pass, end))
+        return plan_append(out, a);
+    p->put_off[p->put_off_count++] = a;
+    return DT_OK;
+}
+
 static dt_status reduce_and_update(struct placement *p, const struct action *pass, struct plan *out)
 {
     int end;
-    struct action a = *pass;
     if (completes_bucket(p, pass, &end) && is_time_to_reduce(p, pass, end)) {
         reduced(p, pass->group, end);
-        a.op = ACTION_REDUCE;
-        DT_TRY(plan_append(out, a));
+        DT_TRY(append_or_put_off(p, ACTION_REDUCE, pass, end, out));
     }
-    if (p->rules->updates_at_once && makes_weight_gradients(pass) && (pass->flags & ACTION_LAST)) {
-        a.op = ACTION_UPDATE;
-        DT_TRY(plan_append(out, a));
+    if (p->rules->updates_at_once && makes_weight_gradients(pass) && (pass->flags & ACTION_LAST))
+        DT_TRY(append_or_put_off(p, ACTION_UPDATE, pass, pass->group + 1, out));
+    return DT_OK;
+}
+
+/* Behind all passes: first the sums, since two copies may be on one rank, then what waits for them. */
+static dt_status end_copies(const struct placement *p, struct plan *plan)
+{
+    for (int i = 0; i < p->put_off_count; i++) {
+        struct action a = p->put_off[i];
+        a.op = ACTION_SUM_COPIES;
+        for (int g = a.group; g < p->put_off[i].end; g++) {
+            a.group = (uint16_t)g;
+            if (group_of(p, &a)->has_copy)
+                DT_TRY(plan_append(plan, a));
+        }
     }
+    for (int i = 0; i < p->put_off_count; i++)
+        DT_TRY(plan_append(plan, p->put_off[i]));
     return DT_OK;
 }
 
@@ -267,9 +304,10 @@ dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts
                           .micro_batches = plan->micro_batches,
                           .there = calloc((size_t)groups, sizeof *p.there),
                           .passes = calloc((size_t)groups, sizeof *p.passes),
-                          .reduces = calloc((size_t)groups * (size_t)plan->micro_batches, sizeof *p.reduces)};
+                          .reduces = calloc((size_t)groups * (size_t)plan->micro_batches, sizeof *p.reduces),
+                          .put_off = calloc(2 * (size_t)groups, sizeof *p.put_off)};
     dt_status status = DT_ERR_HOST_MEMORY;
-    if (p.there && p.passes && p.reduces) {
+    if (p.there && p.passes && p.reduces && p.put_off) {
         find_reductions(&p, plan);
         find_readers(&p, plan);
         status = plan_rewrite(plan, place_around, &p);
@@ -277,7 +315,10 @@ dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts
         dt_fail(status, "no host memory for a plan's %d groups", groups);
     }
     if (status == DT_OK)
+        status = end_copies(&p, plan);
+    if (status == DT_OK)
         status = plan_append(plan, (struct action){.op = ACTION_END_STEP});
+    free(p.put_off);
     free(p.reduces);
     free(p.passes);
     free(p.there);

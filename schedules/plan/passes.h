@@ -33,6 +33,8 @@ struct plan_group {
     /* Its passes read the parameters of the part's first group, too, and its backward adds to their gradients before that group's own does:
      * a head whose weight is the embedding's table. Of a backward in one piece. */
     bool reads_first;
+    /* Another part, at the other end of the pipeline, has a copy of some of its parameters. */
+    bool has_copy;
     int bucket; /* groups with the same number are consecutive, and their gradients are reduced together */
 };
 
@@ -64,7 +66,9 @@ struct plan_rules {
     bool updates_at_once; /* UPDATE after a group's last backward pass */
 };
 
-/* Mark first and last passes and those whose gradients are reduced, and place GATHER, FREE, REDUCE, UPDATE and END_STEP.
+/* Mark first and last passes and those whose gradients are reduced, and place GATHER, FREE, REDUCE, UPDATE and END_STEP. Gradients of a group
+ * with a copy are complete once both parts' are: behind all passes they are summed up, SUM_COPIES, and only then reduced with their bucket,
+ * once a step, or updated. No pass of either end waits for the other's: that could close a circle.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts, const struct plan_rules *rules);
 

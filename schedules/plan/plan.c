@@ -78,6 +78,7 @@ const char *action_name(enum action_op op)
         [ACTION_GATHER] = "gather",
         [ACTION_BEGIN_GRADIENTS] = "begin gradients",
         [ACTION_FREE] = "free",
+        [ACTION_SUM_COPIES] = "sum copies",
         [ACTION_REDUCE] = "reduce",
         [ACTION_UPDATE] = "update",
         [ACTION_END_STEP] = "end step",

@@ -52,6 +52,7 @@ enum action_op {
     ACTION_GATHER,          /* a group's parameters begin to be fetched to the device */
     ACTION_FREE,            /* they are freed */
     ACTION_BEGIN_GRADIENTS, /* another group's backward is about to make some of this group's gradients */
+    ACTION_SUM_COPIES,      /* gradients of what another part has a copy of are summed up over both */
     ACTION_REDUCE,          /* gradients that are reduced together and end with this group's begin to be reduced */
     ACTION_UPDATE,          /* a group's parameters are updated at once */
     ACTION_END_STEP,        /* what is left of reductions and updates */

@@ -151,6 +151,13 @@ static void add_pass(struct traffic *t, const struct action *a)
     add(t, MESH_TENSOR, DT_COMM_ALL_GATHER, exchanged.all_gather);
 }
 
+/* Where both copies are on this rank nothing travels. */
+static void add_copies(struct traffic *t, const struct action *a)
+{
+    if (!(t->stage->first && t->stage->last))
+        add(t, MESH_PIPELINE, DT_COMM_ALL_REDUCE, t->stage->groups[a->group].copy_elems * t->element);
+}
+
 static void add_action(struct traffic *t, const struct action *a)
 {
     switch (a->op) {
@@ -158,6 +165,7 @@ static void add_action(struct traffic *t, const struct action *a)
         if (t->mode == DP_FSDP)
             add(t, MESH_SHARD, DT_COMM_ALL_GATHER, padded_bytes(t, t->stage->groups[a->group].param_elems));
         break;
+    case ACTION_SUM_COPIES: add_copies(t, a); break;
     case ACTION_REDUCE: add_reduction(t, run_of(t, a->group)); break;
     case ACTION_SEND_OUTPUT:
     case ACTION_SEND_GRADIENT:

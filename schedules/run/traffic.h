@@ -8,6 +8,7 @@
  *   data_parallel      broadcast: P; reduce: P for each reduction
  *   parameter_server   send: of a worker its gradients, of a server its parameters to every other rank
  *   pipelines          send: M d for each micro-batch and boundary, forward and backward
+ *   tied tables        all-reduce: the table, of a pipeline's first and last stage
  *   tensor parallelism gpt/exchange_bytes.c
  *
  * P: bytes of the parameters of the rank's stage, runs that are divided with their padding. Source  Rajbhandari et al., "ZeRO", SC 2020,

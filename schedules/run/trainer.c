@@ -13,6 +13,7 @@
 struct trainer {
     const struct experiment *experiment;
     struct mesh mesh;
+    struct dt_comm *copies; /* of the tensor group: ranks with copies of the same parameters; NULL */
     struct experiment_order order;
     size_t samples; /* of a step: of all ranks that work at the same ones */
     const struct dt_model_family *family;
@@ -68,6 +69,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
             .part_count = layout.parts,
             .unit = mode->unit(e),
             .tensor = {.comm = t->mesh.comm[MESH_TENSOR],
+                       .copies = t->copies,
                        .network = t->tensor,
                        .sequence_parallel = e->tensor.sequence_parallel,
                        .wait = wait_for_tensor_group,
@@ -82,6 +84,23 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
     return status;
 }
 
+/* Neighbours in the tensor group hold copies of what is too little to be divided. */
+static dt_status create_copies_comm(struct trainer *t)
+{
+    struct dt_comm *group = t->mesh.comm[MESH_TENSOR];
+    int copies = group ? t->family->tensor_copies(&t->experiment->model, dt_comm_size(group)) : 1;
+    if (copies == 1)
+        return DT_OK;
+    int first = dt_comm_rank(group) / copies * copies, *ranks = calloc((size_t)copies, sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", copies);
+    for (int i = 0; i < copies; i++)
+        ranks[i] = first + i;
+    dt_status status = dt_comm_subset(group, ranks, copies, "copies", &t->copies);
+    free(ranks);
+    return status;
+}
+
 /* Kernels, communicators, streams and the stage: all but the data-parallel mode and the pipeline. */
 static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned axes,
                                           struct dt_device *device, struct dt_comm *world)
@@ -89,6 +108,7 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
     const struct experiment *e = t->experiment;
     DT_TRY(t->family->kernels_create(&e->model, device, &t->kernels));
     DT_TRY(mesh_init(&t->mesh, shape, axes, world));
+    DT_TRY(create_copies_comm(t));
     DT_TRY(dt_stream_create(device, "compute", &t->compute));
     DT_TRY(dt_stream_create(device, "network", &t->network));
     if (t->mesh.comm[MESH_TENSOR])
@@ -124,6 +144,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .dp = t->dp,
         .device = device,
         .compute = t->compute,
+        .network = t->network,
         .timeline = t->timeline,
         .mesh = &t->mesh,
         .samples = t->samples,
@@ -146,7 +167,10 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
     for (int axis = 0; axis < MESH_AXES; axis++)
         for (int kind = 0; t->mesh.comm[axis] && kind < DT_COMM_RECV; kind++)
             out->bytes[axis][kind] = dt_comm_bytes(t->mesh.comm[axis], (enum dt_comm_kind)kind);
+    for (int kind = 0; t->copies && kind < DT_COMM_RECV; kind++)
+        out->bytes[MESH_TENSOR][kind] += dt_comm_bytes(t->copies, (enum dt_comm_kind)kind);
     out->bytes[MESH_PIPELINE][DT_COMM_SEND] = pipeline_sent_bytes(t->pipeline);
+    out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] = pipeline_summed_bytes(t->pipeline);
 }
 
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
@@ -212,6 +236,7 @@ void trainer_destroy(struct trainer *t)
     dt_stream_destroy(t->tensor);
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
+    dt_comm_destroy(t->copies);
     mesh_finish(&t->mesh);
     experiment_order_finish(&t->order);
     t->family->kernels_destroy(t->kernels);

@@ -136,7 +136,14 @@ def test_fsdp_of_a_llama_equals_one_device():
 
 
 def test_tensor_parallel_llama_equals_one_device():
-    together("paradigm=ddp", "tensor.size=2", *LLAMA, "model.qk_norm=false")
+    together("paradigm=ddp", "tensor.size=2", *LLAMA)
+    together("paradigm=ddp", "tensor.size=2", *LLAMA, "model.kv_heads=1", "micro_batches=2", "tensor.sequence_parallel=false")
+
+
+def test_tied_tables_in_a_pipeline_equal_one_device():
+    """A copy at each end, or both on one GPU."""
+    together("paradigm=pdp", "pipeline.stages=2", "pipeline.chunks=2", "model.tied=true", *MPT)
+    together("paradigm=fsdp", "pipeline.stages=2", "pipeline.order=zb_v", "model.layers=4", "model.tied=true", *MPT)
 
 
 def test_pdp_equals_one_device():

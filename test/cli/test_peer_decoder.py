@@ -3,7 +3,7 @@
 
 peer_steps trains with dtbench's stage and kernels and writes weights, tokens, losses and gradients; scripts/peers/pytorch_decoder.py does
 the same in double precision. fp32 must agree to 1e-5 of each tensor's gradient; bf16 must not lie farther from double precision than twice
-what PyTorch's own bf16 does. Usage: test_peer_decoder.py PEER_STEPS [DEVICE]; prints TAP.
+what PyTorch's own bf16 does. Usage: test_peer_decoder.py PEER_STEPS [DEVICE [CASE...]]; prints TAP.
 """
 import json
 import os
@@ -132,11 +132,12 @@ def problems_of(program, device, folder, model, dtype):
 
 def main():
     program, device = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "cpu"
+    cases = sys.argv[3:] or list(CASES)
     torch.set_num_threads(1)
     failed = False
-    print(f"1..{2 * len(CASES)}")
+    print(f"1..{2 * len(cases)}")
     with tempfile.TemporaryDirectory() as folder:
-        for number, (dtype, title) in enumerate(((d, t) for t in CASES for d in ("fp32", "bf16")), 1):
+        for number, (dtype, title) in enumerate(((d, t) for t in cases for d in ("fp32", "bf16")), 1):
             try:
                 problems = problems_of(program, device, folder, CASES[title], dtype)
             except (RuntimeError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:

@@ -113,15 +113,22 @@ static void mark_part(const struct gpt_tensor *part, unsigned char *seen)
         seen[part->first_elem + i / part->run_elems * part->stride_elems + i % part->run_elems]++;
 }
 
-/* The ranks of a tensor group have each element of a divided tensor once, and all of any other. */
+/* How many ranks have each element of a tensor: one, those with copies of its heads of keys and values, or all. */
+static int ranks_with(const struct dt_model *model, int ranks, enum gpt_layer_kind kind, const char *name)
+{
+    bool whole = strncmp(name, "norm.", 5) == 0 || strstr(name, "_norm.") || strcmp(name, "projection.bias") == 0 ||
+                 (kind == GPT_MLP_DOWN && strcmp(name, "bias") == 0);
+    bool of_kv = strncmp(name, "k.", 2) == 0 || strncmp(name, "v.", 2) == 0;
+    return whole ? ranks : of_kv ? gpt_cut_copies(model, ranks) : 1;
+}
+
 static void check_parts(const struct dt_model *model, int ranks, int layer_index)
 {
     struct gpt_layer whole;
     gpt_describe_layer(model, (struct gpt_cut){0, 1}, layer_index, &whole);
     for (int t = 0; t < whole.tensor_count; t++) {
         const char *name = whole.tensors[t].name;
-        bool divided = strncmp(name, "norm.", 5) != 0 && strcmp(name, "projection.bias") != 0 &&
-                       !(whole.kind == GPT_MLP_DOWN && strcmp(name, "bias") == 0);
+        int expected = ranks_with(model, ranks, whole.kind, name);
         unsigned char *seen = calloc(whole.tensors[t].count_elems, 1);
         for (int rank = 0; rank < ranks; rank++) {
             struct gpt_layer part;
@@ -131,7 +138,7 @@ static void check_parts(const struct dt_model *model, int ranks, int layer_index
         }
         size_t wrong = 0;
         for (size_t i = 0; i < whole.tensors[t].count_elems; i++)
-            wrong += seen[i] != (divided ? 1 : ranks);
+            wrong += seen[i] != expected;
         CHECK(wrong == 0, "%s of a %s on %d ranks: %zu elements", name, gpt_layer_kind_name(whole.kind), ranks, wrong);
         free(seen);
     }
@@ -143,6 +150,43 @@ static void parts_make_the_whole(void)
     for (int ranks = 1; ranks <= 12; ranks++)
         for (int i = 0; m.heads % ranks == 0 && i < gpt_layer_count(&m); i++)
             check_parts(&m, ranks, i);
+    m.kv_heads = 3;
+    m.qk_norm = true;
+    for (int ranks = 1; ranks <= 12; ranks++)
+        if (gpt_cut_check(&m, ranks, false) == DT_OK)
+            check_parts(&m, ranks, gpt_block_layer(0));
+}
+
+/* The ranks with copies of a head of keys and values are those whose heads of q read it. */
+static void copies_follow_their_heads(void)
+{
+    struct dt_model m = {.layers = 1, .heads = 24, .hidden = 48, .vocab_size = 1000, .block_size = 24, .kv_heads = 4};
+    CHECK(gpt_cut_copies(&m, 4) == 1 && gpt_cut_copies(&m, 8) == 2 && gpt_cut_copies(&m, 24) == 6);
+    for (int ranks = 1; ranks <= 24; ranks++)
+        for (int rank = 0; rank < ranks && gpt_cut_check(&m, ranks, false) == DT_OK; rank++) {
+            struct gpt_part heads = gpt_cut_heads((struct gpt_cut){rank, ranks}, &m),
+                            kv = gpt_cut_kv_heads((struct gpt_cut){rank, ranks}, &m);
+            CHECK(heads.first / 6 == kv.first && (heads.first + heads.count - 1) / 6 == kv.first + kv.count - 1, "rank %d of %d", rank,
+                  ranks);
+        }
+    CHECK(gpt_cut_check(&m, 6, false) == DT_ERR_INVALID && strstr(dt_error_message(), "neither divides model.kv_heads 4") &&
+              strstr(dt_error_message(), "of this model 1, 2, 4, 8, 12, 24 do"),
+          "%s", dt_error_message());
+}
+
+/* What a tied head has away from the embedding begins as the token table: the same rows, of the same random numbers. */
+static void a_copy_of_the_table_begins_as_the_table(void)
+{
+    struct dt_model m = {.layers = 1, .heads = 2, .hidden = 8, .vocab_size = 100, .block_size = 4, .tied = true};
+    struct gpt_layer embedding, head;
+    struct gpt_cut cut = {1, 2};
+    gpt_describe_layer(&m, cut, 0, &embedding);
+    gpt_describe_layer(&m, cut, gpt_layer_count(&m) - 1, &head);
+    CHECK(head.param_elems == 0 && !gpt_has_tensor(&head, "weight"));
+    gpt_add_table_copy(&m, cut, &head);
+    const struct gpt_tensor *table = &embedding.tensors[0], *copy = &head.tensors[0];
+    CHECK(head.param_elems == table->count_elems && copy->id == table->id && copy->first_elem == table->first_elem &&
+          copy->run_elems == table->run_elems && copy->init == table->init);
 }
 
 /* Later ranks have no more, and rows of logits begin at 16 bytes. */
@@ -282,6 +326,8 @@ static void groups(void)
 
 static const struct test_case cases[] = {
     {"a tensor group\'s parts make the whole", parts_make_the_whole},
+    {"copies of heads follow the heads that read them", copies_follow_their_heads},
+    {"a copy of the table begins as the table", a_copy_of_the_table_begins_as_the_table},
     {"tables divide unevenly", tables_divide_unevenly},
     {"groups that do not fit a model", groups_that_do_not_fit},
     {"presets have the study's sizes", preset_sizes},

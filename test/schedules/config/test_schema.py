@@ -23,7 +23,6 @@ except ImportError:
 BEYOND_SCHEMA = {
     "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
     "heads that share keys and values": r"model\.kv_heads: \d+ does not divide model\.heads",
-    "a tied model has no pipeline": r"model\.tied: embedding and head are one table",
     "pairs of features that turn": r"model\.position: rope rotates pairs",
     "slow frequencies below fast ones": r"model\.rope\.low_frequency_factor: \S+ is not below",
     "one device": r"world_size: \d+ ranks, but paradigm \"none\" is one device",

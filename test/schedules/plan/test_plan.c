@@ -246,6 +246,7 @@ static const char letters[ACTION_OPS] = {
     [ACTION_KEEP_INPUT] = 'k',    [ACTION_TAKE_INPUT] = 't',       [ACTION_DROP] = 'd',           [ACTION_COPY_OUT] = 'o',
     [ACTION_AWAIT_OUT] = 'a',     [ACTION_COPY_IN] = 'i',          [ACTION_PUBLISH] = 'p',        [ACTION_GATHER] = 'g',
     [ACTION_FREE] = 'x',          [ACTION_REDUCE] = 'r',           [ACTION_UPDATE] = 'u',         [ACTION_END_STEP] = '.',
+    [ACTION_SUM_COPIES] = 's',
 };
 
 static void text_of(const struct plan *plan, const char *only, char *text, size_t bytes)
@@ -258,7 +259,7 @@ static void text_of(const struct plan *plan, const char *only, char *text, size_
         if (!strchr(only, letter))
             continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%c", used ? " " : "", letter);
-        if (strchr("FBIWRLgxru", letter))
+        if (strchr("FBIWRLgxrus", letter))
             used += (size_t)snprintf(text + used, bytes - used, "%d", a->group);
         else if (strchr("ktoai", letter) && a->segment != ACTION_WHOLE_PART)
             used += (size_t)snprintf(text + used, bytes - used, "%d", a->segment);
@@ -322,6 +323,22 @@ static void test_buckets_are_reduced_behind_their_last_backward(void)
     check_step("gpipe", 1, 1, &checkpoint, &each, "BLr", "L3 r3 B2 B1 r1 B0 r0"); /* the last is always reduced */
     check_step("gpipe", 2, 1, &keep, &at_once, "Bru.", "B3 B2 B1 B0 B3 u3 B2 u2 B1 u1 B0 u0 .");
     check_step("zb_h1", 2, 2, &keep, &at_once, "IWu", "I3 I2 I1 I0 W3 W2 W1 W0 I3 I2 I1 I0 W3 u3 W2 u2 W1 u1 W0 u0");
+}
+
+/* The head's group has a copy at the pipeline's other end: behind all passes, first the sum, then what it waited for; others are as before. */
+static void test_copies_are_summed_up_behind_all_passes(void)
+{
+    struct plan_rules each = {.reduce_every = 1}, at_once = {.updates_at_once = true};
+    struct plan_group tied[GROUPS];
+    struct plan_part part = keep;
+    memcpy(tied, groups, sizeof tied);
+    tied[3].has_copy = true;
+    part.groups = tied;
+    check_step("gpipe", 2, 1, &part, &each, "Brs.", "B3 B2 B1 r1 B0 r0 B3 B2 B1 r1 B0 r0 s3 r3 .");
+    check_step("gpipe", 2, 1, &part, &at_once, "Bsu.", "B3 B2 B1 B0 B3 B2 u2 B1 u1 B0 u0 s3 u3 .");
+    tied[3].bucket = 1; /* with its bucket; and both copies on one rank: sums first */
+    tied[0].has_copy = true;
+    check_step("gpipe", 2, 1, &part, &each, "Brs.", "B3 B2 B1 B0 B3 B2 B1 B0 s3 s0 r1 r0 .");
 }
 
 /* The flags that tell a mode where in the step a pass is: first, last, reduced. */
@@ -423,6 +440,7 @@ static const struct test_case cases[] = {
     {"messages that cross or are left are named", test_messages_that_cross_or_are_left_are_named},
     {"groups are gathered one pass ahead", test_groups_are_gathered_one_pass_ahead},
     {"buckets are reduced behind their last backward", test_buckets_are_reduced_behind_their_last_backward},
+    {"copies are summed up behind all passes", test_copies_are_summed_up_behind_all_passes},
     {"passes are marked", test_passes_are_marked},
     {"segments are recomputed and copied", test_segments_are_recomputed_and_copied},
     {"a forgotten forward is computed again", test_a_forgotten_forward_is_computed_again},

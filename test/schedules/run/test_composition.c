@@ -239,6 +239,53 @@ static void train_tensor_groups_in_pipelines(void)
     }
 }
 
+/* What several ranks hold copies of: heads of keys and values that are fewer than the ranks of a tensor group, gains of the heads' norms, and
+ * the table of a tied head at the other end of a pipeline. */
+static void train_copies(void)
+{
+    enum { ROW_SETS = 6 };
+    static const struct {
+        int ranks, shape;
+        const char *sets[ROW_SETS];
+    } rows[] = {
+        {4, 1, {"paradigm=none", "tensor.size=4", "micro_batches=2"}},
+        {4, 3, {"paradigm=none", "tensor.size=4", "micro_batches=3", "tensor.sequence_parallel=false", "activation=checkpoint"}},
+        {4, 3, {"paradigm=zero2", "tensor.size=2", "pipeline.stages=2", "pipeline.order=zb_h1", "pipeline.chunks=3"}},
+        {8, 1, {"paradigm=fsdp", "tensor.size=4", "fsdp.unit=linear", "micro_batches=2", "gradient_reduction=each"}},
+        {8, 3, {"paradigm=ddp", "tensor.size=4", "micro_batches=2", "gradient_reduction=each", "parameter_offload=true"}},
+        {4, 2, {"paradigm=pdp", "pipeline.stages=4", "pipeline.order=1f1b", "pipeline.chunks=3"}},
+        {4, 2, {"paradigm=none", "tensor.size=2", "pipeline.stages=2", "micro_batches=2", "parameter_offload=true"}},
+        {4, 2, {"paradigm=zero1", "pipeline.stages=2", "pipeline.order=interleaved", "micro_batches=2", "gradient_reduction=each"}},
+        {4, 2, {"paradigm=fsdp", "pipeline.stages=2", "pipeline.order=zb_v", "pipeline.chunks=3", "activation=checkpoint"}},
+        {8,
+         2,
+         {"paradigm=hsdp", "pipeline.stages=2", "pipeline.order=zb_h1", "micro_batches=2", "hsdp.shard_size=2", "parameter_offload=true"}},
+        {8, 2, {"paradigm=zero2", "tensor.size=2", "pipeline.stages=2", "pipeline.chunks=2", "gradient_reduction=each"}},
+    };
+    char world_size[32];
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *sets[2 + ROW_SETS] = {ranks_device_setting(), world_size};
+        const struct shape *shape = &shapes[rows[i].shape];
+        struct experiment e;
+        char what[256] = "copies:";
+        int count = 2;
+        if (rows[i].ranks != world.size)
+            continue;
+        for (int s = 0; s < ROW_SETS && rows[i].sets[s]; s++) {
+            size_t used = strlen(what);
+            snprintf(what + used, sizeof what - used, " %s", rows[i].sets[s]);
+            sets[count++] = rows[i].sets[s];
+        }
+        dt_status status = parse_one(shape->base, sets, count, &e);
+        CHECK(status == DT_OK, "%s: %s", what, dt_error_message());
+        if (status < 0)
+            continue;
+        e.optimizer.learning_rate = shape->rate;
+        train_and_compare(&e, reference(shape), what);
+    }
+}
+
 static void train_all(void)
 {
     const char *asked = getenv("DTBENCH_COMBINATIONS");
@@ -260,6 +307,7 @@ static void train_all(void)
 static const struct test_case cases[] = {
     {"combinations", train_all},
     {"tensor groups in pipelines with halves and parts", train_tensor_groups_in_pipelines},
+    {"copies that several ranks hold", train_copies},
 };
 
 int main(void)
