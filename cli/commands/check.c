@@ -11,6 +11,7 @@
 #include "cli/text/line.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
+#include "schedules/config/parse.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -404,7 +405,9 @@ static int run(int argc, char **argv)
     struct simulated_machine *machine = calloc(1, sizeof *machine);
     dt_status status = checks && machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
     for (int i = 0; status == DT_OK && i < count; i++)
-        status = check_experiment(&experiments[i], machine, &checks[i]);
+        status = i > 0 && experiment_predicted_alike(&experiments[i], &experiments[i - 1])
+                     ? check_copy(&checks[i - 1], &checks[i])
+                     : check_experiment(&experiments[i], machine, &checks[i]);
     free(machine);
     if (status == DT_OK)
         status = o.json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);

@@ -12,6 +12,7 @@
 #include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/line.h"
+#include "schedules/config/parse.h"
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/device_choice.h"
 
@@ -106,6 +107,8 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = &s->experiments[i];
         const char *kind;
+        if (i > 0 && experiment_predicted_alike(e, e - 1))
+            continue;
         if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
         if (experiment_is_simulated(e)) {

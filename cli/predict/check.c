@@ -299,6 +299,24 @@ void check_finish(struct check *check)
     check->pipeline = (struct check_pipeline){0};
 }
 
+dt_status check_copy(const struct check *from, struct check *out)
+{
+    const struct check_pipeline *p = &from->pipeline;
+    size_t stages = (size_t)p->stages;
+    *out = *from;
+    out->pipeline.kept = NULL;
+    out->pipeline.ranks = NULL;
+    if (stages == 0)
+        return DT_OK;
+    out->pipeline.kept = malloc(stages * sizeof *p->kept);
+    out->pipeline.ranks = malloc(stages * sizeof *p->ranks);
+    if (!out->pipeline.kept || !out->pipeline.ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", p->stages);
+    memcpy(out->pipeline.kept, p->kept, stages * sizeof *p->kept);
+    memcpy(out->pipeline.ranks, p->ranks, stages * sizeof *p->ranks);
+    return DT_OK;
+}
+
 dt_status check_experiment(const struct experiment *e, struct simulated_machine *last, struct check *out)
 {
     struct simulated_system *system = NULL;

@@ -47,6 +47,9 @@ struct check {
  * Errors: as memory_fit_predict; finish it also then. */
 dt_status check_experiment(const struct experiment *experiment, struct simulated_machine *last, struct check *out);
 void check_finish(struct check *check);
+/* The check of an experiment that is predicted like one that has been checked (experiment_predicted_alike). Errors: DT_ERR_HOST_MEMORY; finish
+ * it also then. */
+dt_status check_copy(const struct check *from, struct check *out);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */
 dt_status check_print_json(const struct experiment *experiments, const struct check *checks, int count, FILE *to);

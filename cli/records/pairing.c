@@ -73,7 +73,7 @@ bool pairing_fits(const struct pairing *pairing, const struct experiment *a, con
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         bool matters = experiment_depends_on(a, field->path) && experiment_depends_on(b, field->path);
-        if (!pairing->named[i] && matters && experiment_values_differ(a, b, field))
+        if (!pairing->named[i] && matters && !dt_field_same(field, a, b))
             return false;
     }
     return true;

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One experiment's hash, to be sorted. */
+/* One experiment's hash, to be sorted: a copy, since experiments are far from each other in memory. */
 struct place {
-    const char *hash;
+    char hash[sizeof((struct experiment *)0)->hash];
     int experiment;
 };
 
@@ -43,7 +43,8 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
     }
     for (int i = 0; i < count; i++) {
-        places[i] = (struct place){experiments[i].hash, i};
+        places[i].experiment = i;
+        memcpy(places[i].hash, experiments[i].hash, sizeof places[i].hash);
         memcpy(hashes + (size_t)i * HASH_DIGITS, experiments[i].hash, HASH_DIGITS);
     }
     find_first(places, count, identity->index);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { FIELDS_MAX = 512 }; /* the table has fewer */
+
 /* Fields that follow from others: when those differ, these say nothing new. */
 static const struct {
     const char *path, *follows;
@@ -26,24 +28,13 @@ static const void *at(const struct experiment *e, const struct dt_field *field)
     return (const char *)e + field->offset;
 }
 
-bool experiment_values_differ(const struct experiment *left, const struct experiment *right, const struct dt_field *field)
-{
-    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
-    return text ? strcmp(at(left, field), at(right, field)) != 0 : memcmp(at(left, field), at(right, field), field->size) != 0;
-}
-
-static bool differs(const struct experiment *experiments, int count, const struct dt_field *field)
-{
-    for (int i = 1; i < count; i++)
-        if (experiment_values_differ(&experiments[0], &experiments[i], field))
-            return true;
-    return false;
-}
-
-static bool path_differs(const struct experiment *experiments, int count, const char *path)
+/* Mark the fields that are not the same in all experiments. One experiment after another: they are far from each other in memory. */
+static void find_differences(const struct experiment *experiments, int count, bool differs[FIELDS_MAX])
 {
     const struct dt_table *table = experiment_table();
-    return differs(experiments, count, &table->fields[dt_config_find(table, path)]);
+    for (int i = 1; i < count; i++)
+        for (int f = 0; f < table->count && f < FIELDS_MAX; f++)
+            differs[f] = differs[f] || !dt_field_same(&table->fields[f], &experiments[0], &experiments[i]);
 }
 
 bool experiment_field_follows(const char *path, const char *from)
@@ -54,32 +45,39 @@ bool experiment_field_follows(const char *path, const char *from)
     return false;
 }
 
-static bool is_dependent(const struct experiment *experiments, int count, const struct dt_field *field)
+static bool is_dependent(const bool differs[FIELDS_MAX], const struct dt_field *field)
 {
     for (size_t d = 0; d < sizeof dependent / sizeof dependent[0]; d++)
-        if (strcmp(field->path, dependent[d].path) == 0 && path_differs(experiments, count, dependent[d].follows))
+        if (strcmp(field->path, dependent[d].path) == 0 && differs[dt_config_find(experiment_table(), dependent[d].follows)])
             return true;
     return false;
 }
 
-void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out)
+static void choose_columns(const bool differs[FIELDS_MAX], struct experiment_columns *out)
 {
     const struct dt_table *table = experiment_table();
-    *out = (struct experiment_columns){
-        .names_differ = path_differs(experiments, count, "name"),
-        .worlds_differ = path_differs(experiments, count, "world_size"),
-        .batches_differ = path_differs(experiments, count, "batch_size"),
-    };
-    for (int i = 0; i < table->count; i++) {
+    *out = (struct experiment_columns){0};
+    for (int i = 0; i < table->count && i < FIELDS_MAX; i++) {
         const struct dt_field *field = &table->fields[i];
-        bool always = strcmp(field->path, "name") == 0 || strcmp(field->path, "paradigm") == 0 || strcmp(field->path, "world_size") == 0 ||
-                      strcmp(field->path, "batch_size") == 0;
-        if (always || !differs(experiments, count, field))
+        bool *const told = strcmp(field->path, "name") == 0         ? &out->names_differ
+                           : strcmp(field->path, "world_size") == 0 ? &out->worlds_differ
+                           : strcmp(field->path, "batch_size") == 0 ? &out->batches_differ
+                                                                    : NULL;
+        if (told)
+            *told = differs[i];
+        if (told || !differs[i] || strcmp(field->path, "paradigm") == 0)
             continue;
         out->models_differ |= strncmp(field->path, "model.", 6) == 0;
-        if (out->count < COLUMNS_MAX && !is_dependent(experiments, count, field))
+        if (out->count < COLUMNS_MAX && !is_dependent(differs, field))
             out->fields[out->count++] = field;
     }
+}
+
+void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out)
+{
+    bool differs[FIELDS_MAX] = {false};
+    find_differences(experiments, count, differs);
+    choose_columns(differs, out);
 }
 
 const char *experiment_column_title(const struct dt_field *field)

@@ -14,8 +14,6 @@ struct experiment_columns {
 };
 
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out);
-/* Are the values of a field unlike? */
-bool experiment_values_differ(const struct experiment *left, const struct experiment *right, const struct dt_field *field);
 /* Does the default of the key at `path` follow from the one at `from`: loss_scaling from model.dtype? */
 bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */

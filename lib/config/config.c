@@ -334,6 +334,29 @@ dt_status dt_config_shows(const struct dt_field *field, const void *source, bool
     return both ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
 }
 
+dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out)
+{
+    struct cJSON *value = value_of(field, source);
+    if (!value)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
+    dt_status status = dt_json_print(value, style, out);
+    cJSON_Delete(value);
+    return status;
+}
+
+bool dt_field_same(const struct dt_field *field, const void *left, const void *right)
+{
+    const char *a = (const char *)left + field->offset, *b = (const char *)right + field->offset;
+    uint32_t half[2];
+    if (field->size == sizeof *half) { /* most fields; of a large sweep asked millions of times */
+        memcpy(&half[0], a, sizeof *half);
+        memcpy(&half[1], b, sizeof *half);
+        return half[0] == half[1];
+    }
+    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
+    return text ? *a == *b && strcmp(a, b) == 0 : memcmp(a, b, field->size) == 0;
+}
+
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out)
 {
     struct cJSON *root = cJSON_CreateObject();

@@ -115,7 +115,13 @@ dt_status dt_config_write(const struct dt_table *table, const void *source, cons
  * as they did, and have the same hash. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_shows(const struct dt_field *field, const void *source, bool *out);
 
-/* The same of a list: up to list->max structs at `target`. `where` begins every error ("cpu.json: measured"); NULL is an empty list.
+/* The value of one field, as JSON in a style of dt_json_print. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out);
+
+/* Whether two structs have the same value of a field; of texts, what follows the NUL does not count. */
+bool dt_field_same(const struct dt_field *field, const void *left, const void *right);
+
+/* dt_config_read of a list: up to list->max structs at `target`. `where` begins every error ("cpu.json: measured"); NULL is an empty list.
  * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_config_read_list(const struct dt_list *list, const struct cJSON *array, const char *where, void *target, int *count);
 

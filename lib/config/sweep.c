@@ -26,9 +26,10 @@ static dt_status add_axis(const struct dt_table *table, const char *path, const 
                           struct dt_sweep *sweep)
 {
     char quote[64];
-    dt_json_quote(values, quote, sizeof quote);
-    if (!cJSON_IsArray(values))
+    if (!cJSON_IsArray(values)) {
+        dt_json_quote(values, quote, sizeof quote);
         return dt_fail(DT_ERR_INVALID, "%s: expected a list of %s, not %s", label, *path ? "values" : "objects", quote);
+    }
     if (!values->child)
         return dt_fail(DT_ERR_INVALID, "%s: the list is empty; give it at least one value", label);
     if (sweep->axis_count == DT_SWEEP_MAX_AXES)
@@ -119,9 +120,10 @@ static dt_status collect_experiments(const struct dt_table *table, const struct 
     *axis = (struct dt_sweep_axis){.values = node};
     for (const struct cJSON *value = node->child; value; value = value->next) {
         snprintf(item, sizeof item, "%s[%d]", label, axis->count++);
-        dt_json_quote(value, quote, sizeof quote);
-        if (!cJSON_IsObject(value))
+        if (!cJSON_IsObject(value)) {
+            dt_json_quote(value, quote, sizeof quote);
             return dt_fail(DT_ERR_INVALID, "%s: expected an object of keys, not %s", item, quote);
+        }
         if (cJSON_GetObjectItemCaseSensitive(value, "sweep"))
             return dt_fail(DT_ERR_INVALID, "%s: a sweep inside a sweep; a list of experiments has none of its own", item);
         DT_TRY(dt_config_read_at(table, "", value, item, NULL, NULL));

@@ -3,6 +3,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/activation.h"
 #include "schedules/config/families.h"
+#include "schedules/config/hash.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
@@ -16,6 +17,10 @@
 
 /* From this many parameters on FSDP gathers each linear layer by itself: the study's rule, its 81B model being the first. */
 #define FSDP_LINEAR_FROM 80e9
+
+/* Forward passes of a step over the ranks of one pipeline: plans of more take gigabytes and minutes, and 64 stages of 8 parts may still have
+ * 2048 micro-batches. */
+enum { MOST_PASSES = 1 << 20 };
 
 enum { PATH_OF_A_FILE = 128 }; /* the keys' cluster and profile are shorter */
 
@@ -141,14 +146,33 @@ static void resolve_pipeline(struct experiment *e, const bool *given)
         e->pipeline.paradigms = PIPELINE_OF_PDP;
 }
 
-/* Each part of each stage has a layer. What parts a file asks for is known when it is read (order.h). */
+/* Parts on each rank; what a file asks for is known when it is read (order.h). */
+static int parts_of_order(const struct experiment *e)
+{
+    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    if (experiment_stages(e) == 1 || pipeline_order_is_file(e->pipeline.order))
+        return 1;
+    return order->parts ? order->parts : e->pipeline.virtual_stages;
+}
+
+static dt_status check_passes(const struct experiment *e, const char *where)
+{
+    int64_t parts = (int64_t)experiment_stages(e) * parts_of_order(e), micro_batches = (int64_t)e->pipeline.chunks * e->micro_batches;
+    if (parts * micro_batches <= MOST_PASSES)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID,
+                   "%s: pipeline.chunks: %" PRId64 " micro-batches through %" PRId64
+                   " parts of a pipeline are too many passes to plan; at most %d are planned, %" PRId64 " micro-batches here",
+                   where, micro_batches, parts, MOST_PASSES, MOST_PASSES / parts);
+}
+
+/* Each part of each stage has a layer. */
 static dt_status check_layers(const struct experiment *e, const char *where)
 {
     if (experiment_has_split_points(e) && pipeline_order_is_file(e->pipeline.order))
         return DT_OK;
     const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
-    int stages = experiment_stages(e), parts = order->parts ? order->parts : e->pipeline.virtual_stages;
-    parts = stages == 1 || pipeline_order_is_file(e->pipeline.order) ? 1 : parts;
+    int stages = experiment_stages(e), parts = parts_of_order(e);
     if (!pipeline_order_is_file(e->pipeline.order))
         DT_TRY(experiment_check_activation(e, parts, where));
     int *first_layer = malloc(((size_t)stages * (size_t)parts + 1) * sizeof *first_layer);
@@ -178,6 +202,7 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
                        "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
                        " samples (%sstages * batch_size); at most one each",
                        where, e->pipeline.chunks, e->micro_batches, samples, e->tensor.size > 1 ? "tensor.size * " : "");
+    DT_TRY(check_passes(e, where));
     return e->passes_only ? DT_OK : check_layers(e, where);
 }
 
@@ -219,16 +244,6 @@ static dt_status check_division(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
-/* The canonical form of what the experiment depends on: two experiments with the same hash measure the same thing. */
-static dt_status set_hash(struct experiment *e)
-{
-    char *text;
-    DT_TRY(experiment_to_hashed_json(e, &text));
-    snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, strlen(text)));
-    free(text);
-    return DT_OK;
-}
-
 /* A profile that a cluster file names may be beside it: `name` is then given with that folder. */
 static void set_profile(struct experiment *e, const char *name)
 {
@@ -266,7 +281,7 @@ static void complete_name(const char *folder, char *name, size_t name_bytes)
 }
 
 /* What sim runs on when nobody says: the machine that the study's framework was written for; and on it, what the machine's file says. */
-static void resolve_simulated(struct experiment *e, struct cluster_profile *last)
+static void resolve_simulated(struct experiment *e, struct experiment_resolver *last)
 {
     if (strcmp(e->device, "sim") != 0)
         return;
@@ -275,13 +290,13 @@ static void resolve_simulated(struct experiment *e, struct cluster_profile *last
     if (!*e->cluster)
         snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
     bool asked = !*e->profile;
-    if (asked && last && strcmp(last->cluster, e->cluster) == 0)
+    if (asked && strcmp(last->cluster, e->cluster) == 0)
         memcpy(e->profile, last->profile, sizeof e->profile);
     if (!*e->profile)
         (void)read_profile_of_cluster(e);
     if (!*e->profile)
         snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
-    if (asked && last) {
+    if (asked) {
         memcpy(last->cluster, e->cluster, sizeof last->cluster);
         memcpy(last->profile, e->profile, sizeof last->profile);
     }
@@ -304,7 +319,7 @@ dt_status experiment_check(const struct experiment *e, const char *where)
     return check_sizes(e, where);
 }
 
-dt_status experiment_resolve_next(struct experiment *e, const bool *given, const char *where, struct cluster_profile *last)
+dt_status experiment_resolve_next(struct experiment *e, const bool *given, const char *where, struct experiment_resolver *last)
 {
     DT_TRY(resolve_model(e, given, where));
     resolve_pipeline(e, given);
@@ -320,10 +335,21 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
     resolve_simulated(e, last);
-    return set_hash(e);
+    if (!last->hasher)
+        DT_TRY(experiment_hasher_create(&last->hasher));
+    return experiment_hasher_set(last->hasher, e);
+}
+
+void experiment_resolver_finish(struct experiment_resolver *resolver)
+{
+    experiment_hasher_destroy(resolver->hasher);
+    *resolver = (struct experiment_resolver){0};
 }
 
 dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
 {
-    return experiment_resolve_next(e, given, where, NULL);
+    struct experiment_resolver resolver = {0};
+    dt_status status = experiment_resolve_next(e, given, where, &resolver);
+    experiment_resolver_finish(&resolver);
+    return status;
 }

@@ -29,10 +29,13 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
  * DT_ERR_HOST_MEMORY. */
 dt_status experiment_to_json(const struct experiment *experiment, int style, char **out);
 
-/* Does what it measures depend on the key at `path`: not on its name, nor on keys of other paradigms or of a pipeline that it has not. */
+/* Does what it measures depend on the key at `path`: not on its name, nor on keys of other paradigms or of a pipeline that it has not.
+ * The hash is made of these (hash.h). */
 bool experiment_depends_on(const struct experiment *experiment, const char *path);
-/* Those keys alone, in canonical form: what the hash is made of. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
-dt_status experiment_to_hashed_json(const struct experiment *experiment, char **out);
+
+/* Whether all that is predicted, or checked before a run, is the same of both: they differ at most in keys of which neither bytes nor times
+ * depend, as name and seed. */
+bool experiment_predicted_alike(const struct experiment *left, const struct experiment *right);
 
 /* Put the experiment's "nccl" settings into this process's environment, over
  * what is there. Before NCCL is asked for anything: it reads most of them once.
@@ -45,12 +48,14 @@ dt_status experiment_set_environment(const struct experiment *experiment);
  * themselves: given NULL means that every field is set. */
 dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
 
-/* The cluster of an experiment that names no profile, and the profile that its file names. */
-struct cluster_profile {
-    char cluster[512], profile[512]; /* as in struct experiment; "": none yet */
+/* What one experiment of a config has found out for the next one. Starts zeroed. */
+struct experiment_resolver {
+    char cluster[512], profile[512];  /* of an experiment that names no profile: its cluster, and what that file names; "": none yet */
+    struct experiment_hasher *hasher; /* NULL: none yet */
 };
 /* The same for one after another of the same config: a cluster's file is read again only when it is another one. */
-dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct cluster_profile *last);
+dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct experiment_resolver *last);
+void experiment_resolver_finish(struct experiment_resolver *resolver);
 
 /* The part of it that only checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status experiment_check(const struct experiment *experiment, const char *where);

@@ -1,8 +1,9 @@
 /* An experiment as a config. */
-#include "schedules/config/parse.h"
+#include "schedules/config/print.h"
 
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
+#include "schedules/config/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,7 @@ static bool whole_model(const struct dt_model *m)
     return preset && dt_preset_is_whole(preset);
 }
 
-/* Fields that an experiment does not show: strings and settings that are empty, those that came later and have their default or concern
- * another model, and of preset and sizes the one that it was not made of. */
-static dt_status decide(const struct experiment *e, const struct dt_field *field, bool *shown)
+dt_status experiment_shows(const struct experiment *e, const struct dt_field *field, bool *shown)
 {
     bool size =
         strcmp(field->path, "model.layers") == 0 || strcmp(field->path, "model.heads") == 0 || strcmp(field->path, "model.hidden") == 0;
@@ -60,7 +59,23 @@ bool experiment_depends_on(const struct experiment *e, const char *path)
     return paradigm_has_key(paradigm_of(e->paradigm), path) || !belongs_to_some_paradigm(path);
 }
 
-static dt_status to_json(const struct experiment *e, bool hashed, int style, char **out)
+bool experiment_predicted_alike(const struct experiment *left, const struct experiment *right)
+{
+    static const char *const numbers[] = {
+        "name",           "seed",          "optimizer.learning_rate", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon",
+        "timeout.init_s", "timeout.step_s"};
+    const struct dt_table *table = experiment_table();
+    for (int i = 0; i < table->count; i++) {
+        bool alike = dt_field_same(&table->fields[i], left, right);
+        for (size_t n = 0; n < sizeof numbers / sizeof *numbers && !alike; n++)
+            alike = strcmp(table->fields[i].path, numbers[n]) == 0;
+        if (!alike)
+            return false;
+    }
+    return true;
+}
+
+dt_status experiment_to_json(const struct experiment *e, int style, char **out)
 {
     const struct dt_table *table = experiment_table();
     struct cJSON *object;
@@ -68,10 +83,8 @@ static dt_status to_json(const struct experiment *e, bool hashed, int style, cha
     if (!shown)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
     dt_status status = DT_OK;
-    for (int i = 0; i < table->count && status == DT_OK; i++) {
-        status = decide(e, &table->fields[i], &shown[i]);
-        shown[i] &= !hashed || experiment_depends_on(e, table->fields[i].path);
-    }
+    for (int i = 0; i < table->count && status == DT_OK; i++)
+        status = experiment_shows(e, &table->fields[i], &shown[i]);
     if (status == DT_OK)
         status = dt_config_write(table, e, shown, &object);
     free(shown);
@@ -79,14 +92,4 @@ static dt_status to_json(const struct experiment *e, bool hashed, int style, cha
     status = dt_json_print(object, style, out);
     dt_json_destroy(object);
     return status;
-}
-
-dt_status experiment_to_json(const struct experiment *e, int style, char **out)
-{
-    return to_json(e, false, style, out);
-}
-
-dt_status experiment_to_hashed_json(const struct experiment *e, char **out)
-{
-    return to_json(e, true, DT_JSON_SORTED, out);
 }

@@ -15,23 +15,37 @@ struct source {
     const char *name; /* in errors */
     const char *file; /* path of the config, whose order files are checked; NULL: it is a text */
     bool passes_only; /* experiment.h */
-    struct cluster_profile last;
+    struct experiment_resolver last;
 };
 
-/* Read and complete combination `index` over `base`, the config without its
- * sweep. */
-static dt_status resolve_combination(struct dt_sweep *sweep, int index, struct source *source, const struct experiment *base,
-                                     const bool *base_given, bool *given, struct experiment *out)
+/* A combination that is read: over `base`, the config without its sweep. */
+struct reading {
+    struct dt_sweep *sweep;
+    struct source *source;
+    const struct experiment *base;
+    const bool *base_given;
+    bool *given; /* the combination's own */
+};
+
+/* Read and complete combination `index`. */
+static dt_status read_combination(struct reading *r, int index, const char *where, struct experiment *out)
 {
-    const struct dt_table *table = experiment_table();
+    memcpy(out, r->base, sizeof *out);
+    memcpy(r->given, r->base_given, (size_t)experiment_table()->count * sizeof *r->given);
+    DT_TRY(dt_sweep_read(experiment_table(), r->sweep, index, where, out, r->given));
+    DT_TRY(experiment_resolve_next(out, r->given, where, &r->source->last));
+    return r->source->file ? experiment_check_order(out, where) : DT_OK;
+}
+
+/* Only of a combination that cannot be is said which one it is: it is read again for that. */
+static dt_status resolve_combination(struct reading *r, int index, struct experiment *out)
+{
     char where[WHERE_BYTES], combination[WHERE_BYTES / 2];
-    dt_sweep_describe(sweep, index, combination, sizeof combination);
-    snprintf(where, sizeof where, "%.200s%s%s", source->name, *combination ? ": sweep " : "", combination);
-    memcpy(out, base, sizeof *out);
-    memcpy(given, base_given, (size_t)table->count * sizeof *given);
-    DT_TRY(dt_sweep_read(table, sweep, index, where, out, given));
-    DT_TRY(experiment_resolve_next(out, given, where, &source->last));
-    return source->file ? experiment_check_order(out, where) : DT_OK;
+    if (read_combination(r, index, "", out) == DT_OK)
+        return DT_OK;
+    dt_sweep_describe(r->sweep, index, combination, sizeof combination);
+    snprintf(where, sizeof where, "%.200s%s%s", r->source->name, *combination ? ": sweep " : "", combination);
+    return read_combination(r, index, where, out);
 }
 
 /* The folder of a config file, where its cluster and profile are looked for first. */
@@ -56,15 +70,17 @@ static dt_status read_base(const struct cJSON *config, const struct source *sour
 
 /* ---- combinations that are the same ---- */
 
+/* The hash is a copy: experiments are far from each other in memory, and places are compared often. */
 struct place {
-    const struct experiment *experiment;
+    char hash[sizeof((struct experiment *)0)->hash];
     int index;
+    const struct experiment *experiment;
 };
 
 static int compare_places(const void *left, const void *right)
 {
     const struct place *a = left, *b = right;
-    int order = strcmp(a->experiment->hash, b->experiment->hash);
+    int order = strcmp(a->hash, b->hash);
     if (order == 0)
         order = strcmp(a->experiment->name, b->experiment->name);
     return order ? order : a->index - b->index;
@@ -77,7 +93,7 @@ static void mark_repeated(struct place *places, int count, bool *dropped)
     qsort(places, (size_t)count, sizeof *places, compare_places);
     for (int i = 1, first = 0; i < count; i++) {
         const struct experiment *a = places[first].experiment, *b = places[i].experiment;
-        bool same = strcmp(a->hash, b->hash) == 0 && strcmp(a->name, b->name) == 0;
+        bool same = strcmp(places[first].hash, places[i].hash) == 0 && strcmp(a->name, b->name) == 0;
         first = same ? first : i;
         dropped[places[i].index] = same && memcmp(a, b, sizeof *a) != 0;
     }
@@ -89,13 +105,17 @@ static dt_status drop_repeated(struct experiment *experiments, int *count)
     bool *dropped = calloc((size_t)*count + 1, sizeof *dropped);
     bool all = places && dropped;
     int kept = 0;
-    for (int i = 0; all && i < *count; i++)
-        places[i] = (struct place){&experiments[i], i};
+    for (int i = 0; all && i < *count; i++) {
+        places[i] = (struct place){.index = i, .experiment = &experiments[i]};
+        memcpy(places[i].hash, experiments[i].hash, sizeof places[i].hash);
+    }
     if (all)
         mark_repeated(places, *count, dropped);
-    for (int i = 0; all && i < *count; i++)
-        if (!dropped[i])
-            memmove(&experiments[kept++], &experiments[i], sizeof *experiments);
+    for (int i = 0; all && i < *count; i++) {
+        if (!dropped[i] && kept < i)
+            memcpy(&experiments[kept], &experiments[i], sizeof *experiments);
+        kept += !dropped[i];
+    }
     free(places);
     free(dropped);
     if (!all)
@@ -162,14 +182,15 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct so
     if (status < 0)
         goto done;
     find_reach(config, for_pdp, base, base_given);
-    experiments = calloc((size_t)sweep->combinations, sizeof *experiments);
+    experiments = malloc((size_t)sweep->combinations * sizeof *experiments);
     if (!experiments) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source->name, sweep->combinations);
         goto done;
     }
+    struct reading reading = {sweep, source, base, base_given, base_given + table->count};
     struct dt_failures failures = {0};
     for (int i = 0; i < sweep->combinations && failures.left_out == 0; i++)
-        dt_failures_add(&failures, resolve_combination(sweep, i, source, base, base_given, base_given + table->count, &experiments[i]));
+        dt_failures_add(&failures, resolve_combination(&reading, i, &experiments[i]));
     status = dt_failures_end(&failures);
     if (status < 0)
         goto done;
@@ -209,6 +230,7 @@ static dt_status parse(const char *text, size_t length, struct source *source, c
         goto done;
     status = resolve_all(config, for_pdp, source, out, count);
 done:
+    experiment_resolver_finish(&source->last);
     dt_json_destroy(config);
     return status;
 }

@@ -30,8 +30,11 @@ struct pipeline_order {
     const char *help;
     bool folded, halves; /* parts are placed as a V; backward comes in halves */
     int parts;           /* of the model on each rank; 0: the shape's virtual_stages */
-    /* plans [stages], which have their places, get the passes of all ranks. Errors: DT_ERR_HOST_MEMORY. */
-    dt_status (*emit)(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
+    /* A plan, which has its place, gets the passes of that rank. NULL: one rank's are not known without those of the others. Errors:
+     * DT_ERR_HOST_MEMORY. */
+    dt_status (*emit)(const struct order_shape *shape, struct plan *plan);
+    /* The same of plans [stages] of all ranks; NULL where there is `emit`. Errors: also DT_ERR_INVALID, of a file. */
+    dt_status (*emit_all)(const struct order_shape *shape, struct plan *plans);
     /* By the order's source: plan_kept.activations of a rank, at most; and by how much the longest rank of a step is longer than its
      * passes, without messages. NULL: no closed form. */
     double (*kept)(const struct pipeline_order *order, const struct order_shape *shape, int rank);

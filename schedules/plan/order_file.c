@@ -243,7 +243,7 @@ dt_status order_file_layout(const struct order_shape *shape, struct order_layout
     return status;
 }
 
-dt_status order_file_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+dt_status order_file_emit(const struct order_shape *shape, struct plan *plans)
 {
     struct contents c;
     struct order_layout layout;

@@ -18,6 +18,6 @@ dt_status order_file_layout(const struct order_shape *shape, struct order_layout
 
 /* The passes of all ranks: a row of orders.c. Checks that there is a line for each rank, that each micro-batch of the step goes through each
  * part as it must, and that no rank keeps more than shape->memory_limit, where there is one. Errors: as order_file_layout. */
-dt_status order_file_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
+dt_status order_file_emit(const struct order_shape *shape, struct plan *plans);
 
 #endif

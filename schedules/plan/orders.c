@@ -56,22 +56,18 @@ static dt_status take_turns(const struct turns *t)
 }
 
 /* All forward passes of a window, then all backward passes. */
-static dt_status emit_gpipe(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_gpipe(const struct order_shape *shape, struct plan *plan)
 {
-    for (int rank = 0; rank < shape->stages; rank++)
-        for (int first = 0; first < shape->micro_batches; first += shape->window)
-            DT_TRY(take_turns(&(struct turns){
-                .plan = &plans[rank], .first = first, .micro_batches = shape->window, .warm_up = shape->window, .newest_first = true}));
+    for (int first = 0; first < shape->micro_batches; first += shape->window)
+        DT_TRY(take_turns(
+            &(struct turns){.plan = plan, .first = first, .micro_batches = shape->window, .warm_up = shape->window, .newest_first = true}));
     return DT_OK;
 }
 
 /* So many forward passes that the first backward pass of the last stage arrives when they are done. */
-static dt_status emit_1f1b(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_1f1b(const struct order_shape *shape, struct plan *plan)
 {
-    for (int rank = 0; rank < shape->stages; rank++)
-        DT_TRY(
-            take_turns(&(struct turns){.plan = &plans[rank], .micro_batches = shape->micro_batches, .warm_up = shape->stages - 1 - rank}));
-    return DT_OK;
+    return take_turns(&(struct turns){.plan = plan, .micro_batches = shape->micro_batches, .warm_up = shape->stages - 1 - plan->stage});
 }
 
 /* Stages behind a rank count twice, since it takes `stages` micro-batches of one part before those of the next part. */
@@ -80,39 +76,32 @@ static int interleaved_warm_up(int stages, int parts, int rank)
     return 2 * (stages - 1 - rank) + (parts - 1) * stages;
 }
 
-static dt_status emit_interleaved(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_interleaved(const struct order_shape *shape, struct plan *plan)
 {
-    for (int rank = 0; rank < shape->stages; rank++)
-        DT_TRY(take_turns(&(struct turns){.plan = &plans[rank],
-                                          .micro_batches = shape->micro_batches,
-                                          .warm_up = interleaved_warm_up(shape->stages, plans[rank].parts, rank)}));
-    return DT_OK;
+    return take_turns(&(struct turns){
+        .plan = plan, .micro_batches = shape->micro_batches, .warm_up = interleaved_warm_up(shape->stages, plan->parts, plan->stage)});
 }
 
 /* A late stage waits least for its gradients and has most time at the end: it puts off as many weight gradients as stages are before it. No
  * rank then keeps more than the first one does under 1F1B. */
-static dt_status emit_zb_h1(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_zb_h1(const struct order_shape *shape, struct plan *plan)
 {
-    for (int rank = 0; rank < shape->stages; rank++)
-        DT_TRY(take_turns(&(struct turns){.plan = &plans[rank],
-                                          .micro_batches = shape->micro_batches,
-                                          .warm_up = shape->stages - 1 - rank,
-                                          .halves = true,
-                                          .weight_lag = rank}));
-    return DT_OK;
+    return take_turns(&(struct turns){.plan = plan,
+                                      .micro_batches = shape->micro_batches,
+                                      .warm_up = shape->stages - 1 - plan->stage,
+                                      .halves = true,
+                                      .weight_lag = plan->stage});
 }
 
 /* Twice as many forward passes first, and twice as many weight gradients put off: the ranks' steps are no longer than their passes, and
  * begin one after the other. */
-static dt_status emit_zb_h2(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_zb_h2(const struct order_shape *shape, struct plan *plan)
 {
-    for (int rank = 0; rank < shape->stages; rank++)
-        DT_TRY(take_turns(&(struct turns){.plan = &plans[rank],
-                                          .micro_batches = shape->micro_batches,
-                                          .warm_up = 2 * (shape->stages - 1 - rank),
-                                          .halves = true,
-                                          .weight_lag = 2 * rank}));
-    return DT_OK;
+    return take_turns(&(struct turns){.plan = plan,
+                                      .micro_batches = shape->micro_batches,
+                                      .warm_up = 2 * (shape->stages - 1 - plan->stage),
+                                      .halves = true,
+                                      .weight_lag = 2 * plan->stage});
 }
 
 /* ---- the V ---- */
@@ -180,23 +169,13 @@ static dt_status vee_end(struct vee *v, int micro_batches, int rank)
     return DT_OK;
 }
 
-static dt_status emit_zb_v(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
+static dt_status emit_zb_v(const struct order_shape *shape, struct plan *plan)
 {
     int fills = 2 * shape->stages - 1, micro_batches = shape->micro_batches > fills ? shape->micro_batches : fills;
-    for (int rank = 0; rank < shape->stages; rank++) {
-        struct vee v = {.plan = &plans[rank]};
-        DT_TRY(vee_warm_up(&v, shape->stages, rank));
-        DT_TRY(vee_steady(&v, micro_batches));
-        DT_TRY(vee_end(&v, micro_batches, rank));
-    }
-    return DT_OK;
-}
-
-/* ---- by a search ---- */
-
-static dt_status emit_zb_auto(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
-{
-    return search_emit(shape, plans);
+    struct vee v = {.plan = plan};
+    DT_TRY(vee_warm_up(&v, shape->stages, plan->stage));
+    DT_TRY(vee_steady(&v, micro_batches));
+    return vee_end(&v, micro_batches, plan->stage);
 }
 
 /* ---- closed forms ---- */
@@ -308,10 +287,10 @@ static const struct pipeline_order orders[] = {
      .emit = emit_zb_v,
      .kept = kept_stages},
     /* Qi et al., ICLR 2024, section 3.1. */
-    {.name = "zb_auto", .help = "found by a search within pipeline.memory_limit", .parts = 1, .halves = true, .emit = emit_zb_auto},
+    {.name = "zb_auto", .help = "found by a search within pipeline.memory_limit", .parts = 1, .halves = true, .emit_all = search_emit},
 };
 
-static const struct pipeline_order file_order = {.name = "a file", .help = "passes as they stand in a file", .emit = order_file_emit};
+static const struct pipeline_order file_order = {.name = "a file", .help = "passes as they stand in a file", .emit_all = order_file_emit};
 
 const struct pipeline_order *pipeline_order_at(int index)
 {
@@ -343,6 +322,12 @@ dt_status pipeline_order_layout(const char *name, const struct order_shape *shap
     return DT_OK;
 }
 
+static struct plan plan_at(const struct order_shape *shape, const struct order_layout *layout, int rank)
+{
+    return (struct plan){
+        .stage = rank, .stages = shape->stages, .parts = layout->parts, .folded = layout->folded, .micro_batches = shape->micro_batches};
+}
+
 dt_status pipeline_order_emit(const char *name, const struct order_shape *shape, struct plan *plans)
 {
     struct order_layout layout;
@@ -350,7 +335,17 @@ dt_status pipeline_order_emit(const char *name, const struct order_shape *shape,
     DT_TRY(pipeline_order_layout(name, shape, &layout));
     const struct pipeline_order *order = pipeline_order_find(name);
     for (int rank = 0; rank < shape->stages; rank++)
-        plans[rank] = (struct plan){
-            .stage = rank, .stages = shape->stages, .parts = layout.parts, .folded = layout.folded, .micro_batches = shape->micro_batches};
-    return order->emit(order, shape, plans);
+        plans[rank] = plan_at(shape, &layout, rank);
+    for (int rank = 0; rank < shape->stages && order->emit; rank++)
+        DT_TRY(order->emit(shape, &plans[rank]));
+    return order->emit ? DT_OK : order->emit_all(shape, plans);
+}
+
+dt_status pipeline_order_emit_rank(const char *name, const struct order_shape *shape, int rank, struct plan *out)
+{
+    struct order_layout layout;
+    *out = (struct plan){0};
+    DT_TRY(pipeline_order_layout(name, shape, &layout));
+    *out = plan_at(shape, &layout, rank);
+    return pipeline_order_find(name)->emit(shape, out);
 }

@@ -19,5 +19,7 @@ dt_status pipeline_order_layout(const char *name, const struct order_shape *shap
 /* plans [stages] get the passes of all ranks, by the order of that name. Owner: the caller, who calls plan_finish on each, also after a
  * failure. Errors: DT_ERR_INVALID for an unknown name and for a file that does not fit, DT_ERR_HOST_MEMORY. */
 dt_status pipeline_order_emit(const char *name, const struct order_shape *shape, struct plan *plans);
+/* The same of one rank, where the order's row has `emit`. Owner: the caller, also after a failure. */
+dt_status pipeline_order_emit_rank(const char *name, const struct order_shape *shape, int rank, struct plan *out);
 
 #endif

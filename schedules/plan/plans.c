@@ -21,9 +21,9 @@ static void finish(struct plan *plans, int stages)
     free(plans);
 }
 
-dt_status plan_from_order(const char *order, const struct order_shape *shape, int stage, struct plan *out)
+/* Of an order that says only what all ranks do. */
+static dt_status take_from_all(const char *order, const struct order_shape *shape, int stage, struct plan *out)
 {
-    *out = (struct plan){0};
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
     if (!plans)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
@@ -34,6 +34,16 @@ dt_status plan_from_order(const char *order, const struct order_shape *shape, in
     }
     finish(plans, shape->stages);
     return status;
+}
+
+dt_status plan_from_order(const char *order, const struct order_shape *shape, int stage, struct plan *out)
+{
+    const struct pipeline_order *row = pipeline_order_find(order);
+    *out = (struct plan){0};
+    if (!row || !row->emit)
+        return take_from_all(order, shape, stage, out);
+    DT_TRY(pipeline_order_emit_rank(order, shape, stage, out));
+    return plan_add_messages(out);
 }
 
 dt_status plan_order_bubble(const char *order, const struct order_shape *shape, double *out)

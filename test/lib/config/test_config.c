@@ -1,3 +1,4 @@
+#include "lib/config/canonical.h"
 #include "lib/config/config.h"
 #include "lib/config/json.h"
 #include "test/check.h"
@@ -312,6 +313,48 @@ static void refuses_sweeps(void)
     CHECK(strcmp(dt_error_message(), "t: sweep: 103823 combinations; at most 100000 are allowed") == 0, "%s", dt_error_message());
 }
 
+/* One struct after another, with other fields changed and wanted each time, has the text that it would have alone. */
+static void canonical_text(void)
+{
+    enum { FIELDS = sizeof fields / sizeof fields[0], TURNS = 300 };
+    static const char *const names[] = {"x", "longer", "\"q\"", ""};
+    struct target t = {0}, last = {0};
+    struct dt_canonical *canonical;
+    uint64_t state = 1;
+    CHECK_OK(dt_config_defaults(&table, &t));
+    CHECK_OK(dt_canonical_create(&table, &canonical));
+    for (int turn = 0; turn < TURNS; turn++) {
+        bool changed[FIELDS], wanted[FIELDS];
+        const char *text;
+        char *alone;
+        size_t bytes;
+        struct cJSON *object;
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        t.seed = state >> (state >> 59); /* few digits and many */
+        t.count = turn % 3 ? t.count : turn;
+        t.rate = turn % 5 ? t.rate : 1.0 / (turn + 1);
+        t.flag = state >> 40 & 1;
+        snprintf(t.name, sizeof t.name, "%s", names[state >> 33 & 3]);
+        for (int i = 0; i < FIELDS; i++) {
+            changed[i] = turn == 0 || !dt_field_same(&fields[i], &t, &last);
+            wanted[i] = turn % 10 ? turn % 7 || i % 2 : turn / 10 % 3 == i % 3; /* seldom others; once none of an object */
+        }
+        CHECK_OK(dt_canonical_write(canonical, &t, changed, wanted, &text, &bytes));
+        CHECK_OK(dt_config_write(&table, &t, wanted, &object));
+        CHECK_OK(dt_json_print(object, DT_JSON_SORTED, &alone));
+        CHECK(bytes == strlen(alone) && strncmp(text, alone, bytes) == 0, "turn %d: %.*s, expected %s", turn, (int)bytes, text, alone);
+        free(alone);
+        dt_json_destroy(object);
+        last = t;
+    }
+    const bool all[FIELDS] = {[0 ... FIELDS - 1] = true}, none[FIELDS] = {false};
+    const char *text;
+    size_t bytes;
+    CHECK_OK(dt_canonical_write(canonical, &t, all, none, &text, &bytes));
+    CHECK(bytes == 2 && strncmp(text, "{}", 2) == 0, "%.*s", (int)bytes, text);
+    dt_canonical_destroy(canonical);
+}
+
 static const struct test_case cases[] = {
     {"defaults, every kind of value, and back", defaults_and_values},
     {"what is wrong with a value or key is said", refuses_values},
@@ -319,5 +362,6 @@ static const struct test_case cases[] = {
     {"overrides", overrides},
     {"sweeps in their stated order", sweeps_in_order},
     {"what is wrong with a sweep is said", refuses_sweeps},
+    {"canonical text of one struct after another", canonical_text},
 };
 TEST_MAIN(cases)

@@ -89,6 +89,10 @@ static void refuses_combinations(void)
          "t: pipeline.chunks: 5 chunks (times micro_batches 1) of the pipeline's 4 samples (stages * batch_size); at most one each"},
         {"{" TINY ",\"paradigm\":\"pdp\",\"world_size\":2,\"batch_size\":2,\"micro_batches\":2,\"pipeline\":{\"chunks\":3}}",
          "t: pipeline.chunks: 3 chunks (times micro_batches 2) of the pipeline's 4 samples (stages * batch_size); at most one each"},
+        {"{\"model\":{\"layers\":4096,\"heads\":4,\"hidden\":64},\"paradigm\":\"pdp\",\"world_size\":4096,\"batch_size\":1,"
+         "\"pipeline\":{\"stages\":4096,\"chunks\":257}}",
+         "t: pipeline.chunks: 257 micro-batches through 4096 parts of a pipeline are too many passes to plan; at most 1048576 are planned, "
+         "256 micro-batches here"},
         {"{" TINY ",\"micro_batches\":9}", "t: micro_batches: 9 is more than batch_size 8"},
         {"{" TINY ",\"steps\":{\"warmup\":0,\"timed\":65536},\"batch_size\":65536}",
          "t: steps: 65536 steps of 65536 samples; a run has less than 2^32 samples"},
@@ -260,7 +264,11 @@ static void round_trips(void)
         "\"sweep\":{\"paradigm\":[\"ddp\",\"pdp\",\"fsdp\"],\"model.dtype\":[\"fp32\",\"fp16\",\"bf16\"],\"model.dropout\":[0,0.1,0.7]}}",
         "{" TINY ",\"world_size\":8,\"sweep\":{\"paradigm\":[\"ddp\",\"zero1\",\"fsdp\",\"hsdp\"],\"pipeline.stages\":[1,2,4],"
         "\"mesh.order\":[[\"tensor\",\"data\",\"pipeline\"],\"tensor-pipeline-data\"],\"fsdp.gather\":[\"step\",\"micro_batch\"]}}",
+        "{" TINY ",\"sweep\":{\"model.position\":[\"learned\",\"rope\",\"alibi\"],\"seed\":[9,10,9007199254740991],"
+        "\"cases\":[{},{\"model\":{\"mlp\":\"swiglu\"}},{\"nccl\":{\"NCCL_NET\":\"Socket\"}}]}}",
+        "{\"batch_size\":4,\"sweep\":{\"model.preset\":[\"GPTSmall\",\"Llama-3.1-8B\",\"GPT76B\"],\"seed\":[1,20]}}",
     };
+    static const int counts[] = {1, 1, 27, 36, 27, 6}; /* fsdp.gather multiplies two of the four */
     for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
         int count, again_count;
         struct experiment *all = parse(configs[c], &count);
@@ -274,7 +282,7 @@ static void round_trips(void)
             for (int k = 0; k < i; k++)
                 CHECK(strcmp(all[i].hash, all[k].hash) != 0, "combinations %d and %d have the same hash", i, k);
         }
-        CHECK(count == (c == 2 ? 27 : c == 3 ? 36 : 1), "%d", count); /* fsdp.gather multiplies two of the four */
+        CHECK(count == counts[c], "config %zu: %d", c, count);
         free(all);
     }
 }

@@ -430,6 +430,27 @@ static void test_messages_surround_the_groups(void)
     ranks_finish(&r);
 }
 
+/* A rank by itself makes the plan that it has among all. */
+static void test_one_rank_alone(void)
+{
+    for (int o = 0; pipeline_order_at(o); o++) {
+        for (int stages = 1; stages <= 5; stages++) {
+            struct order_shape shape = {
+                .stages = stages, .virtual_stages = PARTS, .micro_batches = 6, .window = 3, .times = plan_unit_times};
+            struct plan all[5], alone;
+            CHECK_OK(plans_make(pipeline_order_at(o)->name, &shape, all));
+            for (int i = 0; i < stages; i++) {
+                CHECK_OK(plan_from_order(pipeline_order_at(o)->name, &shape, i, &alone));
+                CHECK(alone.count == all[i].count && alone.stage == i && alone.parts == all[i].parts && alone.folded == all[i].folded &&
+                          memcmp(alone.actions, all[i].actions, (size_t)alone.count * sizeof *alone.actions) == 0,
+                      "%s, rank %d of %d", pipeline_order_at(o)->name, i, stages);
+                plan_finish(&alone);
+                plan_finish(&all[i]);
+            }
+        }
+    }
+}
+
 static const struct test_case cases[] = {
     {"orders emit their passes", test_orders_emit_their_passes},
     {"bubbles are those of the papers", test_bubbles_are_those_of_the_papers},
@@ -445,5 +466,6 @@ static const struct test_case cases[] = {
     {"segments are recomputed and copied", test_segments_are_recomputed_and_copied},
     {"a forgotten forward is computed again", test_a_forgotten_forward_is_computed_again},
     {"messages surround the groups", test_messages_surround_the_groups},
+    {"one rank alone", test_one_rank_alone},
 };
 TEST_MAIN(cases)
