@@ -6,19 +6,30 @@
 
 #include <stdlib.h>
 
+/* A matrix product and its time: a stage has few of them, and calls each very often. */
+struct known_product {
+    double batch, seconds;
+    size_t m, n, inner, left_elems, right_elems;
+};
+
+enum { KNOWN_PRODUCTS = 64 };
+
 struct gpt_kernels {
     const struct dt_model *model;
     const struct gpt_costs *costs; /* NULL: nothing costs anything */
     double element_bytes;
+    struct known_product products[KNOWN_PRODUCTS]; /* each where its shape's hash says; m 0: none */
 };
 
 static dt_status cost_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
 {
     const struct dt_sim_device *described = dt_sim_device_of(device);
-    *out = malloc(sizeof **out);
+    *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "kernels of the sim device: no memory");
-    **out = (struct gpt_kernels){model, described ? described->costs : NULL, (double)dt_dtype_bytes(model->dtype)};
+    (*out)->model = model;
+    (*out)->costs = described ? described->costs : NULL;
+    (*out)->element_bytes = (double)dt_dtype_bytes(model->dtype);
     return DT_OK;
 }
 
@@ -102,9 +113,17 @@ static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gp
     return memory_bound(k, stream, &(struct call){kind, dropped(dropout), {rows, d, entries}}, rows * d, entries * d);
 }
 
-static double product_s(const struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
+static double product_s(struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
 {
-    return gpt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
+    uint64_t shape = (((m * 31 + n) * 31 + inner) * 31 + left_elems) * 31 + right_elems;
+    struct known_product *known = &k->products[(shape * 0x9E3779B97F4A7C15u >> 32) % KNOWN_PRODUCTS]; /* Knuth's multiplicative hash */
+    if (known->m != m || known->n != n || known->inner != inner || known->left_elems != left_elems || known->right_elems != right_elems ||
+        known->batch != batch) {
+        double seconds =
+            gpt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
+        *known = (struct known_product){batch, seconds, m, n, inner, left_elems, right_elems};
+    }
+    return known->seconds;
 }
 
 /* In how many products the stack makes one of dtbench's: q, k and v may be three, gate and up two; all of mean size. */

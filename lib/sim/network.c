@@ -84,7 +84,8 @@ static dt_status enter_link(struct dt_sim_network *n, uint32_t number, uint32_t 
         return no_memory();
     l->flows[l->flow_count] = (struct passage){number, use};
     f->places[use] = l->flow_count++;
-    l->demand += f->spec.uses[use].weight * f->alone;
+    l->crowd += 1 + f->spec.uses[use].others;
+    l->demand += use_weight(&f->spec.uses[use]) * f->alone;
     if (link_constrains(l))
         mark_dirty(n, f->spec.uses[use].link);
     return DT_OK;
@@ -98,7 +99,8 @@ static void leave_link(struct dt_sim_network *n, struct flow *f, uint32_t use)
     struct passage moved = l->flows[--l->flow_count];
     l->flows[f->places[use]] = moved;
     n->flows[moved.flow].places[moved.use] = f->places[use];
-    l->demand = l->flow_count ? l->demand - f->spec.uses[use].weight * f->alone : 0;
+    l->crowd -= 1 + f->spec.uses[use].others;
+    l->demand = l->flow_count ? l->demand - use_weight(&f->spec.uses[use]) * f->alone : 0;
 }
 
 static dt_status new_flow(struct dt_sim_network *n, uint32_t *out)

@@ -18,7 +18,8 @@ struct dt_sim_network;
 
 struct dt_sim_use {
     uint32_t link;
-    double weight; /* bytes on the link for each byte of the flow; above 0. A flow names a link once */
+    double weight;   /* bytes on the link for each byte of the flow; above 0. A flow names a link once */
+    uint32_t others; /* flows that move just as this one does, with as much on this link, and are not started themselves */
 };
 
 /* One movement of bytes. */

@@ -15,10 +15,11 @@ struct passage {
 
 struct link {
     double capacity;        /* bytes/s */
-    double first, exponent; /* first * flow_count^exponent bytes/s are less; first 0: no */
+    double first, exponent; /* first * crowd^exponent bytes/s are less; first 0: no */
     double demand;          /* what its flows would put on it together, each alone in the network */
     struct passage *flows;  /* [flow_count] in no order that matters */
     uint32_t flow_count, flow_room;
+    uint32_t crowd; /* flows with those that they stand for */
     bool dirty;
 
     /* while rates are worked out */
@@ -52,17 +53,23 @@ struct dt_sim_network {
     struct dt_sim_heap filling;       /* links (even items) and flows (odd ones) by the level at which they stop growth */
 };
 
+/* On the link, of the flow and those that it stands for. */
+static inline double use_weight(const struct dt_sim_use *use)
+{
+    return use->weight * (1 + use->others);
+}
+
 /* bytes/s that the flows on the link have together. */
 static inline double link_capacity(const struct link *link)
 {
-    return link->first > 0 ? fmin(link->capacity, link->first * pow(link->flow_count, link->exponent)) : link->capacity;
+    return link->first > 0 ? fmin(link->capacity, link->first * pow(link->crowd, link->exponent)) : link->capacity;
 }
 
 /* Do the link's flows have to share it? Not when all of them together, each as fast as it could be alone, fit. The margin keeps rounding
  * from tying flows together that fill a link exactly; no link is overdrawn by more than it. A single flow's own rate fits its links. */
 static inline bool link_constrains(const struct link *link)
 {
-    return link->flow_count > 1 && link->demand > link_capacity(link) * (1 + 1e-9);
+    return link->crowd > 1 && link->demand > link_capacity(link) * (1 + 1e-9);
 }
 
 /* Work out the rates again around the dirty links. */

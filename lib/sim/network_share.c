@@ -46,9 +46,9 @@ static void stop(struct dt_sim_network *n, struct flow *f, double level)
         struct link *l = &n->links[f->spec.uses[u].link];
         if (!l->dirty || !l->growing)
             continue;
-        l->left -= f->spec.uses[u].weight * f->next_rate;
+        l->left -= use_weight(&f->spec.uses[u]) * f->next_rate;
         l->growing--;
-        l->weights = l->growing ? l->weights - f->spec.uses[u].weight * f->spec.share : 0;
+        l->weights = l->growing ? l->weights - use_weight(&f->spec.uses[u]) * f->spec.share : 0;
     }
 }
 
@@ -61,7 +61,7 @@ static dt_status prepare(struct dt_sim_network *n)
         l->weights = 0;
         for (uint32_t p = 0; p < l->flow_count; p++) {
             const struct flow *f = &n->flows[l->flows[p].flow];
-            l->weights += f->spec.uses[l->flows[p].use].weight * f->spec.share;
+            l->weights += use_weight(&f->spec.uses[l->flows[p].use]) * f->spec.share;
         }
         if (l->flow_count && link_constrains(l))
             DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->dirty[d], link_level(l)));

@@ -87,14 +87,27 @@ dt_status dt_sim_program_add_slot(struct dt_sim_program *p, int *out_slot)
 
 /* ---- adding ---- */
 
+/* Bernstein's. */
+static uint32_t hash_label(const char *label)
+{
+    uint32_t hash = 5381;
+    for (; *label; label++)
+        hash = 33 * hash + (unsigned char)*label;
+    return hash;
+}
+
 static dt_status intern(struct dt_sim_program *p, const char *label, uint32_t *out)
 {
     *out = 0;
     if (!label || !*label)
         return DT_OK;
+    uint32_t *place = &p->label_places[hash_label(label) % DT_SIM_LABEL_PLACES];
+    *out = *place;
+    if (*place && strcmp(p->labels[*place], label) == 0)
+        return DT_OK;
     for (uint32_t l = p->label_count; l-- > 1;)
         if (strcmp(p->labels[l], label) == 0) {
-            *out = l;
+            *out = *place = l;
             return DT_OK;
         }
     if (p->label_count == p->label_room) {
@@ -107,7 +120,7 @@ static dt_status intern(struct dt_sim_program *p, const char *label, uint32_t *o
     p->labels[p->label_count] = strdup(label);
     if (!p->labels[p->label_count])
         return no_memory();
-    *out = p->label_count++;
+    *out = *place = p->label_count++;
     return DT_OK;
 }
 

@@ -36,7 +36,7 @@ enum dt_sim_collective { DT_SIM_ALL_REDUCE, DT_SIM_REDUCE_SCATTER, DT_SIM_ALL_GA
 
 enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST, DT_SIM_WITHIN_HOST, DT_SIM_DIRECTIONS };
 
-enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_ALL_STREAMS = -1, DT_SIM_MAX_STREAMS = 64, DT_SIM_MAX_LOAD = 16 };
+enum { DT_SIM_ON_HOST = 0xFFFF, DT_SIM_ALL_STREAMS = -1, DT_SIM_MAX_STREAMS = 64, DT_SIM_MAX_LOAD = 16, DT_SIM_LABEL_PLACES = 64 };
 
 /* Seconds in which a stream did no work of its own. */
 struct dt_sim_idle {
@@ -75,7 +75,8 @@ struct dt_sim_program {
     /* while recording */
     size_t op_room;
     uint32_t label_room;
-    uint32_t *slot_order; /* [slot_count] */
+    uint32_t label_places[DT_SIM_LABEL_PLACES]; /* the last label of each hash value; 0: none */
+    uint32_t *slot_order;                       /* [slot_count] */
     double pending_host_s;
     bool coalesce, finished, grouping;
     size_t group_first; /* first operation of the open group */

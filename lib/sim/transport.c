@@ -127,7 +127,7 @@ static dt_status path_of(struct dt_sim_links *l, int from, int to, struct path *
     }
     p->to = to;
     p->next = l->paths[from];
-    dt_status status = links_take_pattern(l, &p->pattern);
+    dt_status status = links_take_pattern(l, (const int[]){from, to}, 2, &p->pattern);
     if (status < 0) {
         free(p);
         return status;
@@ -180,7 +180,7 @@ static dt_status carry_within_host(struct dt_sim_links *l, int rank, double byte
         return DT_OK;
     if (!pattern->uses) {
         links_touch(l, link, 1);
-        DT_TRY(links_take_pattern(l, pattern));
+        DT_TRY(links_take_pattern(l, &rank, 1, pattern));
     }
     out->flow = flow_of(pattern, bytes, INFINITY);
     return DT_OK;
@@ -201,7 +201,7 @@ static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direc
         links_touch(l, direction == DT_SIM_TO_DEVICE ? r->to_device : r->to_host, 1);
         links_touch(l, direction == DT_SIM_TO_DEVICE ? l->copies_to_device[r->node] : l->copies_to_host[r->node], 1);
         links_touch(l, l->host_memory[r->node], 1);
-        DT_TRY(links_take_pattern(l, pattern));
+        DT_TRY(links_take_pattern(l, &rank, 1, pattern));
     }
     out->flow = flow_of(pattern, bytes, INFINITY);
     return DT_OK;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static dt_status no_memory(void)
 {
@@ -143,7 +144,8 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
     l->weight = calloc(l->link_count, sizeof *l->weight);
     l->touched = calloc(l->link_count, sizeof *l->touched);
     l->is_nic = calloc(l->link_count, sizeof *l->is_nic);
-    if (!l->weight || !l->touched || !l->is_nic) {
+    l->others = calloc(l->link_count, sizeof *l->others);
+    if (!l->weight || !l->touched || !l->is_nic || !l->others) {
         status = no_memory();
         goto fail;
     }
@@ -191,39 +193,85 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     free(l->weight);
     free(l->touched);
     free(l->is_nic);
-    free(l->dropped);
+    free(l->others);
+    free(l->everybody);
+    free(l->stand_in);
+    free(l->kept);
     free(l);
 }
 
-static void drop(struct dt_sim_links *l, int link)
+/* ---- ranks that stand for others ---- */
+
+enum { LINKS_OF_RANK = 9 };
+
+/* All that a rank may put something on, NO_LINK where there is none. */
+static void list_links(const struct dt_sim_links *l, int rank, int out[LINKS_OF_RANK])
 {
-    if (link != NO_LINK)
-        l->dropped[link] = true;
+    const struct rank_links *r = &l->ranks[rank];
+    const int links[LINKS_OF_RANK] = {
+        r->out,
+        r->in,
+        r->to_device,
+        r->to_host,
+        r->nic == NO_LINK ? NO_LINK : l->nic_out[r->nic],
+        r->nic == NO_LINK ? NO_LINK : l->nic_in[r->nic],
+        l->copies_to_device[r->node],
+        l->copies_to_host[r->node],
+        l->host_memory[r->node],
+    };
+    memcpy(out, links, sizeof links);
 }
 
-dt_status dt_sim_links_keep(struct dt_sim_links *l, const bool *keep)
+dt_status dt_sim_links_stand_in(struct dt_sim_links *l, const int *ranks, int count, const int *stand_in)
 {
-    l->dropped = calloc(l->link_count, sizeof *l->dropped);
-    if (!l->dropped)
+    int world_size = l->placement.world_size, links[LINKS_OF_RANK];
+    l->everybody = malloc((size_t)world_size * sizeof *l->everybody);
+    l->stand_in = malloc((size_t)world_size * sizeof *l->stand_in);
+    l->kept = calloc(l->link_count, sizeof *l->kept);
+    if (!l->everybody || !l->stand_in || !l->kept)
         return no_memory();
-    for (int r = 0; r < l->placement.world_size; r++) {
-        const struct rank_links *links = &l->ranks[r];
-        if (keep[links->node])
-            continue;
-        drop(l, links->out);
-        drop(l, links->in);
-        drop(l, links->to_device);
-        drop(l, links->to_host);
-        drop(l, l->copies_to_device[links->node]);
-        drop(l, l->copies_to_host[links->node]);
+    for (int r = 0; r < world_size; r++) {
+        l->everybody[r] = r;
+        l->stand_in[r] = ranks[stand_in[r]];
     }
-    for (int i = 0; i < l->nodes * l->nics_per_node; i++) {
-        if (keep[i / l->nics_per_node])
-            continue;
-        drop(l, l->nic_out[i]);
-        drop(l, l->nic_in[i]);
+    for (int i = 0; i < count; i++) {
+        list_links(l, ranks[i], links);
+        for (int k = 0; k < LINKS_OF_RANK; k++)
+            if (links[k] != NO_LINK)
+                l->kept[links[k]] = true;
     }
     return DT_OK;
+}
+
+/* Of ranks with the same stand-in as `rank`, how many of these have link number `which` of its links. */
+static int count_alike(const struct dt_sim_links *l, int rank, int which, const int *ranks, int count)
+{
+    int own[LINKS_OF_RANK], links[LINKS_OF_RANK], alike = 0;
+    list_links(l, rank, own);
+    for (int i = 0; i < count; i++) {
+        if (l->stand_in[ranks[i]] != l->stand_in[rank])
+            continue;
+        list_links(l, ranks[i], links);
+        alike += links[which] == own[which];
+    }
+    return alike;
+}
+
+/* The like of `rank` on one of its links are each in an operation like this one of `ranks`, which has some of them itself. */
+static void count_others(struct dt_sim_links *l, const int *ranks, int count)
+{
+    int links[LINKS_OF_RANK];
+    for (int i = 0; i < count; i++) {
+        if (l->stand_in[ranks[i]] != ranks[i])
+            continue;
+        int per_node = l->placement.ranks_per_node, first = l->ranks[ranks[i]].node * per_node, left = l->placement.world_size - first;
+        list_links(l, ranks[i], links);
+        for (int k = 0; k < LINKS_OF_RANK; k++)
+            if (links[k] != NO_LINK && l->weight[links[k]] > 0)
+                l->others[links[k]] = (uint32_t)(count_alike(l, ranks[i], k, &l->everybody[first], left < per_node ? left : per_node) /
+                                                 count_alike(l, ranks[i], k, ranks, count)) -
+                                      1;
+    }
 }
 
 /* ---- patterns ---- */
@@ -237,18 +285,21 @@ void links_touch(struct dt_sim_links *l, int link, double weight)
     l->weight[link] += weight;
 }
 
-dt_status links_take_pattern(struct dt_sim_links *l, struct pattern *out)
+dt_status links_take_pattern(struct dt_sim_links *l, const int *ranks, int count, struct pattern *out)
 {
     double on_nic = 0;
+    if (l->stand_in)
+        count_others(l, ranks, count);
     *out = (struct pattern){.uses = malloc((l->touched_count + 1) * sizeof *out->uses)};
     for (uint32_t i = 0; i < l->touched_count; i++) {
         uint32_t link = l->touched[i];
-        if (out->uses && !(l->dropped && l->dropped[link]))
-            out->uses[out->count++] = (struct dt_sim_use){.link = link, .weight = l->weight[link]};
+        if (out->uses && (!l->kept || l->kept[link]))
+            out->uses[out->count++] = (struct dt_sim_use){.link = link, .weight = l->weight[link], .others = l->others[link]};
         if (l->is_nic[link])
             on_nic = fmax(on_nic, l->weight[link]);
         out->heaviest = fmax(out->heaviest, l->weight[link]);
         l->weight[link] = 0;
+        l->others[link] = 0;
     }
     out->heaviest = on_nic > 0 ? on_nic : out->heaviest;
     l->touched_count = 0;

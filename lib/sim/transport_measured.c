@@ -52,8 +52,8 @@ static void use_cards(const struct dt_sim_links *l, const struct measured_operat
     for (uint32_t i = 0; i < o->pattern->count; i++) {
         const struct dt_sim_use *use = &o->pattern->uses[i];
         if (l->is_nic[use->link])
-            m->uses[m->flow.use_count++] =
-                (struct dt_sim_use){.link = use->link, .weight = fmin(most, use->weight * o->sent / (1e9 * seconds))};
+            m->uses[m->flow.use_count++] = (struct dt_sim_use){
+                .link = use->link, .weight = fmin(most, use->weight * o->sent / (1e9 * seconds)), .others = use->others};
     }
 }
 

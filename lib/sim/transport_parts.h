@@ -45,7 +45,9 @@ struct dt_sim_links {
     int nodes, nics_per_node;
     uint32_t link_count;
     bool *is_nic;                           /* [link_count] */
-    bool *dropped;                          /* [link_count] no pattern has them; NULL: none */
+    int *stand_in;                          /* [world_size] of each rank the one that is there for it; NULL: all are there */
+    int *everybody;                         /* [world_size] 0, 1, ...; NULL likewise */
+    bool *kept;                             /* [link_count] links of those that are there; NULL likewise */
     struct rank_links *ranks;               /* [world_size] */
     int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
     int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */
@@ -60,14 +62,15 @@ struct dt_sim_links {
 
     /* while a pattern is made */
     double *weight;    /* [link_count], zeros between patterns */
+    uint32_t *others;  /* [link_count], likewise: how many operations like this one the link carries besides it */
     uint32_t *touched; /* [link_count] */
     uint32_t touched_count;
 };
 
 /* transport_links.c. Put weight on a link of the pattern in the making; NO_LINK is passed over. */
 void links_touch(struct dt_sim_links *links, int link, double weight);
-/* The pattern made so far. Errors: DT_ERR_HOST_MEMORY. */
-dt_status links_take_pattern(struct dt_sim_links *links, struct pattern *out);
+/* The pattern made so far, of what these ranks do. Errors: DT_ERR_HOST_MEMORY. */
+dt_status links_take_pattern(struct dt_sim_links *links, const int *ranks, int count, struct pattern *out);
 double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes); /* of one flow alone between so many nodes */
 
 /* transport_shape.c. What a group looks like, and its pattern. */

@@ -132,5 +132,5 @@ dt_status links_pattern(struct dt_sim_links *l, const int *ranks, int count, enu
             touch_nccl(l, r, &parts[r->node], algorithm, nodes);
     }
     free(parts);
-    return links_take_pattern(l, out);
+    return links_take_pattern(l, ranks, count, out);
 }

@@ -137,22 +137,6 @@ static dt_status carry_work(void *context, int rank, double seconds, double load
     return replay->cluster.work(replay->cluster.context, world_rank(replay, rank), seconds, load, out);
 }
 
-/* Only the nodes of the part carry anything. */
-static dt_status keep_nodes(const struct simulated_system *s, const struct symmetric_part *part, struct dt_sim_links *links)
-{
-    int per_node = s->placement.ranks_per_node;
-    if (part->count == part->world_size)
-        return DT_OK;
-    bool *keep = calloc((size_t)part->world_size / (size_t)per_node + 1, sizeof *keep);
-    if (!keep)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the nodes of %d ranks", part->world_size);
-    for (int i = 0; i < part->count; i++)
-        keep[part->ranks[i] / per_node] = true;
-    dt_status status = dt_sim_links_keep(links, keep);
-    free(keep);
-    return status;
-}
-
 /* The engine gets those of a communicator's ranks that are in the part, or stand for one of it. */
 static dt_status add_group(const struct simulated_ranks *r, const struct simulated_group *group, struct dt_sim_engine *engine)
 {
@@ -187,7 +171,8 @@ static dt_status replay_create(const struct simulated_system *s, const struct si
     *out = (struct replay){.ranks = r};
     DT_TRY(dt_sim_network_create(&out->network));
     DT_TRY(dt_sim_links_create(&s->cluster, &s->placement, out->network, &out->links));
-    DT_TRY(keep_nodes(s, r->part, out->links));
+    if (r->part->count < r->part->world_size)
+        DT_TRY(dt_sim_links_stand_in(out->links, r->part->ranks, r->part->count, r->part->stand_in));
     out->cluster = dt_sim_links_transport(out->links);
     out->transport = (struct dt_sim_transport){
         .context = out, .collective = carry_collective, .message = carry_message, .copy = carry_copy, .work = carry_work};

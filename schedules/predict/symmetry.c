@@ -8,12 +8,44 @@ static int stride_of(const struct mesh_shape *mesh, enum mesh_axis axis)
     return mesh->size[axis] > 1 ? mesh_moved(mesh, axis, 0, 1) : 0;
 }
 
-/* The smallest shift along the axis that brings whole nodes to whole nodes; the axis's size where there is none. */
-static int smallest_shift(const struct mesh_shape *mesh, enum mesh_axis axis, int ranks_per_node)
+/* Do coordinates fill blocks of so many ranks evenly: whole blocks lie at each of them, or whole blocks have several, or all? */
+static bool fills_blocks(const struct mesh_shape *mesh, enum mesh_axis axis, int block)
 {
     int size = mesh->size[axis], stride = stride_of(mesh, axis);
-    if (size == 1 || stride % ranks_per_node == 0)
-        return 1; /* a node has one coordinate on it */
+    if (size == 1 || stride % block == 0)
+        return true;
+    if (block % stride != 0)
+        return false;
+    int of_block = block / stride;
+    return size % of_block == 0 || of_block % size == 0;
+}
+
+/* Ranks of a GPU, of its PCIe link, of its network card and of its node: each of these blocks is made of whole ones of those before, so
+ * that coordinates may change places within all of them. False where they are not, and on processors, which a node's ranks share. */
+static bool changes_places_in_nodes(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s)
+{
+    const struct dt_sim_cluster *c = &s->cluster;
+    int cards = c->nic.count, of_card = cards == 0 ? 1 : c->gpus_per_node / cards;
+    const int blocks[] = {c->pcie.gb_per_s > 0 ? c->pcie.gpus_per_link : 1, of_card, s->placement.ranks_per_node};
+    if (c->gpu.architecture == DT_SIM_CPU || (cards > 0 && c->gpus_per_node % cards))
+        return false;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        for (size_t k = 0; k < i; k++)
+            if (blocks[i] % blocks[k] != 0 && blocks[k] % blocks[i] != 0)
+                return false;
+        if (!fills_blocks(mesh, axis, blocks[i]))
+            return false;
+    }
+    return true;
+}
+
+/* How many coordinates on the axis nobody stands for: one where all change places with each other, or else those of the smallest shift that
+ * brings whole nodes to whole nodes; the axis's size where there is none. */
+static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s)
+{
+    int size = mesh->size[axis], stride = stride_of(mesh, axis), ranks_per_node = s->placement.ranks_per_node;
+    if (changes_places_in_nodes(mesh, axis, s) || size == 1 || stride % ranks_per_node == 0)
+        return 1;
     if (ranks_per_node % stride != 0)
         return size;
     int of_node = ranks_per_node / stride; /* coordinates of a node */
@@ -64,8 +96,7 @@ dt_status symmetric_part_find(const struct experiment *e, const struct simulated
     struct mesh_shape mesh = experiment_mesh(e);
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
-    return take_part(e, smallest_shift(&mesh, MESH_REPLICA, s->placement.ranks_per_node),
-                     smallest_shift(&mesh, MESH_SHARD, s->placement.ranks_per_node), out);
+    return take_part(e, own_coordinates(&mesh, MESH_REPLICA, s), own_coordinates(&mesh, MESH_SHARD, s), out);
 }
 
 void symmetric_part_finish(struct symmetric_part *part)

@@ -1,13 +1,14 @@
-/* Ranks that stand for others: what a replay needs of a world in which many nodes do the same.
+/* Ranks that stand for others: what a replay needs of a world in which many ranks do the same.
  *
- * Where the mesh is shifted along its replica or its shard axis by whole nodes, every communicator becomes one of the same kind, and every
- * rank one with the same program on the same place of its node. Nobody can tell the world from its shifted self, so all ranks that such
- * shifts bring to each other have the same times, and one of them is enough: collectives begin when the ranks that are there have come, and
- * links of nodes that are not there would see what those of their counterparts see.
+ * Let coordinates of the mesh's replica or shard axis change places, everywhere at once. Every communicator becomes one of the same kind, and
+ * every rank one with the same program. Where nodes become nodes, and in them GPUs of one network card or PCIe link GPUs of one again, nobody
+ * can tell the world from its changed self. So all ranks that such changes bring to each other have the same times, and one of them is
+ * enough: collectives begin when the ranks that are there have come. Links that only others have are left out, since they would see what
+ * their counterparts see; on a link that a rank shares with its like, its flow counts for theirs (lib/sim/transport.h).
  *
  * This holds for the simulator because its cluster is made of equal nodes and its rates are max-min fair: equal flows move alike. It does
  * not hold where one rank has a part of its own (a root, a parameter server, a last shard that is smaller), nor where nodes share a link
- * (fabric.blocking_factor). */
+ * (fabric.blocking_factor). Where a node's ranks share processors, or do not fill its cards evenly, only whole nodes change places. */
 #ifndef SCHEDULES_PREDICT_SYMMETRY_H
 #define SCHEDULES_PREDICT_SYMMETRY_H
 

@@ -2,6 +2,7 @@
 
 #include "lib/sim/transport.h"
 #include "schedules/plan/orders.h"
+#include "schedules/predict/symmetry.h"
 #include "schedules/search/recordings.h"
 
 #include <math.h>
@@ -13,6 +14,12 @@ struct group_rate {
     int ranks, stride;
     struct dt_sim_nccl_comm comm;
     double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
+};
+
+/* How many equal ranks of a stage send on one network card, always at the same times (schedules/predict/symmetry.h). */
+struct sharing {
+    struct mesh_shape mesh;
+    int senders;
 };
 
 /* Blocks of each of so many virtual stages. */
@@ -30,6 +37,8 @@ struct bounds {
     struct recordings *recordings;
     struct group_rate *rates; /* [rate_count] */
     int rate_count, rate_room;
+    struct sharing *sharings; /* [sharing_count] */
+    int sharing_count, sharing_room;
     struct division *divisions; /* [division_count] */
     int division_count, division_room;
 };
@@ -71,6 +80,7 @@ void bounds_destroy(struct bounds *b)
     for (int i = 0; i < b->division_count; i++)
         free(b->divisions[i].blocks);
     free(b->divisions);
+    free(b->sharings);
     recordings_destroy(b->recordings);
     free(b->rates);
     free(b);
@@ -229,18 +239,62 @@ static dt_status tensor_s(struct bounds *b, const struct experiment *e, const st
     return DT_OK;
 }
 
-/* Activations of a micro-batch from one stage to the next, alone on the way, where that is shortest. */
-static dt_status message_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples, double *out)
+static dt_status count_senders(const struct bounds *b, const struct experiment *e, int *out)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node;
+    struct symmetric_part part;
+    dt_status status = symmetric_part_find(e, b->system, &part);
+    *out = 0;
+    for (int gpu = 0; status == DT_OK && gpu < per_node && gpu < e->world_size; gpu++)
+        *out += part.stand_in[gpu] == part.stand_in[0] && gpu * c->nic.count / c->gpus_per_node == 0;
+    symmetric_part_finish(&part);
+    return status;
+}
+
+static dt_status find_senders(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
+{
+    bool known = paradigm_of(e->paradigm)->mode == DP_DDP;
+    for (int i = 0; i < b->sharing_count && known; i++)
+        if (memcmp(&b->sharings[i].mesh, mesh, sizeof *mesh) == 0) {
+            *out = b->sharings[i].senders;
+            return DT_OK;
+        }
+    DT_TRY(count_senders(b, e, out));
+    if (!known)
+        return DT_OK;
+    DT_TRY(recordings_make_room((void **)&b->sharings, b->sharing_count, &b->sharing_room, sizeof *b->sharings));
+    b->sharings[b->sharing_count++] = (struct sharing){*mesh, *out};
+    return DT_OK;
+}
+
+/* What one of `senders` equal flows gets of a card at most. Flows beside them may be there, which get more out of the card together: of each
+ * of its ranks a message in each of four channels, and a collective of its layers and one of its gradients. */
+static double card_share_bytes_per_s(const struct bounds *b, int senders)
+{
+    enum { FLOWS_OF_RANK = 6 };
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node, nodes = b->system->placement.world_size / per_node;
+    double ranks = c->nic.count > 0 ? ceil((double)c->gpus_per_node / c->nic.count) : 1;
+    return c->nic.count > 0 ? dt_sim_links_card_bytes_per_s(b->links, nodes, FLOWS_OF_RANK * ranks) / senders : INFINITY;
+}
+
+/* Activations of a micro-batch from one stage to the next, with those of equal ranks beside them, where that is shortest. */
+static dt_status message_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples, double *out)
 {
     struct dt_sim_transport transport = dt_sim_links_transport(b->links);
+    int per_node = b->system->placement.ranks_per_node, senders;
+    DT_TRY(find_senders(b, e, mesh, &senders));
     double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
     bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
     *out = INFINITY;
     for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {
+        int from = mesh_moved(mesh, MESH_PIPELINE, 0, k), to = mesh_moved(mesh, MESH_PIPELINE, 0, k + 1);
         struct dt_sim_movement movement;
-        DT_TRY(transport.message(transport.context, mesh_moved(mesh, MESH_PIPELINE, 0, k), mesh_moved(mesh, MESH_PIPELINE, 0, k + 1), bytes,
-                                 &movement));
-        *out = fmin(*out, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / movement.flow.rate_cap : 0));
+        DT_TRY(transport.message(transport.context, from, to, bytes, &movement));
+        bool on_card = from / per_node != to / per_node && movement.flow.bytes == bytes; /* what was measured is in other units */
+        double rate = on_card ? fmin(movement.flow.rate_cap, card_share_bytes_per_s(b, senders)) : movement.flow.rate_cap;
+        *out = fmin(*out, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / rate : 0));
     }
     return DT_OK;
 }
@@ -437,14 +491,19 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     struct share share = share_of(e, &mesh);
     out->bytes = (share.parameters + share.gradients) * bytes + share.optimizer * optimizer +
                  activation_bytes(b, e, &mesh, micro_batches, samples, alone.activation_bytes);
-    double work = alone.compute_s, again_s = 0, fill;
+    double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;
     int most;
     struct summing sums;
     DT_TRY(tensor_s(b, e, &mesh, samples, &sums));
     double shared_s = e->model.layers * (sums.forward + sums.again);
     out->micro_batch_s = (work + shared_s) / stages;
-    if (stages > 1 && e->paradigm == PARADIGM_PDP &&
-        b->machine->profile.schedule.keeps_last_chunk) { /* the forward of all other chunks again */
+    if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
+        alone.block_forward_s > 0) { /* the forward of all other chunks again */
+        double others = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
+        again_s = alone.block_forward_s + sums.forward;
+        work += e->model.layers * alone.block_forward_s * others;
+        shared_again_s = e->model.layers * sums.forward * others;
+    } else if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk) {
         struct alone kept, again;
         DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
         DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
@@ -462,8 +521,8 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
                                 .end_s = of_block.end,
                                 .drains = pipeline_drains(e)};
     DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
-    out->micro_batch_s = fmax(out->micro_batch_s, most * block_s);
-    out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s);
+    out->micro_batch_s = fmax(out->micro_batch_s, most * (block_s + again_s));
+    out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s + shared_again_s);
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);

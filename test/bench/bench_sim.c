@@ -69,8 +69,8 @@ static void bench_flows(const char *name)
             CHECK_OK(dt_sim_network_next(n, &now));
             tag = dt_sim_network_take(n, now);
         }
-        uses[tag][0] = (struct dt_sim_use){(uint32_t)(rand() % HOSTS), 1};
-        uses[tag][1] = (struct dt_sim_use){(uint32_t)(HOSTS + rand() % HOSTS), 1};
+        uses[tag][0] = (struct dt_sim_use){(uint32_t)(rand() % HOSTS), 1, 0};
+        uses[tag][1] = (struct dt_sim_use){(uint32_t)(HOSTS + rand() % HOSTS), 1, 0};
         struct dt_sim_flow flow = {.bytes = 1 + rand() % 1000000, .rate_cap = INFINITY, .share = 1, .uses = uses[tag], .use_count = 2};
         CHECK_OK(dt_sim_network_start(n, now, &flow, tag));
     }

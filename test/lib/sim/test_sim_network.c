@@ -38,7 +38,7 @@ static void check_end(struct dt_sim_network *n, double expected_s, uint32_t expe
 static void test_parking_lot(void)
 {
     struct dt_sim_network *n = network_of((double[]){10, 4, 6}, 3);
-    struct dt_sim_use all[] = {{0, 1}, {1, 1}, {2, 1}};
+    struct dt_sim_use all[] = {{0, 1, 0}, {1, 1, 0}, {2, 1, 0}};
     start(n, 0, 20, INFINITY, 1, all, 3, 0);
     check_rate(n, 0, 4);
     for (uint32_t i = 0; i < 3; i++)
@@ -60,7 +60,7 @@ static void test_parking_lot(void)
 static void test_caps_and_shares(void)
 {
     struct dt_sim_network *n = network_of((double[]){12}, 1);
-    struct dt_sim_use use = {0, 1};
+    struct dt_sim_use use = {0, 1, 0};
     start(n, 0, 100, 2, 1, &use, 1, 0); /* its cap leaves 10 for the others, one part to four */
     start(n, 0, 100, INFINITY, 1, &use, 1, 1);
     start(n, 0, 100, INFINITY, 4, &use, 1, 2);
@@ -74,7 +74,7 @@ static void test_caps_and_shares(void)
 static void test_weights(void)
 {
     struct dt_sim_network *n = network_of((double[]){6, 100}, 2);
-    struct dt_sim_use half[] = {{0, 0.5}, {1, 1}}, whole = {0, 1};
+    struct dt_sim_use half[] = {{0, 0.5, 0}, {1, 1, 0}}, whole = {0, 1, 0};
     start(n, 0, 100, INFINITY, 1, half, 2, 0);
     check_rate(n, 0, 12);
     start(n, 0, 100, INFINITY, 1, &whole, 1, 1);
@@ -87,7 +87,7 @@ static void test_weights(void)
 static void test_weights_of_flows_that_stop(void)
 {
     struct dt_sim_network *n = network_of((double[]){7}, 1);
-    struct dt_sim_use half = {0, 0.5}, whole = {0, 1};
+    struct dt_sim_use half = {0, 0.5, 0}, whole = {0, 1, 0};
     start(n, 0, 100, 2, 1, &half, 1, 0); /* takes 1 of the 7 */
     start(n, 0, 100, INFINITY, 1, &whole, 1, 1);
     start(n, 0, 100, INFINITY, 1, &whole, 1, 2);
@@ -102,7 +102,7 @@ static void test_one_ring_does_not_fill_a_nic(void)
 {
     double alone = 1 / 0.017, together = 2 / 0.025;
     struct dt_sim_network *n = network_of((double[]){together}, 1);
-    struct dt_sim_use use = {0, 1};
+    struct dt_sim_use use = {0, 1, 0};
     start(n, 0, 1, alone, 1, &use, 1, 0);
     check_end(n, 0.017, 0);
     start(n, 1, 1, alone, 1, &use, 1, 1);
@@ -112,10 +112,28 @@ static void test_one_ring_does_not_fill_a_nic(void)
     dt_sim_network_destroy(n);
 }
 
+/* A flow that stands for three gets a quarter of the link beside one of its own, and a link with a gain counts all of them. */
+static void test_a_flow_that_stands_for_others(void)
+{
+    struct dt_sim_network *n = network_of((double[]){8, 8}, 2);
+    struct dt_sim_use three = {0, 1, 2}, one = {0, 1, 0}, four = {1, 1, 3};
+    start(n, 0, 12, INFINITY, 1, &three, 1, 0);
+    check_rate(n, 0, 8 / 3.0);
+    start(n, 0, 100, INFINITY, 1, &one, 1, 1);
+    check_rate(n, 0, 2);
+    check_rate(n, 1, 2);
+    check_end(n, 6, 0);
+    check_rate(n, 1, 8);
+    CHECK_OK(dt_sim_network_set_gain(n, 1, 3, 0.5));
+    start(n, 6, 6, INFINITY, 1, &four, 1, 2);
+    check_rate(n, 2, 6 / 4.0);
+    dt_sim_network_destroy(n);
+}
+
 static void test_flows_that_never_end_are_refused(void)
 {
     struct dt_sim_network *n = network_of((double[]){1}, 1);
-    struct dt_sim_use use = {0, 1};
+    struct dt_sim_use use = {0, 1, 0};
     uint32_t link;
     double next;
     struct dt_sim_flow wrong[] = {{.bytes = 0, .rate_cap = 1, .share = 1},
@@ -138,6 +156,7 @@ static const struct test_case cases[] = {
     {"weights on links", test_weights},
     {"weights of flows that stop early", test_weights_of_flows_that_stop},
     {"one ring does not fill a NIC, two do", test_one_ring_does_not_fill_a_nic},
+    {"a flow that stands for others", test_a_flow_that_stands_for_others},
     {"flows that never end are refused", test_flows_that_never_end_are_refused},
 };
 

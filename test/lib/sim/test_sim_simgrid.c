@@ -168,7 +168,7 @@ static void ask_network(const struct traffic *t, double *times)
         }
         const struct traffic_flow *f = &t->flows[first];
         for (int u = 0; u < f->link_count; u++)
-            uses[first][u] = (struct dt_sim_use){(uint32_t)f->links[u], 1};
+            uses[first][u] = (struct dt_sim_use){(uint32_t)f->links[u], 1, 0};
         struct dt_sim_flow flow = {
             .bytes = f->bytes, .rate_cap = f->cap, .share = 1, .uses = uses[first], .use_count = (uint32_t)f->link_count};
         CHECK_OK(dt_sim_network_start(n, begin, &flow, (uint32_t)first));
