@@ -1,6 +1,7 @@
 /* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
 #include "cli/commands/commands.h"
 
+#include "cli/plan/map.h"
 #include "cli/plan/measured.h"
 #include "cli/plan/planner_json.h"
 #include "cli/run/run_simulated.h"
@@ -12,17 +13,21 @@
 #include "lib/base/clock.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
+#include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEFAULT_CONFIG "plan.json"
+#define DEFAULT_MAP "map.jsonl"
 #define DEFAULT_SECONDS "60"
 
 struct plan_options {
     struct planner_arguments planner;
+    struct option_list map, texts; /* texts: what is no option */
     const char *all, *output, *seconds, *measure;
     bool rule, json, quiet;
 };
@@ -60,7 +65,12 @@ static const struct option_row options[] = {
      "stop after so many seconds with the best so far, as Ctrl-C does; --rule then has as long again; default: " DEFAULT_SECONDS
      "; 0: no limit",
      NULL},
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG, NULL},
+    {"map", 0, OPTION_LIST, AT(map), "KEY=VALUE,...",
+     "the best for each of several models and batches: --map model=GPTSmall,GPT13B batch=64,256. scripts/plan_map draws it", NULL},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE",
+     "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG ". Of a map: append a record of each box's best; "
+     "default: " DEFAULT_MAP,
+     NULL},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", "append a record of each simulated candidate to this file", NULL},
     {"device", 'd', OPTION_TEXT, AT(planner.device), "NAME",
      "cpu: plan for this machine as dtbench calibrate has measured it (cluster.json and profile.json here, or --cluster and --profile), in "
@@ -107,8 +117,8 @@ static void show_progress(void *context, const struct search_progress *progress)
 }
 
 /* One candidate's record, as dtbench run would write it. */
-static dt_status write_record(struct watch *w, const struct experiment *e, dt_status status, const char *error,
-                              const struct measure_result *result)
+static dt_status write_record(const struct watch *w, struct dt_record_file *records, const struct experiment *e, dt_status status,
+                              const char *error, const struct measure_result *result)
 {
     struct report report;
     struct experiment complete = *e;
@@ -123,7 +133,7 @@ static dt_status write_record(struct watch *w, const struct experiment *e, dt_st
     report.result = (struct measure_result){0};
     report_finish(&report);
     DT_TRY(written);
-    written = dt_record_append(w->records, line);
+    written = dt_record_append(records, line);
     free(line);
     return written;
 }
@@ -133,7 +143,7 @@ static void keep_record(void *context, const struct experiment *e, dt_status sta
     struct watch *w = context;
     if (!w->records || w->status < 0)
         return;
-    w->status = write_record(w, e, status, error, result);
+    w->status = write_record(w, w->records, e, status, error, result);
     if (w->status < 0)
         snprintf(w->error, sizeof w->error, "%s", dt_error_message());
 }
@@ -221,18 +231,25 @@ static dt_status read_seconds(const char *text, double *out)
     return DT_OK;
 }
 
+/* Until the time limit, which begins now. */
+static void watch_search(struct watch *w, struct planner *p)
+{
+    w->planner = p;
+    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+    p->options.context = w;
+    p->options.stop = interrupted;
+    p->options.progress = show_progress;
+    p->options.done = keep_record;
+}
+
 static int run_plan(const struct plan_options *o, struct planner *p, int measured_count, double limit_s)
 {
-    struct watch w = {.planner = p, .live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
-    w.until_s = limit_s > 0 ? dt_clock_s() + limit_s : 0;
+    struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
     if (o->all && dt_record_open(o->all, &w.records) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
     signals_install();
-    p->options.context = &w;
-    p->options.stop = interrupted;
-    p->options.progress = show_progress;
-    p->options.done = keep_record;
+    watch_search(&w, p);
     dt_status status = find_and_print(o, p, measured_count, &w);
     dt_record_close(w.records);
     if (status < 0)
@@ -255,6 +272,160 @@ static int run_plan(const struct plan_options *o, struct planner *p, int measure
     return p->result.ranked > 0 ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
+/* ---- a map ---- */
+
+/* A map's files and what is to be printed. */
+struct map_output {
+    struct dt_record_file *records; /* of each box's best */
+    struct cJSON *boxes;            /* NULL: a table is asked for */
+};
+
+static struct planner_arguments arguments_of_box(const struct plan_options *o, const struct map_box *box)
+{
+    struct planner_arguments a = o->planner;
+    a.model = box->model;
+    a.global_batch = box->batch;
+    return a;
+}
+
+static dt_status record_best(const struct watch *w, const struct map_box *box, struct dt_record_file *records)
+{
+    struct experiment e;
+    struct simulated_system *system;
+    struct measure_result result;
+    DT_TRY(planner_experiment(w->planner, 0, &e));
+    snprintf(e.name, sizeof e.name, "%.40s%s%.16s", box->model ? box->model : "plan", box->batch ? ", batch " : "",
+             box->batch ? box->batch : "");
+    DT_TRY(simulated_system_create_on(&w->planner->machine, &e, &system));
+    dt_status status = simulation_run_symmetric(&e, system, NULL, &result);
+    simulated_system_destroy(system);
+    if (status == DT_OK)
+        status = write_record(w, records, &e, DT_OK, NULL, &result);
+    measure_result_finish(&result);
+    return status;
+}
+
+static dt_status search_box(const struct plan_options *o, struct watch *w, struct planner *p, const struct map_output *to,
+                            struct map_box *box)
+{
+    struct planner_reasons *reasons = calloc(1, sizeof *reasons);
+    watch_search(w, p);
+    dt_status status = reasons ? planner_search(p) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
+    if (status == DT_OK && p->result.ranked > 0 && o->rule)
+        status = follow_rules(p, w, &reasons->rules);
+    if (status == DT_OK) {
+        map_fill(p, box);
+        box->rules = reasons->rules;
+    }
+    if (status == DT_OK && to->boxes)
+        status = map_add_json(to->boxes, box, p, reasons);
+    if (status == DT_OK && p->result.ranked > 0)
+        status = record_best(w, box, to->records);
+    free(reasons);
+    return status;
+}
+
+static dt_status make_box(const struct plan_options *o, struct watch *w, const struct map_output *to, struct map_box *box)
+{
+    const struct planner_arguments a = arguments_of_box(o, box);
+    struct planner *p;
+    DT_TRY(planner_create(&a, &p));
+    dt_status status = search_box(o, w, p, to, box);
+    planner_destroy(p);
+    return status;
+}
+
+/* *done: the boxes that were searched; all of them, unless Ctrl-C ended it. */
+static dt_status make_boxes(const struct plan_options *o, struct watch *w, const struct map_output *to, struct map_box *boxes, int count,
+                            int *done)
+{
+    for (*done = 0; *done < count && signals_count() == 0; ++*done) {
+        if (w->live)
+            fprintf(stderr, "\r\033[K%s, batch %s\n", boxes[*done].model ? boxes[*done].model : "the config's model",
+                    boxes[*done].batch ? boxes[*done].batch : "free");
+        DT_TRY(make_box(o, w, to, &boxes[*done]));
+    }
+    if (w->drawn_s > 0)
+        fputs("\r\033[K", stderr);
+    return DT_OK;
+}
+
+/* A wrong model or batch is told before anything is searched. */
+static dt_status check_boxes(const struct plan_options *o, const struct map_box *boxes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct planner_arguments a = arguments_of_box(o, &boxes[i]);
+        struct planner *p;
+        DT_TRY(planner_create(&a, &p));
+        planner_destroy(p);
+    }
+    return DT_OK;
+}
+
+static int write_map(const struct plan_options *o, double limit_s, struct map_box *boxes, int count)
+{
+    struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
+    struct map_output to = {.boxes = o->json ? cJSON_CreateArray() : NULL};
+    int done = 0, found = 0;
+    if (dt_record_open(o->output ? o->output : DEFAULT_MAP, &to.records) < 0 || (o->all && dt_record_open(o->all, &w.records) < 0))
+        return report_failure("plan", EXIT_CODE_OUTPUT);
+    signals_install();
+    dt_status status = make_boxes(o, &w, &to, boxes, count, &done);
+    if (status == DT_OK && w.status < 0)
+        status = dt_fail(w.status, "%s", w.error);
+    dt_record_close(w.records);
+    dt_record_close(to.records);
+    if (status < 0) {
+        cJSON_Delete(to.boxes);
+        return report_failure("plan", EXIT_CODE_OTHER);
+    }
+    for (int i = 0; i < done; i++)
+        found += *boxes[i].strategy != '\0';
+    if ((to.boxes ? map_print_json(to.boxes, stdout) : map_print(boxes, done, stdout)) < 0 || fflush(stdout) != 0)
+        return report_failure("plan", EXIT_CODE_OTHER);
+    if (signals_count() > 0)
+        return EXIT_CODE_SIGNAL + signals_first();
+    return found > 0 ? EXIT_CODE_OK : EXIT_CODE_OOM;
+}
+
+static int run_map(const struct plan_options *o, double limit_s)
+{
+    struct map *map = malloc(sizeof *map);
+    struct map_box *boxes = calloc((size_t)MAP_VALUES * MAP_VALUES, sizeof *boxes);
+    int count = 0, code;
+    dt_status status = map && boxes ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a map");
+    if (status == DT_OK && o->measure)
+        status = dt_fail(DT_ERR_INVALID, "--measure runs the first ones of one plan: leave out --map");
+    if (status == DT_OK)
+        status = map_read(&o->map, &o->planner, map);
+    for (int m = 0; status == DT_OK && m < map->model_count; m++)
+        for (int b = 0; b < map->batch_count; b++)
+            boxes[count++] = (struct map_box){.model = map->models[m], .batch = map->batches[b]};
+    if (status == DT_OK)
+        status = check_boxes(o, boxes, count);
+    code = status < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : write_map(o, limit_s, boxes, count);
+    free(boxes);
+    free(map);
+    return code;
+}
+
+/* ---- the command ---- */
+
+/* What is no option is the config, or goes on with --map. Errors: DT_ERR_INVALID with one line. */
+static dt_status sort_texts(struct plan_options *o)
+{
+    for (int i = 0; i < o->texts.count; i++) {
+        const char *text = o->texts.items[i];
+        if (o->map.count > 0 && o->map.count < OPTION_LIST_MAX && strchr(text, '=') && access(text, F_OK) != 0)
+            o->map.items[o->map.count++] = text;
+        else if (o->planner.file)
+            return dt_fail(DT_ERR_INVALID, "%.80s: a plan begins with one config file", text);
+        else
+            o->planner.file = text;
+    }
+    return DT_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct plan_options o = {0};
@@ -265,7 +436,13 @@ static int run(int argc, char **argv)
         return report_failure("plan", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0 || planner_create(&o.planner, &p) < 0)
+    if (sort_texts(&o) < 0)
+        return report_failure("plan", EXIT_CODE_USAGE);
+    if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
+        return report_failure("plan", EXIT_CODE_CONFIG);
+    if (o.map.count > 0)
+        return run_map(&o, limit_s);
+    if (planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     int measured_count;
     int code =
@@ -286,6 +463,6 @@ const struct command command_plan = {
         "and how far the predictions can be trusted. FILE is a config to begin with. Needs no GPU. Ctrl-C ends the search with the best "
         "so far, and so does the time limit (--seconds).",
     .options = options,
-    .argument = {"config file", OPTION_TEXT, AT(planner.file)},
+    .argument = {"config file", OPTION_LIST, AT(texts)},
     .run = run,
 };

@@ -138,15 +138,26 @@ static bool add_measured(cJSON *top, const struct measured *m)
     return kept && runs;
 }
 
-dt_status planner_print_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, FILE *to)
+dt_status planner_to_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, cJSON **out)
 {
     cJSON *top = cJSON_CreateObject();
-    char *text = NULL;
+    *out = NULL;
     dt_status status = top ? add_all(top, p, reasons) : no_memory();
     if (status == DT_OK && measured && !add_measured(top, measured))
         status = no_memory();
-    if (status == DT_OK)
-        status = dt_json_print(top, DT_JSON_INDENT, &text);
+    if (status < 0)
+        cJSON_Delete(top);
+    else
+        *out = top;
+    return status;
+}
+
+dt_status planner_print_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, FILE *to)
+{
+    cJSON *top;
+    char *text = NULL;
+    DT_TRY(planner_to_json(p, reasons, measured, &top));
+    dt_status status = dt_json_print(top, DT_JSON_INDENT, &text);
     if (status == DT_OK)
         fprintf(to, "%s\n", text);
     free(text);

@@ -3,7 +3,6 @@
 #include "cli/text/experiment_columns.h"
 #include "schedules/config/parse.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,14 +34,16 @@ static void add(char text[STRATEGY_BYTES], const char *format, ...)
     va_end(arguments);
 }
 
-/* "1f1b" as "1F1B"; longer names stay. */
+/* By its name in the papers; a file by its own. */
 static void add_order(char text[STRATEGY_BYTES], const char *order)
 {
-    add(text, ", ");
-    size_t from = strlen(text);
-    add(text, "%s", order);
-    for (char *c = text + from; strlen(order) <= 4 && *c; c++)
-        *c = (char)toupper((unsigned char)*c);
+    static const struct {
+        const char *order, *name;
+    } names[] = {{"gpipe", "GPipe"}, {"1f1b", "1F1B"}, {"zb_h1", "ZB-H1"}, {"zb_h2", "ZB-H2"}, {"zb_v", "ZB-V"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(order, names[i].order) == 0)
+            order = names[i].name;
+    add(text, ", %s", order);
 }
 
 /* Keys that are said elsewhere in the text or in a column, or have no part in what is done. */

@@ -188,20 +188,24 @@ struct traffic {
     double gather; /* parameters, for one pass over a stage's groups */
     double passes; /* how often in a step */
     double end;    /* gradients and what follows on them, once a step: not before the last micro-batch's backward */
+    double update; /* of that, what updated parameters take: not before all backward passes are over */
 };
 
 /* bytes: of the parameters of this rank's stage. */
 static dt_status network_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double bytes,
                            struct traffic *out)
 {
-    double scatter = 0, reduce = 0, once = gathered_bytes(&e->model, mesh, bytes);
+    double scatter = 0, reduce = 0, publish = 0, once = gathered_bytes(&e->model, mesh, bytes);
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     switch (paradigm_of(e->paradigm)->mode) {
     case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, &reduce)); break;
     case DP_ZERO1:
-    case DP_ZERO2: DT_TRY(gather_s(b, mesh, MESH_SHARD, 2 * bytes, &scatter)); break;
+    case DP_ZERO2:
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
+        publish = scatter;
+        break;
     case DP_FSDP:
         DT_TRY(gather_s(b, mesh, MESH_SHARD, once, &out->gather));
         DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
@@ -210,7 +214,8 @@ static dt_status network_s(struct bounds *b, const struct experiment *e, const s
     default: break;
     }
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
-    out->end = scatter + reduce;
+    out->end = scatter + reduce + publish;
+    out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
     return DT_OK;
 }
 
@@ -448,12 +453,14 @@ static double in_turn_s(const struct bounds *b, const struct experiment *e, cons
 }
 
 /* Without a pipeline: what is sent for gradients begins behind all other micro-batches and the last one's forward, and what is gathered for
- * the last backward comes behind the first of it, since both are on one stream. */
+ * the last backward comes behind the first of it, since both are on one stream. Updates wait for all kernels, and what they make is sent
+ * behind them. */
 static double after_all_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work, double forward,
                           const struct traffic *traffic)
 {
     double last_gather = e->fsdp.gather == GATHER_ONCE ? 0 : traffic->gather;
-    return mesh->size[MESH_PIPELINE] == 1 ? (micro_batches - 1) * work + forward + last_gather + traffic->end : 0;
+    double behind_forward_s = (micro_batches - 1) * work + forward + last_gather + traffic->end;
+    return mesh->size[MESH_PIPELINE] == 1 ? fmax(behind_forward_s, micro_batches * work + traffic->update) : 0;
 }
 
 /* Passes of a pipeline's micro-batches. again_s: of a block's forward that the framework computes once more. */

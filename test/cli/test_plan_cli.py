@@ -98,6 +98,27 @@ def test_rules_cost_something():
     check("rules of thumb" in text and text.count("left out by --fix") == 2, text)
 
 
+def test_a_map_has_a_box_for_each():
+    few = ["--cluster", "gcp_a2", "--gpus", "8", "--fix", "activation=keep", "--fix", "parameter_offload=false", "--forbid", "paradigm=hsdp,pdp"]
+    found = json.loads(plan(*few, "--map", "model=GPTSmall,GPTMedium", "batch=8,16", "--json", "--output", "map.jsonl").stdout)["boxes"]
+    check([(box["model"], box["global_batch"]) for box in found] == [(m, b) for m in ("GPTSmall", "GPTMedium") for b in (8, 16)], found)
+    with open(os.path.join(WORK, "map.jsonl"), encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    for box, record in zip(found, records, strict=True):
+        best = box["plan"]["plans"][0]
+        check(record["status"] == "ok" and record["config"]["model"]["preset"] == box["model"], record)
+        check(abs(record["metrics"]["tokens_per_s"] / best["tokens_per_s"] - 1) < 1e-9, record["metrics"], best)
+    text = plan(*few, "--map", "model=GPTSmall batch=8", "--rule", "--output", "table.jsonl").stdout
+    check("tokens/s" in text and "the decision tree" in text and text.count("GPTSmall") == 1, text)
+    refused("17", *few, "--map", "model=GPTSmall", "batch=8,17")
+    refused("is not known", *few, "--map", "model=GPT5")
+    refused("expected model=", *few, "--map", "models=GPTSmall")
+    refused("twice", *few, "--map", "model=GPTSmall,GPTSmall")
+    refused("say the same", *few, "--model", "GPTSmall", "--map", "model=GPTSmall")
+    refused("leave out --map", *few, "--map", "model=GPTSmall", "--measure", "2")
+    check("one config file" in plan("a.json", "b.json", code=2).stderr, "two configs")
+
+
 def test_nothing_fits():
     plan("--model", "GPT175B", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--max-batch", "1",
          "--fix", "parameter_offload=false", code=5)

@@ -74,7 +74,35 @@ else
     expect "plot_emulated_network.py writes where it is told" 0 "" is_png "$work/network.png"
     expect "plot_emulated_network.py refuses other records" 1 'KeyError|name|no record' scripts/plot_emulated_network.py "$work/mixed.jsonl"
     expect "plot_memory.py refuses a file without records" 1 'no record in' scripts/plot_memory.py "$work/empty.jsonl"
+    box() { # box MODEL BATCH PLANS
+        printf '{"model":"%s","global_batch":%s,"plan":{"plans":[%s],"search":{"interrupted":false},"cluster":"c","profile":"p","rules":[]}}' "$1" "$2" "$3"
+    }
+    best='{"config":{"paradigm":"fsdp"},"strategy":"FSDP, checkpoint","tokens_per_s":1234,"peak_bytes":1e9}'
+    printf '{"boxes":[%s,%s]}' "$(box GPTSmall 64 "$best")" "$(box GPT13B 64 "")" >"$work/map.json"
+    expect "plan_map prints a row for each box" 0 '^\| GPTSmall \| 64 \| FSDP, checkpoint \| 1,234 ' scripts/plan_map "$work/map.json" -o "$work/map.png"
+    expect "plan_map writes where it is told" 0 "" is_png "$work/map.png"
+    expect "plan_map draws SVG where nothing fits, too" 0 '^\| GPT13B \| 64 \| nothing fits ' scripts/plan_map "$work/map.json" -o "$work/map.svg"
+    expect "plan_map's SVG is one" 0 '<svg' grep -m 1 '<svg' "$work/map.svg"
+    expect "plan_map refuses another file" 1 'map .*--json prints' scripts/plan_map "$work/mixed.jsonl"
+    expect "plan_map says what it needs" 1 'needs --models and --batches' scripts/plan_map --models GPTSmall
 fi
+
+# A cell of two ways: the predictions prefer the one that takes twice as long.
+cat >"$work/validating" <<'END'
+#!/bin/sh
+if [ "$1" = list ]; then
+    echo '  GPTSmall  12 layers  162,000,000'
+else
+    echo '{"rows": [{"line": 2, "model": "GPTSmall", "gpus": 8, "batch_per_gpu": 4, "measured_step_s": 2, "predicted_step_s": 1},
+                    {"line": 3, "model": "GPTSmall", "gpus": 8, "batch_per_gpu": 4, "measured_step_s": 1, "predicted_step_s": 2},
+                    {"line": 4, "model": "GPTSmall", "gpus": 8, "batch_per_gpu": 8, "measured_step_s": 1, "predicted_step_s": 1}]}'
+fi
+END
+chmod +x "$work/validating"
+printf '%s\n' paradigm,activation,gpus,gpus_per_node,step_s ddp,keep,8,8,2 fsdp,keep,8,8,1 ddp,keep,8,8,1 >"$work/measured.csv"
+expect "regret finds what predictions lose" 0 '^the plan +1 +50\.0 ' scripts/regret --dtbench "$work/validating" "$work/measured.csv"
+expect "regret finds what a rule loses" 0 '^always FSDP +1 +0\.0 ' scripts/regret --dtbench "$work/validating" "$work/measured.csv"
+expect "regret passes on what dtbench refuses" 1 '^regret: ' scripts/regret --dtbench /bin/false "$work/measured.csv"
 
 cat >"$work/testlog.json" <<'LOG'
 {"name": "a", "stdout": "1..3\nok 1 - x\nnot ok 2 - y\nok 3 - z # SKIP no device\n", "result": "FAIL", "returncode": 1, "duration": 12.34}

@@ -1,0 +1,162 @@
+#include "cli/plan/map.h"
+
+#include "cli/plan/planner_json.h"
+#include "cli/text/format.h"
+#include "cli/text/table.h"
+#include "lib/config/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the axes ---- */
+
+static dt_status read_values(const char *axis, char *values, const char *all[MAP_VALUES], int *count)
+{
+    char *rest = NULL;
+    for (char *value = strtok_r(values, ",", &rest); value; value = strtok_r(NULL, ",", &rest)) {
+        if (*count == MAP_VALUES)
+            return dt_fail(DT_ERR_INVALID, "--map %s: more than %d values", axis, MAP_VALUES);
+        for (int i = 0; i < *count; i++)
+            if (strcmp(all[i], value) == 0)
+                return dt_fail(DT_ERR_INVALID, "--map %s: %.80s comes twice", axis, value);
+        all[(*count)++] = value;
+    }
+    return *count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "--map %s=: no value", axis);
+}
+
+static dt_status read_axis(char *text, struct map *m)
+{
+    if (strncmp(text, "model=", 6) == 0)
+        return read_values("model", text + 6, m->models, &m->model_count);
+    if (strncmp(text, "batch=", 6) == 0)
+        return read_values("batch", text + 6, m->batches, &m->batch_count);
+    return dt_fail(DT_ERR_INVALID, "--map %.80s: expected model=NAME,NAME,... and batch=N,N,...", text);
+}
+
+dt_status map_read(const struct option_list *texts, const struct planner_arguments *a, struct map *out)
+{
+    size_t used = 0;
+    *out = (struct map){.model_count = 0};
+    for (int i = 0; i < texts->count; i++) {
+        size_t bytes = strlen(texts->items[i]) + 1;
+        char *text = out->text + used, *rest = NULL;
+        if (bytes > sizeof out->text - used)
+            return dt_fail(DT_ERR_INVALID, "--map: more than %d bytes of values", MAP_TEXT_BYTES);
+        memcpy(text, texts->items[i], bytes);
+        used += bytes;
+        for (char *axis = strtok_r(text, " ", &rest); axis; axis = strtok_r(NULL, " ", &rest))
+            DT_TRY(read_axis(axis, out));
+    }
+    if (out->model_count > 0 && a->model)
+        return dt_fail(DT_ERR_INVALID, "--model and --map model=... say the same: give one of them");
+    if (out->batch_count > 0 && a->global_batch)
+        return dt_fail(DT_ERR_INVALID, "--global-batch and --map batch=... say the same: give one of them");
+    if (out->model_count == 0)
+        out->models[out->model_count++] = a->model;
+    if (out->batch_count == 0)
+        out->batches[out->batch_count++] = a->global_batch;
+    return DT_OK;
+}
+
+/* ---- what came of it ---- */
+
+void map_fill(const struct planner *p, struct map_box *box)
+{
+    box->interrupted = p->result.interrupted;
+    box->tokens_per_s = box->peak_bytes = NAN;
+    *box->strategy = '\0';
+    if (p->result.ranked == 0)
+        return;
+    struct experiment e;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &e);
+    strategy_describe(&e, box->strategy);
+    box->tokens_per_s = planner_outcome(p, 0)->tokens_per_s;
+    box->peak_bytes = planner_outcome(p, 0)->peak_bytes;
+}
+
+static void rule_cells(struct table *t, const struct map_box *box, int rules)
+{
+    for (int i = 0; i < rules; i++) {
+        const struct rule_result *rule = i < box->rules.count ? &box->rules.all[i] : NULL;
+        if (!rule || isnan(rule->regret))
+            table_cell(t, "–");
+        else
+            table_cell(t, "%.1f", 100 * rule->regret);
+    }
+}
+
+dt_status map_print(const struct map_box *boxes, int count, FILE *to)
+{
+    char rate[FORMAT_BYTES];
+    bool stopped = false;
+    int with_rules = 0;
+    struct table *t = table_create();
+    while (with_rules < count && boxes[with_rules].rules.count == 0)
+        with_rules++;
+    int rules = with_rules < count ? boxes[with_rules].rules.count : 0;
+    table_column(t, TABLE_LEFT, "model");
+    table_column(t, TABLE_RIGHT, "batch");
+    table_column(t, TABLE_LEFT, "best");
+    table_column(t, TABLE_RIGHT, "tokens/s");
+    table_column(t, TABLE_RIGHT, "GiB");
+    for (int i = 0; i < rules; i++)
+        table_column(t, TABLE_RIGHT, boxes[with_rules].rules.all[i].name);
+    for (int i = 0; i < count; i++) {
+        const struct map_box *box = &boxes[i];
+        bool found = *box->strategy != '\0';
+        stopped |= box->interrupted;
+        table_cell(t, "%s", box->model ? box->model : "");
+        table_cell(t, "%s", box->batch ? box->batch : "any");
+        table_cell(t, "%s%s", found ? box->strategy : box->interrupted ? "not reached" : "nothing fits", box->interrupted ? "*" : "");
+        table_cell(t, "%s", found ? format_number(box->tokens_per_s, rate) : "–");
+        table_cell(t, found ? "%.1f" : "–", box->peak_bytes / 0x1p30);
+        rule_cells(t, box, rules);
+    }
+    dt_status status = table_print(t, to);
+    table_destroy(t);
+    if (rules > 0)
+        fprintf(to, "\nrules of thumb: what the best that follows them lacks of the best, in %%\n");
+    if (stopped)
+        fprintf(to, "\n*: stopped early, the best so far\n");
+    return status;
+}
+
+/* ---- as JSON ---- */
+
+static dt_status no_memory(void)
+{
+    return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a map's JSON");
+}
+
+dt_status map_add_json(cJSON *array, const struct map_box *box, const struct planner *p, const struct planner_reasons *reasons)
+{
+    cJSON *object = cJSON_CreateObject(), *plan;
+    if (!cJSON_AddItemToArray(array, object))
+        return no_memory();
+    bool named =
+        (box->model ? cJSON_AddStringToObject(object, "model", box->model) : cJSON_AddNullToObject(object, "model")) &&
+        (box->batch ? cJSON_AddNumberToObject(object, "global_batch", atoi(box->batch)) : cJSON_AddNullToObject(object, "global_batch"));
+    if (!named)
+        return no_memory();
+    DT_TRY(planner_to_json(p, reasons, NULL, &plan));
+    return cJSON_AddItemToObject(object, "plan", plan) ? DT_OK : no_memory();
+}
+
+dt_status map_print_json(cJSON *array, FILE *to)
+{
+    cJSON *top = cJSON_CreateObject();
+    char *text = NULL;
+    dt_status status = DT_OK;
+    if (!top || !cJSON_AddItemToObject(top, "boxes", array)) {
+        cJSON_Delete(array);
+        status = no_memory();
+    }
+    if (status == DT_OK)
+        status = dt_json_print(top, DT_JSON_INDENT, &text);
+    if (status == DT_OK)
+        fprintf(to, "%s\n", text);
+    free(text);
+    cJSON_Delete(top);
+    return status;
+}
