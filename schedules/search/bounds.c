@@ -274,10 +274,11 @@ static dt_status find_senders(struct bounds *b, const struct experiment *e, cons
 }
 
 /* What one of `senders` equal flows gets of a card at most. Flows beside them may be there, which get more out of the card together: of each
- * of its ranks a message in each of four channels, and a collective of its layers and one of its gradients. */
+ * of its ranks a message in each of four channels, and a collective of its layers, one of its gradients and one of tables that
+ * two stages have. */
 static double card_share_bytes_per_s(const struct bounds *b, int senders)
 {
-    enum { FLOWS_OF_RANK = 6 };
+    enum { FLOWS_OF_RANK = 7 };
     const struct dt_sim_cluster *c = &b->machine->cluster;
     int per_node = b->system->placement.ranks_per_node, nodes = b->system->placement.world_size / per_node;
     double ranks = c->nic.count > 0 ? ceil((double)c->gpus_per_node / c->nic.count) : 1;
