@@ -77,6 +77,8 @@ static void set_defaults(const struct dt_world *world)
     if (world->local_size == world->size) { /* no network to look for */
         setenv("OMPI_MCA_pml", "ob1", 0);
         setenv("OMPI_MCA_btl", parts->transports, 0);
+    } else { /* that a node is gone is an error of its messages: without this, version 5 ends the process, and there is no record */
+        setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
     }
 }
 
