@@ -40,6 +40,7 @@ CONSTANTS = [
     ("profile", "host.gather_s", 1e-5, 1e-2, 5e-4),
     ("profile", "host.collective_s", 1e-6, 1e-3, 2e-5),
     ("profile", "host.message_s", 1e-6, 1e-2, 1e-4),
+    ("profile", "host.tensor_rank_s", 1e-6, 1e-2, 1e-4),
     ("profile", "memory.reallocation_s_per_gb", 1e-3, 1, 0.05),
     ("profile", "memory.reallocation_spread", 0.02, 1, 0.3),
     ("cluster", "pcie.gb_per_s", 3, 16, 12),
@@ -58,9 +59,10 @@ PRIOR = 0.15  # of each step: how firmly a constant that no row tells stays wher
 
 
 def get(tree, paths):
+    """None where the file leaves the constant out."""
     for key in paths.split()[0].split("."):
-        tree = tree[key]
-    return tree
+        tree = tree.get(key, {})
+    return tree if tree != {} else None
 
 
 def put(tree, paths, value):
@@ -299,6 +301,7 @@ def main():
         rows, names = list(reader), reader.fieldnames
     with tempfile.TemporaryDirectory() as folder:
         model = Model(arguments.dtbench, arguments.cluster, arguments.profile, folder, arguments.set)
+        CONSTANTS[:] = [c for c in CONSTANTS if get(model.files[c[0]], c[1])]
         if arguments.leave:
             leave_out(model, names, rows, arguments.leave, arguments.every, arguments.rounds, arguments.jobs, folder)
             return

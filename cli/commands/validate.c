@@ -14,7 +14,7 @@
 
 struct arguments {
     const char *data, *cluster, *profile;
-    struct option_list sets;
+    struct option_list sets, where;
     bool json;
 };
 
@@ -25,6 +25,8 @@ static const struct option_row options[] = {
     {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", "the cluster of the runs; default: " DEFAULT_CLUSTER, NULL},
     {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", "the software of the runs; default: " DEFAULT_PROFILE, NULL},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", "change every run's config: --set model.attention=fused; any number of times", NULL},
+    {"where", 'w', OPTION_LIST, AT(where), "COND",
+     "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them", NULL},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the same, and the prediction of each row", NULL},
     {0},
 };
@@ -47,7 +49,9 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
     struct validate_system system = {.cluster = a->cluster ? a->cluster : DEFAULT_CLUSTER,
                                      .profile = a->profile ? a->profile : DEFAULT_PROFILE,
                                      .sets = a->sets.items,
-                                     .set_count = a->sets.count};
+                                     .set_count = a->sets.count,
+                                     .where = a->where.items,
+                                     .where_count = a->where.count};
     DT_TRY(validate_rows_read(a->data, &system, rows));
     DT_TRY(validate_predict(rows, interrupted, NULL));
     DT_TRY(validate_summarize(rows, summary));
@@ -58,7 +62,8 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
 static dt_status validate_collectives(const struct arguments *a)
 {
     struct validate_collectives collectives;
-    dt_status status = validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, &collectives);
+    dt_status status =
+        validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, a->where.items, a->where.count, &collectives);
     if (status == DT_OK)
         status = a->json ? validate_collectives_print_json(&collectives, stdout) : validate_collectives_print(&collectives, stdout);
     validate_collectives_finish(&collectives);
@@ -97,7 +102,7 @@ const struct command command_validate = {
                    "results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and where they matter gpus_per_node, "
                    "stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a table of meshes: "
                    "gpus, layers, hidden, heads, seq, dp, micro_batch, global_batch, and where they matter tp, pp, cp, vpp, schedule, "
-                   "zero/fsdp, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, model, gpus_per_node, step_s or step_ms, "
+                   "zero/fsdp, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, model, gpus_per_node, step_s or step_ms, "
                    "peak_mem_gib, status (ok, oom). Or it has collectives that were timed alone: collective, size, gpus, nodes, "
                    "busbw_GB_s. Columns that are not used are listed; rows that are no experiment of this version "
                    "are counted with the reason. Needs no device, MPI or GPU.",

@@ -41,6 +41,8 @@ struct validate_system {
     const char *cluster, *profile; /* files */
     const char *const *sets;       /* [set_count] "path=value", changes to every experiment */
     int set_count;
+    const char *const *where; /* [where_count] conditions on the rows (validate_where.h) */
+    int where_count;
 };
 
 /* Read a table with a column "paradigm" (results/study/README.md), or one of meshes (results/validation/README.md). Owner: the caller,

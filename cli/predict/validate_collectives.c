@@ -1,4 +1,5 @@
 #include "cli/predict/validate_collectives.h"
+#include "cli/predict/validate_where.h"
 
 #include "cli/text/line.h"
 #include "cli/text/table.h"
@@ -192,11 +193,14 @@ static dt_status predict_rows(const char *cluster, struct validate_collectives *
     return status;
 }
 
-dt_status validate_collectives_predict(const char *path, const char *cluster, struct validate_collectives *out)
+dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
+                                       struct validate_collectives *out)
 {
     struct dt_csv csv;
     *out = (struct validate_collectives){0};
     dt_status status = read_csv(path, &csv);
+    if (status == DT_OK)
+        status = validate_where(&csv, path, where, where_count);
     if (status == DT_OK)
         status = read_rows(path, &csv, out);
     dt_csv_finish(&csv);

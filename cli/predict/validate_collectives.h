@@ -27,9 +27,10 @@ struct validate_collectives {
 /* Is the file such a table? Never of standard input ("-"), which could not be read again. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status validate_is_collectives(const char *path, bool *out);
 
-/* Read and predict. Rows that the cluster is too small for are skipped. Owner: the caller, validate_collectives_finish, also after a failure.
+/* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows that the cluster is too small for are skipped. Owner: the caller, validate_collectives_finish, also after a failure.
  * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO, DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */
-dt_status validate_collectives_predict(const char *path, const char *cluster, struct validate_collectives *out);
+dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
+                                       struct validate_collectives *out);
 void validate_collectives_finish(struct validate_collectives *collectives); /* takes a zeroed one */
 
 /* Errors of rows of a kind, or of all (kind DT_SIM_COLLECTIVES), as validate.h has them; nothing but 0 rows where there are none. */

@@ -35,6 +35,7 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_DTYPE] = {"dtype"},
     [COLUMN_FFN] = {"ffn"},
     [COLUMN_KV_HEADS] = {"kv_heads"},
+    [COLUMN_TIED] = {"tied"},
     [COLUMN_TENSOR] = {"tp", "tensor parallelism"},
     [COLUMN_PIPELINE] = {"pp", "pipeline parallelism"},
     [COLUMN_DATA] = {"dp", "data parallelism"},

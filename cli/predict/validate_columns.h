@@ -34,6 +34,7 @@ enum measured_column {
     COLUMN_DTYPE,
     COLUMN_FFN,
     COLUMN_KV_HEADS,
+    COLUMN_TIED,
     COLUMN_TENSOR,
     COLUMN_PIPELINE,
     COLUMN_DATA,

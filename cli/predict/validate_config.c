@@ -1,5 +1,6 @@
 /* Measured runs become experiments of the device sim. */
 #include "cli/predict/validate_run.h"
+#include "cli/predict/validate_where.h"
 
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
@@ -32,6 +33,12 @@ static void add_model(cJSON *config, const struct measured_run *run)
         cJSON_AddNumberToObject(model, "layers", run->layers);
         cJSON_AddNumberToObject(model, "hidden", run->hidden);
         cJSON_AddNumberToObject(model, "heads", run->heads);
+        if (run->ffn != 4 * run->hidden)
+            cJSON_AddNumberToObject(model, "ffn", run->ffn);
+        if (run->kv_heads != run->heads)
+            cJSON_AddNumberToObject(model, "kv_heads", run->kv_heads);
+        if (run->tied)
+            cJSON_AddTrueToObject(model, "tied");
     }
     if (run->vocab)
         cJSON_AddNumberToObject(model, "vocab_size", run->vocab);
@@ -219,6 +226,8 @@ dt_status validate_rows_read(const char *path, const struct validate_system *sys
     struct measured_table table;
     *out = (struct validate_rows){0};
     dt_status status = measured_table_read(path, &table);
+    if (status == DT_OK)
+        status = validate_where(&table.csv, path, system->where, system->where_count);
     if (status == DT_OK)
         status = read_rows(&table, system, out);
     measured_table_finish(&table);

@@ -69,20 +69,18 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
 
 static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    int ffn, kv_heads;
+    int tied;
     run->family = model_family(0);
     DT_TRY(measured_count(t, row, COLUMN_LAYERS, 0, &run->layers));
     DT_TRY(measured_count(t, row, COLUMN_HIDDEN, 0, &run->hidden));
     DT_TRY(measured_count(t, row, COLUMN_HEADS, 0, &run->heads));
     DT_TRY(measured_count(t, row, COLUMN_SEQUENCE, 0, &run->sequence));
-    DT_TRY(measured_count(t, row, COLUMN_FFN, 4 * run->hidden, &ffn));
-    DT_TRY(measured_count(t, row, COLUMN_KV_HEADS, run->heads, &kv_heads));
+    DT_TRY(measured_count(t, row, COLUMN_FFN, 4 * run->hidden, &run->ffn));
+    DT_TRY(measured_count(t, row, COLUMN_KV_HEADS, run->heads, &run->kv_heads));
+    DT_TRY(measured_choice(t, row, COLUMN_TIED, "no,yes", &tied));
+    run->tied = tied == 1;
     if (*measured_text(t, row, COLUMN_VOCAB))
         DT_TRY(measured_count(t, row, COLUMN_VOCAB, 0, &run->vocab));
-    if (ffn != 4 * run->hidden)
-        snprintf(run->reason, sizeof run->reason, "ffn %d: this version's models have 4 times hidden", ffn);
-    if (kv_heads != run->heads)
-        snprintf(run->reason, sizeof run->reason, "kv_heads %d: this version's models have as many as heads", kv_heads);
     return DT_OK;
 }
 

@@ -10,6 +10,8 @@ struct measured_run {
     const struct dt_model_preset *preset; /* NULL: the sizes below */
     const struct dt_model_family *family;
     int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: as the config's defaults have them */
+    int ffn, kv_heads;
+    bool tied;
     const char *dtype, *attention, *loss, *optimizer;
     int gpus, gpus_per_node;   /* gpus_per_node 0: not told */
     int samples;               /* of a step and replica */

@@ -321,6 +321,9 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     bool fused = model->attention == DT_ATTENTION_FUSED;
     double products_s =
         to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
+    double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
+    if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
+        products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak);
     double bytes = (cost->passes * narrower * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
     return work(k, stream, kind, launches,

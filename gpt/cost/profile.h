@@ -42,8 +42,9 @@ struct gpt_cost_profile {
         int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
         double half_aligned, quarter_aligned, unaligned; /* most of peak_fraction where only a half, a quarter of it, or neither divides */
         double half_reuse;                               /* operations on a loaded element at which a tile reaches half of its speed */
-        double fused_attention; /* time of fused products over that of whole squares: less for causality, more for efficiency */
-        int qkv_products;       /* 1: q, k and v in one product, as dtbench; 3: one after the other */
+        double fused_attention;     /* time of fused products over that of whole squares: less for causality, more for efficiency */
+        double fused_peak_fraction; /* of fused attention's products, whatever the width of a head; 0: as other products */
+        int qkv_products;           /* 1: q, k and v in one product, as dtbench; 3: one after the other */
     } gemm;
     double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
     double kernel_s;           /* what the shortest kernel takes on the device */
@@ -56,10 +57,12 @@ struct gpt_cost_profile {
         double launch_s;             /* to queue one kernel of backward, which compiled code issues */
         double interpreter_launch_s; /* to queue one of forward or of the optimizer, where an interpreter issues each operation */
         int stages_share;            /* 1: the stages of a pipeline have one interpreter together, as threads of one process */
+        int replicas_share;          /* 1: so have data_parallel's replicas */
         double queue_kernels;        /* that a stream's queue holds: the host waits when it is full; 0: any number */
         double collective_s;         /* to queue a collective */
         double gather_s;             /* to queue an all-gather or reduce-scatter, with what a framework does around it */
         double message_s;            /* to queue a send or a receive */
+        double tensor_rank_s;        /* the same more, for each rank that shares layers in a pipeline */
         double copy_s;               /* to queue a copy or a fill */
         double step_s;               /* around a whole step */
         int runs_ahead;              /* 1: the host goes on to the next step without waiting for the device */
@@ -72,6 +75,8 @@ struct gpt_cost_profile {
         double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
         double output_elems;                      /* per token and V, of the model's output: held until backward is over */
         double gradient_copies;                   /* of a weight's gradient while it is made */
+        double gradient_bytes;                    /* of a parameter, held from backward to the update */
+        double gathered_elems;                    /* per block, token and d: kept whole where ranks share the rows */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */
         double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
         double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for one rank */
@@ -85,7 +90,7 @@ struct gpt_cost_profile {
      * count. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
-            separate_first_gradients;
+            separate_first_gradients, wide_gradients, gathers_outputs;
     } schedule;
     struct gpt_measured_list measured; /* kernels that need no formula */
 };

@@ -97,6 +97,8 @@ static dt_status record(const struct sim_comm *comm, const struct dt_comm_operat
     if (o->kind == DT_COMM_ALL_GATHER && device->gather_host_s_per_byte > 0)
         DT_TRY(reallocate(program, device->gather_host_s_per_byte * bytes));
     double host_s = of_parts ? device->gather_host_s : device->collective_host_s;
+    if (!message && device->slow_group && strcmp(device->slow_group, comm->base.name) == 0)
+        host_s += device->slow_group_rank_s * comm->base.size;
     DT_TRY(dt_sim_program_host(program, message ? device->message_host_s : host_s));
     if (o->kind == DT_COMM_SEND)
         return dt_sim_program_send(program, stream, comm->slot, o->peer, bytes, label);

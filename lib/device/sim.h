@@ -20,6 +20,8 @@ struct dt_sim_device {
     double gather_host_s_per_byte; /* above 0: the host waits for the device before an all-gather, then so long for each of its bytes */
     double gather_host_s;          /* of an all-gather or reduce-scatter */
     double message_host_s;         /* and of a send or receive */
+    const char *slow_group;        /* collectives of communicators of this name cost the host more: lives on; NULL: none do */
+    double slow_group_rank_s;      /* so much for each of their ranks */
     double queue_kernels;          /* that a stream's queue holds: the host waits when it is full; 0: any number */
     uint64_t granularity_bytes;    /* allocations count as multiples of it; 0: as everywhere, DT_ALLOCATION_BYTES */
 };

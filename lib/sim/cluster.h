@@ -65,6 +65,7 @@ struct dt_sim_cluster {
     struct {
         char source[DT_SIM_SOURCE_BYTES];
         bool sums;              /* the switches sum (InfiniBand's SHARP), and NCCL is told to use it */
+        bool rails;             /* the same card of all nodes is on one switch, which NCCL's channels stay on: they meet no blocking */
         double blocking_factor; /* the NICs' sum over what the switches carry between nodes at once; 1: all of it */
     } fabric;
     struct {

@@ -118,7 +118,8 @@ static dt_status path_of(struct dt_sim_links *l, int from, int to, struct path *
     if (a->node != b->node) {
         links_touch(l, l->nic_out[a->nic], 1);
         links_touch(l, l->nic_in[b->nic], 1);
-        links_touch(l, l->fabric, 1);
+        if (!l->cluster.fabric.rails || a->nic % l->nics_per_node != b->nic % l->nics_per_node)
+            links_touch(l, l->fabric, 1);
     } else if (mpi) {
         links_touch(l, l->copies_to_host[a->node], 1);
     } else {

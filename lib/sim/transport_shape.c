@@ -113,7 +113,8 @@ static void touch_nccl(struct dt_sim_links *l, const struct rank_links *r, const
     if (nodes > 1) { /* every rank adds its share of what its node puts on the NICs, so a NIC gets its GPUs' */
         links_touch(l, l->nic_out[r->nic], on_nic / part->ranks);
         links_touch(l, l->nic_in[r->nic], on_nic / part->ranks);
-        links_touch(l, l->fabric, on_nic / part->ranks);
+        if (!l->cluster.fabric.rails)
+            links_touch(l, l->fabric, on_nic / part->ranks);
     }
 }
 

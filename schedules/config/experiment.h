@@ -25,6 +25,8 @@ struct framework_policy {
     bool gathers_layers;   /* fsdp: units are the inner layers, whatever fsdp.unit says */
     bool offloads_in_turn; /* offload: copies are among the kernels of compute, not beside them */
     bool whole_head;       /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
+    bool wide_gradients;   /* gradients in 16 bits are reduced in 32 */
+    double gradient_bytes; /* of a parameter, held from backward to the update; 0: those of the model's dtype */
 };
 
 struct experiment {

@@ -59,7 +59,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     DT_TRY(dt_event_create(s->device, &f->reduced));
     DT_TRY(offload_alloc_home(s, DT_PARAMETERS, dp_bytes(s, shard.share_elems), &f->params));
     if (!s->offload)
-        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, shard.share_elems), &f->grads.share));
+        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_gradient_bytes(s, shard.share_elems), &f->grads.share));
     DT_TRY(optimizer_create(s->experiment, s->stage, shard.share_elems, 1, s->compute, &f->optimizer));
     if (s->offload) {
         DT_TRY(offload_init_params(s, group, shard.first_elem, shard.own_elems, shard.share_elems, f->params.data));

@@ -37,6 +37,20 @@ static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
     return elems * dt_dtype_bytes(setup->experiment->model.dtype);
 }
 
+/* Bytes of `elems` gradients as they are kept from backward to the update: with a simulated framework, in its precision. */
+static inline size_t dp_gradient_bytes(const struct dp_setup *setup, size_t elems)
+{
+    size_t held = (size_t)(setup->experiment->framework.gradient_bytes * (double)elems), own = dp_bytes(setup, elems);
+    return held > own ? held : own;
+}
+
+/* Elements of the model's dtype that travel when `elems` gradients are reduced. */
+static inline size_t dp_reduced_elems(const struct dp_setup *setup, size_t elems)
+{
+    bool narrow = dt_dtype_bytes(setup->experiment->model.dtype) < sizeof(float);
+    return setup->experiment->framework.wide_gradients && narrow ? 2 * elems : elems;
+}
+
 /* A group's parameters, where they are not on the device all the time. */
 struct resident {
     struct dt_buffer params; /* the whole group, or none while it is not there */

@@ -100,7 +100,7 @@ static dt_status none_begin_gradients(struct data_parallel *dp, struct dt_group 
     struct dt_buffer *grads = &none_of(dp)->groups[group->index].grads;
     group->accumulate = !(action->flags & ACTION_FRESH);
     if (!grads->data)
-        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, group->param_elems), grads));
+        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_gradient_bytes(s, group->param_elems), grads));
     group->grads = grads->data;
     return DT_OK;
 }

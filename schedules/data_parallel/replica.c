@@ -33,7 +33,7 @@ static dt_status allocate(struct replica *replica, const struct dp_setup *setup,
     size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
     DT_TRY(offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params));
     if (options->keep_gradients)
-        DT_TRY(dt_alloc(setup->compute, DT_GRADIENTS, bytes, &replica->grads));
+        DT_TRY(dt_alloc(setup->compute, DT_GRADIENTS, dp_gradient_bytes(setup, flat_elems), &replica->grads));
     DT_TRY(optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute, &replica->optimizer));
     bool gaps = flat_elems > stage->param_elems;
     return gaps && !setup->offload ? dt_zero(setup->compute, replica->params.data, bytes) : DT_OK;

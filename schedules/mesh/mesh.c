@@ -6,6 +6,11 @@
 static const char *const comm_names[MESH_AXES] = {
     [MESH_TENSOR] = "tensor ranks", [MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas", [MESH_PIPELINE] = "stages"};
 
+const char *mesh_group_name(enum mesh_axis axis)
+{
+    return comm_names[axis];
+}
+
 static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
 {
     int size = mesh->shape.size[axis], rank = dt_comm_rank(mesh->world);

@@ -12,6 +12,7 @@ enum extra_kind {
     SEPARATE_GRADIENT, /* first step: a group's gradients beside its bucket */
     RELEASE_SEPARATE,  /* all of them */
     FLATTEN,           /* a group's gradients are copied into one piece */
+    EXCHANGE_OUTPUTS,  /* the root gets the outputs of all ranks, and they their gradients */
 };
 
 struct framework {
@@ -22,6 +23,8 @@ struct framework {
     int slots, groups;
     struct dt_buffer *outputs, *again; /* [slots] */
     struct dt_buffer *separate;        /* [groups] */
+    struct dt_buffer exchanged;        /* on the root the others' outputs, elsewhere the gradient of this rank's; until the next ones */
+    struct dt_event *computed, *back;  /* compute: the outputs are there; network: their gradients are. NULL: not used yet */
 };
 
 /* ---- passes: which forward is computed again ---- */
@@ -94,6 +97,12 @@ static bool last_of_several(const struct framework *f, const struct action *a)
     return f->profile->schedule.holds_last_chunk && f->chunks > 1 && chunk_of(f, a) == f->chunks - 1;
 }
 
+static bool gathers_outputs(const struct framework *f, const struct data_parallel *dp)
+{
+    return f->profile->schedule.gathers_outputs && f->experiment->paradigm == PARADIGM_DATA_PARALLEL &&
+           dt_comm_size(dp->setup.replicas) > 1;
+}
+
 static dt_status before(struct change *c, const struct action *a, struct plan *out)
 {
     const struct framework *f = c->f;
@@ -131,6 +140,8 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
         DT_TRY(append_extra(out, a, HOLD_AGAIN));
     if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->flattens)
         DT_TRY(append_extra(out, a, FLATTEN));
+    if (runs_head(c, a) && gathers_outputs(f, c->dp))
+        DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
     bool separate = f->profile->schedule.separate_first_gradients && c->dp->keeps_gradients;
     return separate && backward && (backward->flags & ACTION_FIRST) ? append_extra(out, backward, SEPARATE_GRADIENT) : DT_OK;
 }
@@ -187,6 +198,41 @@ static dt_status flatten(const struct framework *f, const struct data_parallel *
     return DT_OK;
 }
 
+/* To the root, or back from it. */
+static dt_status carry_outputs(const struct framework *f, const struct data_parallel *dp, size_t elems, bool back)
+{
+    enum { ROOT = 0 };
+    struct dt_comm *replicas = dp->setup.replicas;
+    enum dt_dtype dtype = f->experiment->model.dtype;
+    struct dt_stream *network = dp->setup.network;
+    void *data = f->exchanged.data;
+    if (dt_comm_rank(replicas) != ROOT)
+        return back ? dt_recv(replicas, data, elems, dtype, ROOT, network) : dt_send(replicas, data, elems, dtype, ROOT, network);
+    for (int rank = ROOT + 1; rank < dt_comm_size(replicas); rank++)
+        DT_TRY(back ? dt_send(replicas, data, elems, dtype, rank, network) : dt_recv(replicas, data, elems, dtype, rank, network));
+    return DT_OK;
+}
+
+static dt_status exchange_outputs(struct framework *f, size_t samples, const struct data_parallel *dp)
+{
+    const struct dp_setup *s = &dp->setup;
+    const struct dt_model *model = &f->experiment->model;
+    size_t elems = samples * (size_t)model->block_size * (size_t)model->vocab_size;
+    size_t others = dt_comm_rank(s->replicas) == 0 ? (size_t)dt_comm_size(s->replicas) - 1 : 1;
+    dt_free(s->compute, &f->exchanged);
+    DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, others * dp_bytes(s, elems), &f->exchanged));
+    if (!f->computed) {
+        DT_TRY(dt_event_create(s->device, &f->computed));
+        DT_TRY(dt_event_create(s->device, &f->back));
+    }
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(carry_outputs(f, dp, elems, false));
+    DT_TRY(carry_outputs(f, dp, elems, true));
+    DT_TRY(dt_event_record(f->back, s->network));
+    return timeline_wait(s->timeline, f->back);
+}
+
 static void release_separate(struct framework *f, const struct data_parallel *dp)
 {
     for (int g = 0; f->separate && g < f->groups; g++)
@@ -212,6 +258,7 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
                                    &f->separate[a->group]);
     case RELEASE_SEPARATE: release_separate(f, dp); return DT_OK;
     case FLATTEN: return flatten(f, dp, a->group);
+    case EXCHANGE_OUTPUTS: return exchange_outputs(f, samples, dp);
     }
     return DT_OK;
 }
@@ -224,6 +271,9 @@ static void finish(void *context, const struct data_parallel *dp)
     for (int i = 0; f->again && i < f->slots; i++)
         dt_free(dp->setup.compute, &f->again[i]);
     release_separate(f, dp);
+    dt_free(dp->setup.compute, &f->exchanged);
+    dt_event_destroy(f->computed);
+    dt_event_destroy(f->back);
 }
 
 /* ---- setting up ---- */

@@ -8,6 +8,9 @@
  *                              Models", 2020, section 3.2: checkpoint except_last.
  *   holds_last_chunk           The last chunk's output is held twice, and for a moment all chunks' outputs are put together.
  *   separate_first_gradients   DDP learns the order of the gradients in its first step: until its end they exist beside the buckets.
+ *   gathers_outputs            DataParallel gathers the replicas' outputs on the root, where the loss is computed, and scatters their
+ *                              gradients. The root's loss of the others' outputs costs nothing. Source: PyTorch 1.11,
+ *                              torch/nn/parallel/data_parallel.py and scatter_gather.py.
  *   flattening_copies          FSDP brings a unit's gradients into one piece before they are reduced. */
 #ifndef SCHEDULES_PREDICT_FRAMEWORK_H
 #define SCHEDULES_PREDICT_FRAMEWORK_H

@@ -2,6 +2,7 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/mesh/mesh.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -148,7 +149,13 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         .message_host_s = p->host.message_s,
         .granularity_bytes = (uint64_t)p->memory.granularity_bytes,
     };
+    if (experiment_mesh(e).size[MESH_PIPELINE] > 1) {
+        s->device.slow_group = mesh_group_name(MESH_TENSOR);
+        s->device.slow_group_rank_s = p->host.tensor_rank_s;
+    }
     s->costs.interpreter_sharers = p->host.stages_share ? experiment_mesh(e).size[MESH_PIPELINE] : 1;
+    if (p->host.replicas_share && e->paradigm == PARADIGM_DATA_PARALLEL)
+        s->costs.interpreter_sharers = e->world_size;
     if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
         s->costs.profile.kernels[GPT_KERNEL_LINEAR_WEIGHT_GRADIENT].other_passes = 0;
         s->costs.profile.memory.gradient_copies = 0;
@@ -236,6 +243,8 @@ void simulated_system_apply(const struct simulated_system *s, struct experiment 
         .gathers_in_turn = p->schedule.gathers_in_turn,
         .gathers_layers = p->schedule.gathers_layers,
         .whole_head = p->schedule.whole_head,
+        .wide_gradients = p->schedule.wide_gradients,
+        .gradient_bytes = p->memory.gradient_bytes,
     };
     e->ranks_per_node = s->placement.ranks_per_node;
 }

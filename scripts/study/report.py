@@ -52,7 +52,8 @@ def write(path, figures, predicted, measured, provenance, folder):
     lines = [
         "# The study on a simulated cluster", "",
         "Written by `scripts/reproduce` from the records of `configs/study/`; every number below is computed from them and from the",
-        f"authors' own measurements, [measured.csv](measured.csv). dtbench {provenance['dtbench']}, commit {provenance['git_commit']};",
+        f"authors' own measurements, [measured.csv](measured.csv). Predicted on {' and '.join(provenance['days'])} (UTC) by dtbench",
+        f"{provenance['dtbench']}, commit {provenance['git_commit']} (the commit that the program was built from);",
         f"cluster `{system['cluster']['name']}` and its variants; profile `{system['profile']['name']}` ({system['profile']['hash']}).", "",
         f"**{tally['reproduced']} of {len(found)} claims reproduced, {tally['not reproduced']} not, "
         f"{tally['not testable']} not testable.** {compared} predictions",

@@ -52,6 +52,7 @@ class Run:
     step_s: float = None     # None: it ran out of memory
     peak_bytes: float = None
     aco_ms: float = None     # predictions: amortised communication overhead, ms per sample
+    host_s: float = None     # predictions: how long the device waits for the host in a step
     error: str = None
     figure: str = field(default="", compare=False)
 
@@ -85,12 +86,12 @@ def _prediction(record, figure):
         network=record["provenance"]["simulated"]["cluster"]["name"],
         step_s=metrics["step_s"]["median"] if ok else None,
         peak_bytes=metrics["peak_bytes"]["total"], aco_ms=metrics["aco_ms_per_sample"] if ok else None,
-        error=record["error"], figure=figure)
+        host_s=metrics["host_s"] if ok else None, error=record["error"], figure=figure)
 
 
 def read_predictions(folder):
     """The runs of all records in a folder, and the provenance of one of them. Failures other than memory are errors."""
-    runs, provenance = [], None
+    runs, provenance, days = [], None, set()
     for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
         figure = os.path.splitext(os.path.basename(path))[0]
         with open(path, encoding="utf-8") as file:
@@ -103,8 +104,10 @@ def read_predictions(folder):
                     raise SystemExit(f"{path}: {record['config']['name']}: {record['status']}: {record['error']}")
                 runs.append(_prediction(record, figure))
                 provenance = record["provenance"]
+                days.add(provenance["started"][:10])
     if not runs:
         raise SystemExit(f"{folder}: no records (*.jsonl)")
+    provenance["days"] = sorted(days)
     return runs, provenance
 
 

@@ -177,7 +177,7 @@ static dt_status read_collectives(const char *text, struct validate_collectives 
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "cannot write %s", path);
     close(fd);
     CHECK_OK(validate_is_collectives(path, is));
-    dt_status status = validate_collectives_predict(path, "aws_p5", out);
+    dt_status status = validate_collectives_predict(path, "aws_p5", NULL, 0, out);
     unlink(path);
     return status;
 }
