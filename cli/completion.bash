@@ -12,7 +12,7 @@ _dtbench_options() {
     compare) echo "--threshold --format --gate --by --allow-different --pool --help" ;;
     merge) echo "--output --force --help" ;;
     status) echo "--config --set --device --all --json --help" ;;
-    validate) echo "--data --cluster --profile --set --json --help" ;;
+    validate) echo "--data --cluster --profile --set --where --json --help" ;;
     calibrate) echo "--output-dir --ranks --threads --dtype --quick --quiet --help" ;;
     list) echo "--models --help" ;;
     help) echo "--help" ;;
@@ -70,6 +70,7 @@ _dtbench_values() {
     "validate --cluster" | "validate -C") echo "@file" ;;
     "validate --profile" | "validate -P") echo "@file" ;;
     "validate --set" | "validate -s") echo "@key" ;;
+    "validate --where" | "validate -w") echo "@other" ;;
     "calibrate --output-dir" | "calibrate -o") echo "@directory" ;;
     "calibrate --ranks" | "calibrate -r") echo "@other" ;;
     "calibrate --threads" | "calibrate -t") echo "@other" ;;

@@ -1,6 +1,7 @@
 /* Measured runs: what is read, what is said of them, and how good the predictions of those that come with dtbench are. */
 #include "cli/predict/validate.h"
 #include "cli/predict/validate_collectives.h"
+#include "cli/predict/validate_where.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -65,11 +66,35 @@ static void meshes_become_experiments(void)
           rows.rows[0].measured_bytes == 10 * 0x1p30 && strcmp(rows.rows[0].model, "24 x 1024") == 0);
     CHECK(shards->paradigm == PARADIGM_ZERO1 && shards->batch_size == 4 && shards->micro_batches == 2 &&
           shards->activation == ACTIVATION_CHECKPOINT && rows.rows[1].measured_fit == VALIDATE_FIT_NOT);
-    CHECK(strstr(rows.rows[2].reason, "kv_heads 8") && strstr(rows.rows[3].reason, "context parallelism of 2") &&
-              strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
-          "%s; %s; %s", rows.rows[2].reason, rows.rows[3].reason, rows.rows[4].reason);
+    CHECK(rows.rows[2].outcome == VALIDATE_PREDICTED && rows.rows[2].experiment.model.kv_heads == 8, "%s", rows.rows[2].reason);
+    CHECK(strstr(rows.rows[3].reason, "context parallelism of 2") && strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
+          "%s; %s", rows.rows[3].reason, rows.rows[4].reason);
     CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
     validate_rows_finish(&rows);
+}
+
+static void conditions(void)
+{
+    static const struct {
+        const char *condition;
+        int rows;          /* that are left */
+        const char *error; /* where none are */
+    } wanted[] = {{"gpu=a b", 2, NULL},        {"gpu!=a b", 1, NULL},         {"gpus<=8", 2, NULL},
+                  {"gpus>8.0", 1, NULL},       {"step_s>=1", 1, NULL},        {"step_s<1", 1, NULL},
+                  {"gpus=9", 0, "no row"},     {"gpu<a", 0, "not a number"},  {"cards=8", 0, "has no column cards"},
+                  {"gpus", 0, "expected COL"}, {"=8", 0, "expected COLUMN="}, {"gpus=", 0, "no row"}};
+    static const char text[] = "gpus,gpu,step_s\n8,a b,0.5\n8,c,\n16,a b,1\n";
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        struct dt_csv csv;
+        CHECK_OK(dt_csv_parse(text, sizeof text - 1, "t", &csv));
+        dt_status status = validate_where(&csv, "t", &wanted[i].condition, 1);
+        if (wanted[i].error)
+            CHECK(status == DT_ERR_INVALID && strstr(dt_error_message(), wanted[i].error), "%s: %s", wanted[i].condition,
+                  dt_error_message());
+        else
+            CHECK(status == DT_OK && csv.row_count == wanted[i].rows, "%s: %d rows", wanted[i].condition, csv.row_count);
+        dt_csv_finish(&csv);
+    }
 }
 
 static void faults(void)
@@ -215,6 +240,7 @@ static const struct test_case cases[] = {
     {"a file that is wrong gets one line", faults},
     {"errors, groups and cells, by hand", summaries},
     {"the study's own measurements", bars},
+    {"conditions on rows", conditions},
     {"collectives that were timed alone", collectives_alone},
 };
 TEST_MAIN(cases)
