@@ -25,6 +25,7 @@ const struct dt_model_family gpt_family = {
     .kernels_create = gpt_kernel_set_create,
     .kernels_destroy = gpt_kernel_set_destroy,
     .products = gpt_kernel_set_products,
+    .tuner = &gpt_tuner,
     .begin_step = gpt_kernel_set_begin_step,
     .step_overflows = gpt_kernel_set_overflows,
     .trace_kernels = gpt_kernel_set_trace,

@@ -28,19 +28,35 @@ fail:
     return status;
 }
 
+static void put_back_plain(struct dt_kernels *k)
+{
+    if (k->table == k->plain.table)
+        return;
+    k->table->destroy(k->state);
+    k->table = k->plain.table;
+    k->state = k->plain.state;
+}
+
 dt_status gpt_kernel_set_trace(struct dt_kernels *k, bool on)
 {
-    bool traced = k->table == &gpt_kernels_traced;
-    if (on && !traced) {
-        struct gpt_kernels *around; /* a failure leaves the plain ones in use */
-        DT_TRY(gpt_kernels_traced_create(k->plain.table, k->plain.state, &around));
-        k->table = &gpt_kernels_traced;
-        k->state = around;
-    } else if (!on && traced) {
-        gpt_kernels_traced.destroy(k->state);
-        k->table = k->plain.table;
-        k->state = k->plain.state;
-    }
+    struct gpt_kernels *around; /* a failure leaves the plain ones in use */
+    if (!on)
+        put_back_plain(k);
+    if (!on || k->table == &gpt_kernels_traced)
+        return DT_OK;
+    DT_TRY(gpt_kernels_traced_create(k->plain.table, k->plain.state, &around));
+    k->table = &gpt_kernels_traced;
+    k->state = around;
+    return DT_OK;
+}
+
+dt_status gpt_kernel_set_list(struct dt_kernels *k, struct dt_tuning *to, enum dt_dtype dtype)
+{
+    struct gpt_kernels *listing;
+    DT_TRY(gpt_kernels_listing_create(to, dtype, &listing));
+    put_back_plain(k);
+    k->table = &gpt_kernels_listing;
+    k->state = listing;
     return DT_OK;
 }
 
@@ -48,7 +64,7 @@ void gpt_kernel_set_destroy(struct dt_kernels *k)
 {
     if (!k)
         return;
-    gpt_kernel_set_trace(k, false);
+    put_back_plain(k);
     k->plain.table->destroy(k->plain.state);
     free(k);
 }

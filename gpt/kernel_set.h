@@ -6,7 +6,7 @@
 #include "gpt/kernels.h"
 #include "lib/model/model.h"
 
-/* In use are `table` and `state`: the plain ones, or while a step is traced those around them. */
+/* In use are `table` and `state`: the plain ones, or while a step is traced those around them, or those that list products. */
 struct dt_kernels {
     const struct gpt_kernel_table *table;
     struct gpt_kernels *state;
@@ -18,6 +18,8 @@ struct dt_kernels {
 
 dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
 dt_status gpt_kernel_set_trace(struct dt_kernels *k, bool on);
+/* As list of struct dt_tuner, of these. */
+dt_status gpt_kernel_set_list(struct dt_kernels *k, struct dt_tuning *to, enum dt_dtype dtype);
 void gpt_kernel_set_destroy(struct dt_kernels *k);
 const char *gpt_kernel_set_products(const struct dt_kernels *k);
 dt_status gpt_kernel_set_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step);

@@ -24,6 +24,16 @@ const char *gpt_kernels_choose_nothing(const struct gpt_kernels *k)
     return "";
 }
 
+dt_status gpt_kernels_need_no_tuning(struct gpt_kernels *k, const struct dt_tuning *tuning)
+{
+    return DT_OK;
+}
+
+void gpt_kernels_tuned_nothing(const struct gpt_kernels *k, struct dt_tuned *out)
+{
+    *out = (struct dt_tuned){0};
+}
+
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
     return 0;

@@ -11,6 +11,7 @@
 #include "gpt/layout.h"
 #include "gpt/model.h"
 #include "lib/device/device.h"
+#include "lib/model/tuning.h"
 
 #include <stdbool.h>
 
@@ -430,6 +431,10 @@ struct gpt_kernel_table {
     /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs; "": there is no choice. */
     const char *(*products)(const struct gpt_kernels *k);
 
+    /* As in struct dt_tuner; of kernels whose library offers no choice they do nothing. */
+    dt_status (*use_tuning)(struct gpt_kernels *k, const struct dt_tuning *tuning);
+    void (*tuned)(const struct gpt_kernels *k, struct dt_tuned *out);
+
     /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework.
      * Of one of `ranks` that share the layer; sequence_parallel: the residual stream, too. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
@@ -450,12 +455,21 @@ bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes
 
 /* kept_bytes of the kernels that are dtbench's own. */
 size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
-size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples, int ranks); /* output_bytes likewise */
-const char *gpt_kernels_choose_nothing(const struct gpt_kernels *k);                     /* products likewise */
+size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples, int ranks);     /* output_bytes likewise */
+const char *gpt_kernels_choose_nothing(const struct gpt_kernels *k);                         /* products likewise */
+dt_status gpt_kernels_need_no_tuning(struct gpt_kernels *k, const struct dt_tuning *tuning); /* use_tuning likewise */
+void gpt_kernels_tuned_nothing(const struct gpt_kernels *k, struct dt_tuned *out);           /* and tuned */
 bool gpt_kernels_need_nothing(char *text, size_t text_bytes); /* `available` of those without libraries of their own */
 
 extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;
 extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/backend.c, or none.c */
+
+/* gpt/cuda/listing.c: kernels that compute nothing, and add the products that they are asked for to those that `to`, which outlives them,
+ * is to measure. Without the table's own create: use this one. Errors: DT_ERR_HOST_MEMORY. */
+extern const struct gpt_kernel_table gpt_kernels_listing;
+dt_status gpt_kernels_listing_create(struct dt_tuning *to, enum dt_dtype dtype, struct gpt_kernels **out);
+
+extern const struct dt_tuner gpt_tuner; /* gpt/cuda/tuner.c */
 
 #endif

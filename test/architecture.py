@@ -42,7 +42,7 @@ ALLOWED = {
     'gpt/cpu/matmul': ['gpt/cpu/loops'],
     'gpt/cpu/attention': ['gpt', 'gpt/cpu/loops'],
     'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu'],
-    'gpt/cuda': ['gpt', 'gpt/cpu/loops', 'lib/device/cuda'],  # gpt/cpu/loops: the optimizer of offloaded parameters runs on the host
+    'gpt/cuda': ['gpt', 'gpt/cpu/loops', 'lib/config', 'lib/device/cuda', 'lib/model'],  # gpt/cpu/loops: the optimizer of offloaded parameters runs on the host
     'schedules/mesh': ['lib/comm'],
     'schedules/plan': [],
     'schedules/config': ['gpt', 'lib/config', 'lib/model', 'schedules/mesh', 'schedules/plan'],  # gpt: families.c alone

@@ -5,6 +5,7 @@
 #include "lib/launch/launch.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
+#include "schedules/config/tuning.h"
 #include "schedules/run/device_choice.h"
 
 #include <stdio.h>
@@ -59,6 +60,8 @@ static dt_status write_for_ranks(const struct experiment *experiment, char **out
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the experiment");
     *found = *experiment;
     dt_status status = experiment_find_order(found);
+    if (status == DT_OK)
+        status = experiment_find_tuning(found);
     if (status == DT_OK)
         status = experiment_to_json(found, DT_JSON_COMPACT, out);
     free(found);

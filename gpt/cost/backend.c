@@ -441,6 +441,8 @@ const struct gpt_kernel_table gpt_kernels_cost = {
     .begin_step = cost_begin_step,
     .step_overflows = cost_step_overflows,
     GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
+    .use_tuning = gpt_kernels_need_no_tuning,
+    .tuned = gpt_kernels_tuned_nothing,
     .kept_bytes = cost_kept_bytes,
     .output_bytes = cost_output_bytes,
 };

@@ -100,6 +100,8 @@ const struct gpt_kernel_table gpt_kernels_cpu = {
     .begin_step = cpu_begin_step,
     .step_overflows = cpu_step_overflows,
     .products = cpu_products,
+    .use_tuning = gpt_kernels_need_no_tuning,
+    .tuned = gpt_kernels_tuned_nothing,
     GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = gpt_kernels_keep_nothing,
     .output_bytes = gpt_kernels_hold_nothing,
 };

@@ -13,8 +13,9 @@ static bool cuda_available(char *text, size_t text_bytes)
         snprintf(text, text_bytes, "%s", dt_error_message());
         return false;
     }
-    size_t version = lt.get_version();
-    snprintf(text, text_bytes, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    char name[GPT_CUBLASLT_NAME_BYTES];
+    gpt_cublaslt_name(&lt, name);
+    snprintf(text, text_bytes, "%s", name);
     return true;
 }
 
@@ -85,6 +86,8 @@ const struct gpt_kernel_table gpt_kernels_cuda = {
     .begin_step = gpt_cuda_begin_step,
     .step_overflows = gpt_cuda_step_overflows,
     GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
+    .use_tuning = gpt_cuda_use_tuning,
+    .tuned = gpt_cuda_tuned,
     .kept_bytes = gpt_kernels_keep_nothing,
     .output_bytes = gpt_kernels_hold_nothing,
 };

@@ -23,6 +23,7 @@ static dt_status find_functions(void *library, struct gpt_cublaslt *out)
         {"cublasLtDestroy", &out->destroy},
         {"cublasLtMatmul", &out->matmul},
         {"cublasLtMatmulAlgoGetHeuristic", &out->matmul_algo_get_heuristic},
+        {"cublasLtMatmulAlgoCheck", &out->matmul_algo_check},
         {"cublasLtMatmulDescCreate", &out->matmul_desc_create},
         {"cublasLtMatmulDescDestroy", &out->matmul_desc_destroy},
         {"cublasLtMatmulDescSetAttribute", &out->matmul_desc_set_attribute},

@@ -3,6 +3,7 @@
 #define GPT_CUDA_CUBLASLT_H
 
 #include <cublasLt.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,7 @@ struct gpt_cublaslt {
     __typeof__(cublasLtDestroy) *destroy;
     __typeof__(cublasLtMatmul) *matmul;
     __typeof__(cublasLtMatmulAlgoGetHeuristic) *matmul_algo_get_heuristic;
+    __typeof__(cublasLtMatmulAlgoCheck) *matmul_algo_check;
     __typeof__(cublasLtMatmulDescCreate) *matmul_desc_create;
     __typeof__(cublasLtMatmulDescDestroy) *matmul_desc_destroy;
     __typeof__(cublasLtMatmulDescSetAttribute) *matmul_desc_set_attribute;
@@ -30,6 +32,14 @@ struct gpt_cublaslt {
 
 /* Fills *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE, naming the library and what brings it. */
 dt_status gpt_cublaslt_load(struct gpt_cublaslt *out);
+
+/* "cuBLASLt 13.1.0" */
+enum { GPT_CUBLASLT_NAME_BYTES = 48 };
+static inline void gpt_cublaslt_name(const struct gpt_cublaslt *lt, char out[GPT_CUBLASLT_NAME_BYTES])
+{
+    size_t version = lt->get_version(); /* major * 10000 + minor * 100 + patch */
+    snprintf(out, GPT_CUBLASLT_NAME_BYTES, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+}
 
 #ifdef __cplusplus
 }

@@ -43,6 +43,8 @@ dt_status gpt_cuda_step_overflows(struct gpt_kernels *k, struct dt_stream *strea
 
 dt_status gpt_cuda_linear_create(struct gpt_kernels *k); /* linear.c */
 void gpt_cuda_linear_destroy(struct gpt_kernels *k);
+dt_status gpt_cuda_use_tuning(struct gpt_kernels *k, const struct dt_tuning *tuning);
+void gpt_cuda_tuned(const struct gpt_kernels *k, struct dt_tuned *out);
 
 /* rope.cu: makes k->rope, on `stream`, for a model that has it. Errors: DT_ERR_OOM; DT_ERR_INVALID for heads without pairs. */
 dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);

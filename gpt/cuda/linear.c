@@ -5,6 +5,7 @@
 #include "gpt/cuda/linear_plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
 {
@@ -20,6 +21,7 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
         status = dt_fail(DT_ERR_DEVICE, "cuBLASLt cannot start: %s", linear->lt.get_status_string(created));
         goto fail;
     }
+    linear->most_named = GPT_CUDA_NAMED_FOR_A_RUN;
     status = dt_cuda_own_alloc(k->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace);
     if (status < 0)
         goto fail;
@@ -40,6 +42,29 @@ void gpt_cuda_linear_destroy(struct gpt_kernels *k)
         linear->lt.destroy(linear->handle);
     free(linear);
     k->linear = NULL;
+}
+
+/* ---- tuned algorithms ---- */
+
+dt_status gpt_cuda_use_tuning(struct gpt_kernels *k, const struct dt_tuning *tuning)
+{
+    struct dt_device_info info;
+    struct gpt_cuda_linear *linear = k->linear;
+    dt_device_info(k->device, &info);
+    memcpy(linear->gpu, info.name, sizeof info.name);
+    gpt_cublaslt_name(&linear->lt, linear->library);
+    DT_TRY(gpt_tuning_check(tuning, linear->gpu, linear->library));
+    linear->tuning = tuning;
+    return DT_OK;
+}
+
+void gpt_cuda_tuned(const struct gpt_kernels *k, struct dt_tuned *out)
+{
+    *out = (struct dt_tuned){0};
+    for (const struct gpt_cuda_plan *plan = k->linear->plans; plan; plan = plan->next) {
+        out->products += gpt_cuda_plan_is_possible(plan);
+        out->decided += plan->decided && plan->refused == 0;
+    }
 }
 
 /* ---- the epilogue in the product, or apart from it ---- */

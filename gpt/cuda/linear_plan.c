@@ -1,6 +1,9 @@
 #include "gpt/cuda/linear_plan.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == GPT_ALGORITHM_BYTES, "a tuning's file has another number of bytes for an algorithm");
 
 static dt_status failed(const struct gpt_cuda_linear *linear, cublasStatus_t status, const char *what,
                         const struct gpt_cuda_product_shape *s)
@@ -122,7 +125,7 @@ static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_
         status = set_preference(lt, preference, &plan->shape);
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = lt->matmul_algo_get_heuristic(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference,
-                                               GPT_CUDA_MOST_NAMED, found, &count);
+                                               linear->most_named, found, &count);
         /* how it says that it has none for this combination */
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
             status = CUBLAS_STATUS_SUCCESS;
@@ -131,14 +134,39 @@ static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_
     }
     if (preference)
         lt->matmul_preference_destroy(preference);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && plan->named_count < GPT_CUDA_MOST_NAMED; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS)
             plan->named[plan->named_count++] = found[i].algo;
     return status;
 }
 
+/* plan->named begins with what the tuning says, if it knows the product. An algorithm that cuBLASLt does not take is no reason to compute
+ * something else: the file is not what it was. */
+static dt_status ask_tuning(const struct gpt_cuda_linear *linear, struct gpt_cuda_plan *plan, enum dt_dtype dtype)
+{
+    const struct gpt_tuned_product *known =
+        linear->tuning ? gpt_tuning_find(linear->tuning, linear->gpu, linear->library, dtype, &plan->shape) : NULL;
+    cublasLtMatmulHeuristicResult_t result;
+    if (!known)
+        return DT_OK;
+    gpt_algorithm_from_text(known->algorithm, &plan->named[0]);
+    cublasStatus_t status =
+        linear->lt.matmul_algo_check(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, &plan->named[0], &result);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = result.state;
+    if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > GPT_CUDA_WORKSPACE_BYTES)
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return dt_fail(DT_ERR_DEVICE,
+                       "%s: cuBLASLt does not take the algorithm of product [%d, %d] x [%d, %d] (%s): run dtbench tune again",
+                       linear->tuning->name, known->m, known->k, known->k, known->n, linear->lt.get_status_string(status));
+    plan->named_count = 1;
+    plan->decided = true;
+    return DT_OK;
+}
+
 static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_stream *stream, const struct gpt_cuda_plan *plan,
-                               const struct gpt_cuda_product *p)
+                               const cublasLtMatmulAlgo_t *algorithm, const struct gpt_cuda_product *p)
 {
     const struct gpt_cublaslt *lt = &linear->lt;
     const void *const extra[] = {[GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient};
@@ -146,19 +174,32 @@ static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_s
     cublasStatus_t status = set_extra(lt, plan, extra[p->epilogue]);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->d, plan->d, p->d, plan->d,
-                      &plan->named[plan->refused], linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
+    return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->d, plan->d, p->d, plan->d, algorithm,
+                      linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
 }
 
 /* What an algorithm does not take after all is refused before anything is queued. */
+static bool is_refusal(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+dt_status gpt_cuda_plan_try(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_plan *plan, int index,
+                            const struct gpt_cuda_product *p, bool *taken)
+{
+    cublasStatus_t status = multiply(k->linear, stream, plan, &plan->named[index], p);
+    *taken = status == CUBLAS_STATUS_SUCCESS;
+    return *taken || is_refusal(status) ? DT_OK : failed(k->linear, status, "the product", &plan->shape);
+}
+
 dt_status gpt_cuda_plan_run(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p)
 {
     cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
     for (; plan->refused < plan->named_count; plan->refused++) {
-        status = multiply(k->linear, stream, plan, p);
+        status = multiply(k->linear, stream, plan, &plan->named[plan->refused], p);
         if (status == CUBLAS_STATUS_SUCCESS)
             return DT_OK;
-        if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+        if (!is_refusal(status))
             break;
     }
     return failed(k->linear, status, "the product", &plan->shape);
@@ -176,6 +217,11 @@ dt_status gpt_cuda_plan_find(struct gpt_kernels *k, const struct gpt_cuda_produc
         return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
     plan->shape = shape;
     cublasStatus_t described = describe(&k->linear->lt, plan, p, k->model.dtype);
+    dt_status decided = described == CUBLAS_STATUS_SUCCESS ? ask_tuning(k->linear, plan, k->model.dtype) : DT_OK;
+    if (decided < 0) {
+        destroy(&k->linear->lt, plan);
+        return decided;
+    }
     cublasStatus_t asked = described == CUBLAS_STATUS_SUCCESS ? ask(k->linear, plan) : described;
     if (asked == CUBLAS_STATUS_SUCCESS && plan->named_count == 0 && p->epilogue == GPT_CUDA_PLAIN)
         asked = CUBLAS_STATUS_NOT_SUPPORTED;

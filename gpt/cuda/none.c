@@ -1,5 +1,5 @@
 /* Stands in for the other files of this folder in a build without CUDA. */
-#include "gpt/kernels.h"
+#include "gpt/cuda/tuning.h"
 
 #include <stdio.h>
 
@@ -20,6 +20,11 @@ static dt_status none_create(struct dt_device *device, const struct dt_model *mo
 
 static void none_destroy(struct gpt_kernels *kernels)
 {
+}
+
+dt_status gpt_cuda_tune(struct dt_tuning *tuning, struct dt_device *device, const struct dt_tune_hooks *hooks)
+{
+    return dt_fail(DT_ERR_UNAVAILABLE, "tuning: %s", missing);
 }
 
 /* The rest is never reached: there is no object to call it with. */

@@ -36,8 +36,9 @@ struct dt_comm_entry {
 struct dt_comm_backend {
     const char *name; /* "self", "mpi", "sim", "nccl" */
     const char *(*library)(const struct dt_comm *comm);
-    const char *(*secret)(const struct dt_comm *comm); /* NULL: there is none */
-    void (*destroy)(struct dt_comm *comm);             /* frees comm itself too */
+    const char *(*secret)(const struct dt_comm *comm);                        /* NULL: there is none */
+    void (*network)(const struct dt_comm *comm, struct dt_comm_network *out); /* NULL: nothing is known; *out is zeroed */
+    void (*destroy)(struct dt_comm *comm);                                    /* frees comm itself too */
     /* Queue an operation on its stream. Between group_start and group_end only sends and receives come. */
     dt_status (*queue)(struct dt_comm *comm, const struct dt_comm_operation *operation);
     dt_status (*group_start)(struct dt_comm *comm);

@@ -106,6 +106,13 @@ const char *dt_comm_secret(const struct dt_comm *comm)
     return comm->backend->secret ? comm->backend->secret(comm) : NULL;
 }
 
+void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out)
+{
+    *out = (struct dt_comm_network){.direct_channels = 0};
+    if (comm->backend->network)
+        comm->backend->network(comm, out);
+}
+
 /* Note the operation as queued and give it to the backend. Nothing to move is nothing to do, the same on every rank. */
 static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 {

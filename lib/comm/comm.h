@@ -75,6 +75,20 @@ const char *dt_comm_library(const struct dt_comm *comm);
  * NULL where they met without one, over MPI or in one process. */
 const char *dt_comm_secret(const struct dt_comm *comm);
 
+/* How the library connects this rank with others, as far as it says so; words are separated by ", ", and "" is unknown. */
+struct dt_comm_network {
+    char transports[160]; /* "P2P/CUMEM, NET/IB" */
+    char network[48];     /* between nodes, if it is used: "IB", "Socket" */
+    char cards[256];      /* that it may use: "mlx5_0:1/IB, mlx5_1:1/IB", "eth0" */
+    /* Connections over the network between the card and the GPU's own memory (GPUDirect RDMA), and over the host's memory. */
+    int direct_channels, staged_channels;
+};
+/* Everything unknown, but of nccl. After a communicator's first operations. */
+void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out);
+/* lib/comm/network.c: a word [length] more, if the list does not have it and has room; and what one more rank knows. */
+void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length);
+void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_network *one);
+
 /* buffer [count]: in place, everybody's sum or average. */
 dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,
                         struct dt_stream *stream);

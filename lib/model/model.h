@@ -16,6 +16,7 @@
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
+#include "lib/model/tuning.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -247,6 +248,7 @@ struct dt_model_family {
     void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
     /* What computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
     const char *(*products)(const struct dt_kernels *kernels);
+    const struct dt_tuner *tuner;
     /* Before the other work of a step: the number of its first sample, and of the step from 1. */
     dt_status (*begin_step)(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step);
     /* Copies to *overflows how many parameters this step's updates have left out because their gradient was not finite; valid once the

@@ -97,6 +97,46 @@ static bool add_simulated(cJSON *provenance, const struct dt_provenance_facts *f
     return object && add_file(object, "cluster", &facts->cluster) && add_file(object, "profile", &facts->profile);
 }
 
+static bool add_tuning(cJSON *provenance, const struct dt_provenance_facts *facts)
+{
+    if (!facts->tuning.file.name)
+        return cJSON_AddNullToObject(provenance, "tuning");
+    if (!add_file(provenance, "tuning", &facts->tuning.file))
+        return false;
+    cJSON *object = cJSON_GetObjectItemCaseSensitive(provenance, "tuning");
+    return cJSON_AddNumberToObject(object, "products", facts->tuning.products) &&
+           cJSON_AddNumberToObject(object, "decided", facts->tuning.decided) &&
+           cJSON_AddNumberToObject(object, "undecided", facts->tuning.undecided);
+}
+
+/* "a, b": ["a", "b"]. What is unknown is left out. */
+static bool add_words(cJSON *object, const char *key, const char *words)
+{
+    cJSON *list = words ? cJSON_AddArrayToObject(object, key) : NULL;
+    for (const char *at = list ? words : ""; *at;) {
+        char word[128];
+        size_t bytes = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)bytes, at);
+        cJSON *text = cJSON_CreateString(word);
+        if (!text)
+            return false;
+        cJSON_AddItemToArray(list, text);
+        at += bytes;
+        at += strspn(at, ", ");
+    }
+    return list || !words;
+}
+
+static bool add_network(cJSON *provenance, const struct dt_provenance_facts *facts)
+{
+    const char *gpudirect = facts->network.gpudirect;
+    if (!facts->network.transports && !facts->network.network && !facts->network.cards)
+        return cJSON_AddNullToObject(provenance, "network");
+    cJSON *object = cJSON_AddObjectToObject(provenance, "network");
+    return object && add_words(object, "transports", facts->network.transports) && add_words(object, "network", facts->network.network) &&
+           add_words(object, "cards", facts->network.cards) && (!gpudirect || add_text(object, "gpudirect", gpudirect));
+}
+
 static bool begins_with(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -239,9 +279,9 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
            add_gpu_conditions(p, facts->gpu_conditions) && add_text(p, "doubts", facts->doubts) && add_text(p, "dtbench", dt_version()) &&
            add_text(p, "git_commit", dt_git_commit()) && add_versions(p, facts->versions) && add_text(p, "kernel", known ? kernel : NULL) &&
            add_text(p, "processor", processor) && add_text(p, "launcher", facts->launcher) && add_text(p, "rank_proof", facts->secret) &&
-           add_text(p, "graph", facts->graph) && add_text(p, "products", facts->products) && add_simulated(p, facts) &&
-           add_slurm(p, facts->slurm) && add_environment(p, facts->settings) && add_nccl_files(p, facts->device) &&
-           add_text(p, "started", format_time(facts->started_s, started));
+           add_text(p, "graph", facts->graph) && add_text(p, "products", facts->products) && add_tuning(p, facts) &&
+           add_network(p, facts) && add_simulated(p, facts) && add_slurm(p, facts->slurm) && add_environment(p, facts->settings) &&
+           add_nccl_files(p, facts->device) && add_text(p, "started", format_time(facts->started_s, started));
     if (!done) {
         cJSON_Delete(p);
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while collecting provenance");

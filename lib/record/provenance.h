@@ -38,8 +38,16 @@ struct dt_provenance_facts {
     const char *graph;                          /* how a GPU's steps were queued: "replayed", "off", or why not */
     const char *products;                       /* what computed matrix products: "amx", "onednn" */
     struct dt_provenance_file cluster, profile; /* sim's */
-    double started_s;                           /* Unix time of the run's start */
-    const struct dt_slurm_facts *slurm;         /* NULL: what the variables contain */
+    struct {
+        const char *transports, *network, *cards; /* "P2P/CUMEM, NET/IB", "IB", "mlx5_0:1/IB": lists of words */
+        const char *gpudirect;                    /* "all", "some", "none" of the connections between nodes */
+    } network;                                    /* how NCCL connected the ranks */
+    struct {
+        struct dt_provenance_file file;   /* which says what algorithms compute products; no name: none was used */
+        int products, decided, undecided; /* how many differ, how many it decides, and how many it does not know */
+    } tuning;
+    double started_s;                   /* Unix time of the run's start */
+    const struct dt_slurm_facts *slurm; /* NULL: what the variables contain */
 };
 
 /* The "provenance" object of a record: the facts, dtbench's version and git

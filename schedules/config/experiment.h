@@ -94,6 +94,7 @@ struct experiment {
     double host_memory_limit_gib;     /* as in the JSON */
     uint64_t host_memory_limit_bytes; /* of it; 0: the machine's */
     char nccl[1024];                  /* cuda: {"NCCL_ALGO":"Ring"}, what the ranks find in their environment; "" when there is none */
+    char tuning[2048];                /* cuda: file of dtbench tune; "": none */
     int threads;                      /* cpu; 0: processors / ranks of the machine */
     char cluster[512], profile[512];  /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
     struct {

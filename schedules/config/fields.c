@@ -324,6 +324,10 @@ static const struct dt_field fields[] = {
      .description = "Seconds that one step, or one wait for another rank, may take; 0: no limit."},
     {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_",
      .description = "cuda: NCCL's own settings by their names, such as NCCL_ALGO; they replace what is in the ranks' environment."},
+    {"tuning", DT_FIELD_STRING, AT(tuning), .max = 511, .initial = "\"\"", .later = true,
+     .description =
+         "cuda: file of dtbench tune, which says what algorithms compute the matrix products; those that it does not know, and all "
+         "where no file is named, are computed by the first that the library names. Two runs with the same file give the same bits."},
     {"memory_limit_gib", DT_FIELD_NUMBER, AT(memory_limit_gib), .group = "Limits", .min = 0, .max = 1048576, .initial = "0",
      .description = "Memory of each rank's device, in GiB, if it is to be less than the device has, or if the device has none of its "
                     "own; 0: no limit."},

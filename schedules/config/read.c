@@ -3,6 +3,7 @@
 
 #include "lib/config/json.h"
 #include "schedules/config/order.h"
+#include "schedules/config/tuning.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ enum { WHERE_BYTES = 512 };
 
 struct source {
     const char *name; /* in errors */
-    const char *file; /* path of the config, whose order files are checked; NULL: it is a text */
+    const char *file; /* path of the config, whose order and tuning files are checked; NULL: it is a text */
     bool passes_only; /* experiment.h */
     struct experiment_resolver last;
 };
@@ -34,7 +35,10 @@ static dt_status read_combination(struct reading *r, int index, const char *wher
     memcpy(r->given, r->base_given, (size_t)experiment_table()->count * sizeof *r->given);
     DT_TRY(dt_sweep_read(experiment_table(), r->sweep, index, where, out, r->given));
     DT_TRY(experiment_resolve_next(out, r->given, where, &r->source->last));
-    return r->source->file ? experiment_check_order(out, where) : DT_OK;
+    if (!r->source->file)
+        return DT_OK;
+    DT_TRY(experiment_check_tuning(out, where));
+    return experiment_check_order(out, where);
 }
 
 /* Only of a combination that cannot be is said which one it is: it is read again for that. */

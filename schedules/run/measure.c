@@ -3,6 +3,7 @@
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/rank_conditions.h"
+#include "schedules/run/rank_network.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 
@@ -187,6 +188,7 @@ static dt_status gather_conditions(struct run *r, struct dt_device *device)
     dt_device_info(device, &info);
     if (!*info.uuid)
         return DT_OK;
+    DT_TRY(rank_network_gather(r->world, &result->network));
     return rank_conditions_gather(r->world, device, &r->before, &result->conditions, result->doubts, sizeof result->doubts);
 }
 
@@ -236,6 +238,7 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
     }
     DT_TRY(gather_conditions(r, device));
     DT_TRY(gather_memory(r, device));
+    DT_TRY(trainer_tuning(r->trainer, &r->result->tuning));
     if (r->stop && r->result->losses_done < steps)
         return dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", r->result->losses_done, steps);
     return trace ? step_trace_run(trace, r->trainer, steps) : DT_OK;

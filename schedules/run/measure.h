@@ -6,6 +6,7 @@
 #include "lib/device/device.h"
 #include "lib/record/metrics.h"
 #include "schedules/config/experiment.h"
+#include "schedules/run/tuning.h"
 
 /* What is reported to the caller during a run, and what it is asked. Entries may be NULL. */
 struct measure_hooks {
@@ -25,13 +26,15 @@ struct measure_result {
     double *step_s; /* [timed] the slowest rank's time of each step */
     double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
     int losses_done;
-    struct dt_metrics metrics; /* what the ranks measure; what follows from it (report_measure) is unknown */
-    bool together;             /* it failed on every rank alike and before there was work: they may go on with something else */
-    char graph[256];           /* trainer_graph's, of this rank; "": no graphs, or unknown */
-    char *conditions;          /* of the ranks' GPUs, rank_conditions_gather's; NULL: unknown */
-    char doubts[512];          /* the same's: why this may not be what the GPUs can do; "": nothing is known against it */
-    char products[16];         /* trainer_products', of this rank; "": no choice, or unknown */
-    double *compute_s;         /* [rank_count] of a predicted step: what each rank computes in it; NULL: unknown */
+    struct dt_metrics metrics;      /* what the ranks measure; what follows from it (report_measure) is unknown */
+    bool together;                  /* it failed on every rank alike and before there was work: they may go on with something else */
+    char graph[256];                /* trainer_graph's, of this rank; "": no graphs, or unknown */
+    char *conditions;               /* of the ranks' GPUs, rank_conditions_gather's; NULL: unknown */
+    char doubts[512];               /* the same's: why this may not be what the GPUs can do; "": nothing is known against it */
+    char products[16];              /* trainer_products', of this rank; "": no choice, or unknown */
+    struct dt_comm_network network; /* of a GPU run that came to its end; "": unknown */
+    struct tuning_facts tuning;     /* of a run that came to its end */
+    double *compute_s;              /* [rank_count] of a predicted step: what each rank computes in it; NULL: unknown */
     int rank_count;
     struct dt_rank_memory *ranks; /* [rank_count] */
 };

@@ -10,6 +10,7 @@
 #include "schedules/plan/plans.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,6 +229,14 @@ static void free_lines(struct lines *lines)
     free(lines->text);
 }
 
+/* Of the connections over the network; NULL where there are none, or none is known. */
+static const char *gpudirect_of(const struct dt_comm_network *network)
+{
+    if (network->direct_channels + network->staged_channels == 0)
+        return NULL;
+    return network->staged_channels == 0 ? "all" : network->direct_channels == 0 ? "none" : "some";
+}
+
 static dt_status collect_provenance(const struct report *report, const struct experiment *e, struct cJSON **out)
 {
     struct lines hosts = {0}, gpus = {0};
@@ -254,6 +263,14 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .versions = known(report->versions),
         .graph = known(report->result.graph),
         .products = known(report->result.products),
+        .network = {.transports = known(report->result.network.transports),
+                    .network = known(report->result.network.network),
+                    .cards = known(report->result.network.cards),
+                    .gpudirect = gpudirect_of(&report->result.network)},
+        .tuning = {.file = {known(report->result.tuning.file), report->result.tuning.hash},
+                   .products = report->result.tuning.products,
+                   .decided = report->result.tuning.decided,
+                   .undecided = report->result.tuning.undecided},
         .cluster = {known(report->cluster.name), report->cluster.hash},
         .profile = {known(report->profile.name), report->profile.hash},
         .started_s = report->started_s,
@@ -335,6 +352,25 @@ static bool add_rank(cJSON *array, const struct dt_rank_memory *rank)
            cJSON_AddNumberToObject(object, "resident", (double)rank->rss_peak_bytes);
 }
 
+static bool add_tuning(cJSON *object, const struct tuning_facts *tuning)
+{
+    char hash[17];
+    cJSON *facts = cJSON_AddObjectToObject(object, "tuning");
+    snprintf(hash, sizeof hash, "%016" PRIx64, tuning->hash);
+    return facts && cJSON_AddStringToObject(facts, "file", tuning->file) && cJSON_AddStringToObject(facts, "hash", hash) &&
+           cJSON_AddNumberToObject(facts, "products", tuning->products) && cJSON_AddNumberToObject(facts, "decided", tuning->decided) &&
+           cJSON_AddNumberToObject(facts, "undecided", tuning->undecided);
+}
+
+static bool add_network(cJSON *object, const struct dt_comm_network *network)
+{
+    cJSON *facts = cJSON_AddObjectToObject(object, "network");
+    return facts && cJSON_AddStringToObject(facts, "transports", network->transports) &&
+           cJSON_AddStringToObject(facts, "network", network->network) && cJSON_AddStringToObject(facts, "cards", network->cards) &&
+           cJSON_AddNumberToObject(facts, "direct", network->direct_channels) &&
+           cJSON_AddNumberToObject(facts, "staged", network->staged_channels);
+}
+
 static bool add_result(cJSON *object, const struct measure_result *result)
 {
     cJSON *metrics = cJSON_AddObjectToObject(object, "metrics"), *ranks = cJSON_AddArrayToObject(object, "ranks");
@@ -343,7 +379,8 @@ static bool add_result(cJSON *object, const struct measure_result *result)
                 add_numbers(object, "losses", result->losses, result->losses_done) &&
                 cJSON_AddStringToObject(object, "graph", result->graph) && cJSON_AddStringToObject(object, "products", result->products) &&
                 cJSON_AddStringToObject(object, "conditions", result->conditions ? result->conditions : "") &&
-                cJSON_AddStringToObject(object, "doubts", result->doubts);
+                cJSON_AddStringToObject(object, "doubts", result->doubts) && add_tuning(object, &result->tuning) &&
+                add_network(object, &result->network);
     for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
         kept = add_rank(ranks, &result->ranks[i]);
     return kept;
@@ -429,6 +466,26 @@ static bool read_rank(const cJSON *object, struct dt_rank_memory *out)
            read_memory(at(object, "host_total"), at(object, "host_peaks"), &out->memory.host);
 }
 
+static void read_tuning(const cJSON *object, struct tuning_facts *out)
+{
+    char hash[17];
+    read_text(at(object, "file"), out->file, sizeof out->file);
+    read_text(at(object, "hash"), hash, sizeof hash);
+    out->hash = strtoull(hash, NULL, 16);
+    out->products = (int)bytes_of(at(object, "products"));
+    out->decided = (int)bytes_of(at(object, "decided"));
+    out->undecided = (int)bytes_of(at(object, "undecided"));
+}
+
+static void read_network(const cJSON *object, struct dt_comm_network *out)
+{
+    read_text(at(object, "transports"), out->transports, sizeof out->transports);
+    read_text(at(object, "network"), out->network, sizeof out->network);
+    read_text(at(object, "cards"), out->cards, sizeof out->cards);
+    out->direct_channels = (int)bytes_of(at(object, "direct"));
+    out->staged_channels = (int)bytes_of(at(object, "staged"));
+}
+
 static bool read_result(const cJSON *object, struct measure_result *out)
 {
     const cJSON *metrics = at(object, "metrics"), *ranks = at(object, "ranks"), *item;
@@ -437,6 +494,8 @@ static bool read_result(const cJSON *object, struct measure_result *out)
     read_text(at(object, "graph"), out->graph, sizeof out->graph);
     read_text(at(object, "doubts"), out->doubts, sizeof out->doubts);
     read_text(at(object, "products"), out->products, sizeof out->products);
+    read_tuning(at(object, "tuning"), &out->tuning);
+    read_network(at(object, "network"), &out->network);
     out->step_s = read_numbers(at(object, "step_s"), &out->steps_done);
     out->losses = read_numbers(at(object, "losses"), &out->losses_done);
     out->rank_count = cJSON_GetArraySize(ranks);

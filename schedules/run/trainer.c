@@ -18,6 +18,7 @@ struct trainer {
     size_t samples; /* of a step: of all ranks that work at the same ones */
     const struct dt_model_family *family;
     struct dt_kernels *kernels;
+    struct tuning tuning;
     struct dt_stream *compute, *network, *tensor; /* tensor: a tensor group's collectives; NULL where there is none */
     struct offload offload;                       /* with parameter_offload */
     struct timeline *timeline;
@@ -107,6 +108,7 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
 {
     const struct experiment *e = t->experiment;
     DT_TRY(t->family->kernels_create(&e->model, device, &t->kernels));
+    DT_TRY(tuning_init(&t->tuning, e, device, world, t->kernels));
     DT_TRY(mesh_init(&t->mesh, shape, axes, world));
     DT_TRY(create_copies_comm(t));
     DT_TRY(dt_stream_create(device, "compute", &t->compute));
@@ -240,6 +242,7 @@ void trainer_destroy(struct trainer *t)
     mesh_finish(&t->mesh);
     experiment_order_finish(&t->order);
     t->family->kernels_destroy(t->kernels);
+    tuning_finish(&t->tuning);
     free(t);
 }
 
@@ -251,6 +254,18 @@ const char *trainer_graph(const struct trainer *t)
 const char *trainer_products(const struct trainer *t)
 {
     return t->family->products(t->kernels);
+}
+
+dt_status trainer_tuning(struct trainer *t, struct tuning_facts *out)
+{
+    DT_TRY(tuning_count(&t->tuning, t->mesh.world, t->kernels));
+    *out = t->tuning.facts;
+    return DT_OK;
+}
+
+dt_status trainer_list_products(struct trainer *t, struct dt_tuning *tuning)
+{
+    return t->family->tuner->list(tuning, t->kernels, t->experiment->model.dtype);
 }
 
 /* Go on without a graph: the record tells why. */

@@ -3,6 +3,7 @@
 #define SCHEDULES_RUN_TRAINER_H
 
 #include "schedules/pipeline/pipeline.h"
+#include "schedules/run/tuning.h"
 #include "schedules/step/step_times.h"
 #include "schedules/step/step_traffic.h"
 
@@ -22,6 +23,10 @@ dt_status trainer_step(struct trainer *trainer, int step);
 const char *trainer_graph(const struct trainer *trainer);
 /* What computes the matrix products, where that is chosen as the program runs: "amx", "onednn"; "" elsewhere. */
 const char *trainer_products(const struct trainer *trainer);
+/* What the experiment's tuning was good for so far; all zero where there is none. Collective. Errors: DT_ERR_COMM. */
+dt_status trainer_tuning(struct trainer *trainer, struct tuning_facts *out);
+/* Of a dry rank: from here on steps add the products that they ask for to `tuning`, which outlives the trainer. */
+dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tuning);
 /* The same, piece by piece and traced: *out [*count] is what ran when, phases first; the caller's to free. Waits before and after.
  * Errors: as trainer_step and trainer_synchronize. */
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_span **out, int *count);

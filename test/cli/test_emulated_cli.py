@@ -124,6 +124,101 @@ def test_a_killed_rank():
         check(record["losses"] and seconds < 10, "the steps before the end", seconds)
 
 
+def tuned(path, *arguments, code=OK, **changes):
+    """A run with the tuning file, and its record."""
+    output = records_path("tuned.jsonl")
+    result = run("run", gpus(**{"world_size": 1, "sweep": None, "tuning": path, **changes}), "-o", output, "-q", *arguments, code=code)
+    return (read_records(output)[-1], result.stderr) if os.path.exists(output) else (None, result.stderr)
+
+
+def test_tuned_products():
+    """The emulated library's first algorithm is the slowest, and the others sum in another order: losses differ in bits, and are the same again
+    with the same file."""
+    path = os.path.join(WORK, "tuning.json")
+    pair_of = config("pair.json", device="cuda", model=TINY, world_size=2, paradigm="ddp", batch_size=1, tuning=path)
+    text = run("tune", gpus(world_size=1, sweep=None), pair_of, "-o", path, code=OK,
+               environment={"DTBENCH_EMULATED_SLOW_US": "3000"}).stdout
+    with open(path, encoding="utf-8") as file:
+        written = file.read()
+    entries = json.loads(written)["products"]
+    found = re.match(r"(\d+) products on emulated GPU with cuBLASLt 12\.4\.0; for (\d+) of them an algorithm is faster than the library's first; "
+                     r"one of each takes [\d.]+ % less; written: ", text)
+    check(found and int(found[1]) == len(entries) and int(found[2]) == sum(e["place"] > 0 for e in entries) > 0, text)
+    (plain, _), (first, _), (again, _) = tuned(""), tuned(path), tuned(path)
+    check(plain["provenance"]["tuning"] is None and first["provenance"]["tuning"] == again["provenance"]["tuning"], first["provenance"]["tuning"])
+    facts = first["provenance"]["tuning"]
+    check(facts["name"] == "tuning.json" and facts["products"] == facts["decided"] > 5 and facts["undecided"] == 0 and len(facts["hash"]) == 16, facts)
+    check(first["losses"] == again["losses"] and first["losses"] != plain["losses"], plain["losses"], first["losses"], again["losses"])
+    check(all(abs(a / b - 1) < 1e-5 for a, b in zip(first["losses"], plain["losses"])), plain["losses"], first["losses"])
+    validate([plain, first])
+    pair, _ = tuned(path, world_size=2, paradigm="ddp", batch_size=1)
+    check(pair["provenance"]["tuning"]["undecided"] == 0, pair["provenance"]["tuning"])
+
+    def edited(name, change):
+        changed = json.loads(written)
+        for number, entry in enumerate(changed["products"]):
+            change(number, entry)
+        with open(os.path.join(WORK, name), "w", encoding="utf-8") as file:
+            json.dump(changed, file)
+        return os.path.join(WORK, name)
+
+    part, _ = tuned(edited("less.json", lambda n, e: e.update(gpu="another GPU" if n == 0 else e["gpu"])))
+    check(part["provenance"]["tuning"]["undecided"] == 1 and part["provenance"]["tuning"]["decided"] == facts["decided"] - 1, part["provenance"]["tuning"])
+    for key, value in (("gpu", "another GPU"), ("library", "cuBLASLt 11.0.0")):
+        record, text = tuned(edited("other.json", lambda n, e: e.update({key: value})), code=FAILED)
+        check(record["status"] == "invalid" and value in record["error"] and "run dtbench tune here" in record["error"] and "this is emulated GPU with "
+              "cuBLASLt 12.4.0" in record["error"], record["error"])
+    record, text = tuned(edited("broken.json", lambda n, e: e.update(algorithm="00" * 64)), code=FAILED)
+    check("does not take the algorithm" in record["error"] and "dtbench tune" in record["error"], record["error"])
+    _, text = tuned(edited("short.json", lambda n, e: e.update(algorithm="00")), code=CONFIG)
+    check("short.json: products[0]: algorithm" in text and len(text.splitlines()) == 1, text)
+    _, text = tuned(os.path.join(WORK, "nowhere.json"), code=CONFIG)
+    check("tuning: " in text and "nowhere.json" in text and len(text.splitlines()) == 1, text)
+    before = len(entries)
+    run("tune", gpus(world_size=1, sweep=None), "-o", os.path.join(WORK, "other.json"), "-q", code=OK)
+    with open(os.path.join(WORK, "other.json"), encoding="utf-8") as file:
+        after = json.load(file)["products"]
+    check(sum(e["library"] == "cuBLASLt 11.0.0" for e in after) == before < len(after), "what was there of another library stays", len(after))
+    text = run("tune", gpus(world_size=1, sweep=None), code=CONFIG, environment={"CUDA_VISIBLE_DEVICES": ""}).stderr
+    check('device "cuda" is not available' in text and len(text.splitlines()) == 1, text)
+
+
+def network_of(lines=(), output="network.jsonl", **settings):
+    """What a record of two ranks says of NCCL's connections; lines: what NCCL's log has beside the emulated one's own."""
+    log, records = os.path.join(WORK, "nccl.log"), records_path(output)
+    with open(log, "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in lines)
+    run("run", gpus(sweep=None, paradigm="ddp", **settings), "-o", records, "-q", code=OK, environment={"DTBENCH_EMULATED_NCCL_LOG": log})
+    record, = read_records(records)
+    validate([record])
+    check("NCCL_DEBUG" not in record["provenance"]["environment"] or "nccl" in settings, record["provenance"]["environment"])
+    return record["provenance"]["network"]
+
+
+def test_how_nccl_connects_the_ranks():
+    plain = {"transports": ["P2P/CUMEM"], "network": ["Socket"], "cards": ["eth0"]}
+    found = network_of()
+    check(found == plain, found)
+    info = "node1:20:31 [1] NCCL INFO "
+    check(network_of(("a line of something else", info + "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct", info + "Channel 01/1 : 0[0] -> 1[1] via P2P/direct pointer/read",
+                      info + "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>", info + "NET/Plugin: Using nothing", info + "Channel")) ==
+          {"transports": ["P2P/CUMEM", "SHM/direct", "P2P/direct pointer"], "network": ["Socket"], "cards": ["eth0", "mlx5_0:1/IB", "mlx5_1:1/RoCE"]}, "other lines")
+    direct, staged = info + "Channel 00/0 : 1[1] -> 3[1] [send] via NET/IB/2/GDRDMA", info + "Channel 02/0 : 3[1] -> 1[1] [receive] via NET/IB/2(1)"
+    for lines, gpudirect in (((direct,), "all"), ((staged,), "none"), ((direct, staged), "some")):
+        network = network_of(lines, steps={"warmup": 0, "timed": 1})
+        check(network["gpudirect"] == gpudirect and network["transports"] == ["P2P/CUMEM", "NET/IB"], network)
+    check(network_of(nccl={"NCCL_DEBUG": "WARN"}) is None, "the log is the user's")
+    with open(os.path.join(WORK, ".nccl.conf"), "w", encoding="utf-8") as file:
+        file.write("# a comment\nNCCL_IB_HCA=mlx5\nNCCL_SECRET=x\nPATH=/bin\n")
+    files = records_path("files.jsonl")
+    run("run", gpus(sweep=None, paradigm="ddp"), "-o", files, "-q", code=OK, environment={"HOME": WORK})
+    set_there = read_records(files)[0]["provenance"]["nccl_files"]
+    check(set_there.get("NCCL_IB_HCA") == "mlx5" and "NCCL_SECRET" not in set_there and "PATH" not in set_there, set_there)
+    record_of_one = records_path("alone.jsonl")
+    run("run", gpus(world_size=1, sweep=None), "-o", record_of_one, "-q", code=OK)
+    check(read_records(record_of_one)[0]["provenance"]["network"] is None, "one rank")
+
+
 def torchrun(arguments, *environments):
     """Ranks as torchrun starts them; rank 0's standard error, and all exit codes."""
     with socket.socket() as free:
@@ -144,6 +239,7 @@ def test_ranks_of_a_launcher():
     check(codes == [OK, OK], codes, text)
     records = read_records(output)
     validate(records)
+    check([r["provenance"]["network"]["transports"] for r in records] == [["P2P/CUMEM"]] * 2, "both experiments of one process", records)
     check([r["verification"]["status"] for r in records] == ["passed"] * 2 and records[0]["provenance"]["launcher"] == "torchrun", records)
     check(records[0]["provenance"]["rank_proof"] == "file" and "no secret" not in text, records[0]["provenance"]["rank_proof"], text)
     # what keeps strangers out: one text on all ranks, or nothing
@@ -160,6 +256,7 @@ def test_ranks_of_a_launcher():
     check(codes[0] == CONFIG and re.search(r"ranks 0 and 1 are both on GPU-\S* of node", text), codes, text)
     text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", output], {"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "1"})
     check(codes == [OK, OK] and [gpu[-1] for gpu in read_records(output)[-1]["provenance"]["gpus"]] == ["3", "1"], codes, text)
+    check("rank 0 sees one GPU, and node " in text and "--gpus-per-node=N --gpu-bind=none" in text, text)
     # what Slurm gave is not what the config asks for
     slurm = {"SLURM_JOB_ID": "1", "SLURM_GPUS_ON_NODE": "1"}
     text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", records_path("slurm.jsonl")], slurm, slurm)

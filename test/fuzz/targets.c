@@ -8,6 +8,7 @@
 #include "lib/launch/wire.h"
 #include "lib/rendezvous/parts.h"
 #include "lib/sim/cluster.h"
+#include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/order_file.h"
 #include "schedules/plan/orders.h"
@@ -82,6 +83,17 @@ static void run_cluster(const uint8_t *data, size_t bytes)
     char *text = text_of(data, bytes);
     struct dt_sim_cluster cluster;
     (void)dt_sim_cluster_parse(text, bytes, "fuzz", &cluster);
+    free(text);
+}
+
+static void run_tuning(const uint8_t *data, size_t bytes)
+{
+    char *text = text_of(data, bytes);
+    const struct dt_tuner *tuner = model_family(0)->tuner;
+    struct dt_tuning *tuning;
+    require(tuner->create(&tuning) == DT_OK);
+    (void)tuner->read(tuning, "fuzz", text);
+    tuner->destroy(tuning);
     free(text);
 }
 
@@ -255,8 +267,9 @@ static void run_plan(const uint8_t *data, size_t bytes)
 }
 
 static const struct fuzz_target targets[] = {
-    {"config", run_config},       {"record", run_record}, {"cluster", run_cluster}, {"profile", run_profile}, {"csv", run_csv},
-    {"node_list", run_node_list}, {"wire", run_wire},     {"frame", run_frame},     {"order", run_order},     {"plan", run_plan},
+    {"config", run_config}, {"record", run_record}, {"cluster", run_cluster},     {"profile", run_profile},
+    {"tuning", run_tuning}, {"csv", run_csv},       {"node_list", run_node_list}, {"wire", run_wire},
+    {"frame", run_frame},   {"order", run_order},   {"plan", run_plan},
 };
 enum { TARGETS = sizeof targets / sizeof targets[0] };
 

@@ -1,6 +1,7 @@
 /* The communicator over NCCL: the library, creation, subsets, end. */
 #include "lib/base/clock.h"
 #include "lib/comm/nccl/comm.h"
+#include "lib/comm/nccl/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,11 @@ static const char *nccl_library(const struct dt_comm *comm)
 static const char *nccl_secret(const struct dt_comm *comm)
 {
     return dt_secret_source_name(dt_nccl_of(comm)->family->secret);
+}
+
+static void nccl_network(const struct dt_comm *comm, struct dt_comm_network *out)
+{
+    dt_nccl_log_read(out);
 }
 
 /* ---- ending ---- */
@@ -305,7 +311,10 @@ static dt_status begin_world(struct nccl_comm *world, int version)
     DT_TRY(greet(world, version));
     if (world->family->options.share_devices)
         DT_TRY(pretend_hosts(world->family));
-    return join(world);
+    bool logging = dt_nccl_log_begin();
+    dt_status status = join(world);
+    dt_nccl_log_started(logging);
+    return status;
 }
 
 dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
@@ -346,7 +355,11 @@ struct membership {
     uint64_t group; /* the subset's number, if this rank is its first */
 };
 
-/* NCCL's part, in which all of the parent's ranks take part, members of a new communicator (comm) or not (NULL). The color of a subset is
+/* NCCL's splitShare stays off: communicators that share their parent's resources share the connections and the stream behind which their
+ * kernels are ordered (ncclSharedResources in NCCL's sources), so that operations of two of them wait for each other. Those of a mesh and
+ * of the links between stages run side by side, and in another order on each rank.
+ *
+ * NCCL's part, in which all of the parent's ranks take part, members of a new communicator (comm) or not (NULL). The color of a subset is
  * its first rank, which no other subset has. */
 static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_comm *comm)
 {
@@ -435,6 +448,7 @@ static const struct dt_comm_backend nccl_backend = {
     .name = "nccl",
     .library = nccl_library,
     .secret = nccl_secret,
+    .network = nccl_network,
     .destroy = nccl_destroy,
     .queue = dt_nccl_queue,
     .group_start = dt_nccl_group_start,

@@ -188,6 +188,13 @@ bool overlap(const span &a, const span &b)
     return from_a < from_b + b.bytes && from_b < from_a + a.bytes;
 }
 
+/* What a divided k costs more. */
+long slow_us()
+{
+    static const char *const set = getenv("DTBENCH_EMULATED_SLOW_US");
+    return set ? strtol(set, nullptr, 10) : 100;
+}
+
 void run(const product &w)
 {
     std::vector<span> all = {{"d", w.d_data, bytes_of(w.d)}, {"a", w.a_data, bytes_of(w.a)}, {"b", w.b_data, bytes_of(w.b)}};
@@ -204,7 +211,7 @@ void run(const product &w)
     if (w.how.workspace_bytes) /* whatever else lies there is lost */
         memset(w.workspace, 0xFF, w.how.workspace_bytes);
     if (w.how.pieces > 1)
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        std::this_thread::sleep_for(std::chrono::microseconds(slow_us()));
     multiply(w);
 }
 
@@ -408,6 +415,31 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Whether it could be one of those that the heuristic names. */
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algorithm, cublasLtMatmulHeuristicResult_t *result)
+{
+    product w = {};
+    if (!handle || !algorithm || !result)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    w.operation = *operation;
+    w.a = *a;
+    w.b = *b;
+    w.d = *d;
+    memcpy(&w.how, algorithm, sizeof w.how);
+    cublasStatus_t status = fit(w, *c);
+    bool whole = (w.how.pieces == 1 || w.how.pieces == 2) && w.how.epilogue == (uint32_t)operation->epilogue;
+    for (uint32_t bytes : w.how.alignment_bytes)
+        whole = whole && bytes >= 1 && alignment_of(bytes) == bytes;
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = whole ? supports(w) : CUBLAS_STATUS_INVALID_VALUE;
+    *result = {};
+    result->workspaceSize = w.how.workspace_bytes;
+    result->state = status;
+    return status;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
                               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
                               const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
@@ -451,6 +483,7 @@ dt_status gpt_cublaslt_load(struct gpt_cublaslt *out)
     out->destroy = cublasLtDestroy;
     out->matmul = cublasLtMatmul;
     out->matmul_algo_get_heuristic = cublasLtMatmulAlgoGetHeuristic;
+    out->matmul_algo_check = cublasLtMatmulAlgoCheck;
     out->matmul_desc_create = cublasLtMatmulDescCreate;
     out->matmul_desc_destroy = cublasLtMatmulDescDestroy;
     out->matmul_desc_set_attribute = cublasLtMatmulDescSetAttribute;

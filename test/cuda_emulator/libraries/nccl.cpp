@@ -8,6 +8,8 @@
 #include "test/cuda_emulator/libraries/nccl_parts.h"
 #include "test/cuda_emulator/runtime/runtime.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <sys/random.h>
 
@@ -33,6 +35,47 @@ std::string &text()
 {
     static auto *last = new std::string;
     return *last;
+}
+
+/* ---- the log, as far as NCCL_DEBUG asks for one: a few lines of its own, and those of a file that a test names ---- */
+
+FILE *log_file()
+{
+    static FILE *file = [] {
+        const char *level = getenv("NCCL_DEBUG"), *parts = getenv("NCCL_DEBUG_SUBSYS"), *path = getenv("NCCL_DEBUG_FILE");
+        bool wanted = level && strcmp(level, "INFO") == 0 && parts && strcmp(parts, "INIT,NET") == 0 && path;
+        return wanted ? fopen(path, "we") : nullptr;
+    }();
+    return file;
+}
+
+void log_line(const std::string &line)
+{
+    if (!log_file())
+        return;
+    fprintf(log_file(), "node1:10:11 [0] NCCL INFO %s\n", line.c_str());
+    fflush(log_file());
+}
+
+void log_start()
+{
+    log_line("Bootstrap : Using eth0:10.0.0.1<0>");
+    log_line("NET/Socket : Using [0]eth0:10.0.0.1<0>");
+    log_line("Using network Socket");
+}
+
+void log_connection(const state &s)
+{
+    char line[512];
+    const char *path = getenv("DTBENCH_EMULATED_NCCL_LOG");
+    FILE *more = path && log_file() ? fopen(path, "re") : nullptr;
+    log_line("Channel 00/0 : " + std::to_string(s.rank) + "[0] -> " + std::to_string((s.rank + 1) % s.size) + "[0] via P2P/CUMEM");
+    while (more && fgets(line, sizeof line, more))
+        fputs(line, log_file());
+    if (more) {
+        fflush(log_file());
+        fclose(more);
+    }
 }
 
 ncclResult_t refuse(ncclResult_t error, const std::string &why)
@@ -125,6 +168,7 @@ ncclResult_t submit(ncclComm *comm, cudaStream_t stream, const char *name, std::
     if (comm->state->used)
         return enqueue(comm, stream, name, std::move(work));
     comm->state->used = true;
+    log_connection(*comm->state);
     work_on(comm, [=] {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         return enqueue(comm, stream, name, work);
@@ -232,6 +276,7 @@ ncclResult_t ncclGetVersion(int *version)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     unsigned long long random[2];
+    log_start();
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return ncclSystemError;
     *id = {};
@@ -267,6 +312,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUniqueId id, 
         return refuse(ncclInvalidArgument, "a wrong argument of creation; only blocking = 0 is taken");
     ncclComm *comm = make(size, rank, id.internal);
     *out = comm;
+    log_start();
     work_on(comm, [s = comm->state] { return connect(*s) ? ncclSuccess : ncclSystemError; });
     return ncclInProgress;
 }

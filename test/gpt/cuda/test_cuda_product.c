@@ -1,9 +1,11 @@
 /* Linear layers as column-major products: computed here as cuBLASLt is told to, in double precision, against the reference. */
 #include "gpt/cuda/product.h"
+#include "gpt/cuda/tuning.h"
 #include "test/check.h"
 #include "test/gpt/reference.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROWS = 5, IN = 3, OUT = 7 };
 
@@ -107,9 +109,99 @@ static void shapes(void)
     CHECK(!gpt_cuda_product_shapes_equal(&one, &other));
 }
 
+/* ---- a tuning ---- */
+
+static struct gpt_tuned_product entry_of(const char *gpu, size_t rows)
+{
+    struct gpt_linear a = {NULL, NULL, NULL, NULL, rows, IN, OUT, 1};
+    struct gpt_cuda_product p = gpt_cuda_product_forward(&a);
+    struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(&p);
+    struct gpt_tuned_product entry = gpt_tuned_product_of(DT_BF16, &shape);
+    unsigned char algorithm[GPT_ALGORITHM_BYTES];
+    for (int i = 0; i < GPT_ALGORITHM_BYTES; i++)
+        algorithm[i] = (unsigned char)(37 * i + (int)rows);
+    gpt_algorithm_to_text(algorithm, entry.algorithm);
+    snprintf(entry.gpu, sizeof entry.gpu, "%s", gpu);
+    snprintf(entry.library, sizeof entry.library, "cuBLASLt 13.0.2");
+    entry.us = 1.5;
+    entry.first_us = 2;
+    return entry;
+}
+
+static struct gpt_cuda_product_shape shape_of(size_t rows)
+{
+    struct gpt_linear a = {NULL, NULL, NULL, NULL, rows, IN, OUT, 1};
+    struct gpt_cuda_product p = gpt_cuda_product_forward(&a);
+    return gpt_cuda_product_shape(&p);
+}
+
+/* What is written is read again; what is known is found by all of its key. */
+static void tuning_file(void)
+{
+    struct dt_tuning *one, *two;
+    char *text;
+    CHECK_OK(gpt_tuner.create(&one));
+    CHECK_OK(gpt_tuner.create(&two));
+    struct gpt_tuned_product entries[] = {entry_of("GPU A", 5), entry_of("GPU A", 6), entry_of("GPU B", 5)};
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(gpt_tuning_add(one, &entries[i]));
+    entries[1].us = 1;
+    CHECK_OK(gpt_tuning_add(one, &entries[1])); /* in place of the first one of its kind */
+    CHECK_OK(gpt_tuner.write(one, &text));
+    CHECK_OK(gpt_tuner.read(two, "t.json", text));
+    CHECK(two->known_count == 3 && memcmp(two->known, one->known, 3 * sizeof *one->known) == 0, "%s", text);
+    struct gpt_cuda_product_shape five = shape_of(5), seven = shape_of(7);
+    const struct gpt_tuned_product *found = gpt_tuning_find(two, "GPU B", "cuBLASLt 13.0.2", DT_BF16, &five);
+    unsigned char algorithm[GPT_ALGORITHM_BYTES];
+    CHECK(found && gpt_algorithm_from_text(found->algorithm, algorithm) && algorithm[3] == 116);
+    CHECK(!gpt_tuning_find(two, "GPU C", "cuBLASLt 13.0.2", DT_BF16, &five) &&
+          !gpt_tuning_find(two, "GPU B", "cuBLASLt 13.0.1", DT_BF16, &five));
+    CHECK(!gpt_tuning_find(two, "GPU B", "cuBLASLt 13.0.2", DT_FP16, &five) &&
+          !gpt_tuning_find(two, "GPU B", "cuBLASLt 13.0.2", DT_BF16, &seven));
+    five.a_bytes = 2;
+    CHECK(!gpt_tuning_find(two, "GPU B", "cuBLASLt 13.0.2", DT_BF16, &five), "another alignment");
+    CHECK_OK(gpt_tuning_check(two, "GPU A", "cuBLASLt 13.0.2"));
+    CHECK(gpt_tuning_check(two, "GPU C", "cuBLASLt 13.0.2") == DT_ERR_INVALID && strstr(dt_error_message(), "this is GPU C"), "%s",
+          dt_error_message());
+    free(text);
+    gpt_tuner.destroy(one);
+    gpt_tuner.destroy(two);
+}
+
+static void tuning_file_that_is_wrong(void)
+{
+    static const char *const wrong[][2] = {
+        {"[]", "t.json: tuning: "},
+        {"{\"tuning\": 2, \"products\": []}", "t.json: tuning: expected 1"},
+        {"{\"tuning\": 1}", "t.json: products: expected a list"},
+        {"{\"tuning\": 1, \"products\": {}}", "t.json: products: expected a list"},
+        {"{\"tuning\": 1, \"products\": [1]}", "t.json: products[0]"},
+        {"{\"tuning\": 1, \"products\": [{\"gpu\": \"\"}]}", "t.json: products[0]: gpu"},
+        {"{\"tuning\": 1, \"products\": [{\"m\": 0}]}", "t.json: products[0]: m"},
+        {"{\"tuning\": 1, \"products\": [{\"epilogue\": \"gelu\"}]}", "t.json: products[0]: epilogue"},
+        {"{\"tuning\": 1, \"products\": [{\"cache\": 1}]}", "t.json: products[0]: cache"},
+        {"{\"tuning\": 1, \"products\": [{\"m\": 1}]}", "t.json: products[0]"},
+        {"{\"tuning\": 1,", "t.json:1"},
+    };
+    unsigned char algorithm[GPT_ALGORITHM_BYTES];
+    struct dt_tuning *t;
+    CHECK_OK(gpt_tuner.create(&t));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(gpt_tuner.read(t, "t.json", wrong[i][0]) == DT_ERR_INVALID &&
+                  strncmp(dt_error_message(), wrong[i][1], strlen(wrong[i][1])) == 0,
+              "%s: %s", wrong[i][0], dt_error_message());
+    CHECK(t->known_count == 0);
+    struct gpt_tuned_product entry = entry_of("GPU", 5);
+    entry.algorithm[7] = 'g';
+    CHECK(!gpt_algorithm_from_text(entry.algorithm, algorithm) && !gpt_algorithm_from_text("00", algorithm));
+    gpt_tuner.destroy(t);
+}
+
 static const struct test_case cases[] = {
     {"forward", forward},
     {"gradients", gradients},
     {"which products are alike", shapes},
+    {"a tuning's file", tuning_file},
+    {"a tuning's file that is wrong", tuning_file_that_is_wrong},
 };
 TEST_MAIN(cases)

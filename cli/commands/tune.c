@@ -1,0 +1,211 @@
+/* `dtbench tune`: times the algorithms of the matrix products that configs ask for on this machine's GPU, and writes which is the
+ * fastest. */
+#include "cli/commands/commands.h"
+
+#include "cli/run/signals.h"
+#include "cli/text/exit_code.h"
+#include "cli/text/options.h"
+#include "cli/text/terminal.h"
+#include "lib/config/json.h"
+#include "lib/device/device.h"
+#include "lib/launch/world.h"
+#include "schedules/config/families.h"
+#include "schedules/config/parse.h"
+#include "schedules/run/product_list.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tune_options {
+    struct option_list files, sets;
+    const char *output;
+    bool quiet;
+};
+
+#define AT(member) offsetof(struct tune_options, member)
+
+static const struct option_row options[] = {
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE",
+     "write here; what is there of other products, GPUs and libraries stays; default: tuning.json", NULL},
+    {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", "change the configs before they are read, as in dtbench run. Any number of times",
+     NULL},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
+    {0},
+};
+
+/* ---- what is asked for ---- */
+
+/* The products of one config's experiments. The file that it names may be the one that is to be written. */
+static dt_status list_config(const struct tune_options *o, const char *file, const struct dt_model_family *family, struct dt_tuning *tuning)
+{
+    const char *sets[OPTION_LIST_MAX + 1];
+    struct experiment *experiments;
+    int count;
+    memcpy(sets, o->sets.items, sizeof o->sets.items);
+    sets[o->sets.count] = "tuning=\"\"";
+    DT_TRY(experiments_read(file, sets, o->sets.count + 1, false, &experiments, &count));
+    dt_status status = DT_OK;
+    for (int i = 0; i < count && status == DT_OK; i++)
+        if (experiments[i].model.family == family)
+            status = product_list_add(tuning, &experiments[i]);
+    free(experiments);
+    return status;
+}
+
+static dt_status read_output(const char *path, const struct dt_tuner *tuner, struct dt_tuning *tuning)
+{
+    char *text;
+    size_t length;
+    if (access(path, F_OK) != 0)
+        return DT_OK;
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = tuner->read(tuning, path, text);
+    free(text);
+    return status;
+}
+
+/* ---- measuring ---- */
+
+static dt_status show_progress(void *context, int done, int total)
+{
+    const bool *live = context;
+    if (signals_count() > 0)
+        return dt_fail(DT_ERR_INTERRUPTED, "stopped after %d of %d products", done, total);
+    if (*live)
+        fprintf(stderr, "\r\033[Kmeasuring products: %d/%d", done, total);
+    return DT_OK;
+}
+
+static dt_status measure(const struct dt_tuner *tuner, struct dt_tuning *tuning, bool quiet)
+{
+    bool live = !quiet && terminal_is_live(stderr);
+    struct dt_device *device;
+    const struct dt_tune_hooks hooks = {&live, show_progress};
+    DT_TRY(dt_device_create("cuda", NULL, &device));
+    dt_status status = tuner->measure(tuning, device, &hooks);
+    dt_device_destroy(device);
+    if (live)
+        fprintf(stderr, "\r\033[K");
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* A file is whole at any moment: runs may be reading it. */
+static dt_status write_file(const char *path, const char *text)
+{
+    char fresh[4096];
+    int length = snprintf(fresh, sizeof fresh, "%s.%ld", path, (long)getpid());
+    FILE *file = length < (int)sizeof fresh ? fopen(fresh, "we") : NULL;
+    if (!file)
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    bool written = fprintf(file, "%s\n", text) > 0 && fflush(file) == 0;
+    written = fclose(file) == 0 && written;
+    if (written && rename(fresh, path) == 0)
+        return DT_OK;
+    dt_status status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    unlink(fresh);
+    return status;
+}
+
+static dt_status write_tuning(const struct dt_tuner *tuner, const struct dt_tuning *tuning, const char *path)
+{
+    char *text;
+    DT_TRY(tuner->write(tuning, &text));
+    dt_status status = write_file(path, text);
+    free(text);
+    return status;
+}
+
+static dt_status tune(const struct tune_options *o, const struct dt_tuner *tuner, struct dt_tuning *tuning)
+{
+    const char *path = o->output ? o->output : "tuning.json";
+    char text[512];
+    DT_TRY(read_output(path, tuner, tuning));
+    DT_TRY(measure(tuner, tuning, o->quiet));
+    DT_TRY(write_tuning(tuner, tuning, path));
+    tuner->describe(tuning, text, sizeof text);
+    if (!o->quiet)
+        printf("%s; written: %s\n", text, path);
+    return DT_OK;
+}
+
+static enum exit_code code_of(dt_status status)
+{
+    switch (status) {
+    case DT_ERR_INTERRUPTED: return EXIT_CODE_SIGNAL + signals_first();
+    case DT_ERR_HOST_MEMORY: return EXIT_CODE_OTHER;
+    case DT_ERR_OOM: return EXIT_CODE_OOM;
+    case DT_ERR_UNAVAILABLE:
+    case DT_ERR_INVALID: return EXIT_CODE_CONFIG;
+    case DT_ERR_IO: return EXIT_CODE_OUTPUT;
+    default: return EXIT_CODE_FAILED;
+    }
+}
+
+static dt_status check_options(const struct tune_options *o)
+{
+    char reason[512];
+    struct dt_world world;
+    if (o->files.count == 0)
+        return dt_fail(DT_ERR_INVALID, "needs a config file");
+    for (int i = 0; i < o->sets.count; i++)
+        if (!strchr(o->sets.items[i], '='))
+            return dt_fail(DT_ERR_INVALID, "'--set %s' has no value: --set PATH=VALUE", o->sets.items[i]);
+    if (o->sets.count == OPTION_LIST_MAX)
+        return dt_fail(DT_ERR_INVALID, "--set is given %d times: one time less, please", o->sets.count);
+    DT_TRY(dt_world_from_environment(&world));
+    if (world.size > 1)
+        return dt_fail(DT_ERR_INVALID, "%s has started %d of it: one GPU is measured, so start it once", world.launcher, world.size);
+    if (!dt_device_available("cuda", reason, sizeof reason) || !model_kernels_available("cuda", reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"cuda\" is not available: %s", reason);
+    return DT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    struct tune_options o = {.output = NULL};
+    const struct dt_model_family *family = model_family(0); /* the one whose kernels are on GPUs */
+    struct dt_tuning *tuning;
+    bool help;
+    if (options_parse(&command_tune, argc, argv, &o, &help) < 0)
+        return report_failure("tune", EXIT_CODE_USAGE);
+    if (help)
+        return EXIT_CODE_OK;
+    dt_status status = check_options(&o);
+    if (status < 0)
+        return report_failure("tune", status == DT_ERR_UNAVAILABLE ? EXIT_CODE_CONFIG : EXIT_CODE_USAGE);
+    if (family->tuner->create(&tuning) < 0)
+        return report_failure("tune", EXIT_CODE_OTHER);
+    signals_install();
+    for (int i = 0; i < o.files.count && status == DT_OK; i++)
+        status = list_config(&o, o.files.items[i], family, tuning);
+    enum exit_code code = status < 0 ? EXIT_CODE_CONFIG : EXIT_CODE_OK;
+    if (status == DT_OK) {
+        status = tune(&o, family->tuner, tuning);
+        code = status < 0 ? code_of(status) : EXIT_CODE_OK;
+    }
+    family->tuner->destroy(tuning);
+    return status < 0 ? report_failure("tune", code) : EXIT_CODE_OK;
+}
+
+const struct command command_tune = {
+    .name = "tune",
+    .summary = "time the algorithms of a config's matrix products on this GPU, for device cuda",
+    .usage = "[OPTION]... FILE...",
+    .description =
+        "Finds the matrix products that the experiments of the configs ask for, on every rank, and times what cuBLASLt offers for each of "
+        "them on this machine's first GPU, on operands that are in no cache. The file gets the fastest algorithm of each, by shape, dtype, "
+        "epilogue, GPU and version of cuBLASLt. Then\n"
+        "\n"
+        "  dtbench run CONFIG --set tuning=FILE\n"
+        "\n"
+        "computes with them; products that the file does not know are computed by the first algorithm that cuBLASLt names, as all "
+        "are without a file. A run never measures by itself: two runs with the same file give the same bits. Records name the file "
+        "and say how many products it decided.",
+    .options = options,
+    .argument = {"config file", OPTION_LIST, AT(files)},
+    .run = run,
+};

@@ -1,0 +1,120 @@
+/* Kernels that compute nothing, and note which products they are asked for: a step on device sim shows those of a step on a GPU, with the
+ * alignments that its arrays will have. */
+#include "gpt/cuda/tuning.h"
+
+#include <stdlib.h>
+
+struct gpt_kernels {
+    struct dt_tuning *to;
+    enum dt_dtype dtype;
+};
+
+dt_status gpt_kernels_listing_create(struct dt_tuning *to, enum dt_dtype dtype, struct gpt_kernels **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a list of products");
+    **out = (struct gpt_kernels){to, dtype};
+    return DT_OK;
+}
+
+static dt_status listing_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+{
+    *out = NULL;
+    return dt_fail(DT_ERR_INVALID, "kernels that list products are made for a list");
+}
+
+static void listing_destroy(struct gpt_kernels *k)
+{
+    free(k);
+}
+
+static dt_status note(struct gpt_kernels *k, struct gpt_cuda_product product)
+{
+    struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(&product);
+    return gpt_tuning_list(k->to, k->dtype, &shape);
+}
+
+/* Those without a product. */
+#define NOTHING(entry, arguments, ...)                                                                                                     \
+    static GPT_KERNEL_FUNCTION(list_##entry, arguments)                                                                                    \
+    {                                                                                                                                      \
+        return DT_OK;                                                                                                                      \
+    }
+NOTHING(init_normal, gpt_init_normal)
+NOTHING(fill, gpt_fill)
+NOTHING(tokens, gpt_tokens)
+NOTHING(embedding, gpt_embedding)
+NOTHING(embedding_gradient, gpt_embedding_gradient)
+NOTHING(layer_norm, gpt_layer_norm)
+NOTHING(layer_norm_gradient, gpt_layer_norm_gradient)
+NOTHING(rms_norm, gpt_rms_norm)
+NOTHING(rms_norm_gradient, gpt_rms_norm_gradient)
+NOTHING(head_norm, gpt_head_norm)
+NOTHING(head_norm_gradient, gpt_head_norm_gradient)
+NOTHING(gelu, gpt_gelu)
+NOTHING(gelu_gradient, gpt_gelu_gradient)
+NOTHING(swiglu, gpt_swiglu)
+NOTHING(swiglu_gradient, gpt_swiglu_gradient)
+NOTHING(rope, gpt_rope)
+NOTHING(attention, gpt_attention_forward)
+NOTHING(attention_gradient, gpt_attention_backward)
+NOTHING(dropout_residual, gpt_dropout_residual)
+NOTHING(dropout_gradient, gpt_dropout_gradient)
+NOTHING(loss, gpt_loss)
+NOTHING(loss_part, gpt_loss_part)
+NOTHING(loss_gradient, gpt_loss_gradient)
+NOTHING(sgd, gpt_sgd)
+NOTHING(adam, gpt_adam)
+NOTHING(add, gpt_add)
+NOTHING(sgd_host, gpt_sgd)
+NOTHING(adam_host, gpt_adam)
+NOTHING(add_host, gpt_add)
+
+static GPT_KERNEL_FUNCTION(list_linear, gpt_linear)
+{
+    return note(k, gpt_cuda_product_forward(a));
+}
+
+static GPT_KERNEL_FUNCTION(list_linear_input_gradient, gpt_linear_input_gradient)
+{
+    return note(k, gpt_cuda_product_input_gradient(a));
+}
+
+/* linear.c computes it so. */
+static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
+{
+    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
+    return note(k, gpt_cuda_product_input_gradient(&plain));
+}
+
+static GPT_KERNEL_FUNCTION(list_linear_weight_gradient, gpt_linear_weight_gradient)
+{
+    return note(k, gpt_cuda_product_weight_gradient(a));
+}
+
+static dt_status list_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
+{
+    return DT_OK;
+}
+
+static dt_status list_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
+{
+    *to = 0;
+    return DT_OK;
+}
+
+#define ROW(entry, ...) .entry = list_##entry,
+const struct gpt_kernel_table gpt_kernels_listing = {
+    .name = "listing",
+    .available = gpt_kernels_need_nothing,
+    .create = listing_create,
+    .destroy = listing_destroy,
+    .begin_step = list_begin_step,
+    .step_overflows = list_step_overflows,
+    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
+    .use_tuning = gpt_kernels_need_no_tuning,
+    .tuned = gpt_kernels_tuned_nothing,
+    .kept_bytes = gpt_kernels_keep_nothing,
+    .output_bytes = gpt_kernels_hold_nothing,
+};

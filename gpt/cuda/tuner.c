@@ -1,0 +1,54 @@
+/* The family's part of struct dt_tuner (lib/model/tuning.h). */
+#include "gpt/cuda/tuning.h"
+
+#include "gpt/kernel_set.h"
+
+#include <stdlib.h>
+
+static dt_status create(struct dt_tuning **out)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a tuning");
+}
+
+static void destroy(struct dt_tuning *t)
+{
+    if (!t)
+        return;
+    free(t->listed);
+    free(t->known);
+    free(t);
+}
+
+static dt_status list(struct dt_tuning *t, struct dt_kernels *kernels, enum dt_dtype dtype)
+{
+    return gpt_kernel_set_list(kernels, t, dtype);
+}
+
+static int listed(const struct dt_tuning *t)
+{
+    return t->listed_count;
+}
+
+static dt_status use(const struct dt_tuning *t, struct dt_kernels *kernels)
+{
+    return kernels->plain.table->use_tuning(kernels->plain.state, t);
+}
+
+static void used(const struct dt_kernels *kernels, struct dt_tuned *out)
+{
+    kernels->plain.table->tuned(kernels->plain.state, out);
+}
+
+const struct dt_tuner gpt_tuner = {
+    .create = create,
+    .destroy = destroy,
+    .read = gpt_tuning_read,
+    .write = gpt_tuning_write,
+    .list = list,
+    .listed = listed,
+    .measure = gpt_cuda_tune,
+    .describe = gpt_tuning_describe,
+    .use = use,
+    .used = used,
+};

@@ -1,0 +1,144 @@
+#include "gpt/cuda/tuning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* *items has room for one more afterwards. */
+static dt_status make_room(void **items, int count, int *room, size_t bytes)
+{
+    if (count < *room)
+        return DT_OK;
+    int more = *room ? 2 * *room : 64;
+    void *grown = realloc(*items, (size_t)more * bytes);
+    if (!grown)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d products", more);
+    *items = grown;
+    *room = more;
+    return DT_OK;
+}
+
+/* ---- to be measured ---- */
+
+dt_status gpt_tuning_list(struct dt_tuning *t, enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape)
+{
+    void *listed = t->listed;
+    for (int i = 0; i < t->listed_count; i++)
+        if (t->listed[i].dtype == dtype && gpt_cuda_product_shapes_equal(&t->listed[i].shape, shape))
+            return DT_OK;
+    DT_TRY(make_room(&listed, t->listed_count, &t->listed_room, sizeof *t->listed));
+    t->listed = listed;
+    t->listed[t->listed_count++] = (struct gpt_listed_product){dtype, *shape};
+    return DT_OK;
+}
+
+/* ---- known ---- */
+
+struct gpt_tuned_product gpt_tuned_product_of(enum dt_dtype dtype, const struct gpt_cuda_product_shape *s)
+{
+    return (struct gpt_tuned_product){
+        .dtype = dtype,
+        .m = (int)s->m,
+        .n = (int)s->n,
+        .k = (int)s->k,
+        .transpose_a = s->transpose_a,
+        .transpose_b = s->transpose_b,
+        .epilogue = s->epilogue,
+        .a_bytes = (int)s->a_bytes,
+        .b_bytes = (int)s->b_bytes,
+        .d_bytes = (int)s->d_bytes,
+        .extra_bytes = (int)s->extra_bytes,
+    };
+}
+
+static bool is_of(const struct gpt_tuned_product *p, const char *gpu, const char *library)
+{
+    return strcmp(p->gpu, gpu) == 0 && strcmp(p->library, library) == 0;
+}
+
+static bool same_product(const struct gpt_tuned_product *a, const struct gpt_tuned_product *b)
+{
+    return a->dtype == b->dtype && a->m == b->m && a->n == b->n && a->k == b->k && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->epilogue == b->epilogue && a->a_bytes == b->a_bytes && a->b_bytes == b->b_bytes &&
+           a->d_bytes == b->d_bytes && a->extra_bytes == b->extra_bytes;
+}
+
+static struct gpt_tuned_product *find(const struct dt_tuning *t, const char *gpu, const char *library, const struct gpt_tuned_product *like)
+{
+    for (int i = 0; i < t->known_count; i++)
+        if (same_product(&t->known[i], like) && is_of(&t->known[i], gpu, library))
+            return &t->known[i];
+    return NULL;
+}
+
+const struct gpt_tuned_product *gpt_tuning_find(const struct dt_tuning *t, const char *gpu, const char *library, enum dt_dtype dtype,
+                                                const struct gpt_cuda_product_shape *shape)
+{
+    struct gpt_tuned_product like = gpt_tuned_product_of(dtype, shape);
+    return find(t, gpu, library, &like);
+}
+
+dt_status gpt_tuning_add(struct dt_tuning *t, const struct gpt_tuned_product *product)
+{
+    struct gpt_tuned_product *there = find(t, product->gpu, product->library, product);
+    void *known = t->known;
+    if (!there && t->known_count == GPT_TUNED_MOST)
+        return dt_fail(DT_ERR_INVALID, "a tuning has room for %d products: write another file", GPT_TUNED_MOST);
+    if (!there) {
+        DT_TRY(make_room(&known, t->known_count, &t->known_room, sizeof *t->known));
+        t->known = known;
+        there = &t->known[t->known_count++];
+    }
+    *there = *product;
+    return DT_OK;
+}
+
+dt_status gpt_tuning_check(const struct dt_tuning *t, const char *gpu, const char *library)
+{
+    for (int i = 0; i < t->known_count; i++)
+        if (is_of(&t->known[i], gpu, library))
+            return DT_OK;
+    if (t->known_count == 0)
+        return dt_fail(DT_ERR_INVALID, "%s: it knows no product; write it with dtbench tune", t->name);
+    return dt_fail(DT_ERR_INVALID, "%s: its products were measured on %s with %s, and this is %s with %s: run dtbench tune here", t->name,
+                   t->known[0].gpu, t->known[0].library, gpu, library);
+}
+
+void gpt_tuning_describe(const struct dt_tuning *t, char *out, size_t out_bytes)
+{
+    int changed = t->measured.changed, products = t->measured.products;
+    double saved = t->measured.first_us > 0 ? 100 * (1 - t->measured.us / t->measured.first_us) : 0;
+    snprintf(out, out_bytes,
+             "%d product%s on %s with %s; for %d of them an algorithm is faster than the library's first; one of each takes %.1f %% less",
+             products, products == 1 ? "" : "s", t->measured.gpu, t->measured.library, changed, saved);
+}
+
+/* ---- algorithms as text ---- */
+
+void gpt_algorithm_to_text(const void *algorithm, char text[2 * GPT_ALGORITHM_BYTES + 1])
+{
+    const unsigned char *bytes = algorithm;
+    for (int i = 0; i < GPT_ALGORITHM_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static int digit_of(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+bool gpt_algorithm_from_text(const char *text, void *algorithm)
+{
+    unsigned char *bytes = algorithm;
+    if (strlen(text) != 2 * (size_t)GPT_ALGORITHM_BYTES)
+        return false;
+    for (int i = 0; i < GPT_ALGORITHM_BYTES; i++) {
+        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i] = (unsigned char)(16 * high + low);
+    }
+    return true;
+}

@@ -1,0 +1,54 @@
+#include "schedules/config/tuning.h"
+
+#include "lib/config/data_file.h"
+#include "lib/config/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_read(const struct experiment *e)
+{
+    return *e->tuning && (strcmp(e->device, "cuda") == 0 || strcmp(e->device, "auto") == 0);
+}
+
+static dt_status check_text(const struct experiment *e, const char *text)
+{
+    const struct dt_tuner *tuner = e->model.family->tuner;
+    struct dt_tuning *tuning;
+    DT_TRY(tuner->create(&tuning));
+    dt_status status = tuner->read(tuning, e->tuning, text);
+    tuner->destroy(tuning);
+    return status;
+}
+
+static dt_status check_file(struct experiment *e)
+{
+    char path[sizeof e->tuning], *text;
+    size_t length;
+    DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = check_text(e, text);
+    if (status == DT_OK)
+        snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, length) ^ (uint64_t)strtoull(e->hash, NULL, 16));
+    free(text);
+    return status;
+}
+
+dt_status experiment_check_tuning(struct experiment *e, const char *where)
+{
+    char error[1024];
+    dt_status status = is_read(e) ? check_file(e) : DT_OK;
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    return status < 0 ? dt_fail(status, "%s: tuning: %.900s", where, error) : DT_OK;
+}
+
+dt_status experiment_find_tuning(struct experiment *e)
+{
+    char path[sizeof e->tuning];
+    if (!is_read(e))
+        return DT_OK;
+    DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
+    memcpy(e->tuning, path, sizeof path);
+    return DT_OK;
+}

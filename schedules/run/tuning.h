@@ -1,0 +1,33 @@
+/* The tuning that an experiment names (lib/model/tuning.h): read by every rank before its first step. */
+#ifndef SCHEDULES_RUN_TUNING_H
+#define SCHEDULES_RUN_TUNING_H
+
+#include "lib/comm/comm.h"
+#include "schedules/config/experiment.h"
+
+/* What a record says of it. */
+struct tuning_facts {
+    char file[256]; /* its name without folders; "": none was used */
+    uint64_t hash;  /* FNV-1a of its bytes */
+    int products;   /* that differ, on the rank that has most of them */
+    int decided;    /* of these those that the file decides, on the rank that has the most */
+    int undecided;  /* and those that the library's first algorithm computes, on the rank that has the most of them */
+};
+
+struct tuning {
+    const struct dt_model_family *family;
+    struct dt_tuning *known; /* NULL: none */
+    struct tuning_facts facts;
+};
+
+/* Have the kernels compute products as the experiment's tuning says; nothing happens where it names none, or the device is not cuda.
+ * Collective: the ranks agree that all have read the same file. Finish it behind the kernels, also after a failure. Errors:
+ * DT_ERR_INVALID on all ranks where one cannot use its file; DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
+dt_status tuning_init(struct tuning *tuning, const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
+                      struct dt_kernels *kernels);
+void tuning_finish(struct tuning *tuning); /* takes a zeroed one */
+
+/* What it was good for so far, on all ranks. Collective; no-op without a tuning. Errors: DT_ERR_COMM. */
+dt_status tuning_count(struct tuning *tuning, struct dt_comm *world, const struct dt_kernels *kernels);
+
+#endif
