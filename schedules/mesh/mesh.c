@@ -2,15 +2,6 @@
 
 #include <stdlib.h>
 
-/* In traces and dumps. */
-static const char *const comm_names[MESH_AXES] = {
-    [MESH_TENSOR] = "tensor ranks", [MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas", [MESH_PIPELINE] = "stages"};
-
-const char *mesh_group_name(enum mesh_axis axis)
-{
-    return comm_names[axis];
-}
-
 static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
 {
     int size = mesh->shape.size[axis], rank = dt_comm_rank(mesh->world);
@@ -19,7 +10,7 @@ static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
     for (int i = 0; i < size; i++)
         ranks[i] = mesh_moved(&mesh->shape, axis, rank, i);
-    dt_status status = dt_comm_subset(mesh->world, ranks, size, comm_names[axis], &mesh->comm[axis]);
+    dt_status status = dt_comm_subset(mesh->world, ranks, size, mesh_group_name(axis), &mesh->comm[axis]);
     free(ranks);
     return status;
 }

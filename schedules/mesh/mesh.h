@@ -22,9 +22,6 @@ struct mesh {
 /* Where this rank of `world` is, with communicators on `axes`. Collective over world, whose size is the shape's. world outlives the mesh.
  * After a failure too, mesh_finish. Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
 dt_status mesh_init(struct mesh *mesh, const struct mesh_shape *shape, unsigned axes, struct dt_comm *world);
-/* What the communicator of an axis is called. */
-const char *mesh_group_name(enum mesh_axis axis);
-
 void mesh_finish(struct mesh *mesh); /* takes a zeroed one */
 
 /* A communicator with each of a rank's neighbours on an axis: two ranks, of which 0 has the lower coordinate; NULL past the ends. In a ring

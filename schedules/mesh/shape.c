@@ -16,6 +16,13 @@ const char *mesh_axis_name(enum mesh_axis axis)
     return names[axis];
 }
 
+const char *mesh_group_name(enum mesh_axis axis)
+{
+    static const char *const names[MESH_AXES] = {
+        [MESH_TENSOR] = "tensor ranks", [MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas", [MESH_PIPELINE] = "stages"};
+    return names[axis];
+}
+
 int mesh_count(const struct mesh_shape *shape, unsigned axes)
 {
     int count = 1;

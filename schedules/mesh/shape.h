@@ -11,7 +11,8 @@
 
 enum mesh_axis { MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };
 
-const char *mesh_axis_name(enum mesh_axis axis); /* "tensor" */
+const char *mesh_axis_name(enum mesh_axis axis);  /* "tensor" */
+const char *mesh_group_name(enum mesh_axis axis); /* "tensor ranks": of its communicator, in traces and dumps */
 
 /* Sets of axes. */
 enum {

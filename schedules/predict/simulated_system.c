@@ -2,7 +2,6 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
-#include "schedules/mesh/mesh.h"
 
 #include <ctype.h>
 #include <stdio.h>
