@@ -1,7 +1,7 @@
 /* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
 #include "cli/commands/commands.h"
 
-#include "cli/plan/map.h"
+#include "cli/plan/map_json.h"
 #include "cli/plan/measured.h"
 #include "cli/plan/planner_json.h"
 #include "cli/run/run_simulated.h"
@@ -365,7 +365,7 @@ static dt_status check_boxes(const struct plan_options *o, const struct map_box 
 static int write_map(const struct plan_options *o, double limit_s, struct map_box *boxes, int count)
 {
     struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
-    struct map_output to = {.boxes = o->json ? cJSON_CreateArray() : NULL};
+    struct map_output to = {.boxes = o->json ? map_json_create() : NULL};
     int done = 0, found = 0;
     if (dt_record_open(o->output ? o->output : DEFAULT_MAP, &to.records) < 0 || (o->all && dt_record_open(o->all, &w.records) < 0))
         return report_failure("plan", EXIT_CODE_OUTPUT);
@@ -376,7 +376,7 @@ static int write_map(const struct plan_options *o, double limit_s, struct map_bo
     dt_record_close(w.records);
     dt_record_close(to.records);
     if (status < 0) {
-        cJSON_Delete(to.boxes);
+        map_json_destroy(to.boxes);
         return report_failure("plan", EXIT_CODE_OTHER);
     }
     for (int i = 0; i < done; i++)

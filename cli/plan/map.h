@@ -5,8 +5,6 @@
 #include "cli/plan/planner_print.h"
 #include "cli/plan/strategy.h"
 
-#include <cjson/cJSON.h>
-
 enum { MAP_VALUES = 32, MAP_TEXT_BYTES = 4096 };
 
 /* The two axes. A model or batch of NULL is what the other options say. */
@@ -33,10 +31,5 @@ void map_fill(const struct planner *planner, struct map_box *box);
 
 /* A row for each of so many boxes. Errors: DT_ERR_HOST_MEMORY. */
 dt_status map_print(const struct map_box *boxes, int count, FILE *to);
-
-/* Adds {"model": ..., "global_batch": ..., "plan": what the plan alone would print} to an array. Errors: DT_ERR_HOST_MEMORY. */
-dt_status map_add_json(cJSON *array, const struct map_box *box, const struct planner *planner, const struct planner_reasons *reasons);
-/* {"boxes": array}, which it takes. Errors: DT_ERR_HOST_MEMORY. */
-dt_status map_print_json(cJSON *array, FILE *to);
 
 #endif
