@@ -126,7 +126,7 @@ dt_status layer_attention_forward(const struct layer_run *r)
     dt_free(r->stream, &normed);
 
     DT_TRY(attend(r));
-    DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, "projection.weight", "projection.bias", r->e, r->kept->input.data));
+    DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, NULL, "projection.weight", "projection.bias", r->e, r->kept->input.data));
     return attends_again(r) ? forget_attention(r) : DT_OK;
 }
 

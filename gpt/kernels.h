@@ -59,6 +59,17 @@ struct gpt_linear {
     int joined; /* w is so many weights one behind the other (q, k and v; gate and up), which other software may multiply one by one; 0: one */
 };
 
+/* y [rows, out] = residual [rows, out] + dropout(x [rows, in] * w [out, in]^T + b [out]): the end of a branch; b may be NULL. gelu: x goes
+ * through GELU first, rounded to the dtype; `active` [rows, in] is room for that, which a backend may leave undefined; else it is NULL. A
+ * backend that does all at once rounds y alone, others also what is dropped out. */
+struct gpt_linear_residual {
+    const void *x, *w, *b, *residual;
+    void *active, *y;
+    size_t rows, in, out;
+    bool gelu;
+    struct gpt_dropout dropout;
+};
+
 /* dx [rows, in] = dy [rows, out] * w [out, in] */
 struct gpt_linear_input_gradient {
     const void *dy, *w;
@@ -85,7 +96,15 @@ struct gpt_linear_weight_gradient {
     bool accumulate;
 };
 
-/* y[i] = x[i] * Phi(x[i]), exact */
+/* dw and db as in gpt_linear_weight_gradient of x = gelu(hidden [rows, in]), rounded to the dtype. active: as in gpt_linear_residual. */
+struct gpt_linear_gelu_weight_gradient {
+    const void *dy, *hidden;
+    void *active, *dw, *db;
+    size_t rows, in, out;
+    bool accumulate;
+};
+
+/* y[i] = x[i] * Phi(x[i]), exact. Training uses it through linear_residual and linear_gelu_weight_gradient, where ranks do not share a layer. */
 struct gpt_gelu {
     void *y;
     const void *x;
@@ -344,10 +363,12 @@ struct gpt_add {
     COSTED(head_norm, gpt_head_norm, HEAD_NORM, FORWARD, ROWS, "rows x columns of q, k and v", "2")                                       \
     COSTED(head_norm_gradient, gpt_head_norm_gradient, HEAD_NORM_GRADIENT, BACKWARD, ROWS, "rows x columns of q, k and v", "3")           \
     COSTED(linear, gpt_linear, LINEAR, FORWARD, PRODUCT, "rows x out, beside the product", NULL)                                          \
+    UNCOSTED(linear_residual, gpt_linear_residual, "gelu, linear and dropout_residual")                                                    \
     COSTED(linear_input_gradient, gpt_linear_input_gradient, LINEAR_INPUT_GRADIENT, BACKWARD, PRODUCT, "rows x in, beside the product", NULL) \
     UNCOSTED(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient, "linear_input_gradient and gelu_gradient")                       \
     COSTED(linear_weight_gradient, gpt_linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "rows x out, beside the product", NULL) \
     OTHER_PASSES(linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, weight_passes, "Of each of out x in, beside the product.")               \
+    UNCOSTED(linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient, "gelu and linear_weight_gradient")                             \
     COSTED(gelu, gpt_gelu, GELU, FORWARD, FLAT, "rows x 4d", NULL)                                                                        \
     COSTED(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, BACKWARD, FLAT, "rows x 4d", NULL)                                            \
     COSTED(swiglu, gpt_swiglu, SWIGLU, FORWARD, ROWS, "rows x f", "3")                                                                    \

@@ -378,11 +378,35 @@ static dt_status add_residual(const struct layer_run *r, const void *residual)
     return r->k->dropout_residual(r->kernels, r->stream, &a);
 }
 
-dt_status layer_project_to_stream(const struct layer_run *r, const void *x, const char *weight, const char *bias, size_t in,
+/* Where the rank has the whole layer there is nothing between product and residual. */
+static dt_status project_alone(const struct layer_run *r, const void *x, void *active, const char *weight, const char *bias, size_t in,
+                               const void *residual)
+{
+    struct gpt_linear_residual a = {
+        .x = x,
+        .w = layer_param(r, weight),
+        .b = has_bias(r, bias) ? layer_param(r, bias) : NULL,
+        .residual = residual,
+        .active = active,
+        .y = r->stash->x.data,
+        .rows = r->rows,
+        .in = in,
+        .out = r->d,
+        .gelu = active != NULL,
+        .dropout = layer_stream_dropout(r),
+    };
+    return r->k->linear_residual(r->kernels, r->stream, &a);
+}
+
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, const char *weight, const char *bias, size_t in,
                                   const void *residual)
 {
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
-    DT_TRY(layer_linear(r, r->stash->x.data, x, weight, bias_of_sum(r, bias), r->d, in));
+    if (!shared(r))
+        return project_alone(r, x, active, weight, bias, in, residual);
+    if (active)
+        DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, x, r->rows * in}));
+    DT_TRY(layer_linear(r, r->stash->x.data, active ? active : x, weight, bias_of_sum(r, bias), r->d, in));
     DT_TRY(layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x));
     return add_residual(r, residual);
 }

@@ -103,8 +103,9 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 
 /* ---- what attention and MLP share ---- */
 
-/* stash->x = residual + dropout(y), y [M, d] the product of x [M, in] that every rank makes a summand of. */
-dt_status layer_project_to_stream(const struct layer_run *r, const void *x, const char *weight, const char *bias, size_t in,
+/* stash->x = residual + dropout(y), y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
+ * gelu(x), which is then what is multiplied. */
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, const char *weight, const char *bias, size_t in,
                                   const void *residual);
 /* dbranch [M, d]: the residual stream's gradient through the branch's dropout. */
 dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbranch);

@@ -4,32 +4,48 @@
 
 struct mlp {
     const char *up_weight, *up_bias; /* the first of those that one product reads */
-    /* active [M, f] from hidden [M, u] */
-    dt_status (*activate)(const struct layer_run *r, const void *hidden, void *active);
+    /* stash->x from hidden [M, u]; active: room [M, f] */
+    dt_status (*forward)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
     /* mlp_down's gradients of what the pass computes: up->dhidden [M, u], and its own weights'. hidden is read for the last time where the
      * weights' come now. */
     dt_status (*backward)(const struct layer_run *r, struct dt_layer_stash *up);
+    /* The weights' alone; active: room [M, f]. */
+    dt_status (*weights)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
 };
 
-static dt_status weight_gradients(const struct layer_run *r, const void *active)
+static dt_status project(const struct layer_run *r, const void *x, void *active, const void *residual)
 {
-    return layer_weight_gradients(r, r->kept->dbranch.data, active, "weight", "bias", r->d, r->f);
+    return layer_project_to_stream(r, x, active, "weight", "bias", r->f, residual);
 }
 
-/* ---- down(gelu(up(x))) ---- */
+/* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads ---- */
 
-static dt_status gelu(const struct layer_run *r, const void *hidden, void *active)
+static dt_status gelu_forward(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
-    return r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, hidden, r->rows * r->f});
+    return project(r, up->hidden.data, active, up->input.data);
+}
+
+static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
+{
+    struct gpt_linear_gelu_weight_gradient a = {
+        .dy = r->kept->dbranch.data,
+        .hidden = up->hidden.data,
+        .active = active,
+        .dw = layer_grad(r, "weight"),
+        .db = gpt_has_tensor(r->layer, "bias") ? layer_grad(r, "bias") : NULL,
+        .rows = r->rows,
+        .in = r->f,
+        .out = r->d,
+        .accumulate = r->accumulate,
+    };
+    return r->k->linear_gelu_weight_gradient(r->kernels, r->stream, &a);
 }
 
 static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
     DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
-    if (weights_now(r)) { /* gelu(hidden) is read before its memory takes the gradient of hidden */
-        DT_TRY(gelu(r, up->hidden.data, up->dhidden.data));
-        DT_TRY(weight_gradients(r, up->dhidden.data));
-    }
+    if (weights_now(r)) /* gelu(hidden) is read before its memory takes the gradient of hidden */
+        DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct gpt_linear_gelu_input_gradient a = {
         .dy = r->kept->dbranch.data,
         .w = layer_param(r, "weight"),
@@ -47,6 +63,23 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
 static dt_status swiglu(const struct layer_run *r, const void *hidden, void *active)
 {
     return r->k->swiglu(r->kernels, r->stream, &(struct gpt_swiglu){active, hidden, r->rows, r->f});
+}
+
+static dt_status swiglu_forward(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
+{
+    DT_TRY(swiglu(r, up->hidden.data, active));
+    return project(r, active, NULL, up->input.data);
+}
+
+static dt_status weight_gradients(const struct layer_run *r, const void *active)
+{
+    return layer_weight_gradients(r, r->kept->dbranch.data, active, "weight", "bias", r->d, r->f);
+}
+
+static dt_status swiglu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
+{
+    DT_TRY(swiglu(r, up->hidden.data, active));
+    return weight_gradients(r, active);
 }
 
 /* The gradient takes the memory of hidden, where nobody reads that any more; and what down has read is made again in that of its gradient. */
@@ -76,8 +109,8 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
 }
 
 static const struct mlp mlps[] = {
-    [DT_MLP_GELU] = {"weight", "bias", gelu, gelu_backward},
-    [DT_MLP_SWIGLU] = {"gate.weight", "gate.bias", swiglu, swiglu_backward},
+    [DT_MLP_GELU] = {"weight", "bias", gelu_forward, gelu_backward, gelu_weights},
+    [DT_MLP_SWIGLU] = {"gate.weight", "gate.bias", swiglu_forward, swiglu_backward, swiglu_weights},
 };
 
 static const struct mlp *mlp_of(const struct layer_run *r)
@@ -105,8 +138,7 @@ dt_status layer_mlp_down_forward(const struct layer_run *r)
     const struct dt_layer_stash *up = r->kept - 1; /* mlp_up of the same block is always in the same stage */
     struct dt_buffer active;
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &active));
-    DT_TRY(mlp_of(r)->activate(r, up->hidden.data, active.data));
-    DT_TRY(layer_project_to_stream(r, active.data, "weight", "bias", r->f, up->input.data));
+    DT_TRY(mlp_of(r)->forward(r, up, active.data));
     dt_free(r->stream, &active);
     return DT_OK;
 }
@@ -116,8 +148,7 @@ static dt_status late_weight_gradients(const struct layer_run *r, const struct d
 {
     struct dt_buffer active;
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &active));
-    DT_TRY(mlp_of(r)->activate(r, up->hidden.data, active.data));
-    DT_TRY(weight_gradients(r, active.data));
+    DT_TRY(mlp_of(r)->weights(r, up, active.data));
     dt_free(r->stream, &active);
     return DT_OK;
 }

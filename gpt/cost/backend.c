@@ -157,7 +157,7 @@ static dt_status cost_step_overflows(struct gpt_kernels *k, struct dt_stream *st
     return DT_OK;
 }
 
-/* Whatever the list says has no costs. Updates on the host, and linear_gelu_input_gradient with those of two others, have some: below. */
+/* Whatever the list says has no costs. Updates on the host, and what is done together with a product, have some: below. */
 #define FREE(entry, arguments)                                                                                                             \
     static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
     {                                                                                                                                      \
@@ -290,12 +290,20 @@ static GPT_KERNEL_FUNCTION(cost_gelu_gradient, gpt_gelu_gradient)
     return flat(k, stream, GPT_KERNEL_GELU_GRADIENT, a->count);
 }
 
-/* The frameworks that profiles describe make it in two kernels. */
+/* The frameworks that profiles describe make these in several kernels. */
 static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
     struct gpt_linear_input_gradient product = {.dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out};
     DT_TRY(cost_linear_input_gradient(k, stream, &product));
     return cost_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
+}
+
+static GPT_KERNEL_FUNCTION(cost_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
+{
+    struct gpt_linear_weight_gradient product = {
+        .dy = a->dy, .x = a->active, .dw = a->dw, .db = a->db, .rows = a->rows, .in = a->in, .out = a->out, .accumulate = a->accumulate};
+    DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->hidden, a->rows * a->in}));
+    return cost_linear_weight_gradient(k, stream, &product);
 }
 
 /* Of each head products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
@@ -346,6 +354,15 @@ static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 static GPT_KERNEL_FUNCTION(cost_dropout_residual, gpt_dropout_residual)
 {
     return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->rows, k->model->hidden);
+}
+
+static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
+{
+    struct gpt_linear product = {.x = a->x, .w = a->w, .b = a->b, .y = a->y, .rows = a->rows, .in = a->in, .out = a->out};
+    if (a->gelu)
+        DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->x, a->rows * a->in}));
+    DT_TRY(cost_linear(k, stream, &product));
+    return cost_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, a->y, a->y, a->rows, a->dropout});
 }
 
 static GPT_KERNEL_FUNCTION(cost_dropout_gradient, gpt_dropout_gradient)

@@ -9,16 +9,21 @@ struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt
     return queued;
 }
 
-struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row)
+struct gpt_dropout_rows gpt_cpu_dropout_rows(const struct gpt_kernels *k, const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)k->model.block_size;
-    row += dropout->first_row;
-    return (struct gpt_dropout_row){
+    return (struct gpt_dropout_rows){
         .seed = dropout->seed,
         .layer_word = (uint32_t)DT_RANDOM_DROPOUT << 24 | dropout->layer,
-        .sample = dropout->first_sample + (uint32_t)(row / T),
-        .t = (uint32_t)(row % T),
+        .first_sample = dropout->first_sample,
         .threshold = dt_dropout_threshold(dropout->probability),
+        .first_row = dropout->first_row,
+        .T = (size_t)k->model.block_size,
         .scale = dt_dropout_scale(dropout->probability),
     };
+}
+
+struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row)
+{
+    struct gpt_dropout_rows rows = gpt_cpu_dropout_rows(k, dropout);
+    return gpt_dropout_row_of(&rows, row);
 }

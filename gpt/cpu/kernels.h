@@ -36,7 +36,8 @@ dt_status gpt_cpu_rope_table(const struct dt_model *model, float **out);
 /* The dropout with its samples' global numbers: for queueing. */
 struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt_dropout *dropout);
 
-/* Row `row` of a call's M rows in the masks of a dropout as it was queued. */
+/* The masks of a dropout as it was queued; and row `row` of a call's M rows in them. */
+struct gpt_dropout_rows gpt_cpu_dropout_rows(const struct gpt_kernels *k, const struct gpt_dropout *dropout);
 struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row);
 
 static inline size_t gpt_cpu_element_bytes(const struct gpt_kernels *k)

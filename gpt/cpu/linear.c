@@ -26,6 +26,27 @@ GPT_KERNEL_FUNCTION(gpt_cpu_linear, gpt_linear)
     return dt_cpu_submit(stream, "linear", run_linear, &t, sizeof t);
 }
 
+GPT_KERNEL_FUNCTION(gpt_cpu_linear_residual, gpt_linear_residual)
+{
+    struct gpt_dropout dropout = gpt_cpu_dropout(k, &a->dropout);
+    struct linear_task t = {
+        .k = k,
+        .product = {.a = a->x,
+                    .b = a->w,
+                    .bias = a->b,
+                    .residual = a->residual,
+                    .c = a->y,
+                    .active = a->active,
+                    .m = a->rows,
+                    .n = a->out,
+                    .k = a->in,
+                    .transpose_b = true,
+                    .gelu = a->gelu ? GPT_CPU_OPERAND_A : GPT_CPU_NO_OPERAND,
+                    .dropout = gpt_cpu_dropout_rows(k, &dropout)},
+    };
+    return dt_cpu_submit(stream, "linear and residual", run_linear, &t, sizeof t);
+}
+
 GPT_KERNEL_FUNCTION(gpt_cpu_linear_input_gradient, gpt_linear_input_gradient)
 {
     struct linear_task t = {
@@ -59,4 +80,23 @@ GPT_KERNEL_FUNCTION(gpt_cpu_linear_weight_gradient, gpt_linear_weight_gradient)
                     .accumulate = a->accumulate},
     };
     return dt_cpu_submit(stream, "linear weight gradient", run_linear, &t, sizeof t);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
+{
+    struct linear_task t = {
+        .k = k,
+        .product = {.a = a->dy,
+                    .b = a->hidden,
+                    .c = a->dw,
+                    .row_sums = a->db,
+                    .active = a->active,
+                    .m = a->out,
+                    .n = a->in,
+                    .k = a->rows,
+                    .transpose_a = true,
+                    .accumulate = a->accumulate,
+                    .gelu = GPT_CPU_OPERAND_B},
+    };
+    return dt_cpu_submit(stream, "linear weight gradient behind GELU", run_linear, &t, sizeof t);
 }

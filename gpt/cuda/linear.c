@@ -100,6 +100,16 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear, gpt_linear)
     return run(k, stream, &product);
 }
 
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_residual, gpt_linear_residual)
+{
+    const void *x = a->gelu ? a->active : a->x;
+    struct gpt_linear plain = {x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};
+    if (a->gelu)
+        DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, a->x, a->rows * a->in}));
+    DT_TRY(gpt_cuda_linear(k, stream, &plain));
+    return gpt_cuda_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, a->y, a->y, a->rows, a->dropout});
+}
+
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
 {
     struct gpt_cuda_product product = gpt_cuda_product_input_gradient(a);
@@ -122,4 +132,11 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_weight_gradient, gpt_linear_weight_gradient)
     if (!a->db || product.epilogue == GPT_CUDA_BIAS_GRADIENT)
         return DT_OK;
     return gpt_cuda_column_sums(k, stream, a->db, a->dy, a->rows, a->out, true);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
+{
+    struct gpt_linear_weight_gradient plain = {a->dy, a->active, a->dw, a->db, a->rows, a->in, a->out, 1, a->accumulate};
+    DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, a->hidden, a->rows * a->in}));
+    return gpt_cuda_linear_weight_gradient(k, stream, &plain);
 }

@@ -76,12 +76,18 @@ static GPT_KERNEL_FUNCTION(list_linear, gpt_linear)
     return note(k, gpt_cuda_product_forward(a));
 }
 
+/* These are products between other kernels; linear.c computes them so. */
+static GPT_KERNEL_FUNCTION(list_linear_residual, gpt_linear_residual)
+{
+    struct gpt_linear plain = {a->gelu ? a->active : a->x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};
+    return note(k, gpt_cuda_product_forward(&plain));
+}
+
 static GPT_KERNEL_FUNCTION(list_linear_input_gradient, gpt_linear_input_gradient)
 {
     return note(k, gpt_cuda_product_input_gradient(a));
 }
 
-/* linear.c computes it so. */
 static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
     struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
@@ -91,6 +97,12 @@ static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_inpu
 static GPT_KERNEL_FUNCTION(list_linear_weight_gradient, gpt_linear_weight_gradient)
 {
     return note(k, gpt_cuda_product_weight_gradient(a));
+}
+
+static GPT_KERNEL_FUNCTION(list_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
+{
+    struct gpt_linear_weight_gradient plain = {a->dy, a->active, a->dw, a->db, a->rows, a->in, a->out, 1, a->accumulate};
+    return note(k, gpt_cuda_product_weight_gradient(&plain));
 }
 
 static dt_status list_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)

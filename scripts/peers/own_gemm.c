@@ -1,5 +1,6 @@
 /* The matrix products of GPTSmall's training step as dtbench does them, packing, bias gradients and GELU's derivative included, and nothing
- * else; and what the processor's tile unit could do at most: a loop of its multiplications alone, on as many threads, in the same run.
+ * else; and what the processor could do at most: a loop of multiplications alone, on as many threads, in the same run. That is its tile
+ * unit's where the products are by tiles, its vector units' in fp32, and nothing (0) elsewhere.
  *
  * Usage: own_gemm [--batch N] [--block N] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32]; prints one JSON line.
  * DTBENCH_CPU_PRODUCTS chooses as it does for dtbench (gpt/cpu/matmul/products.h). */
@@ -7,6 +8,7 @@
 #include "gpt/cpu/matmul/products.h"
 #include "lib/base/clock.h"
 #include "scripts/peers/tile_ceiling.h"
+#include "scripts/peers/vector_ceiling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,29 +152,40 @@ static struct options parse(char **argv)
 /* ---- the ceiling ---- */
 
 struct ceiling {
+    const char *name;
+    double (*run)(int rounds);
     double flops[256], seconds[256]; /* of each thread */
 };
+
+/* run is NULL where there is none. */
+static struct ceiling ceiling_for(enum dt_dtype dtype, const char *products)
+{
+    if (strcmp(products, "amx") == 0 && tile_ceiling_usable())
+        return (struct ceiling){.name = "tile unit", .run = tile_ceiling_run};
+    if (dtype == DT_FP32 && dt_cpu_isa() >= DT_ISA_AVX2)
+        return (struct ceiling){.name = "vector units", .run = dt_cpu_isa() >= DT_ISA_AVX512 ? vector_ceiling_avx512 : vector_ceiling_avx2};
+    return (struct ceiling){.name = ""};
+}
 
 static void ceiling_part(void *argument, int thread, int threads)
 {
     struct ceiling *c = argument;
     double start = dt_clock_s();
     do { /* long enough for the clock that the processor keeps under this load */
-        c->flops[thread] += tile_ceiling_run(100000);
+        c->flops[thread] += c->run(100000);
         c->seconds[thread] = dt_clock_s() - start;
     } while (c->seconds[thread] < 0.5);
 }
 
-/* All threads together; 0 without a tile unit. */
-static double ceiling_flops_per_s(int threads)
+/* All threads together; 0 without a ceiling. */
+static double ceiling_flops_per_s(struct ceiling *c, int threads)
 {
-    struct ceiling c = {{0}, {0}};
     double all = 0;
-    if (!tile_ceiling_usable() || threads > (int)(sizeof c.flops / sizeof c.flops[0]))
+    if (!c->run || threads > (int)(sizeof c->flops / sizeof c->flops[0]))
         return 0;
-    gpt_cpu_parallel(threads, ceiling_part, &c);
+    gpt_cpu_parallel(threads, ceiling_part, c);
     for (int i = 0; i < threads; i++)
-        all += c.seconds[i] > 0 ? c.flops[i] / c.seconds[i] : 0;
+        all += c->seconds[i] > 0 ? c->flops[i] / c->seconds[i] : 0;
     return all;
 }
 
@@ -195,8 +208,9 @@ int main(int argc, char **argv)
         printf("%s%.6f", i ? ", " : "", seconds);
     }
     double mean = total / o.steps;
-    printf("], \"tokens_per_s\": %.2f, \"gflops\": %.1f, \"ceiling_gflops\": %.1f}\n", (double)b.rows / mean, b.flops / mean * 1e-9,
-           ceiling_flops_per_s(o.threads) * 1e-9);
+    struct ceiling ceiling = ceiling_for(o.dtype, gpt_cpu_products_name(b.products));
+    printf("], \"tokens_per_s\": %.2f, \"gflops\": %.1f, \"ceiling\": \"%s\", \"ceiling_gflops\": %.1f}\n", (double)b.rows / mean,
+           b.flops / mean * 1e-9, ceiling.name, ceiling_flops_per_s(&ceiling, o.threads) * 1e-9);
     gpt_cpu_products_destroy(b.products);
     return 0; /* the matrices go with the process */
 }

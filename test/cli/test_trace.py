@@ -54,8 +54,9 @@ def test_ddp_shows_each_ranks_kernels_and_all_reduce():
     check({rank for rank, _ in rows} == {0, 1}, rows.keys())
     for rank in (0, 1):
         kernels = collections.Counter(span["name"] for span in rows[rank, "compute"])
-        # Two blocks of four products and the head.
-        check(kernels["linear"] == 9 and kernels["linear_weight_gradient"] == 9 and kernels["attention"] == 2, kernels)
+        # Two blocks of four products, of which two each end a branch and one follows GELU, and the head.
+        check(kernels["linear"] == 5 and kernels["linear_residual"] == 4 and kernels["attention"] == 2, kernels)
+        check(kernels["linear_weight_gradient"] == 7 and kernels["linear_gelu_weight_gradient"] == 2, kernels)
         reduced, = rows[rank, "network"]
         check(reduced["name"] == "all_reduce" and reduced["cat"] == "communication" and reduced["args"]["bytes"] > 4 * 64 * 300, reduced)
         phases = rows[rank, "phases"]
@@ -104,7 +105,7 @@ def test_a_trace_shows_the_plan():
             planned = line.upper().replace(".", "").replace("U", "").replace("BB", "B")
             kinds = {"attention": ("F", blocks), "attention_gradient": ("I" if halves else "B", blocks)}
             if halves:  # each block has four products, and the head one
-                kinds["linear_weight_gradient"] = ("W", 4 * blocks + (rank == 3))
+                kinds["linear_weight_gradient"] = kinds["linear_gelu_weight_gradient"] = ("W", 4 * blocks + (rank == 3))
             found = passes_in_trace([span["name"] for span in rows[rank, "compute"]], kinds)
             check(found == planned, order, rank, "planned", planned, "and found", found)
 

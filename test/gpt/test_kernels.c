@@ -81,6 +81,16 @@ static void linear_gradient(void)
     for_every_setup(linear_gradient_body);
 }
 
+static struct gpt_dropout some_dropout(float probability)
+{
+    return (struct gpt_dropout){
+        .seed = test_random(),
+        .layer = (uint32_t)(test_random() % (1 << 24)),
+        .first_sample = (uint32_t)(test_random() % 1000),
+        .probability = probability,
+    };
+}
+
 /* Back through a linear and the GELU in front of it. */
 static void linear_gelu_gradient_body(struct setup *s)
 {
@@ -104,6 +114,79 @@ static void linear_gelu_gradient_body(struct setup *s)
 static void linear_gelu_gradient(void)
 {
     for_every_setup(linear_gelu_gradient_body);
+}
+
+/* The end of a branch: of an operand that goes through GELU or not, with dropout or not. Reference: each step after the other. */
+static void linear_residual_body(struct setup *s)
+{
+    for (int i = 0; i < 4 * shapes_for(s); i++) {
+        struct shape z = shapes[i / 4];
+        size_t T = z.rows % 3 ? z.rows : z.rows / 3;
+        bool gelu = i & 1;
+        struct gpt_dropout dropout = some_dropout(i & 2 ? 0.25f : 0);
+        struct array x = input(s->dtype, z.rows * z.in, 0, 2), w = input(s->dtype, z.out * z.in, 0, 0.1), b = input(s->dtype, z.out, 0, 1);
+        struct array residual = input(s->dtype, z.rows * z.out, 0, 1), y = output(s->dtype, z.rows * z.out);
+        struct array active = output(s->dtype, x.count);
+        struct gpt_linear_residual a = {.x = x.data,
+                                        .w = w.data,
+                                        .b = i < 2 ? NULL : b.data,
+                                        .residual = residual.data,
+                                        .active = gelu ? active.data : NULL,
+                                        .y = y.data,
+                                        .rows = z.rows,
+                                        .in = z.in,
+                                        .out = z.out,
+                                        .gelu = gelu,
+                                        .dropout = dropout};
+        setup_kernels(s, 1, (int)z.out, 8, (int)T);
+        CHECK_OK(s->table->linear_residual(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        if (gelu) {
+            ref_gelu(x.values, x.values, x.count);
+            ref_round(s->dtype, x.values, x.count);
+        }
+        ref_linear(x.values, w.values, a.b ? b.values : NULL, y.values, z.rows, z.in, z.out);
+        struct dt_model model = {.hidden = (int)z.out, .block_size = (int)T};
+        ref_dropout_residual(&model, residual.values, y.values, y.values, z.rows / T, &dropout);
+        double error = error_of(s->dtype, y.data, y.values, y.count); /* the branch may be rounded on its own */
+        CHECK(error <= 2 * bound_of(s->dtype), "y: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
+    }
+}
+
+static void linear_residual(void)
+{
+    for_every_setup(linear_residual_body);
+}
+
+static void linear_gelu_weights_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 2 * shapes_for(s); i++) {
+        struct shape z = shapes[i / 2];
+        bool accumulate = i % 2;
+        struct array hidden = input(s->dtype, z.rows * z.in, 0, 2), dy = input(s->dtype, z.rows * z.out, 0, 1);
+        struct array active = output(s->dtype, hidden.count), w = input(s->dtype, z.out * z.in, 0, 1);
+        double *old_dw = test_alloc(w.count * sizeof(double)), *old_db = test_alloc(z.out * sizeof(double));
+        struct array dw = target(s, w.count, accumulate, old_dw), db = target(s, z.out, accumulate, old_db);
+        double *dx = test_alloc(hidden.count * sizeof *dx);
+        struct gpt_linear_gelu_weight_gradient a = {dy.data, hidden.data, active.data, dw.data,   i == 2 ? NULL : db.data,
+                                                    z.rows,  z.in,        z.out,       accumulate};
+        CHECK_OK(s->table->linear_gelu_weight_gradient(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_gelu(hidden.values, hidden.values, hidden.count);
+        ref_round(s->dtype, hidden.values, hidden.count);
+        ref_linear_gradient(dy.values, hidden.values, w.values, dx, dw.values, db.values, z.rows, z.in, z.out);
+        add_old(&dw, old_dw);
+        add_old(&db, old_db);
+        CHECK_ARRAY(s, dw, "dw");
+        if (a.db)
+            CHECK_ARRAY(s, db, "db");
+    }
+}
+
+static void linear_gelu_weights(void)
+{
+    for_every_setup(linear_gelu_weights_body);
 }
 
 static void layer_norm_body(struct setup *s)
@@ -183,16 +266,6 @@ static void gelu_body(struct setup *s)
 static void gelu(void)
 {
     for_every_setup(gelu_body);
-}
-
-static struct gpt_dropout some_dropout(float probability)
-{
-    return (struct gpt_dropout){
-        .seed = test_random(),
-        .layer = (uint32_t)(test_random() % (1 << 24)),
-        .first_sample = (uint32_t)(test_random() % 1000),
-        .probability = probability,
-    };
 }
 
 static void dropout_body(struct setup *s)
@@ -394,6 +467,8 @@ static const struct test_case cases[] = {
     {"linear", linear},
     {"linear's gradients", linear_gradient},
     {"linear's input gradient through GELU", linear_gelu_gradient},
+    {"linear and the residual stream", linear_residual},
+    {"linear's weight gradient behind GELU", linear_gelu_weights},
     {"layer norm and its gradients", layer_norm},
     {"GELU and its gradient", gelu},
     {"dropout, with the residual and alone", dropout},

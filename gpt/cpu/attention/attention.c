@@ -35,6 +35,7 @@ static size_t lay_out(const struct gpt_cpu_attention *a, char *memory, struct gp
     s->dvalues = take(memory, &offset, rows * width * sizeof(float));
     for (int i = 0; i < 3; i++)
         s->row[i] = take(memory, &offset, GPT_TILE_ROWS * sizeof(float));
+    s->turns = take(memory, &offset, (rows / (size_t)a->chunk + 1) * sizeof *s->turns);
     return (offset + 4095) / 4096 * 4096;
 }
 
@@ -118,16 +119,19 @@ dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gp
     return DT_OK;
 }
 
-/* The same with (sample, kv head), whose gradients are sums over its heads, in their order. */
+/* The same with (sample, kv head), whose gradients are sums over its heads, in their order. Groups that are left when each thread has had as
+ * many as the others are computed by all of them together. */
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct gpt_attention_backward *x)
 {
     if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs weights");
     DT_TRY(check_heads(a, &x->heads, &x->kv_heads));
-    size_t kv_heads = x->kv_heads.count, groups = x->samples * kv_heads, next = 0;
+    size_t kv_heads = x->kv_heads.count, groups = x->samples * kv_heads, alone = groups - groups % (size_t)a->threads, next = 0;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
     for (int worker = 0; worker < a->threads; worker++)
-        for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < groups;)
+        for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < alone;)
             gpt_attention_backward_group(a, &a->scratch[worker], x, i / kv_heads, (int)(i % kv_heads));
+    for (size_t i = alone; i < groups; i++)
+        gpt_attention_backward_group_shared(a, x, i / kv_heads, (int)(i % kv_heads));
     return DT_OK;
 }

@@ -1,8 +1,9 @@
 /* Causal self-attention on the CPU, fused and unfused: what its entries call from a stream's thread.
  *
- * Work is divided by (sample, head), backward by (sample, kv head): each is computed by one thread, in the same order of operations whatever
- * the number of threads, so results do not depend on it. Scratch is linear in T. Fused keeps nothing of size T * T: a tile of Br = 64 query rows loops over the keys in chunks of
- * Bc = 256, with an online softmax forward and probabilities recomputed from lse backward.
+ * Work is divided by (sample, head), backward by (sample, kv head), and what of these is left by tiles of queries: in the same order of
+ * operations whatever the number of threads, so results do not depend on it. Scratch is linear in T. Fused keeps nothing of size T * T: a
+ * tile of Br = 64 query rows loops over the keys in chunks of Bc = 256, with an online softmax forward and probabilities recomputed from
+ * lse backward.
  * Source  Dao et al., "FlashAttention", NeurIPS 2022, algorithms 1 and 4 (appendix B.4 for dropout);
  * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
 #ifndef GPT_CPU_ATTENTION_H

@@ -1,9 +1,11 @@
 /* Attention of one (sample, head) forward, and of the heads of one (sample, kv head) backward: the loops over tiles of queries and keys. */
 #include "gpt/cpu/attention/tile.h"
+#include "gpt/cpu/loops/team.h"
 #include "gpt/position.h"
 #include "lib/base/random.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 
 /* One (sample, head) at work. */
@@ -228,8 +230,38 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
     }
 }
 
-/* What one tile of queries adds to dk and dv, and its dq. */
-static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s, const struct gpt_attention_backward *x, struct tile t)
+/* The order in which tiles add to dk and dv where several threads compute them: turns[c] tiles have added to chunk c of the keys. A tile adds
+ * when all that come before it in its group and see the chunk have. */
+struct order {
+    size_t *turns;
+    int heads_before, tiles; /* of the group before this tile's, and of a head */
+};
+
+/* The chunk that t is at, and how many of the group's tiles see it before this one. Tiles above the diagonal do not see it. */
+static size_t *turn_of(const struct pair *p, const struct order *order, const struct tile *t, size_t *before)
+{
+    int first = t->key / GPT_TILE_ROWS;
+    *before = (size_t)(order->heads_before * (order->tiles - first) + t->first / GPT_TILE_ROWS - first);
+    return &order->turns[t->key / p->attention->chunk];
+}
+
+static void wait_for_turn(const struct pair *p, const struct order *order, const struct tile *t)
+{
+    size_t before, *turn = turn_of(p, order, t, &before);
+    while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != before)
+        sched_yield();
+}
+
+static void end_turn(const struct pair *p, const struct order *order, const struct tile *t)
+{
+    size_t before, *turn = turn_of(p, order, t, &before);
+    __atomic_store_n(turn, before + 1, __ATOMIC_RELEASE);
+}
+
+/* What one tile of queries adds to dk and dv, and its dq. Keys, values and their gradients are those of `keys`, which is `s` itself where
+ * one thread computes the group: then order is NULL. */
+static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s, struct gpt_attention_scratch *keys,
+                          const struct order *order, const struct gpt_attention_backward *x, struct tile t)
 {
     const struct gpt_tile_ops *ops = p->ops;
     size_t out_place = p->out_place + (size_t)t.first * p->out_row;
@@ -244,8 +276,8 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
 
     while (next_keys(p, &t)) {
         if (!x->weights)
-            queries_by_keys(p, &t, s->query, s->keys, s->scores);
-        queries_by_keys(p, &t, s->dout, s->values, s->dprobabilities);
+            queries_by_keys(p, &t, s->query, keys->keys, s->scores);
+        queries_by_keys(p, &t, s->dout, keys->values, s->dprobabilities);
         ops->softmax_backward(&(struct gpt_tile_softmax_backward){
             .tile = softmax_of(p, &t, s->scores, x->weights),
             .dprobabilities = s->dprobabilities,
@@ -256,9 +288,13 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
             .probabilities_panels = s->probabilities,
             .panel_words = panel_words(p, GPT_TILE_ROWS),
         });
-        over_keys(p, &t, s->dscores, s->keys_plain, s->output);
-        over_queries(p, &t, s->query_transposed, s->dscores_panels, s->dkeys);
-        over_queries(p, &t, s->dout_transposed, s->probabilities, s->dvalues);
+        over_keys(p, &t, s->dscores, keys->keys_plain, s->output);
+        if (order)
+            wait_for_turn(p, order, &t);
+        over_queries(p, &t, s->query_transposed, s->dscores_panels, keys->dkeys);
+        over_queries(p, &t, s->dout_transposed, s->probabilities, keys->dvalues);
+        if (order)
+            end_turn(p, order, &t);
     }
     ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width,
                at_out(p, x->dqkv, p->part[0] + (size_t)t.first * p->qkv_row), p->qkv_row);
@@ -289,21 +325,70 @@ static void store_key_gradients(const struct pair *p, const struct gpt_attention
     }
 }
 
+/* The call's heads that read kv head `kv_head`: from *first on. */
+static int heads_of_group(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, int kv_head, int *first)
+{
+    int count = 0;
+    for (int head = (int)x->heads.count - 1; head >= 0; head--)
+        if (kv_head_of(a, &x->heads, &x->kv_heads, head) == (size_t)kv_head) {
+            *first = head;
+            count++;
+        }
+    return count;
+}
+
 void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s,
                                   const struct gpt_attention_backward *x, size_t sample, int kv_head)
 {
     struct pair p;
-    bool packed = false;
-    for (int head = 0; head < (int)x->heads.count; head++) {
-        if (kv_head_of(a, &x->heads, &x->kv_heads, head) != (size_t)kv_head)
-            continue;
+    int first_head = 0, heads = heads_of_group(a, x, kv_head, &first_head);
+    pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, first_head);
+    pack_for_backward(&p, s, x->qkv);
+    for (int head = first_head; head < first_head + heads; head++) {
         pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, head);
-        if (!packed)
-            pack_for_backward(&p, s, x->qkv);
-        packed = true;
         for (int first = 0; first < p.T; first += GPT_TILE_ROWS)
-            backward_tile(&p, s, x, tile_of(&p, first));
+            backward_tile(&p, s, s, NULL, x, tile_of(&p, first));
     }
-    if (packed)
-        store_key_gradients(&p, s, x->dqkv);
+    store_key_gradients(&p, s, x->dqkv);
+}
+
+/* ---- one group on several threads ---- */
+
+struct shared_group {
+    const struct gpt_cpu_attention *attention;
+    const struct gpt_attention_backward *x;
+    struct gpt_attention_scratch *keys;
+    size_t sample, next, items; /* tiles of queries, head by head: taken in this order, so that who waits waits for one that is at work */
+    int first_head, tiles;
+};
+
+static void shared_part(void *argument, int thread, int threads)
+{
+    struct shared_group *g = argument;
+    const struct gpt_cpu_attention *a = g->attention;
+    for (size_t item; (item = __atomic_fetch_add(&g->next, 1, __ATOMIC_RELAXED)) < g->items;) {
+        struct order order = {.turns = g->keys->turns, .heads_before = (int)item / g->tiles, .tiles = g->tiles};
+        struct pair p;
+        pair_init(&p, a, &g->x->dropout, g->sample, &g->x->heads, &g->x->kv_heads, g->first_head + order.heads_before);
+        backward_tile(&p, &a->scratch[thread], g->keys, &order, g->x, tile_of(&p, (int)item % g->tiles * GPT_TILE_ROWS));
+    }
+}
+
+void gpt_attention_backward_group_shared(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, size_t sample,
+                                         int kv_head)
+{
+    struct pair p;
+    int first_head = 0, heads = heads_of_group(a, x, kv_head, &first_head), tiles = a->padded_rows / GPT_TILE_ROWS;
+    struct shared_group g = {.attention = a,
+                             .x = x,
+                             .keys = &a->scratch[0],
+                             .sample = sample,
+                             .items = (size_t)heads * (size_t)tiles,
+                             .first_head = first_head,
+                             .tiles = tiles};
+    pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, first_head);
+    pack_for_backward(&p, g.keys, x->qkv);
+    memset(g.keys->turns, 0, (size_t)(a->padded_rows / a->chunk + 1) * sizeof *g.keys->turns);
+    gpt_cpu_parallel(a->threads, shared_part, &g);
+    store_key_gradients(&p, g.keys, x->dqkv);
 }

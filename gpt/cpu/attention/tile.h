@@ -132,6 +132,7 @@ struct gpt_attention_scratch {
     float *output;          /* [64, wp] weighted values; dq backward */
     float *dkeys, *dvalues; /* [Tp / 64][wp][64]: transposed tiles */
     float *row[3];          /* [64] each */
+    size_t *turns;          /* [Tp / chunk, rounded up] of a group that several threads compute */
     size_t packed;          /* 1 + the number of the call's (sample, kv head) that keys and values are of; 0: of none */
 };
 
@@ -154,5 +155,8 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
 /* Backward of all heads of the call that read kv head `kv_head`, which counts from 0 among the call's. */
 void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s,
                                   const struct gpt_attention_backward *x, size_t sample, int kv_head);
+/* The same on the object's threads, with the same result. */
+void gpt_attention_backward_group_shared(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, size_t sample,
+                                         int kv_head);
 
 #endif

@@ -45,13 +45,10 @@ static void add(void *to, const void *from, size_t count)
         store(to, i, count, load(to, i, count) + load(from, i, count));
 }
 
-/* x * Phi(x), which is max(x, 0) less the same tail on both sides. */
 static void gelu(void *y, const void *x, size_t count)
 {
-    for (size_t i = 0; i < count; i += V_LANES) {
-        vfloat at = load(x, i, count), exponential, tail = v_normal_tail(at, &exponential);
-        store(y, i, count, v_max(v_set(0), at) - v_max(-at, at) * tail);
-    }
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(y, i, count, v_gelu(load(x, i, count)));
 }
 
 static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)

@@ -17,6 +17,25 @@ struct gpt_dropout_row {
     float scale;
 };
 
+/* The masks of all rows of a call: row r of it is row first_row + r of those that begin with first_sample, T a sample. */
+struct gpt_dropout_rows {
+    uint64_t seed;
+    uint32_t layer_word, first_sample, threshold;
+    size_t first_row, T;
+    float scale;
+};
+
+static inline struct gpt_dropout_row gpt_dropout_row_of(const struct gpt_dropout_rows *rows, size_t row)
+{
+    size_t place = rows->first_row + row;
+    return (struct gpt_dropout_row){.seed = rows->seed,
+                                    .layer_word = rows->layer_word,
+                                    .sample = rows->first_sample + (uint32_t)(place / rows->T),
+                                    .t = (uint32_t)(place % rows->T),
+                                    .threshold = rows->threshold,
+                                    .scale = rows->scale};
+}
+
 /* Adam's numbers for one step. */
 struct gpt_adam_step {
     bool first; /* moments and master are written without being read */

@@ -29,6 +29,13 @@ V_INLINE vfloat v_normal_tail(vfloat x, vfloat *exponential)
     return p * t * e;
 }
 
+/* x * Phi(x), which is max(x, 0) less the same tail on both sides. */
+V_INLINE vfloat v_gelu(vfloat x)
+{
+    vfloat exponential, tail = v_normal_tail(x, &exponential);
+    return v_max(v_set(0), x) - v_max(-x, x) * tail;
+}
+
 /* The derivative of x * Phi(x). */
 V_INLINE vfloat v_gelu_gradient(vfloat x)
 {
@@ -76,15 +83,12 @@ struct v_philox {
     vwide word[2][4];
 };
 
-V_INLINE struct v_philox v_philox4x32(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+/* The ten rounds, from counters whose words 0 and 1 are each block's own. */
+V_INLINE struct v_philox v_philox_rounds(uint64_t key, vwide a[2], vwide b[2], uint32_t c2, uint32_t c3)
 {
-    vwide a[2], b[2], c[2], d[2], zero = {0}, first = zero + 0xD2511F53u, second = zero + 0xCD9E8D57u;
+    vwide c[2], d[2], zero = {0}, first = zero + 0xD2511F53u, second = zero + 0xCD9E8D57u;
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int h = 0; h < 2; h++) {
-        for (int i = 0; i < V_LANES / 2; i++)
-            a[h][i] = (uint32_t)(h * V_LANES / 2 + i);
-        a[h] += c0;
-        b[h] = (a[h] >> 32) + c1;
         c[h] = zero + c2;
         d[h] = zero + c3;
     }
@@ -102,17 +106,50 @@ V_INLINE struct v_philox v_philox4x32(uint64_t key, uint32_t c0, uint32_t c1, ui
     return (struct v_philox){{{a[0], b[0], c[0], d[0]}, {a[1], b[1], c[1], d[1]}}};
 }
 
+V_INLINE struct v_philox v_philox4x32(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+{
+    vwide a[2], b[2];
+    for (int h = 0; h < 2; h++) {
+        for (int i = 0; i < V_LANES / 2; i++)
+            a[h][i] = (uint32_t)(h * V_LANES / 2 + i);
+        a[h] += c0;
+        b[h] = (a[h] >> 32) + c1;
+    }
+    return v_philox_rounds(key, a, b, c2, c3);
+}
+
 /* The 16-bit numbers of V_LANES dropout blocks in the order of their columns. */
 enum { V_DROPOUT_COLUMNS = 8 * V_LANES };
-V_INLINE void v_dropout_bits(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t sample, uint32_t c3, uint16_t *bits)
+V_INLINE void v_dropout_order(const struct v_philox *r, uint16_t *bits)
 {
-    struct v_philox r = v_philox4x32(seed, c0, c1, sample, c3);
     for (int h = 0; h < 2; h++) {
-        vwide low = (r.word[h][0] & 0xFFFFFFFFu) | r.word[h][1] << 32, high = (r.word[h][2] & 0xFFFFFFFFu) | r.word[h][3] << 32;
+        vwide low = (r->word[h][0] & 0xFFFFFFFFu) | r->word[h][1] << 32, high = (r->word[h][2] & 0xFFFFFFFFu) | r->word[h][3] << 32;
         vwide first = v_zip_first(low, high), second = v_zip_second(low, high);
         memcpy(bits + h * 4 * V_LANES, &first, sizeof first);
         memcpy(bits + h * 4 * V_LANES + 2 * V_LANES, &second, sizeof second);
     }
+}
+
+V_INLINE void v_dropout_bits(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t sample, uint32_t c3, uint16_t *bits)
+{
+    struct v_philox r = v_philox4x32(seed, c0, c1, sample, c3);
+    v_dropout_order(&r, bits);
+}
+
+/* The same for 32 columns of each of V_DROPOUT_ROWS positions from t on of one sample: bits [V_DROPOUT_ROWS][32]. */
+enum { V_DROPOUT_ROWS = V_LANES / 4 };
+V_INLINE void v_dropout_square(uint64_t seed, uint32_t c0, uint32_t t, uint32_t sample, uint32_t c3, uint16_t *bits)
+{
+    uint64_t columns[V_LANES], rows[V_LANES];
+    vwide a[2], b[2];
+    for (int i = 0; i < V_LANES; i++) {
+        columns[i] = c0 + (uint32_t)i % 4;
+        rows[i] = t + (uint32_t)i / 4;
+    }
+    memcpy(a, columns, sizeof a);
+    memcpy(b, rows, sizeof b);
+    struct v_philox r = v_philox_rounds(seed, a, b, sample, c3);
+    v_dropout_order(&r, bits);
 }
 
 #endif

@@ -90,6 +90,7 @@ static void pack_a(struct gpt_matmul *matmul, const struct gpt_cpu_product *p, c
                                  .lines = at->m,
                                  .k = at->k,
                                  .k_runs = !p->transpose_a,
+                                 .gelu = p->gelu == GPT_CPU_OPERAND_A,
                                  .to = matmul->a.data,
                                  .sums = p->row_sums && at->column == 0 ? matmul->row_sums.data : NULL,
                                  .add_to_sums = at->depth > 0}};
@@ -106,6 +107,7 @@ static void pack_b(struct gpt_matmul *matmul, const struct gpt_cpu_product *p, c
                                  .k = at->k,
                                  .k_runs = p->transpose_b,
                                  .as_b = true,
+                                 .gelu = p->gelu == GPT_CPU_OPERAND_B,
                                  .to = matmul->b.data}};
     gpt_cpu_parallel(matmul->threads, pack_part, &part);
 }
@@ -126,7 +128,11 @@ static void multiply_block(struct gpt_matmul *matmul, const struct gpt_cpu_produ
                                .ldc = p->n,
                                .bias = p->bias ? (const uint16_t *)p->bias + at->column : NULL,
                                .gelu_of = p->gelu_of ? (const uint16_t *)p->gelu_of + place : NULL,
-                               .accumulate = p->accumulate}};
+                               .accumulate = p->accumulate,
+                               .residual = p->residual ? (const uint16_t *)p->residual + place : NULL,
+                               .dropout = p->dropout,
+                               .first_row = at->row,
+                               .first_column = at->column}};
     gpt_cpu_parallel(matmul->threads, block_part, &part);
 }
 

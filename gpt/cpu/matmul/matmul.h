@@ -31,6 +31,7 @@ struct gpt_matmul_packing {
     const uint16_t *from;
     size_t stride, lines, k;
     bool k_runs, as_b; /* the tiles of b hold pairs of its rows in turns */
+    bool gelu;         /* elements go through GELU */
     char *to;          /* [strips][k / 32][2] tiles */
     float *sums;       /* [strips * 32] or NULL: of each line's elements; only where lines run along memory */
     bool add_to_sums;
@@ -49,6 +50,10 @@ struct gpt_matmul_block {
     const uint16_t *bias;    /* [n], added; or NULL */
     const uint16_t *gelu_of; /* laid out as c: the sum is multiplied by gelu'(gelu_of); or NULL */
     bool accumulate;         /* c's old value is added */
+    /* Laid out as c: added to the sum after dropout; or NULL. The block's first row and column count in the masks. */
+    const uint16_t *residual;
+    struct gpt_dropout_rows dropout;
+    size_t first_row, first_column;
 };
 
 /* The inner loops, once for each tile unit. They neither allocate nor fail. */

@@ -1,7 +1,7 @@
 /* Operands into tiles. A tile is 16 vectors of 16 words, a word two elements that are neighbours along k. In memory either k runs along a
  * line, then 16 elements' worth of words is a load; or lines run along memory, then two rows are taken in turns. The first gives 16 lines
  * of words, which is what a wants, the second 16 words of lines, which is what b wants; the other two need their 16 x 16 words turned. */
-#include "gpt/cpu/loops/simd.h"
+#include "gpt/cpu/loops/simd_math.h"
 #include "gpt/cpu/matmul/element.h"
 
 typedef uint32_t words __attribute__((vector_size(64)));
@@ -86,6 +86,18 @@ static __attribute__((noinline)) void pack_edge(const struct gpt_matmul_packing 
         pack_across(copy, TILE_LINES, p->as_b, to, sums);
 }
 
+/* Every element of a packed tile, wherever it lies, goes through GELU; zeros stay. */
+static __attribute__((noinline)) void activate(char *tile)
+{
+    for (size_t i = 0; i < TILE_BYTES; i += sizeof(vuint)) {
+        vuint pairs;
+        memcpy(&pairs, tile + i, sizeof pairs);
+        vhalf low = v_narrow_bf16(v_gelu((vfloat)(pairs << 16))), high = v_narrow_bf16(v_gelu((vfloat)(pairs & 0xFFFF0000u)));
+        pairs = v_widen_bits(low) | v_widen_bits(high) << 16;
+        memcpy(tile + i, &pairs, sizeof pairs);
+    }
+}
+
 static void pack_strip(const struct gpt_matmul_packing *p, size_t strip, char *to)
 {
     floats sums[2] = {{0}, {0}};
@@ -102,6 +114,8 @@ static void pack_strip(const struct gpt_matmul_packing *p, size_t strip, char *t
                 pack_along(p->from + line * p->stride + k, p->stride, p->as_b, to);
             else
                 pack_across(p->from + k * p->stride + line, p->stride, p->as_b, to, sum);
+            if (p->gelu)
+                activate(to);
         }
     if (p->sums)
         memcpy(all, sums, sizeof sums);

@@ -2,18 +2,25 @@
 #ifndef GPT_CPU_PRODUCT_H
 #define GPT_CPU_PRODUCT_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "gpt/cpu/loops/loops.h"
+
+enum gpt_cpu_operand { GPT_CPU_NO_OPERAND, GPT_CPU_OPERAND_A, GPT_CPU_OPERAND_B };
 
 /* c [m, n] = op(a) [m, k] * op(b) [k, n] + bias [n] (or NULL); accumulate: c adds to what is there. A transposed operand is stored the
- * other way round, [k, m] or [n, k]; all are dense and row-major.
- * gelu_of [m, n], not with bias or accumulate: c = gelu'(gelu_of) * product. row_sums [m], with transpose_a: the sums of op(a)'s rows, or
- * with accumulate added to what is there. Both may be NULL. */
+ * other way round, [k, m] or [n, k]; all are dense and row-major. What may be NULL:
+ *
+ *   gelu_of [m, n]   not with bias or accumulate: c = gelu'(gelu_of) * product
+ *   residual [m, n]  not with gelu_of or accumulate: c = residual + dropout(product + bias)
+ *   row_sums [m]     with transpose_a: the sums of op(a)'s rows, or with accumulate added to what is there
+ *
+ * gelu: the operand that goes through GELU first, rounded to its dtype; `active` is room for that, whose content is undefined after. */
 struct gpt_cpu_product {
-    const void *a, *b, *bias, *gelu_of;
-    void *c, *row_sums;
+    const void *a, *b, *bias, *gelu_of, *residual;
+    void *c, *row_sums, *active;
     size_t m, n, k;
     bool transpose_a, transpose_b, accumulate;
+    enum gpt_cpu_operand gelu;
+    struct gpt_dropout_rows dropout; /* threshold 0: none */
 };
 
 #endif

@@ -14,7 +14,7 @@ struct gpt_onednn; /* primitives by shape, made when first needed, and their scr
 dt_status gpt_onednn_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_onednn **out);
 void gpt_onednn_destroy(struct gpt_onednn *products); /* takes NULL */
 
-/* The product itself: neither gelu_of nor row_sums is looked at. Errors: as gpt_cpu_multiply. */
+/* The product itself, with bias and accumulate; nothing else that comes before or after it is looked at. Errors: as gpt_cpu_multiply. */
 dt_status gpt_onednn_multiply(struct gpt_onednn *products, const struct gpt_cpu_product *product);
 
 #endif

@@ -108,6 +108,41 @@ static void gelu_gradient_part(void *argument, int thread, int threads)
                                      share.end - share.first);
 }
 
+static void gelu_part(void *argument, int thread, int threads)
+{
+    const struct pass *p = argument;
+    const struct gpt_cpu_product *product = p->product;
+    bool is_a = product->gelu == GPT_CPU_OPERAND_A;
+    struct gpt_cpu_share share = gpt_cpu_share((is_a ? product->m : product->n) * product->k, 256, thread, threads);
+    size_t offset_bytes = share.first * p->products->element_bytes;
+    p->products->simd->gelu((char *)product->active + offset_bytes, (const char *)(is_a ? product->a : product->b) + offset_bytes,
+                            share.end - share.first);
+}
+
+static void residual_part(void *argument, int thread, int threads)
+{
+    const struct pass *p = argument;
+    const struct gpt_cpu_product *product = p->product;
+    size_t row_bytes = product->n * p->products->element_bytes;
+    struct gpt_cpu_share share = gpt_cpu_share(product->m, 1, thread, threads);
+    for (size_t r = share.first; r < share.end; r++) {
+        struct gpt_dropout_row row = gpt_dropout_row_of(&product->dropout, r);
+        void *c = (char *)product->c + r * row_bytes;
+        p->products->simd->dropout_residual(c, (const char *)product->residual + r * row_bytes, c, product->n, &row);
+    }
+}
+
+/* The product on oneDNN, of an operand that went through GELU if one is to. */
+static dt_status multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product, struct pass *pass)
+{
+    struct gpt_cpu_product active = *product;
+    if (product->gelu == GPT_CPU_NO_OPERAND)
+        return gpt_onednn_multiply(products->onednn, product);
+    gpt_cpu_parallel(products->threads, gelu_part, pass);
+    *(product->gelu == GPT_CPU_OPERAND_A ? &active.a : &active.b) = product->active;
+    return gpt_onednn_multiply(products->onednn, &active);
+}
+
 dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product)
 {
     if (products->tiles)
@@ -118,8 +153,10 @@ dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_c
         pass.sums = products->sums.data;
         gpt_cpu_parallel(products->threads, row_sums_part, &pass);
     }
-    DT_TRY(gpt_onednn_multiply(products->onednn, product));
+    DT_TRY(multiply(products, product, &pass));
     if (product->gelu_of)
         gpt_cpu_parallel(products->threads, gelu_gradient_part, &pass);
+    if (product->residual)
+        gpt_cpu_parallel(products->threads, residual_part, &pass);
     return DT_OK;
 }

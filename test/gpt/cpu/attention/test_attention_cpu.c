@@ -121,6 +121,32 @@ static void division_changes_nothing(void)
         }
 }
 
+/* Fewer kv heads than threads, which then share one: of several heads, over several chunks of keys, and with an odd end. */
+static void shared_group_changes_nothing(void)
+{
+    static const enum dt_dtype dtypes[] = {DT_FP32, DT_BF16};
+    for (int i = 0; i < 4; i++) {
+        struct problem p;
+        struct gpt_cpu_attention *one, *four;
+        struct result alone, shared;
+        problem_init_grouped(&p, dtypes[i / 2], 590, 3, 1, false, 16, 1, 0.1f);
+        p.model.attention = i % 2 ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+        CHECK_OK(gpt_cpu_attention_create(&p.model, 1, &one));
+        CHECK_OK(gpt_cpu_attention_create(&p.model, 4, &four));
+        result_init(&p, &alone);
+        result_init(&p, &shared);
+        run_part(&p, one, &alone, 0, 1);
+        run_part(&p, four, &shared, 0, 1);
+        size_t bytes = rows_of(&p) * 5 * 16 * dt_dtype_bytes(dtypes[i / 2]); /* q of three heads, k and v of one */
+        CHECK(memcmp(alone.dqkv, shared.dqkv, bytes) == 0, "%s, %s", dt_dtype_name(dtypes[i / 2]), i % 2 ? "unfused" : "fused");
+        result_finish(&alone);
+        result_finish(&shared);
+        gpt_cpu_attention_destroy(one);
+        gpt_cpu_attention_destroy(four);
+        problem_finish(&p);
+    }
+}
+
 /* Weights far from one another, and scores whose running maximum grows from chunk to chunk. */
 static void large_scores(void)
 {
@@ -214,6 +240,7 @@ static const struct test_case cases[] = {
     {"fp16 agrees with the reference", against_reference_fp16},
     {"grouped queries and alibi", grouped_queries_and_alibi},
     {"threads and calls do not change a bit", division_changes_nothing},
+    {"threads that share a kv head do not change a bit", shared_group_changes_nothing},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
     {"scratch is linear in the length", scratch_is_linear},

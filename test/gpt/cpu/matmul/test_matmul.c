@@ -4,6 +4,7 @@
 #include "gpt/cpu/matmul/matmul.h"
 #include "gpt/cpu/matmul/products.h"
 #include "gpt/cpu/matmul/tiles.h"
+#include "lib/base/random.h"
 #include "test/gpt/cpu/matmul/units.h"
 #include "test/gpt/kernel_setup.h"
 
@@ -13,7 +14,8 @@ struct shape {
     size_t m, n, k;
 };
 
-enum follows { NOTHING, BIAS, ACCUMULATE, GELU, SUMS, FOLLOWS };
+/* What comes before or after the product. RESIDUAL: with bias and dropout. GELU_A, GELU_B: an operand goes through GELU first. */
+enum follows { NOTHING, BIAS, ACCUMULATE, GELU, SUMS, RESIDUAL, GELU_A, GELU_B, FOLLOWS };
 
 struct problem {
     struct shape shape;
@@ -23,6 +25,10 @@ struct problem {
     double *want, *tolerance;                        /* [m, n] */
     double *want_sums, *sums_tolerance;              /* [m] */
 };
+
+/* Rows from the middle of a sample on; samples end within strips. */
+static const struct gpt_dropout dropped = {.seed = 77, .layer = 3, .first_sample = 5, .first_row = 3, .probability = 0.25f};
+enum { DROPPED_T = 7 };
 
 static double a_at(const struct problem *p, size_t row, size_t k)
 {
@@ -43,19 +49,30 @@ static double tolerance_of(double want, double magnitudes, size_t k)
 static void expect_element(struct problem *p, size_t row, size_t column)
 {
     size_t place = row * p->shape.n + column;
-    double sum = 0, magnitudes = 0, factor;
+    double sum = 0, magnitudes = 0, largest = 0, factor;
     for (size_t k = 0; k < p->shape.k; k++) {
         double product = a_at(p, row, k) * b_at(p, k, column);
         sum += product;
         magnitudes += fabs(product);
+        largest = fmax(largest, fabs(product));
     }
-    double added = p->follows == BIAS ? p->bias.values[column] : p->follows == ACCUMULATE || p->follows == SUMS ? p->old.values[place] : 0;
+    if (p->follows == GELU_A || p->follows == GELU_B)
+        magnitudes += largest * 0x1p17 / ((double)p->shape.k + 8); /* an element may be rounded the other way: its last place */
+    double added = p->follows == BIAS || p->follows == RESIDUAL     ? p->bias.values[column]
+                   : p->follows == ACCUMULATE || p->follows == SUMS ? p->old.values[place]
+                                                                    : 0;
     sum += added;
     magnitudes += fabs(added);
     if (p->follows == GELU) {
         ref_gelu_gradient(&(double){1}, &p->gelu_of.values[place], &factor, 1);
         sum *= factor;
         magnitudes *= 2;
+    }
+    if (p->follows == RESIDUAL) {
+        size_t at = dropped.first_row + row;
+        factor = ref_dropout(&dropped, at / DROPPED_T, at % DROPPED_T, column);
+        sum = sum * factor + p->old.values[place];
+        magnitudes = magnitudes * 2 + fabs(p->old.values[place]);
     }
     p->want[place] = sum;
     p->tolerance[place] = tolerance_of(sum, magnitudes, p->shape.k);
@@ -90,8 +107,17 @@ static struct problem problem_make(struct shape s, bool transpose_a, bool transp
     return p;
 }
 
+/* What the operand becomes; the twin and AMX get it as it was. */
+static void activate(struct array *operand)
+{
+    ref_gelu(operand->values, operand->values, operand->count);
+    ref_round(DT_BF16, operand->values, operand->count);
+}
+
 static void problem_expect(struct problem *p)
 {
+    if (p->follows == GELU_A || p->follows == GELU_B)
+        activate(p->follows == GELU_A ? &p->a : &p->b);
     for (size_t row = 0; row < p->shape.m; row++) {
         for (size_t column = 0; column < p->shape.n; column++)
             expect_element(p, row, column);
@@ -111,7 +137,7 @@ static struct result problem_run(const struct problem *p, const struct gpt_matmu
     bool accumulate = p->follows == ACCUMULATE || p->follows == SUMS;
     struct gpt_cpu_product product = {.a = p->a.data,
                                       .b = p->b.data,
-                                      .bias = p->follows == BIAS ? p->bias.data : NULL,
+                                      .bias = p->follows == BIAS || p->follows == RESIDUAL ? p->bias.data : NULL,
                                       .gelu_of = p->follows == GELU ? p->gelu_of.data : NULL,
                                       .c = r.c.data,
                                       .row_sums = p->follows == SUMS ? r.sums.data : NULL,
@@ -120,7 +146,20 @@ static struct result problem_run(const struct problem *p, const struct gpt_matmu
                                       .k = p->shape.k,
                                       .transpose_a = p->transpose_a,
                                       .transpose_b = p->transpose_b,
-                                      .accumulate = accumulate};
+                                      .accumulate = accumulate,
+                                      .gelu = p->follows == GELU_A   ? GPT_CPU_OPERAND_A
+                                              : p->follows == GELU_B ? GPT_CPU_OPERAND_B
+                                                                     : GPT_CPU_NO_OPERAND};
+    if (p->follows == RESIDUAL) {
+        product.residual = p->old.data;
+        product.dropout = (struct gpt_dropout_rows){.seed = dropped.seed,
+                                                    .layer_word = (uint32_t)DT_RANDOM_DROPOUT << 24 | dropped.layer,
+                                                    .first_sample = dropped.first_sample,
+                                                    .threshold = dt_dropout_threshold(dropped.probability),
+                                                    .first_row = dropped.first_row,
+                                                    .T = DROPPED_T,
+                                                    .scale = dt_dropout_scale(dropped.probability)};
+    }
     if (accumulate)
         memcpy(r.c.data, p->old.data, p->old.count * 2);
     if (p->follows == SUMS)
@@ -190,11 +229,10 @@ static void blocks(void)
         struct shape shape;
         bool transpose_a, transpose_b;
         enum follows follows;
-    } all[] = {{{37, 35, 4096 + 300}, true, false, SUMS},
-               {{3, 5, 2 * 4096 + 1}, false, true, BIAS},
-               {{2048 + 40, 3, 34}, true, false, SUMS},
-               {{4, 4096 + 33, 35}, false, false, GELU},
-               {{300, 40, 290}, true, true, ACCUMULATE}};
+    } all[] = {{{37, 35, 4096 + 300}, true, false, SUMS},   {{3, 5, 2 * 4096 + 1}, false, true, BIAS},
+               {{2048 + 40, 3, 34}, true, false, SUMS},     {{4, 4096 + 33, 35}, false, false, GELU},
+               {{9, 4096 + 33, 40}, false, true, RESIDUAL}, {{2048 + 37, 5, 33}, false, true, RESIDUAL},
+               {{35, 4, 4096 + 70}, false, true, GELU_A},   {{300, 40, 290}, true, true, ACCUMULATE}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct problem p = problem_make(all[i].shape, all[i].transpose_a, all[i].transpose_b, all[i].follows, i);
         check_problem(&p, 2);
@@ -324,7 +362,8 @@ static void kernels_agree(void)
     struct shape s = {40, 70, 50}; /* rows, out, in */
     struct problem p = problem_make((struct shape){s.m, s.n, s.k}, false, true, BIAS, 0);
     struct array x = p.a, w = p.b, dy = p.old, hidden = input(DT_BF16, s.m * s.k, 0, 2);
-    struct array y[2], dx[2], dw[2], db[2];
+    struct array y[2], dx[2], dw[2], db[2], out[2], behind[2], active = output(DT_BF16, s.m * s.k);
+    struct array residual = input(DT_BF16, s.m * s.n, 0, 1);
     for (int i = 0; i < 2; i++) {
         struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = DT_BF16};
         struct dt_device *device;
@@ -334,6 +373,8 @@ static void kernels_agree(void)
         y[i] = output(DT_BF16, s.m * s.n);
         dx[i] = output(DT_BF16, s.m * s.k);
         dw[i] = output(DT_BF16, s.n * s.k);
+        out[i] = output(DT_BF16, s.m * s.n);
+        behind[i] = output(DT_BF16, s.n * s.k);
         db[i] = output(DT_BF16, s.n);
         CHECK_OK(dt_device_create("cpu", NULL, &device));
         CHECK_OK(dt_stream_create(device, "compute", &stream));
@@ -344,14 +385,19 @@ static void kernels_agree(void)
             k, stream, &(struct gpt_linear_gelu_input_gradient){dy.data, w.data, hidden.data, dx[i].data, s.m, s.k, s.n}));
         CHECK_OK(gpt_kernels_cpu.linear_weight_gradient(
             k, stream, &(struct gpt_linear_weight_gradient){dy.data, x.data, dw[i].data, db[i].data, s.m, s.k, s.n, 1, false}));
+        struct gpt_linear_residual all = {x.data, w.data, p.bias.data, residual.data, active.data, out[i].data,
+                                          s.m,    s.k,    s.n,         true,          dropped};
+        struct gpt_linear_gelu_weight_gradient through = {dy.data, x.data, active.data, behind[i].data, NULL, s.m, s.k, s.n, false};
+        CHECK_OK(gpt_kernels_cpu.linear_residual(k, stream, &all));
+        CHECK_OK(gpt_kernels_cpu.linear_gelu_weight_gradient(k, stream, &through));
         CHECK_OK(dt_stream_synchronize(stream));
         gpt_kernels_cpu.destroy(k);
         dt_stream_destroy(stream);
         dt_device_destroy(device);
         unsetenv("DTBENCH_CPU_PRODUCTS");
     }
-    struct array *const pairs[] = {y, dx, dw, db};
-    for (int i = 0; i < 4; i++) {
+    struct array *const pairs[] = {y, dx, dw, db, out, behind};
+    for (int i = 0; i < 6; i++) {
         ref_decode(DT_BF16, pairs[i][0].data, pairs[i][0].values, pairs[i][0].count);
         double error = error_of(DT_BF16, pairs[i][1].data, pairs[i][0].values, pairs[i][0].count);
         CHECK(error <= 3 * bound_of(DT_BF16), "result %d: %g", i, error); /* each is rounded, one of them twice */
