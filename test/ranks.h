@@ -40,6 +40,20 @@ static inline bool ranks_leave_out(void)
     return every && atoi(every) > 1 && asked++ % atoi(every) != 0;
 }
 
+/* What rank 0 holds in `values` [count], to all ranks: the same work done by each of them would only take its time once more. False, with
+ * NAN in `values`, where it did not come. */
+static inline bool ranks_take_from_0(double *values, int count)
+{
+    size_t bytes = (size_t)count * sizeof *values;
+    double *all = malloc((size_t)world.size * bytes);
+    dt_status status = all ? dt_host_all_gather(everyone, values, bytes, all) : DT_ERR_HOST_MEMORY;
+    CHECK(status == DT_OK, "%s", dt_error_message());
+    for (int i = 0; i < count; i++)
+        values[i] = status == DT_OK ? all[i] : NAN;
+    free(all);
+    return status == DT_OK;
+}
+
 /* The parts of a step add up to it. Comparisons with NAN are false: a part that is not known fails, too. */
 static inline void ranks_check_times(const struct measure_result *result, const char *what)
 {

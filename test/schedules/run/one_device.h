@@ -24,8 +24,8 @@ static inline dt_status parse_one(const char *base, const char *const *sets, int
     return status;
 }
 
-/* The samples of all ranks, batch_size of each, on one device. */
-static inline bool train_alone(const char *base, int batch_size, double learning_rate, double losses[STEPS])
+/* NAN stays in `losses` where a step was not done. */
+static inline void train_on_one_device(const char *base, int batch_size, double learning_rate, double losses[STEPS])
 {
     struct experiment alone;
     struct measure_result result = {0};
@@ -41,13 +41,21 @@ static inline bool train_alone(const char *base, int batch_size, double learning
     CHECK_OK(dt_device_create("cpu", &device_options, &own));
     CHECK_OK(dt_comm_create(own, &one, &options, &self));
     CHECK_OK(measure_run(&alone, own, self, NULL, &result));
-    bool complete = result.losses_done == STEPS;
-    for (int i = 0; complete && i < STEPS; i++)
+    for (int i = 0; i < result.losses_done; i++)
         losses[i] = result.losses[i];
     measure_result_finish(&result);
     dt_comm_destroy(self);
     dt_device_destroy(own);
-    return complete;
+}
+
+/* The samples of all ranks, batch_size of each, on one device of rank 0; on every rank, the losses. */
+static inline bool train_alone(const char *base, int batch_size, double learning_rate, double losses[STEPS])
+{
+    for (int i = 0; i < STEPS; i++)
+        losses[i] = NAN;
+    if (world.rank == 0)
+        train_on_one_device(base, batch_size, learning_rate, losses);
+    return ranks_take_from_0(losses, STEPS) && !isnan(losses[STEPS - 1]);
 }
 
 static inline void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_memory_bytes *predicted, const char *where,

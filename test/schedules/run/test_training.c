@@ -1,5 +1,5 @@
 /* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
- * ranks: each rank trains its part of every experiment of that world size, and the whole of it alone. */
+ * ranks: each rank trains its part of every experiment of that world size, and rank 0 the whole of it alone. */
 #include "lib/base/random.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/measure.h"
@@ -54,7 +54,7 @@ static void train_alone(const struct experiment *e, struct measure_result *resul
     dt_device_destroy(own);
 }
 
-/* Losses of one device, by all that they depend on: many experiments share them. */
+/* Losses of one device, by all that they depend on: many experiments share them, and all ranks those of rank 0. */
 static struct {
     char key[256];
     double losses[10];
@@ -72,12 +72,16 @@ static const double *losses_alone(const struct experiment *e)
         i++;
     if (strcmp(kept[i].key, key) == 0)
         return kept[i].losses;
-    train_alone(e, &result);
-    CHECK(result.losses_done == 10, "%d losses", result.losses_done);
     memcpy(kept[i].key, key, sizeof key);
     for (int step = 0; step < 10; step++)
-        kept[i].losses[step] = step < result.losses_done ? result.losses[step] : NAN;
-    measure_result_finish(&result);
+        kept[i].losses[step] = NAN;
+    if (world.rank == 0) {
+        train_alone(e, &result);
+        CHECK(result.losses_done == 10, "%d losses", result.losses_done);
+        memcpy(kept[i].losses, result.losses, (size_t)result.losses_done * sizeof *result.losses);
+        measure_result_finish(&result);
+    }
+    ranks_take_from_0(kept[i].losses, 10);
     return kept[i].losses;
 }
 
