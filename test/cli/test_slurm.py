@@ -239,7 +239,7 @@ def start_srun(output, *arguments, experiments=1):
     except Wrong as wrong:
         process.kill()
         process.wait()
-        raise Wrong(wrong, read_text(output + ".log"), *map(read_text, drafts_of(output))) from None
+        raise Wrong(wrong, read_text(output + ".log"), *(read_text(draft)[-300:] for draft in drafts_of(output))) from None
 
 
 def has_steps(output, earlier):

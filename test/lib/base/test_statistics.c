@@ -27,6 +27,8 @@ static void quantiles(void)
     CHECK(fabs(q - 46) < 1e-12, "%g", q);
     CHECK_OK(dt_statistics_quantile(values, 5, 0, &q));
     CHECK(q == 10 && values[0] == 40, "%g", q);
+    CHECK_OK(dt_statistics_quantile((double[]){NAN, 1, 2}, 3, 0.5, &q));
+    CHECK(isnan(q), "%g", q);
     CHECK_OK(dt_statistics_quantile(values, 0, 0.5, &q));
     CHECK(isnan(q));
     CHECK_OK(dt_statistics_quantile(hole, 2, 0.5, &q));

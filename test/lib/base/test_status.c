@@ -10,6 +10,29 @@ static void messages_wrap(void)
     CHECK(strcmp(dt_error_message(), "config: cannot open x.json") == 0, "%s", dt_error_message());
 }
 
+/* A line for each, the first one's status, and a count of those without room. */
+static void failures_are_collected(void)
+{
+    enum { MANY = 500 };
+    struct dt_failures failures = {0};
+    dt_fail(DT_ERR_IO, "not among them");
+    dt_failures_add(&failures, DT_OK);
+    CHECK(dt_failures_end(&failures) == DT_OK);
+    dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "a"));
+    dt_failures_add(&failures, dt_fail(DT_ERR_IO, "bc"));
+    CHECK(dt_failures_end(&failures) == DT_ERR_INVALID && strcmp(dt_error_message(), "a\nbc") == 0, "%s", dt_error_message());
+    for (int i = 0; i < MANY; i++)
+        dt_failures_add(&failures, dt_fail(DT_ERR_IO, "%0100d", i));
+    CHECK(failures.left_out > 0 && strlen(failures.text) < sizeof failures.text);
+    size_t kept = 0;
+    for (const char *c = failures.text; *c; c++)
+        kept += *c == '\n';
+    CHECK(kept + 1 + (size_t)failures.left_out == MANY + 2, "%zu and %d", kept, failures.left_out);
+    char end[32];
+    snprintf(end, sizeof end, "\nand %d more", failures.left_out);
+    CHECK(dt_failures_end(&failures) == DT_ERR_INVALID && strstr(dt_error_message(), end), "%s", dt_error_message());
+}
+
 /* Every 16-bit pattern survives the way through fp32; between two neighbours the nearest one wins. */
 static void half_round_trip(void)
 {
@@ -39,6 +62,7 @@ static void half_rounds_to_nearest(void)
 
 static const struct test_case cases[] = {
     {"failure texts wrap earlier ones", messages_wrap},
+    {"failures are collected", failures_are_collected},
     {"every fp16 and bf16 value survives fp32", half_round_trip},
     {"fp16 and bf16 round to nearest", half_rounds_to_nearest},
 };

@@ -121,6 +121,11 @@ static void releases(void)
 {
     CHECK(dt_slurm_release_of_api(38)->year == 22 && dt_slurm_release_of_api(38)->month == 5);
     CHECK(dt_slurm_release_of_date(24, 11)->api == 42 && dt_slurm_release_of_date(25, 11)->api == 44);
+    for (long api = 37; api <= 44; api++) { /* one more for each release, and later */
+        const struct dt_slurm_release *r = dt_slurm_release_of_api(api), *before = dt_slurm_release_of_api(api - 1);
+        CHECK(r && before && 12 * r->year + r->month > 12 * before->year + before->month, "%ld", api);
+        CHECK(r && dt_slurm_release_of_date(r->year, r->month) == r, "%ld", api);
+    }
     CHECK(!dt_slurm_release_of_api(45) && !dt_slurm_release_of_date(26, 5) && !dt_slurm_release_of_api(0));
 }
 

@@ -316,7 +316,9 @@ static void hashes(void)
     struct experiment *a = parse("{" TINY "}", &count);
     struct experiment *same =
         parse("{\"name\":\"other\",\"steps\":{\"timed\":4},\"fsdp\":{\"unit\":\"auto\"}," TINY ",\"loss_scaling\":65536.0}", &count);
-    struct experiment *other = parse("{" TINY ",\"seed\":2}", &count);
+    struct experiment *other = parse("{" TINY ",\"seed\":2}", &count), *none = parse("{" TINY ",\"seed\":0}", &count);
+    CHECK(a && none && none->seed == 0 && strcmp(a->hash, none->hash) != 0);
+    free(none);
     CHECK(a && same && strcmp(a->hash, same->hash) == 0);
     CHECK(a && other && strcmp(a->hash, other->hash) != 0);
     CHECK(a && strspn(a->hash, "0123456789abcdef") == 16);
