@@ -11,6 +11,7 @@ test/cli/test_peer_decoder.py imports the model and gives it dtbench's own weigh
 import argparse
 import json
 import math
+import os
 import resource
 import sys
 import time
@@ -26,10 +27,10 @@ except ImportError:
 F = nn.functional
 HAS_GROUPED_ATTENTION = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 5)  # fused, with enable_gqa
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
-LLAMA_160M = {
-    "layers": 12, "heads": 12, "kv_heads": 4, "hidden": 768, "ffn": 2048, "vocab_size": 50000, "block_size": 1024, "mlp": "swiglu",
-    "norm": "rms", "position": "rope", "bias": "none",
-}
+# The model of configs/llama.json; what it says of dtbench's own arithmetic is left out.
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+with open(os.path.join(ROOT, "configs/llama.json"), encoding="utf-8") as config:
+    LLAMA_160M = {key: value for key, value in json.load(config)["model"].items() if key not in ("dtype", "dropout", "attention")}
 
 
 def described(model):
