@@ -14,6 +14,7 @@
 #include "schedules/run/product_list.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,14 +94,21 @@ static dt_status measure(const struct dt_tuner *tuner, struct dt_tuning *tuning,
 
 /* ---- writing ---- */
 
-/* A file is whole at any moment: runs may be reading it. */
+/* A file is whole at any moment: runs may be reading it. What already lies under the temporary name, a link of somebody's, is not followed. */
 static dt_status write_file(const char *path, const char *text)
 {
     char fresh[4096];
-    int length = snprintf(fresh, sizeof fresh, "%s.%ld", path, (long)getpid());
-    FILE *file = length < (int)sizeof fresh ? fopen(fresh, "we") : NULL;
-    if (!file)
+    if (snprintf(fresh, sizeof fresh, "%s.%ld", path, (long)getpid()) >= (int)sizeof fresh)
+        return dt_fail(DT_ERR_IO, "cannot write %.80s...: its name is too long", path);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
         return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    FILE *file = fdopen(fd, "w");
+    if (!file) {
+        close(fd);
+        unlink(fresh);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory to write %s", path);
+    }
     bool written = fprintf(file, "%s\n", text) > 0 && fflush(file) == 0;
     written = fclose(file) == 0 && written;
     if (written && rename(fresh, path) == 0)
