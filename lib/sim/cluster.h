@@ -54,7 +54,7 @@ struct dt_sim_cluster {
         double label_gbit_per_s; /* what is written on it */
         /* Measured; where the file has none, what the transport makes of the label. */
         double flow_gbit_per_s;  /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
-        double more_nodes;       /* what is left of that when a communicator has twice the nodes: it waits for the slowest link; 1: all */
+        double more_nodes;       /* what is left of that when a byte passes twice the links, as in a ring of twice the nodes; 1: all */
         double fewer_gpus;       /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
         double tree;             /* of a card's rate that trees make use of; 1: all */
         double gain;             /* k communicators get k^gain as much, until they have total_gbit_per_s; 0: one's */

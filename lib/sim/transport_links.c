@@ -19,10 +19,10 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes)
+double links_flow_gbit_per_s(const struct dt_sim_links *l, double nodes)
 {
     const struct dt_sim_cluster *c = &l->cluster;
-    double doublings = nodes > 2 ? log2(nodes / 2.0) : 0, halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
+    double doublings = nodes > 2 ? log2(nodes / 2) : 0, halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
     return c->nic.flow_gbit_per_s * pow(c->nic.more_nodes, doublings) * pow(c->nic.fewer_gpus, halvings);
 }
 

@@ -54,8 +54,9 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         .channels = away ? c->collectives.net_channels : c->collectives.channels,
         .net_latency_us = c->nic.latency_us,
     };
-    double flow = links_flow_gbit_per_s(l, s->nodes);
+    double of_ring = links_flow_gbit_per_s(l, s->nodes), of_tree = links_flow_gbit_per_s(l, away ? 2 * log2(s->nodes) : 1);
     for (int a = 0; a < DT_SIM_ALGORITHMS; a++) {
+        double flow = a == DT_SIM_TREE || a == DT_SIM_NVLS_TREE ? of_tree : of_ring;
         double twice = a == DT_SIM_TREE && s->nodes == 2 ? 2 : 1, inside = alone_on_nodes && away ? limit : own;
         if (a >= DT_SIM_NVLS) {
             double part = a == DT_SIM_NVLS_TREE && s->nodes > 2 ? 0.5 : 1; /* a node of a tree has two children */
