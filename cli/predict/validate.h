@@ -10,6 +10,7 @@
 enum validate_outcome {
     VALIDATE_PREDICTED,
     VALIDATE_OUT_OF_MEMORY, /* its bytes are predicted, its time is not */
+    VALIDATE_REFUSED,       /* the profile's framework does not run it: `reason` says why */
     VALIDATE_SKIPPED,       /* not an experiment of this version: `reason` says why */
 };
 

@@ -20,6 +20,7 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_PEAK_MB] = {"peak_mb"},
     [COLUMN_PEAK_GIB] = {"peak_mem_gib"},
     [COLUMN_STATUS] = {"status"},
+    [COLUMN_NOTES] = {"notes"},
     [COLUMN_ACTIVATION] = {"activation"},
     [COLUMN_PARADIGM] = {"paradigm"},
     [COLUMN_BATCH_PER_REPLICA] = {"batch_per_replica"},
@@ -35,7 +36,7 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_DTYPE] = {"dtype"},
     [COLUMN_FFN] = {"ffn"},
     [COLUMN_KV_HEADS] = {"kv_heads"},
-    [COLUMN_TIED] = {"tied"},
+    [COLUMN_TIED] = {"tied", "tied_emb"},
     [COLUMN_TENSOR] = {"tp", "tensor parallelism"},
     [COLUMN_PIPELINE] = {"pp", "pipeline parallelism"},
     [COLUMN_DATA] = {"dp", "data parallelism"},
@@ -50,9 +51,8 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
 };
 
 /* Said for people, or following from others. */
-static const char *const for_people[] = {
-    "placement_known", "step_s_stdev", "source_file",    "source",   "gpu",     "network",
-    "notes",           "tied_emb",     "tflops_per_gpu", "grad_acc", "mfu_pct", "tokens_per_s_per_gpu"};
+static const char *const for_people[] = {"placement_known", "step_s_stdev",   "source_file", "source",  "gpu",
+                                         "network",         "tflops_per_gpu", "grad_acc",    "mfu_pct", "tokens_per_s_per_gpu"};
 
 static const enum measured_column study_needs[] = {COLUMN_PARADIGM, COLUMN_MODEL, COLUMN_GPUS, COLUMN_BATCH_PER_REPLICA};
 static const enum measured_column mesh_needs[] = {COLUMN_GPUS,     COLUMN_LAYERS, COLUMN_HIDDEN,      COLUMN_HEADS,

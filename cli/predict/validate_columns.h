@@ -17,6 +17,7 @@ enum measured_column {
     COLUMN_PEAK_MB,
     COLUMN_PEAK_GIB,
     COLUMN_STATUS,
+    COLUMN_NOTES,
     COLUMN_ACTIVATION,
     /* of the study's table */
     COLUMN_PARADIGM,

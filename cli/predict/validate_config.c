@@ -162,7 +162,8 @@ static dt_status read_outcome(const struct measured_table *t, int i, struct vali
     DT_TRY(measured_amount(t, i, COLUMN_PEAK_MB, &peak_mb));
     DT_TRY(measured_amount(t, i, COLUMN_PEAK_GIB, &peak_gib));
     row->measured_s = isnan(row->measured_s) ? milliseconds / 1e3 : row->measured_s;
-    row->measured_bytes = isnan(peak_mb) ? peak_gib * 0x1p30 : peak_mb * 1e6;
+    bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
+    row->measured_bytes = isnan(peak_mb) ? peak_gib * (decimal ? 1e9 : 0x1p30) : peak_mb * 1e6;
     row->measured_fit = strncasecmp(status, "oom", 3) == 0 ? VALIDATE_FIT_NOT
                         : strcmp(status, "ok") == 0        ? VALIDATE_FIT
                                                            : VALIDATE_FIT_UNKNOWN;

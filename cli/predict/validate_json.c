@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char *const outcomes[] = {[VALIDATE_PREDICTED] = "ok", [VALIDATE_OUT_OF_MEMORY] = "oom", [VALIDATE_SKIPPED] = "skipped"};
+static const char *const outcomes[] = {
+    [VALIDATE_PREDICTED] = "ok", [VALIDATE_OUT_OF_MEMORY] = "oom", [VALIDATE_REFUSED] = "refused", [VALIDATE_SKIPPED] = "skipped"};
 
 /* Every function returns false when there is no memory. */
 
@@ -77,7 +78,7 @@ static bool add_row(cJSON *array, const struct validate_row *row)
                     cJSON_AddNumberToObject(object, "gpus", row->experiment.world_size) &&
                     cJSON_AddNumberToObject(object, "batch_per_gpu", row->batch_per_gpu) &&
                     cJSON_AddStringToObject(object, "status", outcomes[row->outcome]);
-    if (complete && row->outcome == VALIDATE_SKIPPED)
+    if (complete && (row->outcome == VALIDATE_SKIPPED || row->outcome == VALIDATE_REFUSED))
         complete = cJSON_AddStringToObject(object, "reason", row->reason) != NULL;
     return complete && add_amount(object, "measured_step_s", row->measured_s) && add_amount(object, "predicted_step_s", row->predicted_s) &&
            add_amount(object, "measured_peak_bytes", row->measured_bytes) &&

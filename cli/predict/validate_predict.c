@@ -21,6 +21,7 @@ static bool take_over(struct validate_rows *rows, int i)
         rows->rows[i].outcome = other->outcome;
         rows->rows[i].predicted_s = other->predicted_s;
         rows->rows[i].predicted_bytes = other->predicted_bytes;
+        memcpy(rows->rows[i].reason, other->reason, sizeof other->reason);
         return true;
     }
     return false;
@@ -32,18 +33,20 @@ static dt_status predict(struct validate_row *row)
     struct simulated_system *system;
     DT_TRY(simulated_system_create(&row->experiment, &system));
     dt_status status = simulation_run_symmetric(&row->experiment, system, NULL, &result);
-    row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : VALIDATE_PREDICTED;
+    row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
+    if (row->outcome == VALIDATE_REFUSED)
+        snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
     if (status == DT_OK)
         row->predicted_s = result.step_s[result.steps_done - 1];
     if (status == DT_OK || status == DT_ERR_OOM) {
         double most = 0;
         for (int i = 0; i < result.rank_count; i++)
             most = fmax(most, (double)result.ranks[i].memory.device.peak_total_bytes);
-        row->predicted_bytes = most;
+        row->predicted_bytes = status == DT_OK ? simulated_system_reported_bytes(system, most) : most;
     }
     measure_result_finish(&result);
     simulated_system_destroy(system);
-    return status == DT_ERR_OOM ? DT_OK : status;
+    return status == DT_ERR_OOM || status == DT_ERR_UNAVAILABLE ? DT_OK : status;
 }
 
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)

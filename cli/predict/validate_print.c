@@ -45,28 +45,28 @@ static void print_fits(const struct validate_fits *f, FILE *to)
     int right = f->rows[0][0] + f->rows[1][1], wrong = f->rows[0][1] + f->rows[1][0];
     if (f->rows[1][0] + f->rows[1][1])
         fprintf(to,
-                "out of memory: predicted right for %d of %d (%.1f %%); of %d that fit %d predicted not to, of %d that did not %d "
+                "fits or not: predicted right for %d of %d (%.1f %%); of %d that ran %d predicted not to, of %d that did not %d "
                 "predicted to\n",
                 right, right + wrong, 100.0 * right / (right + wrong), f->rows[0][0] + f->rows[0][1], f->rows[0][1],
                 f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
 }
 
-/* Rows that were left out, a line for each reason. */
-static void print_skipped(const struct validate_rows *rows, FILE *to)
+/* Rows that came to no prediction of time, a line for each reason. */
+static void print_reasons(const struct validate_rows *rows, enum validate_outcome outcome, const char *title, FILE *to)
 {
     for (int i = 0; i < rows->count; i++) {
         int same = 0;
         bool said = false;
-        if (rows->rows[i].outcome != VALIDATE_SKIPPED)
+        if (rows->rows[i].outcome != outcome)
             continue;
         const char *reason = rows->rows[i].reason;
         for (int j = 0; j < rows->count; j++) {
-            bool equal = rows->rows[j].outcome == VALIDATE_SKIPPED && strcmp(reason, rows->rows[j].reason) == 0;
+            bool equal = rows->rows[j].outcome == outcome && strcmp(reason, rows->rows[j].reason) == 0;
             same += equal;
             said |= equal && j < i;
         }
         if (!said)
-            line_print(to, "skipped: %d row%s from line %d on: %s", same, same > 1 ? "s" : "", rows->rows[i].line, reason);
+            line_print(to, "%s: %d row%s from line %d on: %s", title, same, same > 1 ? "s" : "", rows->rows[i].line, reason);
     }
 }
 
@@ -99,7 +99,8 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     print_winners(&summary->winners, to);
     print_choices(&summary->choices, to);
     print_fits(&summary->fits, to);
-    print_skipped(rows, to);
+    print_reasons(rows, VALIDATE_REFUSED, "not run by the framework", to);
+    print_reasons(rows, VALIDATE_SKIPPED, "skipped", to);
     if (*rows->unused)
         line_print(to, "columns not used: %s", rows->unused);
     return status;

@@ -194,7 +194,7 @@ static void count_fits(const struct validate_rows *rows, struct validate_fits *o
     for (int i = 0; i < rows->count; i++) {
         const struct validate_row *row = &rows->rows[i];
         if (row->outcome != VALIDATE_SKIPPED && row->measured_fit != VALIDATE_FIT_UNKNOWN)
-            out->rows[row->measured_fit == VALIDATE_FIT_NOT][row->outcome == VALIDATE_OUT_OF_MEMORY]++;
+            out->rows[row->measured_fit == VALIDATE_FIT_NOT][row->outcome != VALIDATE_PREDICTED]++;
     }
 }
 

@@ -117,7 +117,10 @@ static const struct dt_field fields[] = {
     {"memory.reserve_bytes", DT_FIELD_NUMBER, AT(memory.reserve_bytes), .max = 0x1p40,
      .description = "Device memory that context and libraries take; in no peak, but missing."},
     {"memory.fragmentation", DT_FIELD_NUMBER, AT(memory.fragmentation), .max = 10,
-     .description = "Memory that the allocator holds and cannot use, as a part of the peak; decides about out of memory alone."},
+     .description = "Memory that the allocator holds and cannot use, as a part of the peak; decides about out of memory."},
+
+    {"memory.peaks_reserved", DT_FIELD_INT, AT(memory.peaks_reserved), .max = 1, .initial = "0",
+     .description = "1: the peaks that the framework reports are what its allocator has reserved, fragmentation included."},
 
     {"schedule.flattening_copies", DT_FIELD_INT, AT(schedule.flattening_copies), .max = 16,
      .description = "Times that fsdp copies a unit's gradients on their way to the reduce-scatter."},
@@ -139,6 +142,11 @@ static const struct dt_field fields[] = {
      .description = "1: gradients in 16 bits are reduced over the ranks in 32."},
     {"schedule.gathers_outputs", DT_FIELD_INT, AT(schedule.gathers_outputs), .max = 1, .initial = "0",
      .description = "1: data_parallel's root takes the outputs of all ranks, and sends their gradients back."},
+    {"schedule.fills_stages", DT_FIELD_INT, AT(schedule.fills_stages), .max = 1, .initial = "0",
+     .description = "1: a pipeline's stage takes pieces of the model until its share of the operations is passed, whatever pipeline.split "
+                    "says; two stages that stay empty are no run."},
+    {"schedule.fewest_chunks", DT_FIELD_INT, AT(schedule.fewest_chunks), .max = 1, .initial = "0",
+     .description = "1: a pipeline's micro-batches are no fewer than its stages less one; fewer are no run."},
 };
 
 static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0], .complete = true};

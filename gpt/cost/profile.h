@@ -83,14 +83,15 @@ struct gpt_cost_profile {
         double reallocation_spread;               /* a collective waits for the slowest of n ranks: n^spread as long */
         double full_at;                           /* part of the device's memory from where on that is so; 0: never */
         double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
-        double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory alone */
+        double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory */
+        int peaks_reserved;                       /* 1: and for peaks beside measured ones: the framework reports what is reserved */
     } memory;
 
     /* What struct framework_policy (schedules/config/experiment.h) and schedules/predict/framework.h say; each 0 or 1, flattening_copies a
      * count. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
-            separate_first_gradients, wide_gradients, gathers_outputs;
+            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks;
     } schedule;
     struct gpt_measured_list measured; /* kernels that need no formula */
 };

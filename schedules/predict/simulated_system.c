@@ -2,8 +2,10 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/config/split.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +124,14 @@ static dt_status find_measurements(const struct experiment *e, struct simulated_
     return DT_OK;
 }
 
+static bool stages_span_nodes(const struct experiment *e, const struct simulated_system *s)
+{
+    struct experiment placed = *e;
+    placed.ranks_per_node = s->placement.ranks_per_node;
+    struct mesh_shape mesh = experiment_mesh(&placed);
+    return mesh_moved(&mesh, MESH_PIPELINE, 0, mesh.size[MESH_PIPELINE] - 1) >= placed.ranks_per_node;
+}
+
 /* What the GPU can do in the experiment's dtype, and what the profile makes of it. */
 static dt_status describe_device(const struct experiment *e, struct simulated_system *s)
 {
@@ -148,7 +158,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         .message_host_s = p->host.message_s,
         .granularity_bytes = (uint64_t)p->memory.granularity_bytes,
     };
-    if (experiment_mesh(e).size[MESH_PIPELINE] > 1) {
+    if (stages_span_nodes(e, s)) {
         s->device.slow_group = mesh_group_name(MESH_TENSOR);
         s->device.slow_group_rank_s = p->host.tensor_rank_s;
     }
@@ -243,9 +253,28 @@ void simulated_system_apply(const struct simulated_system *s, struct experiment 
         .gathers_layers = p->schedule.gathers_layers,
         .whole_head = p->schedule.whole_head,
         .wide_gradients = p->schedule.wide_gradients,
+        .fills_stages = p->schedule.fills_stages,
         .gradient_bytes = p->memory.gradient_bytes,
     };
     e->ranks_per_node = s->placement.ranks_per_node;
+}
+
+dt_status simulated_system_check_stages(const struct simulated_system *s, const struct experiment *e)
+{
+    struct experiment placed = *e;
+    int stages = experiment_mesh(e).size[MESH_PIPELINE], chunks = e->pipeline.chunks * e->micro_batches;
+    if (stages == 1)
+        return DT_OK;
+    if (s->costs.profile.schedule.fewest_chunks && chunks < stages - 1)
+        return dt_fail(DT_ERR_UNAVAILABLE, "pipeline.chunks: %d for %d stages, and the framework of profile %s needs %d", chunks, stages,
+                       e->profile, stages - 1);
+    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
+    if (!first_layer)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
+    simulated_system_apply(s, &placed);
+    dt_status status = placed.framework.fills_stages ? experiment_partition(&placed, stages, first_layer) : DT_OK;
+    free(first_layer);
+    return status;
 }
 
 bool simulated_system_ignores_unit(const struct simulated_system *s, const struct experiment *e, char *text, size_t text_bytes)
@@ -257,6 +286,12 @@ bool simulated_system_ignores_unit(const struct simulated_system *s, const struc
                  "fsdp.unit: \"block\" is predicted as \"linear\": the framework of profile %s gathers each inner layer by itself",
                  e->profile);
     return ignored;
+}
+
+double simulated_system_reported_bytes(const struct simulated_system *s, double peak_bytes)
+{
+    const struct gpt_cost_profile *p = &s->costs.profile;
+    return p->memory.peaks_reserved ? fmin(peak_bytes * (1 + p->memory.fragmentation), (double)s->memory_bytes) : peak_bytes;
 }
 
 bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)

@@ -48,9 +48,15 @@ dt_status simulated_system_create_on(const struct simulated_machine *machine, co
 /* Have the experiment's schedules do as the profile's framework does (struct framework_policy), and its ranks be where they are placed. */
 void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
 
+/* Whether the profile's framework would train a pipeline of these stages at all. Errors: DT_ERR_UNAVAILABLE, why not. */
+dt_status simulated_system_check_stages(const struct simulated_system *system, const struct experiment *experiment);
+
 /* Whether fsdp.unit makes no difference here, because the profile's framework decides what is gathered at a time; `text` gets the words. */
 bool simulated_system_ignores_unit(const struct simulated_system *system, const struct experiment *experiment, char *text,
                                    size_t text_bytes);
+
+/* A peak as the framework reports it: what its allocator has reserved, where the profile says so. */
+double simulated_system_reported_bytes(const struct simulated_system *system, double peak_bytes);
 
 /* Whether bytes fit a GPU as the profile's allocator divides it. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);

@@ -385,6 +385,7 @@ static dt_status run_part(const struct experiment *e, const struct simulated_sys
     struct experiment with_framework = *e;
     simulated_system_apply(s, &with_framework);
     *result = (struct measure_result){0};
+    DT_TRY(simulated_system_check_stages(s, e));
     dt_status status = all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part);
     if (status == DT_OK)
         status = predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result);

@@ -52,11 +52,12 @@ static void meshes_become_experiments(void)
 {
     struct validate_rows rows;
     char path[64];
-    CHECK_OK(read_text(MESH MESH_REST "8,32,2,1024,16,24,2048,1,2,4,500,none,1,1F1B,none,16,1,ok,10,amp_bf16,red,a\n"
-                                      "8,32,2,1024,16,24,2048,1,8,1,250,zero1,1,,full,,1,OOM,,fp16,red,b\n"
-                                      "8,32,2,1024,16,24,2048,1,8,1,250,FULL_SHARD,1,,,8,1,ok,,fp16,red,c\n"
-                                      "8,32,2,1024,16,24,2048,1,4,1,250,,1,,,16,2,ok,,fp16,red,c\n"
-                                      "8,30,2,1024,16,24,2048,1,8,1,250,,1,,,16,1,ok,,fp16,red,c\n",
+    CHECK_OK(read_text(MESH MESH_REST
+                       "8,32,2,1024,16,24,2048,1,2,4,500,none,1,1F1B,none,16,1,ok,10,amp_bf16,red,a\n"
+                       "8,32,2,1024,16,24,2048,1,8,1,250,zero1,1,,full,,1,OOM,,fp16,red,b\n"
+                       "8,32,2,1024,16,24,2048,1,8,1,250,FULL_SHARD,1,,,8,1,ok,10,fp16,red,peak_mem printed as GB (max over stages)\n"
+                       "8,32,2,1024,16,24,2048,1,4,1,250,,1,,,16,2,ok,,fp16,red,c\n"
+                       "8,30,2,1024,16,24,2048,1,8,1,250,,1,,,16,1,ok,,fp16,red,c\n",
                        &rows, path));
     const struct experiment *pipelines = &rows.rows[0].experiment, *shards = &rows.rows[1].experiment;
     CHECK(rows.rows[0].outcome == VALIDATE_PREDICTED, "%s", rows.rows[0].reason);
@@ -69,7 +70,31 @@ static void meshes_become_experiments(void)
     CHECK(rows.rows[2].outcome == VALIDATE_PREDICTED && rows.rows[2].experiment.model.kv_heads == 8, "%s", rows.rows[2].reason);
     CHECK(strstr(rows.rows[3].reason, "context parallelism of 2") && strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
           "%s; %s", rows.rows[3].reason, rows.rows[4].reason);
+    CHECK(rows.rows[2].measured_bytes == 10e9, "the note says that these are not GiB");
     CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
+    validate_rows_finish(&rows);
+}
+
+/* What the profile's framework would end with an error is no prediction, and counts as one that does not fit. */
+static void framework_refuses(void)
+{
+    struct validate_rows rows;
+    struct validate_summary summary;
+    char path[64];
+    CHECK_OK(read_text(MESH MESH_REST "8,8,2,1024,16,24,2048,1,2,4,500,none,1,1F1B,none,16,1,OOM,10,bf16,red,a\n"
+                                      "8,16,2,1024,16,24,2048,1,2,4,500,none,1,1F1B,none,16,1,ok,10,bf16,red,a\n",
+                       &rows, path));
+    for (int i = 0; i < rows.count; i++) {
+        snprintf(rows.rows[i].experiment.cluster, sizeof rows.rows[i].experiment.cluster, "clusters/dgx_h100_1.json");
+        snprintf(rows.rows[i].experiment.profile, sizeof rows.rows[i].experiment.profile, "profiles/nanotron_h100.json");
+    }
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK(rows.rows[0].outcome == VALIDATE_REFUSED && strstr(rows.rows[0].reason, "pipeline.chunks: 2 for 4 stages"), "%s",
+          rows.rows[0].reason);
+    CHECK(rows.rows[1].outcome == VALIDATE_PREDICTED, "%s", rows.rows[1].reason);
+    CHECK_OK(validate_summarize(&rows, &summary));
+    CHECK(summary.fits.rows[0][0] == 1 && summary.fits.rows[1][1] == 1);
+    validate_summary_finish(&summary);
     validate_rows_finish(&rows);
 }
 
@@ -237,6 +262,7 @@ static void collectives_alone(void)
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
+    {"what a framework does not run", framework_refuses},
     {"a file that is wrong gets one line", faults},
     {"errors, groups and cells, by hand", summaries},
     {"the study's own measurements", bars},
