@@ -6,6 +6,7 @@
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
 #include "lib/base/machine.h"
+#include "lib/base/output_file.h"
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
 #include "lib/launch/launch.h"
@@ -224,14 +225,9 @@ static dt_status prepare_directory(const char *directory)
 static dt_status write_file(const char *directory, const char *name, const char *text)
 {
     char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = length < (int)sizeof path ? fopen(path, "we") : NULL;
-    if (!file)
-        return dt_fail(DT_ERR_IO, "cannot write %s/%s: %s", directory, name, strerror(errno));
-    bool written = fprintf(file, "%s\n", text) > 0;
-    if (fclose(file) != 0 || !written)
-        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    return DT_OK;
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+        return dt_fail(DT_ERR_IO, "cannot write %.80s.../%s: its name is too long", directory, name);
+    return dt_output_write(path, text);
 }
 
 /* "measured by dtbench calibrate on Intel Xeon ..., 2 processors, 2026-11-22" */

@@ -6,6 +6,7 @@
 #include "cli/records/record_set.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
+#include "lib/base/output_file.h"
 #include "lib/config/json.h"
 
 #include <errno.h>
@@ -145,7 +146,7 @@ static dt_status write_file(const struct record_set *set, const int *chosen, int
 {
     struct stat facts;
     bool exists = stat(path, &facts) == 0;
-    if (exists && !S_ISREG(facts.st_mode))
+    if (dt_output_is_stream(path))
         return write_stream(set, chosen, count, path);
     if (exists && !force)
         return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);

@@ -6,6 +6,7 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
+#include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "lib/device/device.h"
 #include "lib/launch/world.h"
@@ -13,8 +14,6 @@
 #include "schedules/config/parse.h"
 #include "schedules/run/product_list.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,35 +93,11 @@ static dt_status measure(const struct dt_tuner *tuner, struct dt_tuning *tuning,
 
 /* ---- writing ---- */
 
-/* A file is whole at any moment: runs may be reading it. What already lies under the temporary name, a link of somebody's, is not followed. */
-static dt_status write_file(const char *path, const char *text)
-{
-    char fresh[4096];
-    if (snprintf(fresh, sizeof fresh, "%s.%ld", path, (long)getpid()) >= (int)sizeof fresh)
-        return dt_fail(DT_ERR_IO, "cannot write %.80s...: its name is too long", path);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    FILE *file = fdopen(fd, "w");
-    if (!file) {
-        close(fd);
-        unlink(fresh);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory to write %s", path);
-    }
-    bool written = fprintf(file, "%s\n", text) > 0 && fflush(file) == 0;
-    written = fclose(file) == 0 && written;
-    if (written && rename(fresh, path) == 0)
-        return DT_OK;
-    dt_status status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    unlink(fresh);
-    return status;
-}
-
 static dt_status write_tuning(const struct dt_tuner *tuner, const struct dt_tuning *tuning, const char *path)
 {
     char *text;
     DT_TRY(tuner->write(tuning, &text));
-    dt_status status = write_file(path, text);
+    dt_status status = dt_output_write(path, text);
     free(text);
     return status;
 }

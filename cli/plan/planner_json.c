@@ -2,12 +2,12 @@
 
 #include "cli/plan/confidence.h"
 #include "cli/plan/strategy.h"
+#include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/report.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,10 +229,7 @@ dt_status planner_write_config(const struct planner *p, const char *path)
         status = dt_json_print(config, DT_JSON_INDENT, &text);
     cJSON_Delete(config);
     DT_TRY(status);
-    FILE *file = fopen(path, "w");
-    bool written = file && fprintf(file, "%s\n", text) > 0;
-    if (file && fclose(file) != 0)
-        written = false;
+    status = dt_output_write(path, text);
     free(text);
-    return written ? DT_OK : dt_fail(DT_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return status;
 }

@@ -1,15 +1,15 @@
 #include "lib/device/trace.h"
 
-#include <errno.h>
+#include "lib/base/output_file.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct dt_trace {
-    FILE *file;
-    char *path;
+    struct dt_output_file output;
+    FILE *file; /* output.stream */
     bool begun;
 };
 
@@ -17,19 +17,14 @@ dt_status dt_trace_open(const char *path, struct dt_trace **out)
 {
     struct dt_trace *trace = calloc(1, sizeof *trace);
     *out = NULL;
-    char *name = strdup(path);
-    if (!trace || !name) {
-        free(trace);
-        free(name);
+    if (!trace)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory for a trace", path);
-    }
-    trace->path = name;
-    trace->file = fopen(path, "w");
-    if (!trace->file) {
+    dt_status status = dt_output_open(path, &trace->output);
+    if (status < 0) {
         free(trace);
-        free(name);
-        return dt_fail(DT_ERR_IO, "cannot write the trace %s: %s", path, strerror(errno));
+        return dt_fail(status, "the trace: %s", dt_error_message());
     }
+    trace->file = trace->output.stream;
     fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", trace->file);
     *out = trace;
     return DT_OK;
@@ -94,17 +89,10 @@ void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span)
 
 dt_status dt_trace_close(struct dt_trace *trace)
 {
-    dt_status status = DT_OK;
     if (!trace)
         return DT_OK;
     fputs("\n]}\n", trace->file);
-    bool failed = ferror(trace->file) != 0;
-    failed |= fclose(trace->file) != 0;
-    if (failed) {
-        status = dt_fail(DT_ERR_IO, "cannot write the trace %s: %s", trace->path, strerror(errno));
-        unlink(trace->path);
-    }
-    free(trace->path);
+    dt_status status = dt_output_close(&trace->output, true);
     free(trace);
-    return status;
+    return status == DT_OK ? DT_OK : dt_fail(status, "the trace: %s", dt_error_message());
 }

@@ -189,6 +189,19 @@ def test_srun_on_gpus_without_mpi():
     check("has 2 ranks, and Slurm gave the job 1 GPU there" in result.stderr and not read_records("none.jsonl"), result.stderr)
 
 
+def test_a_rank_that_alone_runs_out_of_memory():
+    """In its first step, when the others already wait for it: Slurm ends them, and the record says why."""
+    if not EMULATED:
+        raise Skip("dtbench_emulated is not built")
+    full = config("full.json", device="cuda", paradigm="ddp", batch_size=64, model={**TINY["model"], "hidden": 32, "block_size": 16})
+    one_gpu_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$SLURM_PROCID exec "$0" "$@"', EMULATED]
+    result = run("srun", "--nodes=2", "--ntasks-per-node=2", "--time=10", *one_gpu_each, "run", full, "-o", "full.jsonl", DTBENCH_EMULATED_GPUS="4",
+                 DTBENCH_EMULATED_FULL_GPU=f"3:{3 << 20}", SLURM_MPI_TYPE="none")
+    record, = read_records("full.jsonl")
+    check(record["status"] == "oom" and "rank 3" in record["error"] and "CUDA refuses" in record["error"], record["status"], record["error"])
+    check(result.returncode not in (OK, CONFIG), result.returncode, result.stderr)
+
+
 # ---- libslurm ----
 
 
@@ -433,7 +446,7 @@ def outside():
 LANES = [
     ["srun_on_two_nodes", "ranks_that_mpi_knows_nothing_of", "libslurm_may_be_absent_or_without_configuration", "node_lists_are_slurms"],
     ["mpirun_and_no_launcher_in_a_batch_script", "placement", "a_time_limit_that_is_extended"],
-    ["srun_on_gpus_without_mpi"],
+    ["srun_on_gpus_without_mpi", "a_rank_that_alone_runs_out_of_memory"],
     ["an_array_with_a_killed_and_requeued_job"],
 ]
 

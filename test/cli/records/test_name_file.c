@@ -1,4 +1,6 @@
 #include "cli/records/name_file.h"
+
+#include "lib/base/output_file.h"
 #include "test/check.h"
 
 #include <stdio.h>
@@ -37,8 +39,40 @@ static void nothing_is_replaced_unasked(void)
     CHECK(contains(path, 'n'), "a new name");
 }
 
+/* Links of others lie under the file's name and under that of the new one beside it: what they lead to stays as it is. */
+static void links_are_not_followed(void)
+{
+    char fresh[96];
+    snprintf(fresh, sizeof fresh, "%s.%ld~", path, (long)getpid());
+    unlink(path);
+    write_text(temporary, "theirs");
+    CHECK(symlink(temporary, path) == 0 && symlink(temporary, fresh) == 0);
+    CHECK_OK(dt_output_write(path, "new"));
+    CHECK(contains(temporary, 't'), "the link was followed");
+    CHECK(contains(path, 'n') && access(fresh, F_OK) != 0, "it was not replaced");
+}
+
+/* What is given up, or cannot be finished, leaves the older file. */
+static void older_file_stays(void)
+{
+    struct dt_output_file file;
+    unlink(path);
+    write_text(path, "old");
+    CHECK_OK(dt_output_open(path, &file));
+    CHECK(fputs("new", file.stream) >= 0);
+    CHECK(contains(path, 'o'), "before its end");
+    CHECK_OK(dt_output_close(&file, false));
+    CHECK(contains(path, 'o'), "given up");
+    CHECK(dt_output_write("/dev/full", "new") == DT_ERR_IO && strstr(dt_error_message(), "/dev/full"), "%s", dt_error_message());
+    CHECK(dt_output_write("/nowhere/file", "new") == DT_ERR_IO && strstr(dt_error_message(), "does not exist"), "%s", dt_error_message());
+    CHECK_OK(dt_output_write("/dev/null", "new"));
+    CHECK(dt_output_is_stream("/dev/null") && !dt_output_is_stream(path));
+}
+
 static const struct test_case cases[] = {
     {"nothing is replaced unasked", nothing_is_replaced_unasked},
+    {"links are not followed", links_are_not_followed},
+    {"the older file stays until the new one is whole", older_file_stays},
 };
 
 int main(void)

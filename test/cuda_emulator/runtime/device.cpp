@@ -190,6 +190,13 @@ size_t device_memory_bytes()
 {
     return (size_t)environment_number("DTBENCH_EMULATED_GPU_BYTES", 4l << 30);
 }
+long limit_of_gpu(const char *variable)
+{
+    const char *text = getenv(variable), *colon = text ? strchr(text, ':') : nullptr;
+    size_t device = (size_t)chosen_last.load();
+    bool meant = colon && device < visible().size() && strtol(text, nullptr, 10) == visible()[device];
+    return meant ? strtol(colon + 1, nullptr, 10) : -1;
+}
 void forbid_calls(bool forbid)
 {
     calls_forbidden = forbid;

@@ -46,6 +46,14 @@ bool catch_faults()
     return true;
 }
 
+/* A GPU that fails for good with the work after so much. */
+bool has_failed_now()
+{
+    static const long limit = limit_of_gpu("DTBENCH_EMULATED_BAD_GPU");
+    static std::atomic<long> begun{0};
+    return limit >= 0 && begun++ == limit;
+}
+
 /* Now and then a stream dawdles, so that what nobody waited for is not there by luck. */
 void dawdle()
 {
@@ -71,7 +79,9 @@ void run_task(const task &t)
     way_out = &here;
     if (!t.always)
         dawdle();
-    if (sigsetjmp(here, 1) == 0)
+    if (!t.always && has_failed_now())
+        report(cudaErrorLaunchFailure, "the GPU is bad");
+    else if (sigsetjmp(here, 1) == 0)
         t.work();
     else
         report(cudaErrorIllegalAddress, "touches memory that is freed or never was allocated");

@@ -53,6 +53,13 @@ size_t round_up(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
+/* What the current device gives: all it has, unless it is full without saying so. */
+size_t given_bytes()
+{
+    long given = limit_of_gpu("DTBENCH_EMULATED_FULL_GPU");
+    return given < 0 ? device_memory_bytes() : (size_t)given;
+}
+
 cudaError_t allocate(void **out, size_t bytes, bool pinned)
 {
     *out = nullptr;
@@ -65,7 +72,7 @@ cudaError_t allocate(void **out, size_t bytes, bool pinned)
     std::lock_guard<std::mutex> hold(m.lock);
     size_t page = (size_t)sysconf(_SC_PAGESIZE), data = round_up(bytes, ALIGNMENT), region = round_up(data, page);
     size_t &used = m.used[current_device()];
-    bool fits = data >= bytes && (pinned || data <= device_memory_bytes() - used);
+    bool fits = data >= bytes && (pinned || used + data <= given_bytes());
     if (!fits || arena() == MAP_FAILED || region + page > (size_t)(arena() + ARENA_BYTES - m.next) ||
         mprotect(m.next, region, PROT_READ | PROT_WRITE) != 0)
         return cudaErrorMemoryAllocation;

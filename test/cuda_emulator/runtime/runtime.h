@@ -122,6 +122,8 @@ cudaError_t leave(cudaError_t error);
 int current_device();
 int visible_devices();
 size_t device_memory_bytes();
+/* The number in "GPU:NUMBER", which a variable has for one physical GPU; -1: it has none for the one that this process uses. */
+long limit_of_gpu(const char *variable);
 /* Sets, while a host function runs on this thread, that CUDA may not be called. */
 void forbid_calls(bool forbid);
 

@@ -1,0 +1,88 @@
+#include "lib/base/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static dt_status fail(const char *path, int error)
+{
+    return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, error == ENOENT ? "its folder does not exist" : strerror(error));
+}
+
+bool dt_output_is_stream(const char *path)
+{
+    struct stat facts;
+    bool named = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    return stat(path, &facts) == 0 && (named || !S_ISREG(facts.st_mode));
+}
+
+/* FILE.PID~ */
+static char *fresh_name(const char *path)
+{
+    size_t bytes = strlen(path) + 32;
+    char *name = malloc(bytes);
+    if (name)
+        snprintf(name, bytes, "%s.%ld~", path, (long)getpid());
+    return name;
+}
+
+/* A descriptor, or -1 with errno. A file that may not be written to is not replaced either. */
+static int open_fresh(const char *path, const char *fresh)
+{
+    if (access(path, W_OK) < 0 && errno != ENOENT)
+        return -1;
+    unlink(fresh); /* of a process that ended in between, or somebody's link */
+    return open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+dt_status dt_output_open(const char *path, struct dt_output_file *out)
+{
+    bool stream = dt_output_is_stream(path);
+    dt_status status = DT_ERR_HOST_MEMORY;
+    *out = (struct dt_output_file){.path = strdup(path), .fresh = stream ? NULL : fresh_name(path)};
+    if (!out->path || (!stream && !out->fresh)) {
+        dt_fail(status, "no memory for a file's name");
+        goto fail;
+    }
+    int fd = stream ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY) : open_fresh(path, out->fresh);
+    out->stream = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (out->stream)
+        return DT_OK;
+    status = fail(path, errno);
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 && out->fresh)
+        unlink(out->fresh);
+fail:
+    free(out->path);
+    free(out->fresh);
+    *out = (struct dt_output_file){0};
+    return status;
+}
+
+dt_status dt_output_close(struct dt_output_file *file, bool keep)
+{
+    dt_status status = DT_OK;
+    errno = 0;
+    bool failed = fflush(file->stream) != 0 || ferror(file->stream);
+    failed = fclose(file->stream) != 0 || failed;
+    if (failed || (keep && file->fresh && rename(file->fresh, file->path) < 0))
+        status = errno ? fail(file->path, errno) : dt_fail(DT_ERR_IO, "cannot write %s: write error", file->path);
+    if (file->fresh && (status < 0 || !keep))
+        unlink(file->fresh);
+    free(file->path);
+    free(file->fresh);
+    *file = (struct dt_output_file){0};
+    return status;
+}
+
+dt_status dt_output_write(const char *path, const char *text)
+{
+    struct dt_output_file file;
+    DT_TRY(dt_output_open(path, &file));
+    fprintf(file.stream, "%s\n", text);
+    return dt_output_close(&file, true);
+}
