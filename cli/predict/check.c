@@ -17,10 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Without memory for it, it is not said. */
 static void note(struct check *check, const char *text)
 {
-    if (check->note_count < CHECK_NOTES)
-        snprintf(check->notes[check->note_count++], sizeof check->notes[0], "%s", text);
+    char *copy = check->note_count < CHECK_NOTES ? strdup(text) : NULL;
+    if (copy)
+        check->notes[check->note_count++] = copy;
 }
 
 /* It would not run: exit code 5 says so. */
@@ -297,6 +299,9 @@ void check_finish(struct check *check)
     free(check->pipeline.kept);
     free(check->pipeline.ranks);
     check->pipeline = (struct check_pipeline){0};
+    for (int i = 0; i < check->note_count; i++)
+        free(check->notes[i]);
+    check->note_count = 0;
 }
 
 dt_status check_copy(const struct check *from, struct check *out)
@@ -306,6 +311,9 @@ dt_status check_copy(const struct check *from, struct check *out)
     *out = *from;
     out->pipeline.kept = NULL;
     out->pipeline.ranks = NULL;
+    out->note_count = 0;
+    for (int i = 0; i < from->note_count; i++)
+        note(out, from->notes[i]);
     if (stages == 0)
         return DT_OK;
     out->pipeline.kept = malloc(stages * sizeof *p->kept);

@@ -39,7 +39,7 @@ struct check {
     double step_s;                /* predicted, on device sim or with a calibration of this machine; NAN */
     struct check_pipeline pipeline;
     struct step_traffic traffic; /* in closed form, of the rank that has the most of each */
-    char notes[CHECK_NOTES][512];
+    char *notes[CHECK_NOTES];    /* [note_count] */
     int note_count;
 };
 

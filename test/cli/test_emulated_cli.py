@@ -17,7 +17,7 @@ from tap_cases import check
 ENVIRONMENT["PATH"] = "/nowhere"
 ENVIRONMENT["DTBENCH_EMULATED_GPUS"] = "4"
 ENVIRONMENT["DTBENCH_POISON"] = "1"
-FULL_BYTES = 3 << 20  # enough for the parameters and one sample, and not for the activations of 64
+FULL_BYTES = 40 << 20  # the pool takes 32 MiB for the parameters and one sample, and the activations of 768 do not fit
 TINY = {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 100, "block_size": 16, "dtype": "fp32"}
 SCHEMAS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "configs", "schema")
 
@@ -89,18 +89,18 @@ def test_a_full_gpu_is_a_result():
 def test_one_gpu_that_is_full_in_mid_step():
     """The others wait for it in a collective: they say what it said, and the record is one of memory."""
     output = records_path("full.jsonl")
-    run("run", gpus(sweep={"batch_size": [64, 1]}, paradigm="ddp"), "-o", output, "-q", code=OOM,
+    run("run", gpus(sweep={"batch_size": [768, 1]}, paradigm="ddp", steps={"warmup": 0, "timed": 1}), "-o", output, "-q", code=OOM,
         environment={"DTBENCH_EMULATED_FULL_GPU": f"1:{FULL_BYTES}"})
     full, small = read_records(output)
-    check(full["status"] == "oom" and "rank 1" in full["error"] and "CUDA refuses" in full["error"] and not full["losses"], full["status"], full["error"])
+    check(full["status"] == "oom" and "rank 1" in full["error"] and "CUDA refuses" in full["error"] and "buffers hold 0" not in full["error"], full["status"], full["error"])
     check(small["status"] == "ok", small["error"])
 
 
 def test_a_gpu_that_fails_for_good():
     """What CUDA says of it stays in the process: the next experiment has others."""
     output = records_path("bad.jsonl")
-    run("run", gpus(sweep={"steps.timed": [300, 1]}, paradigm="ddp"), "-o", output, "-q", code=FAILED,
-        environment={"DTBENCH_EMULATED_BAD_GPU": "1:4000"})
+    run("run", gpus(sweep={"steps.timed": [50, 1]}, paradigm="ddp", world_size=2), "-o", output, "-q", code=FAILED,
+        environment={"DTBENCH_EMULATED_BAD_GPU": "1:500"})
     bad, next_one = read_records(output)
     check(bad["status"] == "failed" and "rank 1" in bad["error"] and "a launch failed" in bad["error"], bad["status"], bad["error"])
     check(bad["losses"] and next_one["status"] == "ok", "steps before it failed, and the next experiment:", bad["losses"], next_one["error"])

@@ -193,10 +193,10 @@ def test_a_rank_that_alone_runs_out_of_memory():
     """In its first step, when the others already wait for it: Slurm ends them, and the record says why."""
     if not EMULATED:
         raise Skip("dtbench_emulated is not built")
-    full = config("full.json", device="cuda", paradigm="ddp", batch_size=64, model={**TINY["model"], "hidden": 32, "block_size": 16})
+    full = config("full.json", device="cuda", paradigm="ddp", batch_size=1024, model={**TINY["model"], "hidden": 32, "block_size": 16})
     one_gpu_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$SLURM_PROCID exec "$0" "$@"', EMULATED]
     result = run("srun", "--nodes=2", "--ntasks-per-node=2", "--time=10", *one_gpu_each, "run", full, "-o", "full.jsonl", DTBENCH_EMULATED_GPUS="4",
-                 DTBENCH_EMULATED_FULL_GPU=f"3:{3 << 20}", SLURM_MPI_TYPE="none")
+                 DTBENCH_EMULATED_FULL_GPU=f"3:{40 << 20}", SLURM_MPI_TYPE="none")
     record, = read_records("full.jsonl")
     check(record["status"] == "oom" and "rank 3" in record["error"] and "CUDA refuses" in record["error"], record["status"], record["error"])
     check(result.returncode not in (OK, CONFIG), result.returncode, result.stderr)
