@@ -29,6 +29,10 @@ def test_help_is_instant_and_complete():
         own = run(command, "--help", code=OK).stdout
         check(own.startswith("Usage: dtbench " + command), own)
         check(run("help", command, code=OK).stdout == own, "help and --help differ")
+        lines = own.splitlines()
+        check(all(line == line.rstrip() for line in lines), "blanks at a line's end:", own)
+        begins = {found.end() for found in (re.match(r"  (-\w,|   ) --\S+( \S+)?  +(?=\S)| {20,}(?=\S)", line) for line in lines) if found}
+        check(len(begins) == 1, "texts do not begin below each other:", begins, own)
     check(re.fullmatch(r"dtbench \d+\.\d+\.\d+ \(\S+\)\n", run("--version", code=OK).stdout), "version")
     # nothing of a launcher matters to help
     run("--help", code=OK, environment={"SLURM_PROCID": "x", "OMPI_COMM_WORLD_RANK": "nonsense"})

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,7 +45,7 @@ def test_a_sweep_and_its_records():
                 check(ranks[p["predicted_peak_bytes"]["rank"]][category] == value, category, value, ranks)
         check(r["config_hash"] == p["config_hash"] and r["config"] == p["config"], "the record's config")
         check(r["verification"]["status"] == "passed", r["verification"])
-        check(r["provenance"]["device"] == "cpu" and r["provenance"]["hosts"] and r["provenance"]["started"], r["provenance"])
+        check(r["provenance"]["device"] == "cpu" and r["provenance"]["hosts"] == [socket.gethostname()] and r["provenance"]["started"], r["provenance"])
     check("\r" not in result.stdout + result.stderr and "\033" not in result.stdout + result.stderr, "progress in a pipe")
     rows = [line for line in result.stdout.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
     check(len(rows) == 3 and all(row.endswith("  ok") for row in rows) and len({len(row) for row in rows}) == 1, result.stdout)

@@ -35,6 +35,7 @@ static void limit_refuses(void)
     CHECK(ledger.usage.current_total_bytes == 3840 && ledger.usage.peak_bytes[DT_OPTIMIZER] == 0, "a refusal counts nothing");
     CHECK(dt_ledger_add(&ledger, DT_OPTIMIZER, UINT64_MAX) == DT_ERR_OOM);
     CHECK_OK(dt_ledger_add(&ledger, DT_OPTIMIZER, 256));
+    CHECK_OK(dt_ledger_add(&ledger, DT_OPTIMIZER, 0)); /* nothing fits where no more does */
 
     struct dt_ledger host = {.limit_bytes = 256, .on_host = true};
     CHECK(strstr(dt_error_message(), "out of device memory"), "%s", dt_error_message());

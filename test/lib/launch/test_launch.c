@@ -86,7 +86,7 @@ static int rank_main(const char *mode, const char *socket_name)
     struct dt_launch_rank *rank;
     if (is(mode, "mute"))
         return 3;
-    if (dt_world_from_environment(&world) < 0 || dt_launch_rank_connect(socket_name, world.rank, &rank) < 0) {
+    if (dt_world_from_environment(&world) < 0 || dt_launch_rank_connect(socket_name, world.rank + (is(mode, "moved") ? 1 : 0), &rank) < 0) {
         fprintf(stderr, "%s\n", dt_error_message());
         return 1;
     }
@@ -232,6 +232,19 @@ static void normal_end(void)
         dt_launch_outcome_finish(&out);
     }
     free(input);
+}
+
+/* The last rank says that it is one more. */
+static void rank_that_is_none(void)
+{
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        struct watch w = {0};
+        struct dt_launch_outcome out;
+        char want[64];
+        snprintf(want, sizeof want, "announced itself as rank %d of %d, which is none", ranks, ranks);
+        CHECK(launch("moved", ranks, "", &w, &out) == DT_ERR_WORLD && strstr(dt_error_message(), want), "%s", dt_error_message());
+        dt_launch_outcome_finish(&out);
+    }
 }
 
 static void crash(void)
@@ -495,6 +508,7 @@ static void places(void)
 
 static const struct test_case cases[] = {
     {"input, progress and result", normal_end},
+    {"a rank that is none", rank_that_is_none},
     {"a crash is named", crash},
     {"SIGKILL at any moment", killed_at_any_moment},
     {"a death that peers report", a_death_that_peers_report},

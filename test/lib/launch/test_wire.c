@@ -75,8 +75,26 @@ static void each_rule(void)
     }
 }
 
+/* No name, the longest one, and one more than fits into an address. */
+static void names(void)
+{
+    enum { ROOM = 107 };
+    char name[ROOM + 2];
+    int fd, other;
+    CHECK(dt_wire_connect("", &fd) == DT_ERR_INVALID && dt_wire_listen("", &fd) == DT_ERR_INVALID, "no name");
+    snprintf(name, sizeof name, "%-*d", ROOM, (int)getpid());
+    CHECK_OK(dt_wire_listen(name, &fd));
+    CHECK_OK(dt_wire_connect(name, &other));
+    close(other);
+    close(fd);
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    CHECK(dt_wire_listen(name, &fd) == DT_ERR_INVALID && dt_wire_connect(name, &fd) == DT_ERR_INVALID, "one more");
+}
+
 static const struct test_case cases[] = {
     {"each rule", each_rule},
+    {"names", names},
 };
 
 TEST_MAIN(cases)

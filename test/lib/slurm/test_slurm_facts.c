@@ -71,9 +71,12 @@ static void answers(void)
     CHECK(left > 95 && left <= 100, "%g s left", left);
     dt_slurm_facts_finish(&facts);
 
-    collect("echo end_time soon", 10, &facts);
-    CHECK(isnan(dt_slurm_seconds_left(&facts)));
-    dt_slurm_facts_finish(&facts);
+    static const char *const no_times[] = {"echo end_time soon", "echo end_time 4000000000s", "echo end_time 0", "echo end_time -1"};
+    for (size_t i = 0; i < sizeof no_times / sizeof no_times[0]; i++) {
+        collect(no_times[i], 10, &facts);
+        CHECK(isnan(dt_slurm_seconds_left(&facts)), "%s", no_times[i]);
+        dt_slurm_facts_finish(&facts);
+    }
 }
 
 static void faults(void)
