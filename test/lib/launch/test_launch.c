@@ -93,7 +93,9 @@ static int rank_main(const char *mode, const char *socket_name)
     dt_launch_rank_on_dump(rank, dump, &world.rank);
     while (is(mode, "never ready"))
         pause();
-    if (is(mode, "normal")) {
+    if (is(mode, "silent"))
+        dt_sleep_ms(500);
+    if (is(mode, "normal") || is(mode, "silent")) {
         fprintf(stderr, "a line of rank %d\n", world.rank);
         printf("printed by rank %d\n", world.rank);
         fflush(stdout);
@@ -179,6 +181,8 @@ static dt_status launch(const char *mode, int ranks, const char *input, struct w
         l.init_timeout_s = 0.5;
     if (is(mode, "hang"))
         l.step_timeout_s = 0.5;
+    if (is(mode, "silent"))
+        l.step_timeout_s = 0; /* for ever */
     double start = dt_clock_s();
     dt_status status = dt_launch_run(&l, out);
     printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, dt_clock_s() - start, status == DT_OK ? "ok" : dt_error_message());
@@ -232,6 +236,16 @@ static void normal_end(void)
         dt_launch_outcome_finish(&out);
     }
     free(input);
+}
+
+/* Without a limit a step may take as long as it takes. */
+static void no_limit(void)
+{
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    CHECK_OK(launch("silent", 1, "x", &w, &out));
+    CHECK(out.result && strcmp(out.result, "x") == 0);
+    dt_launch_outcome_finish(&out);
 }
 
 /* The last rank says that it is one more. */
@@ -509,6 +523,7 @@ static void places(void)
 static const struct test_case cases[] = {
     {"input, progress and result", normal_end},
     {"a rank that is none", rank_that_is_none},
+    {"no limit for steps", no_limit},
     {"a crash is named", crash},
     {"SIGKILL at any moment", killed_at_any_moment},
     {"a death that peers report", a_death_that_peers_report},

@@ -145,6 +145,11 @@ static void test_flows_that_never_end_are_refused(void)
         CHECK(dt_sim_network_start(n, 0, &wrong[i], 0) == DT_ERR_INVALID, "flow %zu", i);
     CHECK(dt_sim_network_add_link(n, 0, &link) == DT_ERR_INVALID, "a link without capacity");
     CHECK(dt_sim_network_add_link(n, INFINITY, &link) == DT_ERR_INVALID, "a link without limit");
+    CHECK_OK(dt_sim_network_add_link(n, 10, &link));
+    static const double gains[][3] = {{5, 0, 1}, {10, 1, 1}, {0, 0.5, 0}, {11, 0.5, 0}, {5, -0.1, 0}, {5, 1.1, 0}, {NAN, 0.5, 0}};
+    for (size_t i = 0; i < sizeof gains / sizeof *gains; i++)
+        CHECK((dt_sim_network_set_gain(n, link, gains[i][0], gains[i][1]) == DT_OK) == (gains[i][2] > 0), "gain %zu", i);
+    CHECK(dt_sim_network_set_gain(n, link + 1, 5, 0.5) == DT_ERR_INVALID, "no link");
     CHECK_OK(dt_sim_network_next(n, &next));
     CHECK(isinf(next) && dt_sim_network_take(n, 1e9) == UINT32_MAX, "an empty network has an end at %g", next);
     dt_sim_network_destroy(n);

@@ -262,7 +262,25 @@ static void test_mpi(void)
     check_near(time_message("cpu_node", 2, 0, 1, 6e8), 30 * us + 0.1, 1e-9, "message");
 }
 
+/* What tables hold: times and GB/s that are above 0, and parts of the bandwidth. */
+static void tables_are_sound(void)
+{
+    const struct dt_sim_nccl_tables *t;
+    const char *version;
+    for (int v = 0; (version = dt_sim_nccl_version_name(v)); v++) {
+        t = dt_sim_nccl_tables(version);
+        CHECK(t && strcmp(t->version, version) == 0, "%s", version);
+        for (int p = 0; t && p < DT_SIM_PROTOCOLS; p++)
+            for (int i = 0; i < 23; i++)
+                CHECK(t->tree_correction[p][i] > 0 && t->tree_correction[p][i] <= 1, "%s, protocol %d, size %d", version, p, i);
+        for (int i = 0; t && i < 9; i++)
+            CHECK(t->ll_bus[i / 3][i % 3] > 0 && t->ring_ll128_channel[i / 3][i % 3] > 0 && t->tree_channel[i / 3][i % 3] > 0, "%s, %d",
+                  version, i);
+    }
+}
+
 static const struct test_case cases[] = {
+    {"tables are sound", tables_are_sound},
     {"sums in switches", test_sums_in_switches},
     {"rings within a node", test_rings_in_a_node},
     {"NCCL's choice of algorithm and protocol", test_choice},

@@ -370,7 +370,31 @@ static void table_is_sound(void)
     }
 }
 
+/* A pipeline that is written for pdp stays pdp's when an override chooses another paradigm, unless overrides ask for stages, in any order. */
+static void whose_pipeline(void)
+{
+    static const struct {
+        const char *sets[2];
+        enum pipeline_reach reach;
+    } rows[] = {
+        {{"paradigm=ddp", "seed=2"}, PIPELINE_OF_PDP},
+        {{"pipeline.stages=2", "paradigm=ddp"}, PIPELINE_OF_ALL},
+        {{"paradigm=ddp", "pipeline.stages=2"}, PIPELINE_OF_ALL},
+        {{"paradigm=ddp", "pipeline={\"stages\":2}"}, PIPELINE_OF_ALL},
+        {{"sweep.pipeline.stages=[2]", "paradigm=ddp"}, PIPELINE_OF_ALL},
+    };
+    static const char text[] = "{" TINY ",\"paradigm\":\"pdp\",\"world_size\":4,\"pipeline\":{\"stages\":2,\"chunks\":2}}";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct experiment *e = NULL;
+        int count = 0;
+        CHECK_OK(experiments_parse(text, strlen(text), "t", rows[i].sets, 2, &e, &count));
+        CHECK(e && e->pipeline.paradigms == rows[i].reach && e->pipeline.stages == 2, "row %zu", i);
+        free(e);
+    }
+}
+
 static const struct test_case cases[] = {
+    {"whose pipeline it is", whose_pipeline},
     {"defaults", defaults},
     {"defaults that hang on other fields", dependent_defaults},
     {"combinations that make no sense are refused", refuses_combinations},

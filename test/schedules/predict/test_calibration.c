@@ -127,6 +127,7 @@ static void files_that_sim_reads(void)
     free(text);
     CHECK(cluster->gpus_per_node == 4 && fabs(cluster->gpu.memory_gb_per_s - 20) < 1e-9, "%d, %g", cluster->gpus_per_node,
           cluster->gpu.memory_gb_per_s);
+    CHECK(fabs(cluster->collectives.step_us - 200) < 1e-9, "the shortest message: %g us", cluster->collectives.step_us);
     again->kernels = profile->measured;
     again->collectives = cluster->collectives.measured;
     snprintf(again->library, sizeof again->library, "%s", cluster->collectives.version);
