@@ -35,9 +35,9 @@ compile() {
 }
 
 # Options of a build for libFuzzer (scripts/fuzz), and whether clang can make one. Line tables and -O1 are what a report needs,
-# and no target needs kernels.
+# and no target needs kernels. (A build type would undo the optimisation when Meson is run again.)
 # shellcheck disable=SC2034,SC2054 # used where this is sourced; commas of Meson
-fuzz_options=(--buildtype=plain -Doptimization=1 -Dc_args=-g1 -Dcpu=disabled -Dmpi=disabled -Dcuda=disabled -Demulated_kernels=false
+fuzz_options=(-Ddebug=false -Doptimization=1 -Dc_args=-g1 -Dcpu=disabled -Dmpi=disabled -Dcuda=disabled -Demulated_kernels=false
     -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false)
 # Without what compares, libFuzzer learns less of an execution; most of the time went there.
 # shellcheck disable=SC2034
