@@ -195,7 +195,9 @@ static dt_status split_balanced(const struct dt_model *model, int count, int sta
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d pieces of a model", count);
     for (int i = 0, layer = 0; i < count; i++) {
         int end = gpt_piece_end(model, layer);
-        pieces[i] = (struct piece){.first_layer = layer, .cost = size_of(model, layer, end).flops};
+        bool alike = layer >= gpt_block_layer(1) && end <= gpt_block_layer(model->layers); /* a block that is not the first */
+        int64_t cost = alike ? pieces[i - 1].cost : size_of(model, layer, end).flops;
+        pieces[i] = (struct piece){.first_layer = layer, .cost = cost};
         layer = end;
     }
     fill_evenly(pieces, count, stages, least_bound(pieces, count, stages), first_layer);

@@ -1,6 +1,7 @@
 /* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
 #include "cli/commands/commands.h"
 
+#include "cli/plan/changes.h"
 #include "cli/plan/map_json.h"
 #include "cli/plan/measured.h"
 #include "cli/plan/planner_json.h"
@@ -164,7 +165,7 @@ static dt_status find_reasons(const struct plan_options *o, const struct planner
     DT_TRY(why_chosen(p, 0, &out->chosen));
     DT_TRY(why_trusted(p, &out->trusted));
     if (!p->result.interrupted)
-        DT_TRY(why_changes(p, &out->changes));
+        DT_TRY(changes_find(p, &out->changes));
     if (o->rule)
         DT_TRY(follow_rules(p, w, &out->rules));
     return DT_OK;

@@ -3,6 +3,8 @@
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/search/axes.h"
+#include "schedules/search/recordings.h"
 
 #include <errno.h>
 #include <math.h>
@@ -133,16 +135,15 @@ static dt_status check_names(const struct planner_arguments *a)
     return DT_OK;
 }
 
-/* A key of the space that --set gives a value is fixed. */
+/* A key of the space that --set gives a value is fixed; but for the number of ranks, which --gpus and --nodes say. */
 static bool is_axis_key(const char *assignment)
 {
-    static const char *const keys[] = {"paradigm",        "batch_size", "micro_batches",  "activation",      "parameter_offload",
-                                       "hsdp.shard_size", "fsdp.unit",  "ddp.bucket_mib", "pipeline.stages", "pipeline.chunks",
-                                       "pipeline.order",  "mesh.order", "tensor.size",    "fsdp.gather"};
     size_t bytes = strcspn(assignment, "=");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strlen(keys[i]) == bytes && strncmp(keys[i], assignment, bytes) == 0)
-            return true;
+    for (int i = 0; space_axis(i); i++) {
+        const char *key = space_axis(i)->key;
+        if (strlen(key) == bytes && strncmp(key, assignment, bytes) == 0)
+            return strcmp(key, "world_size") != 0;
+    }
     return false;
 }
 
@@ -262,6 +263,7 @@ static dt_status fill(const struct planner_arguments *a, struct planner *p)
     free(s);
     DT_TRY(status);
     DT_TRY(check_machine(p));
+    DT_TRY(recordings_create(&p->base, &p->machine, &p->options.recordings));
     return space_create(&p->base, &p->machine, &p->request, &p->space);
 }
 
@@ -285,6 +287,7 @@ void planner_destroy(struct planner *p)
     if (!p)
         return;
     search_result_finish(&p->result);
+    recordings_destroy(p->options.recordings);
     space_destroy(p->space);
     free(p);
 }

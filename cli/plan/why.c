@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void say(struct why *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct why *w, const char *format, ...)
+void why_say(struct why *w, const char *format, ...)
 {
     va_list arguments;
     if (w->count == WHY_LINES)
@@ -54,11 +53,11 @@ bool why_margin_tells(const struct planner *p, int place)
 static void say_time(struct why *w, const struct search_outcome *o)
 {
     const struct dt_step_metrics *s = &o->step;
-    say(w,
-        "a step of %.4g s: forward %d %%, backward %d %%, optimizer %d %%, waiting for communication or copies %d %%, the pipeline's "
-        "bubble %d %%, waiting for the host %d %%",
-        o->step_s, percent(s->forward_s, o->step_s), percent(s->backward_s, o->step_s), percent(s->optimizer_s, o->step_s),
-        percent(s->exposed_comm_s, o->step_s), percent(s->bubble_s, o->step_s), percent(s->host_s, o->step_s));
+    why_say(w,
+            "a step of %.4g s: forward %d %%, backward %d %%, optimizer %d %%, waiting for communication or copies %d %%, the pipeline's "
+            "bubble %d %%, waiting for the host %d %%",
+            o->step_s, percent(s->forward_s, o->step_s), percent(s->backward_s, o->step_s), percent(s->optimizer_s, o->step_s),
+            percent(s->exposed_comm_s, o->step_s), percent(s->bubble_s, o->step_s), percent(s->host_s, o->step_s));
 }
 
 /* The bounds are what no schedule avoids: the largest one names the resource. */
@@ -73,7 +72,8 @@ static void say_limit(struct why *w, const struct search_outcome *o)
         what = "copies to and from the host";
     else if (b->host_s == most)
         what = "the host, which issues the kernels";
-    say(w,
+    why_say(
+        w,
         "bound by %s: of the step no schedule avoids %d %% for kernels, %d %% for issuing them, %d %% for communication, %d %% for copies "
         "to and from the host",
         what, percent(b->compute_s, o->step_s), percent(b->host_s, o->step_s), percent(b->network_s, o->step_s),
@@ -110,24 +110,24 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
     char link[64];
     if (mesh.size[MESH_TENSOR] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_TENSOR), link);
-        say(w, "each layer is shared by %d ranks, %s", mesh.size[MESH_TENSOR], link);
+        why_say(w, "each layer is shared by %d ranks, %s", mesh.size[MESH_TENSOR], link);
     }
     if (mesh.size[MESH_PIPELINE] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_PIPELINE), link);
-        say(w, "activations pass %d stages, %s", mesh.size[MESH_PIPELINE], link);
+        why_say(w, "activations pass %d stages, %s", mesh.size[MESH_PIPELINE], link);
     }
     if (mesh.size[MESH_SHARD] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_SHARD), link);
         if (mode == DP_FSDP)
-            say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
-                mesh.size[MESH_SHARD], link);
+            why_say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
+                    mesh.size[MESH_SHARD], link);
         else
-            say(w, "gradients and updated parameters of %.3g GB are exchanged among %d ranks, %s", bytes, mesh.size[MESH_SHARD], link);
+            why_say(w, "gradients and updated parameters of %.3g GB are exchanged among %d ranks, %s", bytes, mesh.size[MESH_SHARD], link);
     }
     if (mesh.size[MESH_REPLICA] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_REPLICA), link);
-        say(w, "gradients of %.3g GB a rank are averaged over %d replicas once a step, %s", bytes / mesh.size[MESH_SHARD],
-            mesh.size[MESH_REPLICA], link);
+        why_say(w, "gradients of %.3g GB a rank are averaged over %d replicas once a step, %s", bytes / mesh.size[MESH_SHARD],
+                mesh.size[MESH_REPLICA], link);
     }
 }
 
@@ -140,8 +140,8 @@ dt_status why_chosen(const struct planner *p, int place, struct why *out)
     say_time(out, o);
     say_limit(out, o);
     say_axes(out, p, &e);
-    say(out, "memory: %.4g of %.4g GiB on the fullest GPU%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30,
-        o->host_peak_bytes > 0 ? ", the rest on the host" : "");
+    why_say(out, "memory: %.4g of %.4g GiB on the fullest GPU%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30,
+            o->host_peak_bytes > 0 ? ", the rest on the host" : "");
     return DT_OK;
 }
 
@@ -175,8 +175,9 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     char waiting[64] = "";
     if (waits > 0)
         snprintf(waiting, sizeof waiting, ", of which it waits %d %% for communication", waits);
-    say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step takes %.3g s%s", strategy_paradigm((enum paradigm_kind)paradigm),
-        format_number(o->tokens_per_s, rate), strategy, e.batch_size, percent(why_margin(p, place), 1), o->step_s, waiting);
+    why_say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step takes %.3g s%s",
+            strategy_paradigm((enum paradigm_kind)paradigm), format_number(o->tokens_per_s, rate), strategy, e.batch_size,
+            percent(why_margin(p, place), 1), o->step_s, waiting);
 }
 
 /* No candidate of it was simulated. */
@@ -188,12 +189,12 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
         if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
             fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
     if (p->result.interrupted)
-        say(w, "%s: not reached before the search was stopped", name);
+        why_say(w, "%s: not reached before the search was stopped", name);
     else if (least > capacity)
-        say(w, "%s: needs %.4g GiB on a GPU at the least, and it has %.4g", name, least / 0x1p30, capacity / 0x1p30);
+        why_say(w, "%s: needs %.4g GiB on a GPU at the least, and it has %.4g", name, least / 0x1p30, capacity / 0x1p30);
     else if (isfinite(fastest))
-        say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,
-            capacity / 0x1p30);
+        why_say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,
+                capacity / 0x1p30);
 }
 
 dt_status why_not(const struct planner *p, struct why *out)
@@ -214,93 +215,6 @@ dt_status why_not(const struct planner *p, struct why *out)
     return DT_OK;
 }
 
-/* ---- what would change it ---- */
-
-struct change {
-    const char *name;
-    double network, memory;
-    int nodes;
-};
-
-static bool same_mesh(const struct experiment *a, const struct experiment *b)
-{
-    struct mesh_shape left = experiment_mesh(a), right = experiment_mesh(b);
-    bool same = a->paradigm == b->paradigm;
-    for (int axis = 0; axis < MESH_REPLICA; axis++)
-        same &= left.size[axis] == right.size[axis] || left.size[axis] == a->world_size; /* all ranks are all ranks */
-    return same && left.size[MESH_PIPELINE] == right.size[MESH_PIPELINE];
-}
-
-/* *rate: NAN where nothing fits, or the search was stopped and its best is not known. */
-static dt_status search_changed(const struct planner *p, const struct experiment *base, const struct simulated_machine *machine,
-                                struct experiment *winner, double *rate, bool *stopped)
-{
-    struct search_options o = p->options;
-    struct search_result result = {0};
-    struct space *space;
-    o.top = 1;
-    o.done = NULL;
-    o.progress = NULL;
-    o.only_best = true;
-    *rate = NAN;
-    DT_TRY(space_create(base, machine, &p->request, &space));
-    dt_status status = search_run(space, base, machine, &o, &result);
-    *stopped = status == DT_OK && result.interrupted;
-    if (status == DT_OK && result.ranked > 0 && !*stopped) {
-        space_experiment(space, space_candidate(space, result.ranking[0]), winner);
-        *rate = result.outcomes[result.ranking[0]].tokens_per_s;
-    }
-    search_result_finish(&result);
-    space_destroy(space);
-    return status;
-}
-
-static dt_status say_change(const struct planner *p, const struct change *change, struct simulated_machine *machine, struct why *w)
-{
-    struct experiment base = p->base, before, after;
-    struct dt_sim_cluster *c = &machine->cluster;
-    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES];
-    double tokens_per_s;
-    bool stopped = false;
-    *machine = p->machine;
-    c->nic.label_gbit_per_s *= change->network;
-    c->nic.flow_gbit_per_s *= change->network;
-    c->nic.total_gbit_per_s *= change->network;
-    c->gpu.memory_gib *= change->memory;
-    base.world_size *= change->nodes;
-    c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
-    if (p->request.global_batch % base.world_size)
-        return DT_OK;
-    DT_TRY(search_changed(p, &base, machine, &after, &tokens_per_s, &stopped));
-    if (stopped)
-        say(w, "%s: not known, the search was stopped before", change->name);
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &before);
-    if (isnan(tokens_per_s) || same_mesh(&before, &after))
-        return DT_OK;
-    strategy_describe(&after, strategy);
-    say(w, "%s: %s, batch %d, %s tokens/s", change->name, strategy, after.batch_size, format_number(tokens_per_s, rate));
-    return DT_OK;
-}
-
-dt_status why_changes(const struct planner *p, struct why *out)
-{
-    const struct dt_sim_cluster *c = &p->machine.cluster;
-    char network[64], memory[64], nodes[64];
-    *out = (struct why){.count = 0};
-    if (p->result.ranked == 0 || c->gpu.architecture == DT_SIM_CPU)
-        return DT_OK;
-    snprintf(network, sizeof network, "with %g Gbit/s", 4 * c->nic.label_gbit_per_s);
-    snprintf(memory, sizeof memory, "with GPUs of %.0f GiB", 2 * c->gpu.memory_gib);
-    snprintf(nodes, sizeof nodes, "on %d nodes", 2 * p->nodes);
-    const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
-    struct simulated_machine *machine = malloc(sizeof *machine);
-    dt_status status = machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
-    for (size_t i = p->nodes > 1 ? 0 : 1; i < sizeof changes / sizeof *changes && status == DT_OK; i++)
-        status = say_change(p, &changes[i], machine, out);
-    free(machine);
-    return status;
-}
-
 /* ---- how sure ---- */
 
 static void say_error(struct why *w, const struct planner *p, const struct experiment *e)
@@ -308,12 +222,12 @@ static void say_error(struct why *w, const struct planner *p, const struct exper
     struct confidence c = confidence_of(e, &p->machine);
     const char *name = strategy_paradigm(e->paradigm);
     if (c.measured)
-        say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
+        why_say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
     else if (c.source)
-        say(w, "%s: none measured with this profile; %.0f %% is what nine of ten predictions of its other modes stay below", name,
-            100 * c.error);
+        why_say(w, "%s: none measured with this profile; %.0f %% is what nine of ten predictions of its other modes stay below", name,
+                100 * c.error);
     else
-        say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
+        why_say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
 }
 
 dt_status why_trusted(const struct planner *p, struct why *out)
@@ -332,8 +246,8 @@ dt_status why_trusted(const struct planner *p, struct why *out)
     }
     if (planner_shown(p) > 0)
         while (confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
-            say(out, "not measured: %s", text);
+            why_say(out, "not measured: %s", text);
     if (close > 0)
-        say(out, "the first %d differ by less than the error: measure them", close + 1);
+        why_say(out, "the first %d differ by less than the error: measure them", close + 1);
     return DT_OK;
 }

@@ -11,15 +11,14 @@ struct why {
     int count;
 };
 
+/* Adds a line, while there is room. */
+void why_say(struct why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Where the time of the candidate at `place` goes, what bounds it, and what its communication crosses. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_chosen(const struct planner *planner, int place, struct why *out);
 
 /* What rejected each paradigm that is not among the shown ones, and by how much. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_not(const struct planner *planner, struct why *out);
-
-/* Plans again with a network four times as fast, twice the memory of each GPU and twice the nodes, each by itself: a line for each that
- * makes another strategy the best. Interrupted as the plan's search. Errors: as search_run. */
-dt_status why_changes(const struct planner *planner, struct why *out);
 
 /* What is known of the predictions' errors: the first candidates', and what about this plan was never measured. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_trusted(const struct planner *planner, struct why *out);

@@ -386,8 +386,7 @@ static GPT_KERNEL_FUNCTION(cost_loss_gradient, gpt_loss_gradient)
     return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
 }
 
-/* other_bytes: state that has not the model's dtype. */
-static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count, double other_bytes)
+static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count)
 {
     bool measured;
     if (!k->costs)
@@ -397,18 +396,18 @@ static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gp
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
     double tensors = k->costs->profile.optimizer_fused ? 1 : gpt_cost_tensors(k->model, (double)count);
-    double bytes = (cost->passes * k->element_bytes + other_bytes) * (double)count;
+    double bytes = gpt_cost_update_bytes(&k->costs->profile, k->element_bytes, kind == GPT_KERNEL_ADAM) * (double)count;
     return work(k, stream, kind, cost->launches * tensors, gpt_cost_memory_s(k->costs, cost->launches * tensors, bytes));
 }
 
 static GPT_KERNEL_FUNCTION(cost_sgd, gpt_sgd)
 {
-    return update(k, stream, GPT_KERNEL_SGD, a->count, 0);
+    return update(k, stream, GPT_KERNEL_SGD, a->count);
 }
 
 static GPT_KERNEL_FUNCTION(cost_adam, gpt_adam)
 {
-    return update(k, stream, GPT_KERNEL_ADAM, a->count, 3 * 2 * sizeof(float)); /* moments and master, read and written */
+    return update(k, stream, GPT_KERNEL_ADAM, a->count);
 }
 
 static GPT_KERNEL_FUNCTION(cost_add, gpt_add)

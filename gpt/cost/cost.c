@@ -42,6 +42,12 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_mod
     }
 }
 
+double gpt_cost_update_bytes(const struct gpt_cost_profile *p, size_t element_bytes, bool adam)
+{
+    double passes = p->kernels[adam ? GPT_KERNEL_ADAM : GPT_KERNEL_SGD].passes;
+    return passes * (double)element_bytes + (adam ? 3 * 2 * sizeof(float) : 0);
+}
+
 double gpt_cost_tensors(const struct dt_model *model, double elems)
 {
     struct gpt_layer layer;

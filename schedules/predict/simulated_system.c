@@ -294,6 +294,13 @@ double simulated_system_reported_bytes(const struct simulated_system *s, double 
     return p->memory.peaks_reserved ? fmin(peak_bytes * (1 + p->memory.fragmentation), (double)s->memory_bytes) : peak_bytes;
 }
 
+double simulated_system_update_s(const struct simulated_system *s, const struct experiment *e)
+{
+    bool adam = e->optimizer.name == OPTIMIZER_ADAM;
+    double bytes = gpt_cost_update_bytes(&s->costs.profile, dt_dtype_bytes(e->model.dtype), adam);
+    return s->costs.profile.measured.count > 0 ? 0 : gpt_cost_memory_s(&s->costs, 0, bytes);
+}
+
 bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)
 {
     return (double)peak_bytes * (1 + s->costs.profile.memory.fragmentation) <= (double)s->memory_bytes;

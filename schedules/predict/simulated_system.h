@@ -58,6 +58,9 @@ bool simulated_system_ignores_unit(const struct simulated_system *system, const 
 /* A peak as the framework reports it: what its allocator has reserved, where the profile says so. */
 double simulated_system_reported_bytes(const struct simulated_system *system, double peak_bytes);
 
+/* Seconds that a kernel takes at least to update one parameter: what it moves of the GPU's memory. 0 where kernels were measured. */
+double simulated_system_update_s(const struct simulated_system *system, const struct experiment *experiment);
+
 /* Whether bytes fit a GPU as the profile's allocator divides it. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
 

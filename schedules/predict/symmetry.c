@@ -1,5 +1,6 @@
 #include "schedules/predict/symmetry.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* How far apart neighbours on the axis are in the world. */
@@ -52,51 +53,112 @@ static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, c
     return of_node < size && size % of_node == 0 ? of_node : size;
 }
 
-/* A shard of fsdp is padded to the size of the others. zero1 and zero2 update what they own of a bucket, of which the last rank may have less. */
+/* The fewest elements of one of a rank's layers; tensor: ranks that share each. What comes behind the blocks is one, with no table of its own
+ * where that is tied. */
+static double smallest_layer_elems(const struct dt_model *model, int tensor)
+{
+    int behind = model->family->block_layer(model->layers), ends[2];
+    double smallest = INFINITY;
+    if (model->family->partition(model, DT_SPLIT_BALANCED, 1, ends) < 0)
+        return 0;
+    for (int i = 0; i <= behind; i = i + 1 == model->family->block_layer(1) ? behind : i + 1) { /* blocks are alike */
+        struct dt_layers_size size;
+        int end = i == behind && !model->tied ? ends[1] : i + 1;
+        model->family->layers_size(model, (struct dt_layers){.first = i, .end = end}, &size);
+        smallest = fmin(smallest, (double)size.parameters / tensor);
+    }
+    return smallest;
+}
+
+/* zero1 and zero2 update what they own of a bucket: a share is rounded up, so that the last ranks have less of it, or nothing. How many have
+ * whole shares of all buckets, at least: of n elements over N ranks floor(n / ceil(n / N)) have, and that is more than
+ * n N / (n + N - 1) - 1. No bucket is smaller than a layer. */
+static int whole_shares(const struct experiment *e, const struct mesh_shape *mesh)
+{
+    double shards = mesh->size[MESH_SHARD], elems = smallest_layer_elems(&e->model, mesh->size[MESH_TENSOR]);
+    return elems > 0 ? (int)fmin(floor(elems * shards / (elems + shards - 1)), shards - 1) : 0;
+}
+
+/* Coordinates below `unlike` change places; the others have programs of their own, and so their nodes change places with no other. */
+static struct symmetric_axis axis_with(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s, int unlike)
+{
+    int size = mesh->size[axis], stride = stride_of(mesh, axis), apart = unlike;
+    if (unlike == size)
+        return (struct symmetric_axis){own_coordinates(mesh, axis, s), size, size};
+    if (stride < s->placement.ranks_per_node) {
+        if (s->placement.ranks_per_node % stride != 0)
+            return (struct symmetric_axis){size, size, unlike};
+        apart = unlike - unlike % (s->placement.ranks_per_node / stride);
+    }
+    int own = own_coordinates(mesh, axis, s);
+    return own < apart ? (struct symmetric_axis){own, apart, unlike} : (struct symmetric_axis){size, size, unlike};
+}
+
+static bool divides_buckets(const struct experiment *e)
+{
+    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
+    return mode == DP_ZERO1 || mode == DP_ZERO2;
+}
+
+/* A shard of fsdp is padded to the size of the others. What of a divided bucket is fetched from the host depends on where it lies. */
 static bool is_symmetric(const struct experiment *e, const struct simulated_system *s)
 {
     enum dp_kind mode = paradigm_of(e->paradigm)->mode;
-    bool alike = mode == DP_NONE || mode == DP_DDP || mode == DP_FSDP;
+    bool alike = mode == DP_NONE || mode == DP_DDP || mode == DP_FSDP || (divides_buckets(e) && !e->parameter_offload);
     bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
     return alike && apart && e->world_size % s->placement.ranks_per_node == 0;
 }
 
-static int stand_in_of(const struct mesh_shape *mesh, int rank, int replicas, int shards)
+static int coordinate_of_stand_in(const struct symmetric_axis *axis, int coordinate)
 {
-    rank = mesh_moved(mesh, MESH_REPLICA, rank, mesh_coordinate(mesh, MESH_REPLICA, rank) % replicas);
-    return mesh_moved(mesh, MESH_SHARD, rank, mesh_coordinate(mesh, MESH_SHARD, rank) % shards);
+    return coordinate < axis->apart ? coordinate % axis->own : coordinate;
 }
 
-/* The part with `replicas` and `shards` coordinates on these axes. */
-static dt_status take_part(const struct experiment *e, int replicas, int shards, struct symmetric_part *out)
+static int stand_in_of(const struct symmetric_part *part, int rank)
 {
-    *out = (struct symmetric_part){.mesh = experiment_mesh(e), .world_size = e->world_size};
+    const struct mesh_shape *mesh = &part->mesh;
+    rank = mesh_moved(mesh, MESH_REPLICA, rank, coordinate_of_stand_in(&part->replicas, mesh_coordinate(mesh, MESH_REPLICA, rank)));
+    return mesh_moved(mesh, MESH_SHARD, rank, coordinate_of_stand_in(&part->shards, mesh_coordinate(mesh, MESH_SHARD, rank)));
+}
+
+/* The part with these coordinates on the axes. */
+static dt_status take_part(const struct experiment *e, struct symmetric_axis replicas, struct symmetric_axis shards,
+                           struct symmetric_part *out)
+{
+    *out = (struct symmetric_part){.mesh = experiment_mesh(e), .world_size = e->world_size, .replicas = replicas, .shards = shards};
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
     if (!out->ranks || !out->stand_in)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
-    for (int rank = 0; rank < e->world_size; rank++) /* shifts only bring ranks down, so theirs is known */
-        if (stand_in_of(&out->mesh, rank, replicas, shards) == rank) {
-            out->stand_in[rank] = out->count;
+    for (int rank = 0; rank < e->world_size; rank++) { /* shifts only bring ranks down, so theirs is known */
+        int other = stand_in_of(out, rank);
+        out->stand_in[rank] = other == rank ? out->count : out->stand_in[other];
+        if (other == rank)
             out->ranks[out->count++] = rank;
-        } else {
-            out->stand_in[rank] = out->stand_in[stand_in_of(&out->mesh, rank, replicas, shards)];
-        }
+    }
     return DT_OK;
+}
+
+static struct symmetric_axis all_of(const struct mesh_shape *mesh, enum mesh_axis axis)
+{
+    return (struct symmetric_axis){mesh->size[axis], mesh->size[axis], mesh->size[axis]};
 }
 
 dt_status symmetric_part_all(const struct experiment *e, struct symmetric_part *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
-    return take_part(e, mesh.size[MESH_REPLICA], mesh.size[MESH_SHARD], out);
+    return take_part(e, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
 }
 
 dt_status symmetric_part_find(const struct experiment *e, const struct simulated_system *s, struct symmetric_part *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
+    int shards = mesh.size[MESH_SHARD];
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
-    return take_part(e, own_coordinates(&mesh, MESH_REPLICA, s), own_coordinates(&mesh, MESH_SHARD, s), out);
+    bool divides = shards > 1 && divides_buckets(e);
+    return take_part(e, axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]),
+                     axis_with(&mesh, MESH_SHARD, s, divides ? whole_shares(e, &mesh) : shards), out);
 }
 
 void symmetric_part_finish(struct symmetric_part *part)
@@ -108,9 +170,11 @@ void symmetric_part_finish(struct symmetric_part *part)
 
 int symmetric_part_recorded(const struct symmetric_part *part, int place)
 {
+    int shard = mesh_coordinate(&part->mesh, MESH_SHARD, part->ranks[place]);
     if (part->count == part->world_size)
         return place;
-    return part->stand_in[stand_in_of(&part->mesh, part->ranks[place], 1, 1)];
+    int first = mesh_moved(&part->mesh, MESH_REPLICA, part->ranks[place], 0);
+    return part->stand_in[shard < part->shards.unlike ? mesh_moved(&part->mesh, MESH_SHARD, first, 0) : first];
 }
 
 static int shifted(const struct mesh_shape *mesh, enum mesh_axis axis, int rank, int from, int to)

@@ -7,12 +7,18 @@
  * their counterparts see; on a link that a rank shares with its like, its flow counts for theirs (lib/sim/transport.h).
  *
  * This holds for the simulator because its cluster is made of equal nodes and its rates are max-min fair: equal flows move alike. It does
- * not hold where one rank has a part of its own (a root, a parameter server, a last shard that is smaller), nor where nodes share a link
- * (fabric.blocking_factor). Where a node's ranks share processors, or do not fill its cards evenly, only whole nodes change places. */
+ * not hold where one rank has a part of its own (a root, a parameter server), nor where nodes share a link (fabric.blocking_factor). The last
+ * shards of zero1 and zero2 are smaller: they and all ranks of their nodes stand for themselves, and those of other nodes for each other.
+ * Where a node's ranks share processors, or do not fill its cards evenly, only whole nodes change places. */
 #ifndef SCHEDULES_PREDICT_SYMMETRY_H
 #define SCHEDULES_PREDICT_SYMMETRY_H
 
 #include "schedules/predict/simulated_system.h"
+
+/* Coordinates of an axis: those from `own` on are stood for, up to `apart`; those from `unlike` on do not the same as the others. */
+struct symmetric_axis {
+    int own, apart, unlike;
+};
 
 struct symmetric_part {
     struct mesh_shape mesh; /* of the world */
@@ -20,6 +26,7 @@ struct symmetric_part {
     int *ranks; /* [count] who is there, in the order of the world */
     int count;
     int *stand_in; /* [world_size] the place in `ranks` of the one that stands for each */
+    struct symmetric_axis replicas, shards;
 };
 
 /* The smallest such part; all ranks where nobody stands for another. Owner of *out: the caller, symmetric_part_finish, also after a failure.
@@ -29,7 +36,8 @@ dt_status symmetric_part_find(const struct experiment *experiment, const struct 
 dt_status symmetric_part_all(const struct experiment *experiment, struct symmetric_part *out);
 void symmetric_part_finish(struct symmetric_part *part); /* takes a zeroed one */
 
-/* The rank of the part whose program is recorded for the one at `place`: the first with the same coordinates on tensor and pipeline. */
+/* The rank of the part whose program is recorded for the one at `place`: the first with the same coordinates on tensor and pipeline that
+ * does the same. */
 int symmetric_part_recorded(const struct symmetric_part *part, int place);
 
 /* Where `rank` of the world comes to when `from` is brought to `to` by shifts along the replica and the shard axis. */

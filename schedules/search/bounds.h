@@ -21,10 +21,13 @@
 #include "schedules/search/pipeline_fill.h"
 
 struct bounds;
+struct recordings;
 
-/* For experiments that differ from `base` in keys of a space. Owner: the caller; base and machine outlive it.
+/* For experiments that differ from `base` in keys of a space. recordings: the caller's, of the same kernels; NULL: makes its own. Owner: the
+ * caller; base, machine and recordings outlive it.
  * Errors: DT_ERR_HOST_MEMORY, and those of simulated_system_create. */
-dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct bounds **out);
+dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
+                        struct bounds **out);
 void bounds_destroy(struct bounds *bounds); /* takes NULL */
 
 struct bound {

@@ -41,12 +41,15 @@ bool pipeline_drains(const struct experiment *e)
 double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *t, int *most)
 {
     double longest = 0;
-    int before = 0;
+    int before = 0, of_first = 0;
+    for (int part = 0; part < layout->parts; part++)
+        of_first += blocks[virtual_stage_of(part, 0, stages, layout->folded)];
     for (int k = 0; k < stages; k++) {
         int own = 0;
         for (int part = 0; part < layout->parts; part++)
             own += blocks[virtual_stage_of(part, k, stages, layout->folded)];
-        longest = fmax(longest, own * t->all_s + (t->drains ? before * t->last_s : 0));
+        double update_s = (t->drains ? of_first : own) * t->update_s;
+        longest = fmax(longest, own * t->all_s + (t->drains ? before * t->last_s : 0) + update_s);
         longest = fmax(longest, own * (t->all_s - t->last_s + t->end_s) + (t->drains ? before * t->forward_s : 0));
         *most = own > *most ? own : *most;
         before += blocks[k];
@@ -84,11 +87,20 @@ static bool has_halves(const struct plan *plan)
     return false;
 }
 
-static double longest_s(const struct pipeline_play *p)
+/* Blocks of all parts of a rank. */
+static int blocks_of_rank(const struct pipeline_play *p, int rank)
 {
-    double longest = p->ranks[0].end - p->ranks[0].begin;
+    int blocks = 0;
+    for (int part = 0; part < p->plans[rank].parts; part++)
+        blocks += p->blocks[plan_virtual_stage(&p->plans[rank], &(struct action){.part = part})];
+    return blocks;
+}
+
+static double longest_s(const struct pipeline_play *p, double update_s)
+{
+    double longest = p->ranks[0].end - p->ranks[0].begin + update_s * blocks_of_rank(p, 0);
     for (int k = 0; k < p->stages; k++)
-        longest = fmax(longest, p->ranks[k].busy);
+        longest = fmax(longest, p->ranks[k].busy + update_s * blocks_of_rank(p, k));
     return longest;
 }
 
@@ -102,7 +114,7 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
     for (double inputs = 0.5; inputs < most; inputs += 0.1) {
         divide_passes(p, t, inputs);
         DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
-        *out = fmin(*out, longest_s(p));
+        *out = fmin(*out, longest_s(p, t->update_s));
     }
     return DT_OK;
 }

@@ -17,6 +17,7 @@ struct block_times {
     double last_s;    /* of them, those of the last micro-batch */
     double forward_s; /* one forward */
     double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
+    double update_s;  /* its parameters' update, behind all passes of a rank */
     bool drains;      /* each rank's last pass is backward through its first part */
 };
 
@@ -33,10 +34,11 @@ struct pass_times {
     double first_s, first_forward_s;
     double last_s, last_forward_s;
     double message_s; /* from one stage to the next */
+    double update_s;  /* of a block, once a step: behind all passes of a rank, and the next step waits for it */
 };
 
 /* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it begins
- * with, since the next step begins there behind it, and all passes of the rank that has most. Backward is divided into halves as makes this
+ * with and its update, since the next step begins there behind it, and all passes and the update of the rank that has most. Backward is divided into halves as makes this
  * shortest. Errors: as plans_make. */
 dt_status pipeline_played_s(const struct experiment *experiment, const struct pass_times *times, double *out);
 

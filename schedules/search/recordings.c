@@ -9,20 +9,18 @@
 struct recordings {
     const struct experiment *base;
     const struct simulated_machine *machine;
-    const struct simulated_system *system; /* of the base */
-    struct alone *alone;                   /* [alone_count] */
+    struct alone *alone; /* [alone_count] */
     int alone_count, alone_room;
     struct ends *ends; /* [end_count] */
     int end_count, end_room;
 };
 
-dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, const struct simulated_system *system,
-                            struct recordings **out)
+dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for recordings");
-    **out = (struct recordings){.base = base, .machine = machine, .system = system};
+    **out = (struct recordings){.base = base, .machine = machine};
     return DT_OK;
 }
 
@@ -48,12 +46,18 @@ dt_status recordings_make_room(void **entries, int count, int *room, size_t entr
     return DT_OK;
 }
 
+static int ranks_per_node(const struct recordings *r)
+{
+    int per_node = r->base->gpus_per_node > 0 ? r->base->gpus_per_node : r->machine->cluster.gpus_per_node;
+    return per_node < r->base->world_size ? per_node : r->base->world_size;
+}
+
 /* The base's model with so many layers, as `what` says. */
 static void describe(const struct recordings *r, const struct alone *what, int layers, int micro_batches, struct experiment *e)
 {
     *e = *r->base;
     e->world_size = what->tensor;
-    e->gpus_per_node = what->tensor > 1 ? r->system->placement.ranks_per_node : 0;
+    e->gpus_per_node = what->tensor > 1 ? ranks_per_node(r) : 0;
     e->straddle_nodes = true;
     e->paradigm = what->paradigm;
     e->model.layers = layers;

@@ -30,9 +30,9 @@ struct ends {
 
 struct recordings;
 
-/* Owner of *out: the caller; base, machine and the base's system outlive it. Errors: DT_ERR_HOST_MEMORY. */
-dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, const struct simulated_system *system,
-                            struct recordings **out);
+/* Owner of *out: the caller; base and machine outlive it. What is known holds for other networks, memories and numbers of nodes, too: it
+ * is about kernels and hosts. Errors: DT_ERR_HOST_MEMORY. */
+dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out);
 void recordings_destroy(struct recordings *recordings); /* takes NULL */
 
 /* For the experiment's ranks, under this activation policy, with micro-batches of so many samples. Errors: as trainer_create. */

@@ -44,10 +44,15 @@ struct search_progress {
 struct search_options {
     enum search_objective objective;
     int top;
-    double floor_tokens_per_s; /* SEARCH_MEMORY */
-    int threads;               /* 0: as many as processors may be used */
-    bool all_simulated;        /* no bound leaves anything out: for tests */
-    bool only_best;            /* nothing is tried for the sake of paradigms that are not among the best */
+    double floor_tokens_per_s;     /* SEARCH_MEMORY */
+    struct recordings *recordings; /* kept from search to search of one base model and machine's kernels (recordings.h); NULL: not kept */
+    int threads;                   /* 0: as many as processors may be used */
+    bool all_simulated;            /* no bound leaves anything out: for tests */
+    bool only_best;                /* nothing is tried for the sake of paradigms that are not among the best */
+    double better_than;            /* a score (search_score): what is not lower is of no interest; 0: everything is */
+    /* Whether a candidate belongs to what is searched. NULL: all do */
+    bool (*wanted)(const void *what, const struct experiment *experiment);
+    const void *what;
     void *context;
     bool (*stop)(void *context);                                             /* NULL: never */
     void (*progress)(void *context, const struct search_progress *progress); /* after each candidate; one thread at a time. NULL */
@@ -76,5 +81,6 @@ void search_result_finish(struct search_result *result); /* takes a zeroed one *
 
 /* Lower is better: seconds a token, bytes, or GPU seconds a token. */
 double search_score(enum search_objective objective, const struct experiment *experiment, double step_s, double bytes);
+double search_tokens_per_s(const struct experiment *experiment, double step_s);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
+#include "schedules/search/axes.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,300 +14,23 @@ struct axis_value {
     bool forbidden;
 };
 
-/* What a row of the table proposes its values with. */
-struct proposal {
-    const struct space *space;
-    const struct experiment *experiment; /* with the values of earlier axes */
-    char texts[SPACE_VALUES][SPACE_VALUE_BYTES];
-    int count;
-};
-
-struct axis_row {
-    const char *key;
-    bool (*concerns)(const struct space *space, const struct experiment *experiment);
-    void (*propose)(struct proposal *proposal);
-};
-
 struct axis {
     const char *key;
     const struct dt_field *field;
-    const struct axis_row *row; /* NULL: of the caller alone */
+    const struct space_axis *row; /* NULL: of the caller alone */
     struct axis_value values[SPACE_VALUES];
     int count;   /* of values that are known so far */
     int allowed; /* only the first so many may be taken; 0: what the row proposes */
 };
 
 struct space {
-    const struct experiment *base;
-    const struct simulated_machine *machine;
-    const struct space_request *request;
-    int ranks_per_node;
+    struct space_scope scope;
     struct axis axes[SPACE_AXES];
     int axis_count;
     struct candidate *candidates; /* [count] */
     int count, room;
     char refusal[512]; /* why the last combination was no experiment */
 };
-
-/* ---- what is proposed ---- */
-
-static void propose(struct proposal *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void propose(struct proposal *p, const char *format, ...)
-{
-    va_list arguments;
-    if (p->count == SPACE_VALUES)
-        return;
-    va_start(arguments, format);
-    vsnprintf(p->texts[p->count++], SPACE_VALUE_BYTES, format, arguments);
-    va_end(arguments);
-}
-
-static void propose_all(struct proposal *p, const char *const *texts)
-{
-    for (; *texts; texts++)
-        propose(p, "%s", *texts);
-}
-
-/* 1, 2, 4, ... up to the limit, and the limit itself. */
-static void propose_powers(struct proposal *p, int first, int limit)
-{
-    int n = first;
-    for (; n < limit; n *= 2)
-        propose(p, "%d", n);
-    if (n >= limit && limit >= first)
-        propose(p, "%d", limit);
-}
-
-/* Sizes of groups of ranks: divisors of the world that fill nodes evenly, or are divided evenly by them. */
-static void propose_group_sizes(struct proposal *p, int most)
-{
-    int tensor = p->experiment->tensor.size, world = p->experiment->world_size / tensor;
-    int node = p->space->ranks_per_node % tensor == 0 ? p->space->ranks_per_node / tensor : 1;
-    for (int n = 2; n <= most; n++)
-        if (world % n == 0 && (node % n == 0 || n % node == 0))
-            propose(p, "%d", n);
-}
-
-static bool always(const struct space *s, const struct experiment *e)
-{
-    return true;
-}
-
-static bool reads_key(const struct experiment *e, const char *key)
-{
-    return paradigm_has_key(paradigm_of(e->paradigm), key);
-}
-
-/* Is the key of all paradigms, or one of this paradigm's? */
-static bool concerns_paradigm(const struct experiment *e, const char *key)
-{
-    bool special = false;
-    for (int i = 0; i < PARADIGM_COUNT; i++)
-        special |= paradigm_has_key(paradigm_of((enum paradigm_kind)i), key);
-    return !special || reads_key(e, key);
-}
-
-static bool on_fewer_nodes(const struct space *s, const struct experiment *e)
-{
-    return s->request->any_nodes;
-}
-
-static void propose_worlds(struct proposal *p)
-{
-    int world = p->space->base->world_size, node = p->space->ranks_per_node;
-    for (int n = node; n < world; n *= 2)
-        if (n < world)
-            propose(p, "%d", n);
-    propose(p, "%d", world);
-}
-
-/* data_parallel and parameter_server are of the past: who wants to see them allows them. */
-static void propose_paradigms(struct proposal *p)
-{
-    static const enum paradigm_kind of_today[] = {PARADIGM_DDP, PARADIGM_ZERO1, PARADIGM_ZERO2, PARADIGM_FSDP, PARADIGM_HSDP, PARADIGM_PDP};
-    if (p->experiment->world_size == 1) {
-        propose(p, "%s", paradigm_name(PARADIGM_NONE));
-        return;
-    }
-    for (size_t i = 0; i < sizeof of_today / sizeof *of_today; i++)
-        propose(p, "%s", paradigm_name(of_today[i]));
-}
-
-static bool has_shard_groups(const struct space *s, const struct experiment *e)
-{
-    return reads_key(e, "hsdp.shard_size");
-}
-
-/* One rank would be ddp, all of them fsdp. */
-static void propose_shard_sizes(struct proposal *p)
-{
-    propose_group_sizes(p, p->experiment->world_size / p->experiment->tensor.size / 2);
-}
-
-static bool is_pipelined(const struct space *s, const struct experiment *e)
-{
-    return experiment_stages(e) > 1;
-}
-
-/* ddp with stages is pdp, and zero2 differs from zero1 in gradients that a pipeline keeps to its end; fsdp and hsdp would gather for each of
- * its many micro-batches what a stage could as well keep. zero1 divides an optimizer's state, where there is one. Who wants to see the others
- * allows them. */
-static bool may_be_pipelined(const struct space *s, const struct experiment *e)
-{
-    bool divides = e->paradigm == PARADIGM_ZERO1 && e->optimizer.name == OPTIMIZER_ADAM;
-    return e->world_size > 1 && (e->paradigm == PARADIGM_PDP || divides);
-}
-
-static bool has_several_ranks(const struct space *s, const struct experiment *e)
-{
-    return e->world_size > 1;
-}
-
-/* Of a node: each layer's activations travel between them. */
-static void propose_tensor_sizes(struct proposal *p)
-{
-    const struct dt_model *model = &p->experiment->model;
-    propose(p, "1");
-    for (int n = 2; n <= p->space->ranks_per_node; n *= 2)
-        if (p->space->ranks_per_node % n == 0 &&
-            model->family->check_tensor_group(model, n, p->experiment->tensor.sequence_parallel) == DT_OK)
-            propose(p, "%d", n);
-}
-
-static void propose_stages(struct proposal *p)
-{
-    if (p->experiment->paradigm != PARADIGM_PDP)
-        propose(p, "1");
-    propose_group_sizes(p, p->experiment->model.layers);
-}
-
-static void propose_choices(struct proposal *p, const char *key, const char *but)
-{
-    const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), key)];
-    for (int i = 0; field->choice(i); i++)
-        if (!but || strcmp(field->choice(i), but) != 0)
-            propose(p, "%s", field->choice(i));
-}
-
-/* zb_auto is a search of its own. */
-static void propose_orders(struct proposal *p)
-{
-    propose_choices(p, "pipeline.order", "zb_auto");
-}
-
-static bool has_stages_on_nodes(const struct space *s, const struct experiment *e)
-{
-    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && experiment_stages(e) * e->tensor.size < e->world_size;
-}
-
-/* Stages beside each other, or data-parallel ranks. */
-static void propose_mesh_orders(struct proposal *p)
-{
-    propose(p, "%s", mesh_order_name(MESH_TENSOR_PIPELINE_DATA));
-    propose(p, "%s", mesh_order_name(MESH_TENSOR_DATA_PIPELINE));
-}
-
-static void propose_batches(struct proposal *p)
-{
-    const struct space_request *request = p->space->request;
-    if (request->global_batch > 0)
-        propose(p, "%d", request->global_batch / p->experiment->world_size);
-    else
-        propose_powers(p, 1, request->max_batch);
-}
-
-static bool accumulates(const struct space *s, const struct experiment *e)
-{
-    return !is_pipelined(s, e); /* a pipeline's chunks are micro-batches already */
-}
-
-/* Divisors, so that micro-batches are equal. */
-static void propose_micro_batches(struct proposal *p)
-{
-    for (int n = 1; n <= p->experiment->batch_size; n *= 2)
-        if (p->experiment->batch_size % n == 0)
-            propose(p, "%d", n);
-}
-
-/* From one for each stage, which a pipeline needs to be full for a moment, to eight: what is left of its bubble is then a tenth. */
-static void propose_chunks(struct proposal *p)
-{
-    int stages = experiment_stages(p->experiment), samples = stages * p->experiment->tensor.size * p->experiment->batch_size;
-    int most = 8 * stages;
-    for (int n = stages; n <= most && n <= samples; n *= 2)
-        if (samples % n == 0)
-            propose(p, "%d", n);
-}
-
-static void propose_activations(struct proposal *p)
-{
-    propose_choices(p, "activation", NULL);
-}
-
-/* Of a pipeline each micro-batch would fetch the stage anew. */
-static bool may_offload(const struct space *s, const struct experiment *e)
-{
-    return !is_pipelined(s, e);
-}
-
-static void propose_offload(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"false", "true", NULL});
-}
-
-/* A framework that gathers inner layers does so whatever the key says. */
-static bool has_units(const struct space *s, const struct experiment *e)
-{
-    return reads_key(e, "fsdp.unit") && !s->machine->profile.schedule.gathers_layers;
-}
-
-static void propose_units(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"block", "linear", NULL});
-}
-
-static bool has_buckets(const struct space *s, const struct experiment *e)
-{
-    return reads_key(e, "ddp.bucket_mib") && e->world_size > 1 && !is_pipelined(s, e); /* a pipeline reduces when it is drained */
-}
-
-static bool gathers_often(const struct space *s, const struct experiment *e)
-{
-    return reads_key(e, "fsdp.gather") && e->micro_batches * (is_pipelined(s, e) ? e->pipeline.chunks : 1) > 1;
-}
-
-static void propose_gathers(struct proposal *p)
-{
-    propose_choices(p, "fsdp.gather", NULL);
-}
-
-/* The usual size, and one that spends less on the start of each collective. */
-static void propose_buckets(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"25", "100", NULL});
-}
-
-/* ---- the table ---- */
-
-static const struct axis_row rows[] = {
-    {"world_size", on_fewer_nodes, propose_worlds},
-    {"paradigm", always, propose_paradigms},
-    {"tensor.size", has_several_ranks, propose_tensor_sizes},
-    {"hsdp.shard_size", has_shard_groups, propose_shard_sizes},
-    {"pipeline.stages", may_be_pipelined, propose_stages},
-    {"mesh.order", has_stages_on_nodes, propose_mesh_orders},
-    {"pipeline.order", is_pipelined, propose_orders},
-    {"batch_size", always, propose_batches},
-    {"micro_batches", accumulates, propose_micro_batches},
-    {"pipeline.chunks", is_pipelined, propose_chunks},
-    {"activation", always, propose_activations},
-    {"parameter_offload", may_offload, propose_offload},
-    {"fsdp.unit", has_units, propose_units},
-    {"fsdp.gather", gathers_often, propose_gathers},
-    {"ddp.bucket_mib", has_buckets, propose_buckets},
-};
-
-enum { ROWS = sizeof rows / sizeof *rows };
 
 /* ---- values ---- */
 
@@ -434,8 +157,8 @@ static dt_status restrict_axis(struct space *s, const char *option, const char *
 /* Allowed values come first, so that they are the first ones of their axis. */
 static dt_status apply_requests(struct space *s)
 {
-    const struct space_request *r = s->request;
-    if (*s->base->pipeline.activation)
+    const struct space_request *r = s->scope.request;
+    if (*s->scope.base->pipeline.activation)
         return dt_fail(DT_ERR_INVALID,
                        "pipeline.activation: candidates have one policy for all parts of a rank, activation; leave this key out");
     for (int i = 0; i < r->fix_count; i++)
@@ -452,7 +175,7 @@ static dt_status apply_requests(struct space *s)
 /* What stands before any value: no pipeline, and whatever has stages has one. */
 static void begin(const struct space *s, struct experiment *e)
 {
-    *e = *s->base;
+    *e = *s->scope.base;
     e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_ALL;
 }
@@ -463,7 +186,7 @@ static void complete(const struct space *s, struct experiment *e)
     struct mesh_shape mesh = experiment_mesh(e);
     for (int axis = 0; axis < MESH_AXES; axis++) {
         int reach = mesh_moved(&mesh, (enum mesh_axis)axis, 0, mesh.size[axis] - 1) + 1;
-        if (experiment_node_key(e, (enum mesh_axis)axis) && reach > s->ranks_per_node)
+        if (experiment_node_key(e, (enum mesh_axis)axis) && reach > s->scope.ranks_per_node)
             e->straddle_nodes = true;
     }
     if (e->paradigm == PARADIGM_PDP || e->pipeline.stages == 1) /* as experiment_resolve has it */
@@ -486,6 +209,15 @@ static dt_status keep(struct space *s, const struct candidate *candidate, const 
     }
     s->candidates[s->count++] = *candidate;
     return DT_OK;
+}
+
+/* Is the key of all paradigms, or one of this paradigm's? */
+static bool concerns_paradigm(const struct experiment *e, const char *key)
+{
+    bool special = false;
+    for (int i = 0; i < PARADIGM_COUNT; i++)
+        special |= paradigm_has_key(paradigm_of((enum paradigm_kind)i), key);
+    return !special || paradigm_has_key(paradigm_of(e->paradigm), key);
 }
 
 static dt_status combine(struct space *s, int number, struct candidate *candidate, struct experiment *e);
@@ -512,7 +244,7 @@ static dt_status take_proposed(struct space *s, int number, struct candidate *ca
     int value;
     if (!p)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a space");
-    *p = (struct proposal){.space = s, .experiment = e};
+    *p = (struct proposal){.scope = &s->scope, .experiment = e};
     axis->row->propose(p);
     dt_status status = DT_OK;
     for (int i = 0; status == DT_OK && i < p->count; i++) {
@@ -531,7 +263,7 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
     if (number == s->axis_count)
         return keep(s, candidate, e);
     if (axis->allowed == 0) {
-        bool proposed = axis->row && axis->row->concerns(s, e); /* forbidden values alone make no axis */
+        bool proposed = axis->row && axis->row->concerns(&s->scope, e); /* forbidden values alone make no axis */
         return proposed ? take_proposed(s, number, candidate, e) : combine(s, number + 1, candidate, e);
     }
     if (!concerns_paradigm(e, axis->key))
@@ -543,7 +275,7 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
 
 static dt_status check_batch(const struct space *s)
 {
-    int world = s->base->world_size, batch = s->request->global_batch;
+    int world = s->scope.base->world_size, batch = s->scope.request->global_batch;
     if (batch <= 0 || batch % world == 0)
         return DT_OK;
     if (batch < world)
@@ -575,13 +307,13 @@ dt_status space_create(const struct experiment *base, const struct simulated_mac
     *out = NULL;
     if (!s)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a space");
-    *s = (struct space){.base = base, .machine = machine, .request = request, .axis_count = ROWS};
-    s->ranks_per_node = base->gpus_per_node > 0 ? base->gpus_per_node : machine->cluster.gpus_per_node;
-    if (s->ranks_per_node > base->world_size)
-        s->ranks_per_node = base->world_size;
-    for (int i = 0; i < ROWS; i++) {
+    *s = (struct space){.scope = {.base = base, .machine = machine, .request = request}};
+    s->scope.ranks_per_node = base->gpus_per_node > 0 ? base->gpus_per_node : machine->cluster.gpus_per_node;
+    if (s->scope.ranks_per_node > base->world_size)
+        s->scope.ranks_per_node = base->world_size;
+    for (const struct space_axis *row = space_axis(0); row; row = space_axis(s->axis_count)) {
         const struct dt_table *table = experiment_table();
-        s->axes[i] = (struct axis){.key = rows[i].key, .row = &rows[i], .field = &table->fields[dt_config_find(table, rows[i].key)]};
+        s->axes[s->axis_count++] = (struct axis){.key = row->key, .row = row, .field = &table->fields[dt_config_find(table, row->key)]};
     }
     dt_status status = check_batch(s);
     if (status == DT_OK)

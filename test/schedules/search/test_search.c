@@ -125,7 +125,7 @@ static void nothing_passes_a_bound(void)
         struct scene s;
         struct bounds *bounds;
         random_scene(&d, 16, &request, &s);
-        CHECK_OK(bounds_create(&s.base, &s.machine, &bounds));
+        CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
         for (int i = 0; i < OF_A_SCENE; i++)
             compare_bound(bounds, &s, space_candidate(s.space, roll(&d, space_count(s.space))), &worst);
         bounds_destroy(bounds);

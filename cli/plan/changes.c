@@ -1,0 +1,170 @@
+#include "cli/plan/changes.h"
+
+#include "cli/plan/strategy.h"
+#include "cli/text/format.h"
+#include "schedules/config/parse.h"
+#include "schedules/predict/simulation.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct change {
+    const char *name;
+    double network, memory;
+    int nodes;
+};
+
+static bool same_mesh(const struct experiment *a, const struct experiment *b)
+{
+    struct mesh_shape left = experiment_mesh(a), right = experiment_mesh(b);
+    bool same = a->paradigm == b->paradigm;
+    for (int axis = 0; axis < MESH_REPLICA; axis++)
+        same &= left.size[axis] == right.size[axis] || left.size[axis] == a->world_size; /* all ranks are all ranks */
+    return same && left.size[MESH_PIPELINE] == right.size[MESH_PIPELINE];
+}
+
+static bool is_like(const void *what, const struct experiment *e)
+{
+    return same_mesh(what, e);
+}
+
+static bool is_unlike(const void *what, const struct experiment *e)
+{
+    return !same_mesh(what, e);
+}
+
+/* A plan under one changed condition. */
+struct replan {
+    struct experiment base, winner; /* winner: what was best before the change */
+    struct simulated_machine machine;
+    struct space *space;
+    bool stopped;
+};
+
+/* What the earlier winner scores after the change; *score is 0 where it cannot do the same there. */
+static dt_status score_winner(const struct planner *p, const struct replan *r, double *score)
+{
+    struct experiment e = r->winner;
+    struct simulated_system *system;
+    struct measure_result result;
+    const struct measure_hooks hooks = {.context = p->options.context, .stop_requested = p->options.stop};
+    *score = 0;
+    if (!p->request.any_nodes)
+        e.world_size = r->base.world_size;
+    if (p->request.global_batch > 0)
+        e.batch_size = p->request.global_batch / e.world_size;
+    if (experiment_check(&e, "") < 0)
+        return DT_OK;
+    DT_TRY(simulated_system_create_on(&r->machine, &e, &system));
+    dt_status status = simulation_run_symmetric(&e, system, &hooks, &result);
+    if (status == DT_OK) {
+        double bytes = 0;
+        for (int i = 0; i < result.rank_count; i++)
+            bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
+        double step_s = result.step_s[result.steps_done - 1];
+        bool too_slow = p->options.objective == SEARCH_MEMORY && search_tokens_per_s(&e, step_s) < p->options.floor_tokens_per_s;
+        *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, bytes);
+    }
+    measure_result_finish(&result);
+    simulated_system_destroy(system);
+    return status == DT_ERR_OOM ? DT_OK : status;
+}
+
+/* The best of those that are like the earlier winner, or unlike it, if it scores less than `score`, which it then changes. *best and *rate
+ * are left as they are otherwise. */
+static dt_status search_part(const struct planner *p, struct replan *r, bool like, double *score, struct experiment *best, double *rate)
+{
+    struct search_options o = p->options;
+    struct search_result result = {0};
+    o.top = 1;
+    o.done = NULL;
+    o.progress = NULL;
+    o.only_best = true;
+    o.better_than = *score;
+    o.wanted = like ? is_like : is_unlike;
+    o.what = &r->winner;
+    dt_status status = search_run(r->space, &r->base, &r->machine, &o, &result);
+    r->stopped |= status == DT_OK && result.interrupted;
+    if (status == DT_OK && result.ranked > 0) {
+        struct experiment e;
+        const struct search_outcome *outcome = &result.outcomes[result.ranking[0]];
+        space_experiment(r->space, space_candidate(r->space, result.ranking[0]), &e);
+        double found = search_score(o.objective, &e, outcome->step_s, outcome->peak_bytes);
+        if (*score == 0 || found < *score) {
+            *score = found;
+            *best = e;
+            *rate = outcome->tokens_per_s;
+        }
+    }
+    search_result_finish(&result);
+    return status;
+}
+
+/* Another strategy has to be better than the earlier winner is there, and than the best of its kind. *rate: NAN where none is. */
+static dt_status find_other(const struct planner *p, struct replan *r, struct experiment *other, double *rate)
+{
+    double score, of_other = NAN;
+    struct experiment like;
+    *rate = NAN;
+    dt_status status = score_winner(p, r, &score);
+    if (status == DT_ERR_INTERRUPTED) {
+        r->stopped = true;
+        return DT_OK;
+    }
+    DT_TRY(status);
+    DT_TRY(search_part(p, r, false, &score, other, &of_other));
+    if (isnan(of_other) || r->stopped)
+        return DT_OK;
+    double of_like = NAN;
+    DT_TRY(search_part(p, r, true, &score, &like, &of_like));
+    *rate = isnan(of_like) && !r->stopped ? of_other : NAN;
+    return DT_OK;
+}
+
+static dt_status say_change(const struct planner *p, const struct change *change, struct replan *r, struct why *w)
+{
+    struct dt_sim_cluster *c = &r->machine.cluster;
+    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES];
+    struct experiment other;
+    double tokens_per_s;
+    *r = (struct replan){.base = p->base, .machine = p->machine};
+    c->nic.label_gbit_per_s *= change->network;
+    c->nic.flow_gbit_per_s *= change->network;
+    c->nic.total_gbit_per_s *= change->network;
+    c->gpu.memory_gib *= change->memory;
+    r->base.world_size *= change->nodes;
+    c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
+    if (p->request.global_batch % r->base.world_size)
+        return DT_OK;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &r->winner);
+    DT_TRY(space_create(&r->base, &r->machine, &p->request, &r->space));
+    dt_status status = find_other(p, r, &other, &tokens_per_s);
+    space_destroy(r->space);
+    DT_TRY(status);
+    if (r->stopped)
+        why_say(w, "%s: not known, the search was stopped before", change->name);
+    if (r->stopped || isnan(tokens_per_s))
+        return DT_OK;
+    strategy_describe(&other, strategy);
+    why_say(w, "%s: %s, batch %d, %s tokens/s", change->name, strategy, other.batch_size, format_number(tokens_per_s, rate));
+    return DT_OK;
+}
+
+dt_status changes_find(const struct planner *p, struct why *out)
+{
+    const struct dt_sim_cluster *c = &p->machine.cluster;
+    char network[64], memory[64], nodes[64];
+    *out = (struct why){.count = 0};
+    if (p->result.ranked == 0 || c->gpu.architecture == DT_SIM_CPU)
+        return DT_OK;
+    snprintf(network, sizeof network, "with %g Gbit/s", 4 * c->nic.label_gbit_per_s);
+    snprintf(memory, sizeof memory, "with GPUs of %.0f GiB", 2 * c->gpu.memory_gib);
+    snprintf(nodes, sizeof nodes, "on %d nodes", 2 * p->nodes);
+    const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
+    struct replan *replan = malloc(sizeof *replan);
+    dt_status status = replan ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    for (size_t i = p->nodes > 1 ? 0 : 1; i < sizeof changes / sizeof *changes && status == DT_OK; i++)
+        status = say_change(p, &changes[i], replan, out);
+    free(replan);
+    return status;
+}

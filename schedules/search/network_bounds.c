@@ -1,0 +1,258 @@
+#include "schedules/search/network_bounds.h"
+
+#include "lib/sim/transport.h"
+#include "schedules/predict/symmetry.h"
+#include "schedules/search/recordings.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Communicators of one size and stride. */
+struct group_rate {
+    int ranks, stride;
+    struct dt_sim_nccl_comm comm;
+    double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
+};
+
+/* How many equal ranks of a stage send on one network card, always at the same times (schedules/predict/symmetry.h). */
+struct sharing {
+    struct mesh_shape mesh;
+    enum dp_kind mode;
+    bool offload;
+    int senders;
+};
+
+struct network_bounds {
+    const struct simulated_machine *machine;
+    const struct simulated_system *system; /* of the base */
+    struct dt_sim_network *network;
+    struct dt_sim_links *links;
+    struct group_rate *rates; /* [rate_count] */
+    int rate_count, rate_room;
+    struct sharing *sharings; /* [sharing_count] */
+    int sharing_count, sharing_room;
+};
+
+dt_status network_bounds_create(const struct simulated_machine *machine, const struct simulated_system *system, struct network_bounds **out)
+{
+    struct network_bounds *b = calloc(1, sizeof *b);
+    *out = b;
+    if (!b)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for bounds");
+    *b = (struct network_bounds){.machine = machine, .system = system};
+    DT_TRY(dt_sim_network_create(&b->network));
+    return dt_sim_links_create(&machine->cluster, &system->placement, b->network, &b->links);
+}
+
+void network_bounds_destroy(struct network_bounds *b)
+{
+    if (!b)
+        return;
+    dt_sim_links_destroy(b->links);
+    dt_sim_network_destroy(b->network);
+    free(b->sharings);
+    free(b->rates);
+    free(b);
+}
+
+/* ---- groups ---- */
+
+/* Seconds for each byte of messages of any size, at best. */
+static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind)
+{
+    double best = INFINITY;
+    for (double bytes = 64; bytes < 0x1p50; bytes *= 2) {
+        struct dt_sim_nccl_plan plan = dt_sim_nccl_plan(comm, kind, bytes);
+        best = fmin(best, plan.bus_bytes / plan.bus_bytes_per_s / bytes);
+    }
+    return best;
+}
+
+/* The first group of so many ranks at such a distance. */
+static dt_status measure_rate(const struct network_bounds *b, struct group_rate *rate)
+{
+    int *ranks = malloc((size_t)rate->ranks * sizeof *ranks);
+    if (!ranks)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", rate->ranks);
+    for (int i = 0; i < rate->ranks; i++)
+        ranks[i] = i * rate->stride;
+    dt_status status = dt_sim_links_nccl(b->links, ranks, rate->ranks, &rate->comm);
+    free(ranks);
+    DT_TRY(status);
+    rate->all_reduce_s_per_byte = best_s_per_byte(&rate->comm, DT_SIM_ALL_REDUCE);
+    rate->gather_s_per_byte = fmin(best_s_per_byte(&rate->comm, DT_SIM_ALL_GATHER), best_s_per_byte(&rate->comm, DT_SIM_REDUCE_SCATTER));
+    return DT_OK;
+}
+
+static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
+{
+    *out = (struct group_rate){.ranks = mesh->size[axis], .stride = mesh_moved(mesh, axis, 0, 1)};
+    for (int i = 0; i < b->rate_count; i++)
+        if (b->rates[i].ranks == out->ranks && b->rates[i].stride == out->stride) {
+            *out = b->rates[i];
+            return DT_OK;
+        }
+    DT_TRY(recordings_make_room((void **)&b->rates, b->rate_count, &b->rate_room, sizeof *b->rates));
+    DT_TRY(measure_rate(b, out));
+    b->rates[b->rate_count++] = *out;
+    return DT_OK;
+}
+
+/* Groups of this kind put `bytes` each on the cards of every node: what these carry of it together. Flows of others make none of them faster. */
+static double card_s(const struct network_bounds *b, const struct mesh_shape *mesh, const struct group_rate *rate, double bytes)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node, nodes = rate->comm.nodes;
+    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0)
+        return 0;
+    double groups = (double)per_node / (rate->ranks / nodes), flows = fmin(groups, ceil((double)c->gpus_per_node / c->nic.count));
+    int all_nodes = mesh_count(mesh, ~0u) / per_node;
+    return groups * bytes / c->nic.count / dt_sim_links_card_bytes_per_s(b->links, all_nodes, fmax(flows, 1));
+}
+
+static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
+{
+    struct group_rate rate;
+    *out = 0;
+    if (mesh->size[axis] == 1)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, axis, &rate));
+    double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
+    if (rate.comm.nodes == 2)
+        on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
+    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, mesh, &rate, on_card * bytes));
+    return DT_OK;
+}
+
+/* Gathering or reduce-scattering `bytes` in all. */
+static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
+{
+    struct group_rate rate;
+    *out = 0;
+    if (mesh->size[axis] == 1)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, axis, &rate));
+    double n = rate.ranks;
+    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, mesh, &rate, (n - 1) / n * bytes));
+    return DT_OK;
+}
+
+double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mesh, double parameter_bytes)
+{
+    double element = (double)dt_dtype_bytes(model->dtype), d = model->hidden;
+    double table = ((double)model->vocab_size / mesh->size[MESH_TENSOR] + model->block_size + 3) * d * element;
+    double block = parameter_bytes * mesh->size[MESH_PIPELINE] / model->layers;
+    return fmax(parameter_bytes - block - 2 * table / mesh->size[MESH_PIPELINE], 0);
+}
+
+dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                                 double bytes, struct traffic *out)
+{
+    double scatter = 0, reduce = 0, publish = 0, once = gathered_bytes(&e->model, mesh, bytes);
+    *out = (struct traffic){.gather = 0};
+    if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
+        return DT_OK;
+    switch (paradigm_of(e->paradigm)->mode) {
+    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, &reduce)); break;
+    case DP_ZERO1:
+    case DP_ZERO2:
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
+        publish = scatter;
+        break;
+    case DP_FSDP:
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, &out->gather));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
+        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], &reduce));
+        break;
+    default: break;
+    }
+    out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
+    out->end = scatter + reduce + publish;
+    out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
+    return DT_OK;
+}
+
+static double collective_s(const struct group_rate *rate, enum dt_sim_collective kind, double bytes)
+{
+    struct dt_sim_nccl_plan plan = dt_sim_nccl_plan(&rate->comm, kind, bytes);
+    return plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
+}
+
+dt_status network_bounds_summing(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                                 bool halves, struct summing *out)
+{
+    struct group_rate rate;
+    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
+    bool again = e->activation == ACTIVATION_CHECKPOINT || e->activation == ACTIVATION_OFFLOAD, sliced = e->tensor.sequence_parallel;
+    *out = (struct summing){.forward = 0};
+    if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, MESH_TENSOR, &rate));
+    double rows_s = sliced ? collective_s(&rate, DT_SIM_ALL_GATHER, bytes) : 0;
+    double sum_s = collective_s(&rate, sliced ? DT_SIM_REDUCE_SCATTER : DT_SIM_ALL_REDUCE, bytes);
+    *out = (struct summing){.forward = 2 * (rows_s + sum_s), .again = again ? rows_s + sum_s : 0, .backward = 2 * rows_s};
+    if (halves)
+        out->backward += 2 * (sum_s + rows_s);
+    return DT_OK;
+}
+
+static dt_status count_senders(const struct network_bounds *b, const struct experiment *e, int *out)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node;
+    struct symmetric_part part;
+    dt_status status = symmetric_part_find(e, b->system, &part);
+    *out = 0;
+    for (int gpu = 0; status == DT_OK && gpu < per_node && gpu < e->world_size; gpu++)
+        *out += part.stand_in[gpu] == part.stand_in[0] && gpu * c->nic.count / c->gpus_per_node == 0;
+    symmetric_part_finish(&part);
+    return status;
+}
+
+static dt_status find_senders(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
+{
+    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
+    for (int i = 0; i < b->sharing_count; i++)
+        if (b->sharings[i].mode == mode && b->sharings[i].offload == e->parameter_offload &&
+            memcmp(&b->sharings[i].mesh, mesh, sizeof *mesh) == 0) {
+            *out = b->sharings[i].senders;
+            return DT_OK;
+        }
+    DT_TRY(count_senders(b, e, out));
+    DT_TRY(recordings_make_room((void **)&b->sharings, b->sharing_count, &b->sharing_room, sizeof *b->sharings));
+    b->sharings[b->sharing_count++] = (struct sharing){*mesh, mode, e->parameter_offload, *out};
+    return DT_OK;
+}
+
+/* What one of `senders` equal flows gets of a card at most. Flows beside them may be there, which get more out of the card together: of each
+ * of its ranks a message in each of four channels, and a collective of its layers, one of its gradients and one of tables that
+ * two stages have. */
+static double card_share_bytes_per_s(const struct network_bounds *b, int senders)
+{
+    enum { FLOWS_OF_RANK = 7 };
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node, nodes = b->system->placement.world_size / per_node;
+    double ranks = c->nic.count > 0 ? ceil((double)c->gpus_per_node / c->nic.count) : 1;
+    return c->nic.count > 0 ? dt_sim_links_card_bytes_per_s(b->links, nodes, FLOWS_OF_RANK * ranks) / senders : INFINITY;
+}
+
+dt_status network_bounds_message_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                                   double *out)
+{
+    struct dt_sim_transport transport = dt_sim_links_transport(b->links);
+    int per_node = b->system->placement.ranks_per_node, senders;
+    DT_TRY(find_senders(b, e, mesh, &senders));
+    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
+    bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
+    *out = INFINITY;
+    for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {
+        int from = mesh_moved(mesh, MESH_PIPELINE, 0, k), to = mesh_moved(mesh, MESH_PIPELINE, 0, k + 1);
+        struct dt_sim_movement movement;
+        DT_TRY(transport.message(transport.context, from, to, bytes, &movement));
+        bool on_card = from / per_node != to / per_node && movement.flow.bytes == bytes; /* what was measured is in other units */
+        double rate = on_card ? fmin(movement.flow.rate_cap, card_share_bytes_per_s(b, senders)) : movement.flow.rate_cap;
+        *out = fmin(*out, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / rate : 0));
+    }
+    return DT_OK;
+}

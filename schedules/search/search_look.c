@@ -1,0 +1,155 @@
+#include "schedules/predict/simulation.h"
+#include "schedules/search/search_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+bool search_is_stopped(void *context)
+{
+    struct search *s = context;
+    return s->options->stop && s->options->stop(s->options->context);
+}
+
+static dt_status simulate(struct search *s, const struct experiment *e, struct measure_result *result)
+{
+    struct measure_hooks hooks = {.context = s, .stop_requested = search_is_stopped};
+    struct simulated_system *system;
+    *result = (struct measure_result){0};
+    DT_TRY(simulated_system_create_on(s->machine, e, &system));
+    dt_status status = simulation_run_symmetric(e, system, &hooks, result);
+    simulated_system_destroy(system);
+    return status;
+}
+
+static void keep_score(struct search *s, double score)
+{
+    int at = s->kept_count;
+    if (score >= s->worst_kept)
+        return;
+    if (s->kept_count < s->options->top)
+        s->kept_count++;
+    else
+        at--;
+    for (; at > 0 && s->kept[at - 1] > score; at--)
+        s->kept[at] = s->kept[at - 1];
+    s->kept[at] = score;
+    if (s->kept_count == s->options->top)
+        s->worst_kept = s->kept[s->kept_count - 1];
+}
+
+static void note_result(struct search *s, int index, const struct experiment *e, const struct measure_result *result)
+{
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    outcome->step_s = result->step_s[result->steps_done - 1];
+    outcome->tokens_per_s = search_tokens_per_s(e, outcome->step_s);
+    outcome->step = result->metrics.step;
+    outcome->state = SEARCH_SIMULATED;
+    s->has_result[outcome->paradigm] = true;
+    if (s->options->objective == SEARCH_MEMORY && outcome->tokens_per_s < s->options->floor_tokens_per_s) {
+        outcome->state = SEARCH_TOO_SLOW;
+        return;
+    }
+    s->scores[index] = search_score(s->options->objective, e, outcome->step_s, outcome->peak_bytes);
+    keep_score(s, s->scores[index]);
+    s->best_tokens_per_s = fmax(s->best_tokens_per_s, outcome->tokens_per_s);
+}
+
+static void note_failure(struct search *s, dt_status status)
+{
+    if (status == DT_ERR_INTERRUPTED) {
+        s->stopped = true;
+        return;
+    }
+    s->failure = s->failure < 0 ? s->failure : status;
+    snprintf(s->error, sizeof s->error, "%s", dt_error_message());
+}
+
+static void tell_progress(const struct search *s)
+{
+    struct search_progress progress = {s->result->count, s->next, s->simulated, s->best_tokens_per_s};
+    if (s->options->progress)
+        s->options->progress(s->options->context, &progress);
+}
+
+/* What its simulation gave. The lock is held. */
+static void note(struct search *s, int index, const struct experiment *e, dt_status status, const struct measure_result *result)
+{
+    const struct search_options *o = s->options;
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    outcome->peak_bytes = outcome->host_peak_bytes = 0;
+    for (int i = 0; i < result->rank_count; i++) {
+        outcome->peak_bytes = fmax(outcome->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
+        outcome->host_peak_bytes = fmax(outcome->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
+    }
+    if (status == DT_OK)
+        note_result(s, index, e, result);
+    else if (status == DT_ERR_OOM)
+        outcome->state = SEARCH_OUT_OF_MEMORY;
+    else
+        note_failure(s, status);
+    if (status != DT_OK && status != DT_ERR_OOM)
+        return;
+    s->simulated += status == DT_OK;
+    if (o->done)
+        o->done(o->context, e, status, dt_error_message(), result);
+    tell_progress(s);
+}
+
+/* What looking at it by less than its whole simulation gave; `next` is the look that tells more. The lock is held. */
+static dt_status note_short_form(struct search *s, int index, const struct experiment *e, const struct short_form *form, enum look next)
+{
+    const struct search_options *o = s->options;
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    s->looks[index] = (uint8_t)next;
+    outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
+    outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
+    if (!form->fits) {
+        outcome->peak_bytes = form->bytes;
+        outcome->state = SEARCH_TOO_LARGE;
+    } else if (o->objective == SEARCH_MEMORY && search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s) {
+        outcome->state = SEARCH_TOO_SLOW;
+    } else {
+        s->bound_scores[index] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
+        DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->bound_scores[index]));
+    }
+    tell_progress(s);
+    return DT_OK;
+}
+
+/* By less than its whole simulation. task->look is then LOOK_WHOLE where nothing else is left to look at. The lock is held, but for what
+ * takes long. */
+static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
+{
+    struct bound bound = s->result->outcomes[task->index].bound;
+    struct short_form form = {.exists = true, .fits = true};
+    bool plays = task->look == LOOK_PLAYED && experiment_stages(e) > 1;
+    pthread_mutex_unlock(&s->lock);
+    dt_status status = plays ? pipeline_played_s(e, &bound.passes, &form.step_s) : short_forms_find(s->shorts, e, &bound, &form);
+    pthread_mutex_lock(&s->lock);
+    DT_TRY(status);
+    task->look = plays ? LOOK_SHORT : LOOK_WHOLE;
+    if (!form.exists)
+        return DT_OK;
+    status = note_short_form(s, task->index, e, &form, task->look);
+    task->index = -1; /* it waits for its turn */
+    return status;
+}
+
+void search_do(struct search *s, struct task task, struct experiment *e)
+{
+    dt_status status = DT_OK;
+    s->result->outcomes[task.index].peak_bytes = 0; /* taken */
+    space_experiment(s->space, space_candidate(s->space, task.index), e);
+    if (task.look != LOOK_WHOLE)
+        status = look_shortly(s, &task, e);
+    if (status < 0)
+        note_failure(s, status);
+    if (status < 0 || task.index < 0)
+        return;
+    pthread_mutex_unlock(&s->lock);
+    struct measure_result result;
+    status = simulate(s, e, &result);
+    pthread_mutex_lock(&s->lock);
+    note(s, task.index, e, status, &result);
+    measure_result_finish(&result);
+}
