@@ -2,7 +2,19 @@
 #ifndef SCHEDULES_SEARCH_AXES_H
 #define SCHEDULES_SEARCH_AXES_H
 
-#include "schedules/search/space.h"
+#include "schedules/config/experiment.h"
+#include "schedules/predict/simulated_system.h"
+
+enum { SPACE_VALUES = 64, SPACE_VALUE_BYTES = 32 };
+
+/* What a caller wants of the space. All texts are "KEY=VALUE" or "KEY=VALUE,VALUE,..."; they outlive the space. */
+struct space_request {
+    const char *const *fix, *const *allow, *const *forbid;
+    int fix_count, allow_count, forbid_count;
+    int global_batch; /* samples of a step over all ranks; 0: any batch */
+    int max_batch;    /* of batch_size where the batch is free */
+    bool any_nodes;   /* fewer nodes than the base's world has are candidates, too */
+};
 
 /* What proposals depend on besides earlier values. */
 struct space_scope {

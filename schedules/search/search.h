@@ -10,13 +10,8 @@
 
 #include "schedules/run/measure.h"
 #include "schedules/search/bounds.h"
+#include "schedules/search/score.h"
 #include "schedules/search/space.h"
-
-enum search_objective {
-    SEARCH_TOKENS, /* most tokens a second */
-    SEARCH_MEMORY, /* fewest bytes on the fullest GPU, at no less than the floor */
-    SEARCH_COST,   /* fewest GPU seconds a token */
-};
 
 enum search_state {
     SEARCH_NOT_NEEDED, /* its bound is worse than the results */
@@ -78,9 +73,5 @@ struct search_result {
 dt_status search_run(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
                      const struct search_options *options, struct search_result *out);
 void search_result_finish(struct search_result *result); /* takes a zeroed one */
-
-/* Lower is better: seconds a token, bytes, or GPU seconds a token. */
-double search_score(enum search_objective objective, const struct experiment *experiment, double step_s, double bytes);
-double search_tokens_per_s(const struct experiment *experiment, double step_s);
 
 #endif

@@ -6,23 +6,13 @@
 #ifndef SCHEDULES_SEARCH_SPACE_H
 #define SCHEDULES_SEARCH_SPACE_H
 
-#include "schedules/config/experiment.h"
-#include "schedules/predict/simulated_system.h"
+#include "schedules/search/axes.h"
 
-enum { SPACE_AXES = 32, SPACE_VALUES = 64, SPACE_VALUE_BYTES = 32 };
+enum { SPACE_AXES = 32 };
 
 /* Which experiment: of each axis the number of its value, counted from 1; 0: the base's. */
 struct candidate {
     uint8_t values[SPACE_AXES];
-};
-
-/* What a caller wants of the space. All texts are "KEY=VALUE" or "KEY=VALUE,VALUE,..."; they outlive the space. */
-struct space_request {
-    const char *const *fix, *const *allow, *const *forbid;
-    int fix_count, allow_count, forbid_count;
-    int global_batch; /* samples of a step over all ranks; 0: any batch */
-    int max_batch;    /* of batch_size where the batch is free */
-    bool any_nodes;   /* fewer nodes than the base's world has are candidates, too */
 };
 
 struct space;
