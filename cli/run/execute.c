@@ -15,8 +15,10 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
                                        .local_size = place->local_size,
                                        .share = e->share_gpus,
                                        .host_memory_limit_bytes = e->host_memory_limit_bytes};
-    struct dt_comm_options comm = {
-        .step_timeout_s = e->timeout.step_s, .init_timeout_s = e->timeout.init_s, .share_devices = e->share_gpus};
+    struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s,
+                                   .init_timeout_s = e->timeout.init_s,
+                                   .share_devices = e->share_gpus,
+                                   .register_buffers = e->register_buffers};
     *out = (struct execution){0};
     DT_TRY(device_choose(e, &kind));
     if (strcmp(kind, "cuda") == 0)

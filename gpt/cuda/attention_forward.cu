@@ -23,9 +23,10 @@ template <int WIDTH> struct forward_tiles {
     static constexpr size_t ELEMS = (size_t)(ROWS + 2 * KEYS) * tile_stride<WIDTH>;
 };
 
-/* The state of a warp's rows between tiles: i is the row block, h the half (row r or r + 8 of it). */
+/* The state of a warp's rows between tiles, by row block and half of it (row r or r + 8). */
 template <int BLOCKS> struct running {
-    float m[BLOCKS][2], l[BLOCKS][2]; /* running maximum of the unscaled scores; running sum of this lane's columns */
+    float m[BLOCKS][2]; /* running maximum of the unscaled scores */
+    float l[BLOCKS][2]; /* running sum of the weights in this lane's columns */
 };
 
 /* The causal mask: -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */

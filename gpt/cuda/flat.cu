@@ -33,12 +33,16 @@ __device__ inline normal normal_at(float x)
     return {0.39894228f * exponential, x < 0 ? tail : 1 - tail};
 }
 
+/* The largest float: what stands for an infinity where it is multiplied by a zero of the distribution. A NaN becomes a number here, and
+ * stays one in the distribution. */
+constexpr float LARGEST = 3.40282347e38f;
+
 /* Source  Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: x * Phi(x), exact. */
 struct gelu_op {
     static constexpr bool READS_TO = false;
     __device__ static float apply(float, float x)
     {
-        return x * normal_at(x).cumulative;
+        return fmaxf(x, -LARGEST) * normal_at(x).cumulative;
     }
 };
 
@@ -47,7 +51,7 @@ struct gelu_gradient_op {
     __device__ static float apply(float dy, float x)
     {
         normal n = normal_at(x);
-        return dy * (n.cumulative + x * n.density);
+        return dy * (n.cumulative + fminf(fmaxf(x, -LARGEST), LARGEST) * n.density);
     }
 };
 

@@ -1,5 +1,5 @@
-/* The rms norm of each head of q and k, and its gradient. Floors, in passes over q, k and v: 2 forward, and 3 backward over q and k alone. Eight
- * lanes have a head, which is 64 elements for each access of theirs; the second read of a head comes from the nearest cache. */
+/* The rms norm of each head of q and k, and its gradient. Floors, in passes over q, k and v: 2 forward, and 3 backward over q and k alone.
+ * Eight lanes have a head, which is 64 elements for each access of theirs; the second read of a head comes from the nearest cache. */
 #include "gpt/cuda/columns.cuh"
 
 namespace {
@@ -70,8 +70,8 @@ struct head_norm_gradient {
     float epsilon;
 };
 
-/* With xhat = x * rstd and g = dy * gain: dx = rstd * (g - xhat * mean of g * xhat) in dy's place. A block sums dy * xhat over the heads that it
- * takes in turn: each thread its own columns in registers, then the block, in one order. partials [blocks, width] */
+/* With xhat = x * rstd and g = dy * gain: dx = rstd * (g - xhat * mean of g * xhat) in dy's place. A block sums dy * xhat over the heads
+ * that it takes in turn: each thread its own columns in registers, then the block, in one order. partials [blocks, width] */
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_norm_gradient_kernel(head_norm_gradient a, float *partials)
 {
     constexpr int PACKS = MOST_WIDTH / (LANES * N);

@@ -1,6 +1,7 @@
 /* The cuda kernels' own header: the object, and the entries of the table by file.
  *
- * Host code is in C, device code in CUDA C++ (*.cu): both implement entries of gpt/kernels.h with its contracts. cuda's own types stay out of here, so that any C file of these may include it. */
+ * Host code is in C, device code in CUDA C++ (*.cu): both implement entries of gpt/kernels.h with its contracts. cuda's own types stay out
+ * of here, so that any C file of these may include it. */
 #ifndef GPT_CUDA_KERNELS_H
 #define GPT_CUDA_KERNELS_H
 
@@ -62,8 +63,8 @@ dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, v
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,
                                bool accumulate);
 
-/* scratch.c: k->scratch holds at least `bytes` afterwards; what was in it is lost. Errors: DT_ERR_OOM; DT_ERR_INVALID while a graph is captured, when
- * it would have to grow: a step runs once without a graph first. */
+/* scratch.c: k->scratch holds at least `bytes` afterwards; what was in it is lost. Errors: DT_ERR_OOM; DT_ERR_INVALID while a graph is
+ * captured, when it would have to grow: a step runs once without a graph first. */
 dt_status gpt_cuda_scratch(struct gpt_kernels *k, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* The linear layers' entries: each is one product of cuBLASLt with its bias as the epilogue, or beside it in kernels of our own where cuBLASLt
- * has no such epilogue for a shape.
+/* The linear layers' entries: each is one product of cuBLASLt with its bias as the epilogue, or beside it in kernels of our own where
+ * cuBLASLt has no such epilogue for a shape.
  *
  * The floor of each is 2 m n k operations on the tensor cores; operands and result are read and written once. */
 #include "gpt/cuda/linear_plan.h"
@@ -116,8 +116,8 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
     return run(k, stream, &product);
 }
 
-/* cuBLASLt's epilogue has only GELU's tanh form, whose derivative is off by more than rounding to fp16 costs: every dtype has the exact one, from
- * a kernel of our own. */
+/* cuBLASLt's epilogue has only GELU's tanh form, whose derivative is off by more than rounding to fp16 costs: every dtype has the exact
+ * one, from a kernel of our own. */
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
     struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};

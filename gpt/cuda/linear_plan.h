@@ -42,7 +42,8 @@ static inline bool gpt_cuda_plan_is_possible(const struct gpt_cuda_plan *plan)
     return plan->refused < plan->named_count;
 }
 
-/* Queues the product, with the first algorithm named that cuBLASLt does not refuse. Errors: DT_ERR_DEVICE; the plan may be impossible then. */
+/* Queues the product, with the first algorithm named that cuBLASLt does not refuse. Errors: DT_ERR_DEVICE; the plan may be impossible
+ * then. */
 dt_status gpt_cuda_plan_run(struct gpt_kernels *k, struct dt_stream *stream, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p);
 
 /* The same with algorithm `index` of plan->named alone. *taken false: cuBLASLt refuses it, and nothing is queued. Errors: DT_ERR_DEVICE. */

@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(MANY)
 
 /* ---- the same where the vocabulary is divided: two kernels, with what all ranks have found between them ---- */
 
-/* out[row] = what this rank's logits [vocab] of the row say: the largest and the sum of exp(logit - largest), or with SUM the plain sum; and
- * the target's logit where it is among them. Floor: one pass. */
+/* out[row] = what this rank's logits [vocab] of the row say: the largest and the sum of exp(logit - largest), or with SUM the plain sum;
+ * and the target's logit where it is among them. Floor: one pass. */
 template <typename E, bool SUM>
 __global__ void __launch_bounds__(MANY)
     loss_part_kernel(struct gpt_logit_row *out, const E *logits, const int32_t *targets, int first, int vocab)

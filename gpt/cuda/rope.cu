@@ -1,5 +1,6 @@
 /* Rotary position embedding: a table of all angles, made once, and a pass over q and k in their place. Floor: these are read and written
- * once; the table, 4 * w bytes a position, stays in the caches. A warp takes a part of a row, and a lane 16 bytes of both halves of a head. */
+ * once; the table, 4 * w bytes a position, stays in the caches. A warp takes a part of a row, and a lane 16 bytes of both halves of a
+ * head. */
 #include "gpt/cuda/kernels.cuh"
 extern "C" {
 #include "gpt/position.h"

@@ -1,5 +1,5 @@
-/* SwiGLU and its gradient. Floors, in passes over [rows, f]: 3, and 5 for the gradient (6 with y). A warp takes columns of a row, 16 bytes a
- * lane and access; gate and up lie f elements apart. Each element is read before the thread that reads it writes in its place. */
+/* SwiGLU and its gradient. Floors, in passes over [rows, f]: 3, and 5 for the gradient (6 with y). A warp takes columns of a row, 16 bytes
+ * a lane and access; gate and up lie f elements apart. Each element is read before the thread that reads it writes in its place. */
 #include "gpt/cuda/kernels.cuh"
 
 namespace {

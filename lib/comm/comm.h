@@ -42,6 +42,8 @@ struct dt_comm_options {
      * (NCCL_HOSTID), so that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same
      * uuid, before NCCL would fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
     bool share_devices;
+    /* nccl: the device's buffers are NCCL's memory from the creation on, and registered (lib/comm/nccl/register.c). The same on all ranks. */
+    bool register_buffers;
 };
 
 /* The world's communicator for `device`. Collective over all ranks. world->size 1 never starts MPI; size > 1 picks mpi for cpu, nccl for
@@ -82,6 +84,7 @@ struct dt_comm_network {
     char cards[256];      /* that it may use: "mlx5_0:1/IB, mlx5_1:1/IB", "eth0" */
     /* Connections over the network between the card and the GPU's own memory (GPUDirect RDMA), and over the host's memory. */
     int direct_channels, staged_channels;
+    uint64_t registered_bytes; /* of this rank's memory, with the world's communicator; of several ranks the highest */
 };
 /* Everything unknown, but of nccl. After a communicator's first operations. */
 void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out);

@@ -34,4 +34,5 @@ void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_net
     add_words(all->cards, sizeof all->cards, one->cards);
     all->direct_channels += one->direct_channels;
     all->staged_channels += one->staged_channels;
+    all->registered_bytes = all->registered_bytes > one->registered_bytes ? all->registered_bytes : one->registered_bytes;
 }

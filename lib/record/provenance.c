@@ -130,11 +130,13 @@ static bool add_words(cJSON *object, const char *key, const char *words)
 static bool add_network(cJSON *provenance, const struct dt_provenance_facts *facts)
 {
     const char *gpudirect = facts->network.gpudirect;
-    if (!facts->network.transports && !facts->network.network && !facts->network.cards)
+    uint64_t registered_bytes = facts->network.registered_bytes;
+    if (!facts->network.transports && !facts->network.network && !facts->network.cards && registered_bytes == 0)
         return cJSON_AddNullToObject(provenance, "network");
     cJSON *object = cJSON_AddObjectToObject(provenance, "network");
     return object && add_words(object, "transports", facts->network.transports) && add_words(object, "network", facts->network.network) &&
-           add_words(object, "cards", facts->network.cards) && (!gpudirect || add_text(object, "gpudirect", gpudirect));
+           add_words(object, "cards", facts->network.cards) && (!gpudirect || add_text(object, "gpudirect", gpudirect)) &&
+           (registered_bytes == 0 || cJSON_AddNumberToObject(object, "registered_bytes", (double)registered_bytes));
 }
 
 static bool begins_with(const char *text, const char *prefix)

@@ -41,6 +41,7 @@ struct dt_provenance_facts {
     struct {
         const char *transports, *network, *cards; /* "P2P/CUMEM, NET/IB", "IB", "mlx5_0:1/IB": lists of words */
         const char *gpudirect;                    /* "all", "some", "none" of the connections between nodes */
+        uint64_t registered_bytes;                /* of a rank's memory; 0: none is registered with NCCL */
     } network;                                    /* how NCCL connected the ranks */
     struct {
         struct dt_provenance_file file;   /* which says what algorithms compute products; no name: none was used */

@@ -324,6 +324,10 @@ static const struct dt_field fields[] = {
      .description = "Seconds that one step, or one wait for another rank, may take; 0: no limit."},
     {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_",
      .description = "cuda: NCCL's own settings by their names, such as NCCL_ALGO; they replace what is in the ranks' environment."},
+    {"register_buffers", DT_FIELD_BOOL, AT(register_buffers), .max = 1, .initial = "false", .later = true,
+     .description =
+         "cuda: buffers are NCCL's own memory and registered with it, so that it needs no copies of its own in between. What that "
+         "gains is not measured yet. Needs NCCL 2.19."},
     {"tuning", DT_FIELD_STRING, AT(tuning), .max = 511, .initial = "\"\"", .later = true,
      .description =
          "cuda: file of dtbench tune, which says what algorithms compute the matrix products; those that it does not know, and all "

@@ -266,7 +266,8 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .network = {.transports = known(report->result.network.transports),
                     .network = known(report->result.network.network),
                     .cards = known(report->result.network.cards),
-                    .gpudirect = gpudirect_of(&report->result.network)},
+                    .gpudirect = gpudirect_of(&report->result.network),
+                    .registered_bytes = report->result.network.registered_bytes},
         .tuning = {.file = {known(report->result.tuning.file), report->result.tuning.hash},
                    .products = report->result.tuning.products,
                    .decided = report->result.tuning.decided,
@@ -368,7 +369,8 @@ static bool add_network(cJSON *object, const struct dt_comm_network *network)
     return facts && cJSON_AddStringToObject(facts, "transports", network->transports) &&
            cJSON_AddStringToObject(facts, "network", network->network) && cJSON_AddStringToObject(facts, "cards", network->cards) &&
            cJSON_AddNumberToObject(facts, "direct", network->direct_channels) &&
-           cJSON_AddNumberToObject(facts, "staged", network->staged_channels);
+           cJSON_AddNumberToObject(facts, "staged", network->staged_channels) &&
+           cJSON_AddNumberToObject(facts, "registered", (double)network->registered_bytes);
 }
 
 static bool add_result(cJSON *object, const struct measure_result *result)
@@ -484,6 +486,7 @@ static void read_network(const cJSON *object, struct dt_comm_network *out)
     read_text(at(object, "cards"), out->cards, sizeof out->cards);
     out->direct_channels = (int)bytes_of(at(object, "direct"));
     out->staged_channels = (int)bytes_of(at(object, "staged"));
+    out->registered_bytes = bytes_of(at(object, "registered"));
 }
 
 static bool read_result(const cJSON *object, struct measure_result *out)

@@ -240,6 +240,25 @@ def test_how_nccl_connects_the_ranks():
     check(read_records(record_of_one)[0]["provenance"]["network"] is None, "one rank")
 
 
+def test_registered_buffers():
+    """The same bits as without; the emulated NCCL looks at every buffer."""
+    fsdp = {"paradigm": "fsdp", "sweep": None, "steps": {"warmup": 2, "timed": 1}}
+    output = records_path("registered.jsonl")
+    run("run", gpus(**fsdp), "-o", output, "-q", code=OK)
+    run("run", gpus(**fsdp, register_buffers=True), "-o", output, "-q", code=OK)
+    plain, registered = read_records(output)
+    validate([registered])
+    check(plain["losses"] == registered["losses"] and len(plain["losses"]) == 3, plain["losses"], registered["losses"])
+    network = registered["provenance"]["network"]
+    check(network["registered_bytes"] >= registered["metrics"]["peak_bytes"]["total"], network, registered["metrics"]["peak_bytes"])
+    check("registered_bytes" not in plain["provenance"]["network"], plain["provenance"]["network"])
+    check("register_buffers" not in plain["config"] and plain["config_hash"] != registered["config_hash"], plain["config"])
+    old = records_path("old.jsonl")
+    run("run", gpus(**fsdp, register_buffers=True), "-o", old, "-q", code=FAILED, environment={"DTBENCH_EMULATED_NCCL_2_18": "1"})
+    error = read_records(old)[0]["error"]
+    check("register_buffers: NCCL " in error and "NCCL 2.19 or newer is needed" in error, error)
+
+
 def torchrun(arguments, *environments):
     """Ranks as torchrun starts them; rank 0's standard error, and all exit codes."""
     with socket.socket() as free:

@@ -263,9 +263,35 @@ static void gelu_body(struct setup *s)
     }
 }
 
+/* The limits where x is infinite, and NaN where it is none; in vectors and behind them. */
+static void gelu_limits_body(struct setup *s)
+{
+    enum { COUNT = 5 * 9 };
+    static const double at[] = {INFINITY, -INFINITY, NAN, 60000, -60000}, value[] = {INFINITY, 0, NAN, 60000, 0},
+                        slope[] = {1, 0, NAN, 1, 0};
+    setup_kernels(s, 1, 8, 8, 8);
+    struct array x = input(s->dtype, COUNT, 0, 1), y = output(s->dtype, COUNT), dx = input(s->dtype, COUNT, 1, 0);
+    for (size_t j = 0; j < COUNT; j++)
+        x.values[j] = at[j % 5];
+    ref_encode(s->dtype, x.values, x.data, COUNT);
+    CHECK_OK(s->table->gelu(s->kernels, s->stream, &(struct gpt_gelu){y.data, x.data, COUNT}));
+    CHECK_OK(s->table->gelu_gradient(s->kernels, s->stream, &(struct gpt_gelu_gradient){dx.data, x.data, COUNT}));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    ref_decode(s->dtype, y.data, y.values, COUNT);
+    ref_decode(s->dtype, dx.data, dx.values, COUNT);
+    for (size_t j = 0; j < COUNT; j++) {
+        double want = value[j % 5], got = y.values[j], want_slope = slope[j % 5], got_slope = dx.values[j];
+        bool near = isfinite(want) ? fabs(got - want) <= 0.004 * fabs(want) + 1e-30 : isnan(want) ? isnan(got) : got == want;
+        bool near_slope = isnan(want_slope) ? isnan(got_slope) : fabs(got_slope - want_slope) < 1e-30;
+        CHECK(near && near_slope, "%s, element %zu: gelu(%g) = %g, its derivative %g", dt_dtype_name(s->dtype), j, at[j % 5], got,
+              got_slope);
+    }
+}
+
 static void gelu(void)
 {
     for_every_setup(gelu_body);
+    for_every_setup(gelu_limits_body);
 }
 
 static void dropout_body(struct setup *s)

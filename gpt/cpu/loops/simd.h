@@ -46,11 +46,15 @@ V_INLINE vfloat v_set(float value)
 #include <immintrin.h>
 #endif
 
-/* v_max gives b where either is NaN. v_multiply_low: the 64-bit products of the low halves of each wide lane. */
+/* v_max and v_min give b where either is NaN. v_multiply_low: the 64-bit products of the low halves of each wide lane. */
 #if defined(__AVX512F__)
 V_INLINE vfloat v_max(vfloat a, vfloat b)
 {
     return (vfloat)_mm512_max_ps((__m512)a, (__m512)b);
+}
+V_INLINE vfloat v_min(vfloat a, vfloat b)
+{
+    return (vfloat)_mm512_min_ps((__m512)a, (__m512)b);
 }
 V_INLINE vfloat v_sqrt(vfloat a)
 {
@@ -77,6 +81,10 @@ V_INLINE vfloat v_max(vfloat a, vfloat b)
 {
     return (vfloat)_mm256_max_ps((__m256)a, (__m256)b);
 }
+V_INLINE vfloat v_min(vfloat a, vfloat b)
+{
+    return (vfloat)_mm256_min_ps((__m256)a, (__m256)b);
+}
 V_INLINE vfloat v_sqrt(vfloat a)
 {
     return (vfloat)_mm256_sqrt_ps((__m256)a);
@@ -101,6 +109,10 @@ V_INLINE vhalf v_narrow_fp16(vfloat a)
 V_INLINE vfloat v_max(vfloat a, vfloat b)
 {
     return v_select(a > b, a, b);
+}
+V_INLINE vfloat v_min(vfloat a, vfloat b)
+{
+    return v_select(a < b, a, b);
 }
 V_INLINE vfloat v_sqrt(vfloat a)
 {

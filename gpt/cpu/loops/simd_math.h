@@ -7,11 +7,9 @@
 #include "gpt/cpu/loops/simd.h"
 #include "lib/base/random.h"
 
-/* e^x. x below -87 gives e^-87, which stands for zero; x must not exceed 88; NaN stays NaN. Error 1e-7, and |x| times 1e-8 (6e-8 without
- * fused multiply-add). */
-V_INLINE vfloat v_exp(vfloat x)
+/* e^x for x from -87 to 88; NaN stays NaN. Error 1e-7, and |x| times 1e-8 (6e-8 without fused multiply-add). */
+V_INLINE vfloat v_exp_within(vfloat x)
 {
-    x = v_max(v_set(-87.0f), x);
     vfloat shifted = x * 1.44269504f + 12582912.0f;       /* 1.5 * 2^23: the low bits now hold x / ln 2, rounded to an integer */
     vfloat r = x * 1.44269504f - (shifted - 12582912.0f); /* e^x = 2^integer * 2^r, r in [-1/2, 1/2] */
     vfloat p = ((0.00132646999f * r + 0.00967153391f) * r + 0.05550734f) * r + 0.240222418f;
@@ -19,10 +17,20 @@ V_INLINE vfloat v_exp(vfloat x)
     return (vfloat)((vuint)p + ((vuint)shifted << 23)); /* the rest of `shifted` falls off the top */
 }
 
-/* The normal distribution's tail beyond |x|, and e^(-x^2 / 2), of which its density is a multiple. Error 3e-7, but for e^(-x^2 / 2)'s. */
-V_INLINE vfloat v_normal_tail(vfloat x, vfloat *exponential)
+/* e^x. x below -87 gives e^-87, which stands for zero; x must not exceed 88; NaN stays NaN. */
+V_INLINE vfloat v_exp(vfloat x)
 {
-    vfloat a = v_max(-x, x), e = v_exp(a * a * -0.5f), t = 1.0f / (a * 0.3f + 1.0f);
+    return v_exp_within(v_max(v_set(-87.0f), x));
+}
+
+/* From here on e^(-x^2 / 2) is e^-87, and stands for zero: functions of the normal distribution stop here, as an infinity times zero would be NaN. */
+#define V_NORMAL_END 13.1909f
+
+/* The normal distribution's tail beyond a, from 0 to V_NORMAL_END, and e^(-a^2 / 2), of which its density is a multiple. Error 3e-7, but for
+ * e^(-a^2 / 2)'s. */
+V_INLINE vfloat v_normal_tail(vfloat a, vfloat *exponential)
+{
+    vfloat e = v_exp_within(a * a * -0.5f), t = 1.0f / (a * 0.3f + 1.0f);
     vfloat p = ((0.0359317315f * t - 0.158275986f) * t + 0.208206582f) * t - 0.055393826f;
     p = (((p * t + 0.12946919f) * t + 0.099637496f) * t + 0.120798358f) * t + 0.11962639f;
     *exponential = e;
@@ -32,14 +40,15 @@ V_INLINE vfloat v_normal_tail(vfloat x, vfloat *exponential)
 /* x * Phi(x), which is max(x, 0) less the same tail on both sides. */
 V_INLINE vfloat v_gelu(vfloat x)
 {
-    vfloat exponential, tail = v_normal_tail(x, &exponential);
-    return v_max(v_set(0), x) - v_max(-x, x) * tail;
+    vfloat a = v_min(v_set(V_NORMAL_END), v_max(-x, x)), exponential, tail = v_normal_tail(a, &exponential);
+    return v_max(v_set(0), x) - a * tail;
 }
 
 /* The derivative of x * Phi(x). */
 V_INLINE vfloat v_gelu_gradient(vfloat x)
 {
-    vfloat exponential, tail = v_normal_tail(x, &exponential);
+    x = v_max(v_set(-V_NORMAL_END), v_min(v_set(V_NORMAL_END), x));
+    vfloat exponential, tail = v_normal_tail(v_max(-x, x), &exponential);
     vfloat phi = v_select(x < 0.0f, tail, 1.0f - tail), density = exponential * 0.398942280f; /* 1 / sqrt(2 pi) */
     return x * density + phi;
 }

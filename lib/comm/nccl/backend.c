@@ -62,6 +62,7 @@ static const char *nccl_secret(const struct dt_comm *comm)
 static void nccl_network(const struct dt_comm *comm, struct dt_comm_network *out)
 {
     dt_nccl_log_read(out);
+    out->registered_bytes = dt_nccl_registered_bytes(dt_nccl_of(comm));
 }
 
 /* ---- ending ---- */
@@ -70,6 +71,7 @@ static void nccl_network(const struct dt_comm *comm, struct dt_comm_network *out
 static void end_handle(struct nccl_comm *comm)
 {
     struct nccl_family *f = comm->family;
+    dt_nccl_deregister(comm);
     if (!comm->handle)
         return;
     int64_t deadline_ns = dt_deadline_ns(end_s);
@@ -104,6 +106,7 @@ static void free_comm(struct nccl_comm *comm)
 static void end_family(struct nccl_family *f)
 {
     dt_nccl_abort_wait(f);
+    dt_nccl_end_registering(f);
     dt_cuda_unwatch(f->device, &f->watch);
     if (f->rendezvous)
         dt_rendezvous_on_ask(f->rendezvous, NULL, NULL);
@@ -311,10 +314,13 @@ static dt_status begin_world(struct nccl_comm *world, int version)
     DT_TRY(greet(world, version));
     if (world->family->options.share_devices)
         DT_TRY(pretend_hosts(world->family));
+    if (world->family->options.register_buffers)
+        DT_TRY(dt_nccl_begin_registering(world->family));
     bool logging = dt_nccl_log_begin();
     dt_status status = join(world);
     dt_nccl_log_started(logging);
-    return status;
+    DT_TRY(status);
+    return dt_nccl_register(world);
 }
 
 dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
@@ -374,7 +380,8 @@ static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_c
     if (!comm)
         return DT_OK;
     result = comm->handle ? ncclInProgress : ncclInternalError;
-    return dt_nccl_settle(comm, result, "creation", timeout_s);
+    DT_TRY(dt_nccl_settle(comm, result, "creation", timeout_s));
+    return dt_nccl_register(comm);
 }
 
 /* This rank's place in the subset: *out without a handle yet. */

@@ -1,5 +1,5 @@
-/* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile), abort.c (the
- * end after that), exchange.c (what the hosts tell each other). Included by these only.
+/* Inside the nccl communicator: backend.c (creation, subsets, end), queue.c (operations), wait.c (what can go wrong meanwhile), abort.c
+ * (the end after that), register.c (registered buffers), exchange.c (what the hosts tell each other). Included by these only.
  *
  * All communicators of a world are a family: they share the ranks' connections (lib/rendezvous/rendezvous.h) and one fate. Once an
  * operation of one has failed, or has waited too long, all are aborted, since what a rank has not got through it will miss everywhere.
@@ -34,7 +34,8 @@ struct nccl_family {
     int64_t finished_ns; /* when an operation was last seen finished */
     bool in_graph;       /* some operations are */
 
-    struct nccl_abort *aborts; /* under way; host thread */
+    struct nccl_abort *aborts;        /* under way; host thread */
+    struct nccl_registrar *registrar; /* the device's source of memory, whose it is; NULL: buffers are not registered */
 
     pthread_mutex_t mutex;     /* guards the list and the members' `finished` */
     struct nccl_comm *members; /* the newest first */
@@ -55,6 +56,7 @@ struct nccl_comm {
     uint64_t finished;                                    /* all up to this sequence number were seen finished */
 
     uint64_t gathered_among; /* calls of host_gather_among */
+    struct nccl_registration *registrations;
 
     /* Host thread: between group_start and group_end. */
     bool grouping;
@@ -72,12 +74,23 @@ static inline struct nccl_comm *dt_nccl_of(const struct dt_comm *comm)
 dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s);
 /* The family's first failure: keep it, and abort all. Returns `status`, with `text` as this thread's failure. */
 dt_status dt_nccl_give_up(struct nccl_family *family, dt_status status, const char *text);
-/* Abort every communicator, and destroy every graph of the device, which may hold their operations; returns when that is done, at the latest
- * after a few seconds (then aborts that hang are left behind), while a stream is captured at once. No handle is left. Host thread. */
+/* Abort every communicator, and destroy every graph of the device, which may hold their operations; returns when that is done, at the
+ * latest after a few seconds (then aborts that hang are left behind), while a stream is captured at once. No handle is left. Host
+ * thread. */
 void dt_nccl_abort_all(struct nccl_family *family);
 void dt_nccl_abort_one(struct nccl_comm *comm); /* the same of one, without graphs */
 /* Wait for what dt_nccl_abort_all has not waited for, as long at most. */
 void dt_nccl_abort_wait(struct nccl_family *family);
+
+/* register.c. From here on the device's memory is NCCL's, and registered with each communicator. Before the device has buffers.
+ * Errors: DT_ERR_UNAVAILABLE: NCCL is too old; DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status dt_nccl_begin_registering(struct nccl_family *family);
+void dt_nccl_end_registering(struct nccl_family *family); /* the memory goes back to NCCL with the device, at the latest */
+/* A communicator that NCCL has just made: all memory that there is. Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
+dt_status dt_nccl_register(struct nccl_comm *comm);
+void dt_nccl_deregister(struct nccl_comm *comm); /* before its end */
+uint64_t dt_nccl_registered_bytes(const struct nccl_comm *comm);
+
 /* What follows a failure, or dt_comm_abort: DT_ERR_COMM. */
 dt_status dt_nccl_is_over(struct nccl_family *family);
 /* dt_cuda_watch's poll; context: the family. */

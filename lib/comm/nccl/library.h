@@ -41,6 +41,12 @@ struct dt_nccl {
     ncclResult_t (*receive)(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
     ncclResult_t (*group_start)(void);
     ncclResult_t (*group_end)(void);
+
+    /* Registered buffers, from NCCL 2.19 on; before it mem_alloc is NULL, and none of these is there. */
+    ncclResult_t (*mem_alloc)(void **memory, size_t bytes);
+    ncclResult_t (*mem_free)(void *memory);
+    ncclResult_t (*comm_register)(ncclComm_t comm, void *memory, size_t bytes, void **handle);
+    ncclResult_t (*comm_deregister)(ncclComm_t comm, void *handle);
 };
 
 /* Fill the table. Loads libnccl.so.2 the first time, which stays loaded: it has threads. The name in DTBENCH_LIBNCCL goes first.

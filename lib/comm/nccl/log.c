@@ -1,5 +1,5 @@
-/* How NCCL connects the ranks, from what it says of itself: it has no call for that. Its log goes into a file in memory, which nobody
- * sees and which ends with the process, and is read when somebody asks.
+/* How NCCL connects the ranks, from what it says of itself: it has no call for that. Its log goes into a file in memory, which nobody sees
+ * and which ends with the process, and is read when somebody asks.
  * Source  NVIDIA, "NCCL User Guide", environment variables (NCCL_DEBUG, NCCL_DEBUG_SUBSYS, NCCL_DEBUG_FILE); the lines as the texts in
  *         NCCL 2.30.7's library have them: "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:...", "Using network IB", "Channel 00/0 : 0[0] -> 1[1] via
  *         P2P/CUMEM". A line that is worded otherwise is passed over. */

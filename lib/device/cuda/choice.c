@@ -40,9 +40,9 @@ static void old_driver(char *reason, size_t reason_bytes)
              has);
 }
 
-/* The GPUs that this process may use; 0 with a reason. Every use of CUDA begins here. By default a process has 8 queues to a GPU; a training with a
- * pipeline, offload and NCCL's own streams has more streams, of which two in one queue would wait for each other. CUDA reads the variable when it
- * starts. */
+/* The GPUs that this process may use; 0 with a reason. Every use of CUDA begins here. By default a process has 8 queues to a GPU; a
+ * training with a pipeline, offload and NCCL's own streams has more streams, of which two in one queue would wait for each other. CUDA
+ * reads the variable when it starts. */
 static int count_gpus(char *reason, size_t reason_bytes)
 {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);

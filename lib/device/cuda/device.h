@@ -48,6 +48,18 @@ dt_status dt_cuda_submit_host(struct dt_stream *stream, const char *label, dt_cu
 dt_status dt_cuda_own_alloc(struct dt_device *device, size_t bytes, void **out);
 void dt_cuda_own_free(struct dt_device *device, void *memory); /* waits for the device; takes NULL */
 
+/* Where buffers on the device come from, instead of cudaMalloc and cudaFree: NCCL's own memory, which it can register
+ * (lib/comm/nccl/register.c). Memory of dt_cuda_own_alloc stays CUDA's. Called by the host thread, `get` also while a graph is captured,
+ * `give_back` when all streams are past what used the memory. */
+struct dt_cuda_source {
+    dt_status (*get)(void *context, size_t bytes, void **out); /* 256-byte aligned. DT_ERR_OOM: there is no more */
+    void (*give_back)(void *context, void *data);
+    void (*end)(void *context); /* nothing is left of it, and nothing more will be asked */
+    void *context;
+};
+/* From here on, until the device's end or another source. Blocks. Errors: DT_ERR_INVALID where there are buffers already, or a graph. */
+dt_status dt_cuda_set_source(struct dt_device *device, const struct dt_cuda_source *source);
+
 /* Asked while dt_stream_synchronize waits: once at its beginning, whether or not there is anything to wait for, then again and again until
  * the stream has passed; a failure ends the wait and is what it returns. waited_ns: how long this wait has lasted. Owner: the caller, who
  * takes it off before freeing it. */

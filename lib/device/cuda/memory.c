@@ -1,18 +1,29 @@
-/* Memory of the cuda device: two pools over what cudaMalloc and cudaHostAlloc give, and what libraries and kernels keep for themselves. */
+/* Memory of the cuda device: two pools over what cudaMalloc (or another source) and cudaHostAlloc give, and what libraries and kernels keep
+ * for themselves. */
 #include "lib/device/cuda/parts.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status grow_device(void *context, size_t bytes, void **out)
+static dt_status cuda_malloc(size_t bytes, void **out)
 {
     return dt_cuda_status(cudaMalloc(out, bytes), "cudaMalloc");
 }
 
+static dt_status grow_device(void *context, size_t bytes, void **out)
+{
+    const struct dt_cuda_source *source = context;
+    return source->get ? source->get(source->context, bytes, out) : cuda_malloc(bytes, out);
+}
+
 static void shrink_device(void *context, void *data)
 {
-    cudaFree(data);
+    const struct dt_cuda_source *source = context;
+    if (source->get)
+        source->give_back(source->context, data);
+    else
+        cudaFree(data);
 }
 
 static dt_status grow_host(void *context, size_t bytes, void **out)
@@ -27,7 +38,7 @@ static void shrink_host(void *context, void *data)
 
 void dt_cuda_memory_init(struct cuda_device *device)
 {
-    device->pool = (struct cuda_pool){.name = "device", .grow = grow_device, .shrink = shrink_device};
+    device->pool = (struct cuda_pool){.name = "device", .grow = grow_device, .shrink = shrink_device, .context = &device->source};
     device->host_pool = (struct cuda_pool){.name = "host", .grow = grow_host, .shrink = shrink_host};
 }
 
@@ -37,6 +48,8 @@ void dt_cuda_memory_finish(struct cuda_device *device)
         dt_cuda_own_free(&device->base, device->own->data);
     dt_cuda_pool_finish(&device->pool);
     dt_cuda_pool_finish(&device->host_pool);
+    if (device->source.get)
+        device->source.end(device->source.context);
 }
 
 /* ---- giving back ---- */
@@ -70,6 +83,21 @@ void dt_cuda_memory_settle(struct cuda_device *device)
         dt_cuda_pool_settle(&device->pool);
     if (host_unsettled)
         dt_cuda_pool_settle(&device->host_pool);
+}
+
+dt_status dt_cuda_set_source(struct dt_device *base, const struct dt_cuda_source *source)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (pinned(device))
+        return dt_fail(DT_ERR_INVALID, "device memory: its source cannot change while there is a graph");
+    DT_TRY(dt_cuda_wait_for_all(device, 0));
+    dt_cuda_pool_release(&device->pool);
+    if (device->pool.segments)
+        return dt_fail(DT_ERR_INVALID, "device memory: its source cannot change while there are buffers");
+    if (device->source.get)
+        device->source.end(device->source.context);
+    device->source = *source;
+    return DT_OK;
 }
 
 /* The driver has no more: wait until what is queued is done and give back what nobody has. Peers may have to go on first, and cannot while
@@ -197,11 +225,11 @@ static dt_status zero_now(void *data, size_t bytes)
 
 static dt_status grow_or_make_room(struct cuda_device *device, size_t bytes, void **out)
 {
-    dt_status status = grow_device(device, bytes, out);
+    dt_status status = cuda_malloc(bytes, out);
     if (status == DT_ERR_OOM) {
         status = make_room(device);
         if (status == DT_OK)
-            status = grow_device(device, bytes, out);
+            status = cuda_malloc(bytes, out);
     }
     return status == DT_ERR_OOM ? out_of_memory(device, false, bytes) : status;
 }

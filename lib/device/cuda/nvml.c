@@ -123,7 +123,8 @@ static void read_switches(const struct dt_nvml *n, struct dt_device_condition *o
         out->persistence = on != 0;
 }
 
-/* Asked without room for their list, it says how many there are. In a container it may see none, not even this one: then it knows nothing. */
+/* Asked without room for their list, it says how many there are. In a container it may see none, not even this one: then it knows
+ * nothing. */
 static int count_processes(const struct dt_nvml *n)
 {
     unsigned count = 0;

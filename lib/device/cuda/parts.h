@@ -73,6 +73,7 @@ struct cuda_device {
     struct cuda_stream *streams[CUDA_STREAMS];
     struct cuda_order order;
     struct cuda_pool pool, host_pool;
+    struct dt_cuda_source source; /* get NULL: the pool's memory is cudaMalloc's */
     struct cuda_own *own;
     struct dt_cuda_watch *watches;
 
@@ -92,9 +93,9 @@ bool dt_cuda_available(char *reason, size_t reason_bytes);
 bool dt_cuda_look(int index, struct dt_device_info *out);
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
 
-/* near.c: bind this thread, and those that it starts from here on, to the processors of the GPU's NUMA node, as the PCI device's local_cpulist in
- * `folder` says, as far as it may use them: pinned memory then comes from that node, too. Before the GPU is opened, as the driver's threads
- * inherit it. False: nothing is known, nothing is left to bind to, or nothing to do. */
+/* near.c: bind this thread, and those that it starts from here on, to the processors of the GPU's NUMA node, as the PCI device's
+ * local_cpulist in `folder` says, as far as it may use them: pinned memory then comes from that node, too. Before the GPU is opened, as the
+ * driver's threads inherit it. False: nothing is known, nothing is left to bind to, or nothing to do. */
 bool dt_cuda_bind_near(const char *folder, const char *address);
 
 /* nvml.c: the condition of the GPU at this PCI address ("0000:3B:00.0"). NULL where NVML is not there or does not know it. read: *out is

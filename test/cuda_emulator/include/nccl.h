@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #define NCCL_MAJOR 2
-#define NCCL_MINOR 18
+#define NCCL_MINOR 19
 #define NCCL_PATCH 3
 #define NCCL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
 #define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
@@ -72,6 +72,11 @@ ncclResult_t ncclSend(const void *buffer, size_t count, ncclDataType_t type, int
 ncclResult_t ncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclMemAlloc(void **memory, size_t bytes);
+ncclResult_t ncclMemFree(void *memory);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 
 #ifdef __cplusplus
 }

@@ -2,8 +2,8 @@
  * real one's limits depend on the GPU and the version: so what dtbench does where an epilogue is missing is run as well.
  *
  * An algorithm is good for the alignments that it was asked for, and for no less. In 16 bits: an added bias needs columns that are aligned
- * to 4 bytes, the bias gradient a transposed second operand and everything aligned to 16. In fp32 there is only the added bias. The algorithm
- * that is named first is the slowest, and sums in another order than the last: who chooses by time gets other bits. */
+ * to 4 bytes, the bias gradient a transposed second operand and everything aligned to 16. In fp32 there is only the added bias. The
+ * algorithm that is named first is the slowest, and sums in another order than the last: who chooses by time gets other bits. */
 #include "test/cuda_emulator/runtime/stream.h"
 
 #include "gpt/cuda/cublaslt.h"

@@ -1,10 +1,11 @@
 /* The emulated NCCL's interface: communicators that never block the host, operations on emulated streams, groups of transfers.
  *
  * Stricter than NCCL: only what dtbench does is taken. Communicators are non-blocking; the ranks call the same operations in the same
- * order; nothing is called while an earlier call is still in progress, and the first operation of each communicator is, for a moment.
+ * order; nothing is called while an earlier call is still in progress, and the first operation of each communicator is, for a moment. Once
+ * a communicator has registered buffers, all of its operations' are registered, on every rank.
  *
- * As NCCL, the end of a communicator waits for the graphs that hold its operations, and an abort for those and for all that runs on the GPU,
- * as freeing memory does: kernels of another communicator that hang until that is aborted, too. */
+ * As NCCL, the end of a communicator waits for the graphs that hold its operations, and an abort for those and for all that runs on the
+ * GPU, as freeing memory does: kernels of another communicator that hang until that is aborted, too. */
 #include "test/cuda_emulator/libraries/nccl_parts.h"
 #include "test/cuda_emulator/runtime/runtime.h"
 
@@ -98,10 +99,18 @@ void work_on(ncclComm *comm, std::function<ncclResult_t()> work)
     });
 }
 
+std::vector<std::weak_ptr<state>> &states()
+{
+    static auto *all = new std::vector<std::weak_ptr<state>>;
+    return *all;
+}
+
 ncclComm *make(int size, int rank, const std::string &id)
 {
     auto *comm = new ncclComm;
     comm->state = std::make_shared<state>();
+    std::lock_guard<std::mutex> hold(text_lock());
+    states().push_back(comm->state);
     comm->state->size = size;
     comm->state->rank = rank;
     comm->state->id = id;
@@ -198,11 +207,13 @@ ncclResult_t check(ncclComm *comm, const operation &o)
     return ncclSuccess;
 }
 
-ncclResult_t call(const operation &o, ncclComm *comm, cudaStream_t stream)
+ncclResult_t call(operation o, ncclComm *comm, cudaStream_t stream)
 {
     ncclResult_t error = check(comm, o);
     if (error != ncclSuccess)
         return error;
+    if (!find_registered(*comm->state, o))
+        return refuse(ncclInvalidUsage, "a buffer that is not registered, or no more, of a communicator that has registered buffers");
     if (o.kind != kind::transfer && group_depth > 0)
         return refuse(ncclInvalidUsage, "collectives in a group: dtbench has none");
     if (o.kind == kind::transfer && o.root == comm->state->rank)
@@ -234,7 +245,7 @@ ncclResult_t split(const std::shared_ptr<state> &parent, int number, int color, 
             t.sending = sending;
             t.data = &votes[(size_t)(sending ? parent->rank : rank)];
             t.bytes = sizeof(vote);
-            t.header = {(uint32_t)kind::split, 0, 0, 0, 0, (uint64_t)number};
+            t.header = {(uint32_t)kind::split, 0, 0, 0, 0, (uint64_t)number, 0};
             moves.push_back(t);
         }
     if (!run(*parent, moves))
@@ -254,6 +265,21 @@ ncclResult_t split(const std::shared_ptr<state> &parent, int number, int color, 
 }
 
 } // namespace
+
+std::shared_ptr<state> state_of(ncclComm_t comm)
+{
+    return comm->state;
+}
+
+std::vector<std::shared_ptr<state>> all_states()
+{
+    std::vector<std::shared_ptr<state>> live;
+    std::lock_guard<std::mutex> hold(text_lock());
+    for (const std::weak_ptr<state> &s : states())
+        if (auto one = s.lock())
+            live.push_back(one);
+    return live;
+}
 
 void note_error(const std::string &what)
 {
@@ -337,6 +363,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     if (comm->state->result != ncclSuccess)
         return refuse(ncclInvalidUsage, "the end of a communicator that has failed, or is in progress");
+    if (!comm->state->registered.empty())
+        return refuse(ncclInvalidUsage, "the end of a communicator that has registered buffers");
     work_on(comm, [s = comm->state] {
         while ((s->running > 0 || s->in_graphs > 0) && !s->aborted)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -87,7 +87,8 @@ bool move(int fd, bool sending, void *data, size_t bytes, size_t *moved)
 
 bool same(const header &a, const header &b)
 {
-    return a.kind == b.kind && a.type == b.type && a.op == b.op && a.root == b.root && a.count == b.count && a.number == b.number;
+    return a.kind == b.kind && a.type == b.type && a.op == b.op && a.root == b.root && a.count == b.count && a.number == b.number &&
+           a.registered == b.registered;
 }
 
 /* One message a step further. */

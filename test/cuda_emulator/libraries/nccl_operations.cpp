@@ -61,7 +61,7 @@ class collective {
   public:
     collective(state &c, const operation &op) : s(c), o(op), width(width_of(op.type))
     {
-        h = {(uint32_t)o.kind, (uint32_t)o.type, (uint32_t)o.op, o.root, o.count, ++s.collectives};
+        h = {(uint32_t)o.kind, (uint32_t)o.type, (uint32_t)o.op, o.root, o.count, ++s.collectives, o.registered};
     }
 
     /* Everybody's elements [first_of(owner), + count) summed at each owner; `mine` gets this rank's. Only to `root` where it is one. */
@@ -171,14 +171,24 @@ bool is_there(const void *memory, size_t bytes)
 
 bool memory_is_there(const state &s, const operation &o)
 {
-    size_t bytes = o.count * width_of(o.type), all = bytes * (size_t)s.size;
-    bool reads = o.send && (o.kind != kind::broadcast || s.rank == o.root);
-    bool writes = o.receive && (o.kind != kind::reduce || s.rank == o.root);
-    return (!reads || is_there(o.send, o.kind == kind::reduce_scatter ? all : bytes)) &&
-           (!writes || is_there(o.receive, o.kind == kind::all_gather ? all : bytes));
+    for (const range &r : ranges_of(s, o))
+        if (!is_there(r.memory, r.bytes))
+            return false;
+    return true;
 }
 
 } // namespace
+
+std::vector<range> ranges_of(const state &s, const operation &o)
+{
+    std::vector<range> ranges;
+    size_t bytes = o.count * width_of(o.type), all = bytes * (size_t)s.size;
+    if (o.send && (o.kind != kind::broadcast || s.rank == o.root))
+        ranges.push_back({o.send, o.kind == kind::reduce_scatter ? all : bytes});
+    if (o.receive && (o.kind != kind::reduce || s.rank == o.root))
+        ranges.push_back({o.receive, o.kind == kind::all_gather ? all : bytes});
+    return ranges;
+}
 
 const char *name_of(kind k)
 {
@@ -189,7 +199,7 @@ const char *name_of(kind k)
 std::string text_of(const header &h)
 {
     return std::string(name_of((kind)h.kind)) + " number " + std::to_string(h.number) + " of " + std::to_string(h.count) +
-           " elements, type " + std::to_string(h.type) + ", root " + std::to_string(h.root);
+           " elements, type " + std::to_string(h.type) + ", root " + std::to_string(h.root) + (h.registered ? ", registered" : "");
 }
 
 void run_collective(state &s, const operation &o)
@@ -211,7 +221,7 @@ void run_transfers(state &s, const std::vector<operation> &group)
         t.sending = o.send != nullptr;
         t.data = t.sending ? (void *)o.send : o.receive;
         t.bytes = o.count * width_of(o.type);
-        t.header = {(uint32_t)kind::transfer, (uint32_t)o.type, 0, 0, o.count, 0};
+        t.header = {(uint32_t)kind::transfer, (uint32_t)o.type, 0, 0, o.count, 0, o.registered};
         moves.push_back(t);
     }
     run(s, moves);

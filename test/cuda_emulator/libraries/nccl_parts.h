@@ -1,4 +1,5 @@
-/* Inside the emulated NCCL: nccl.cpp (its interface), nccl_links.cpp (bytes between processes), nccl_operations.cpp (what operations do).
+/* Inside the emulated NCCL: nccl.cpp (its interface), nccl_links.cpp (bytes between processes), nccl_operations.cpp (what operations do),
+ * nccl_registration.cpp (memory that NCCL gives, and registered buffers).
  *
  * Every two ranks of a communicator are connected by two Unix sockets, one for each direction: data goes forth, and a byte comes back when
  * all of a message has been taken. So a send ends when its receive does, the strictest that NCCL's contract allows. A message begins with
@@ -28,6 +29,7 @@ struct operation {
     ncclDataType_t type;
     ncclRedOp_t op;
     int root; /* or the peer of a transfer */
+    bool registered = false;
 };
 
 /* What a sender says of its message. */
@@ -35,6 +37,7 @@ struct header {
     uint32_t kind, type, op;
     int32_t root;
     uint64_t count, number; /* number: which collective of the communicator it is */
+    uint32_t registered;    /* its buffers are: of all ranks' or of none's */
 };
 std::string text_of(const header &h);
 
@@ -51,6 +54,11 @@ struct transfer {
     bool finished() const;
 };
 
+struct range {
+    const void *memory;
+    size_t bytes;
+};
+
 /* A communicator as its queued operations know it; the handle goes before they do. */
 struct state {
     int rank = 0, size = 0, device = 0;
@@ -63,7 +71,8 @@ struct state {
     std::mutex turn;                         /* one operation at a time */
     uint64_t collectives = 0;                /* run so far */
     int splits = 0;
-    bool used = false; /* some operation has been called: ranks are connected at the first */
+    std::vector<range> registered; /* by ncclCommRegister; host thread */
+    bool used = false;             /* some operation has been called: ranks are connected at the first */
     ~state();
 
     void fail(ncclResult_t error, const std::string &text);
@@ -79,6 +88,14 @@ bool run(state &s, std::vector<transfer> &transfers);
 /* One operation, or a group of transfers. */
 void run_collective(state &s, const operation &o);
 void run_transfers(state &s, const std::vector<operation> &group);
+
+/* What it reads and writes on this rank. */
+std::vector<range> ranges_of(const state &s, const operation &o);
+/* Before it is queued: says whether its buffers are registered. False: some are and some are not, or are there no more. */
+bool find_registered(const state &s, operation &o);
+
+std::shared_ptr<state> state_of(ncclComm_t comm);
+std::vector<std::shared_ptr<state>> all_states(); /* of this process's communicators */
 
 /* Of this process; also what ncclGetLastError gives. */
 void note_error(const std::string &text);

@@ -345,8 +345,43 @@ static void work_on_dead_memory_fails_the_device()
     CHECK_CUDA(cudaStreamDestroy(s));
 }
 
-/* The first case forks, so it comes before this process has used the device. */
+/* In a child that uses GPU 1: what another thread's question for an event leads to, which `chooses` that GPU first or not. On a GPU the
+ * thread that does not would open a context on GPU 0. */
+static int error_after_question(bool chooses)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_WRONLY), 2);
+        cudaEvent_t event = nullptr;
+        cudaSetDevice(1);
+        cudaStream_t s = make_stream();
+        cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+        cudaEventRecord(event, s);
+        cudaStreamSynchronize(s);
+        cudaError_t asked = cudaSuccess;
+        std::thread([&] {
+            if (chooses)
+                cudaSetDevice(1);
+            asked = cudaEventQuery(event);
+        }).join();
+        cudaError_t later = cudaStreamSynchronize(s);
+        _exit(asked == later ? (int)asked : 255);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_thread_that_has_chosen_no_gpu_opens_none()
+{
+    CHECK(error_after_question(true) == cudaSuccess);
+    CHECK(error_after_question(false) == cudaErrorInvalidDevice);
+}
+
+/* The first two cases fork, so they come before this process has used the device. */
 static const struct test_case cases[] = {
+    {"a thread that has chosen no GPU opens none", a_thread_that_has_chosen_no_gpu_opens_none},
     {"work on dead memory fails the device", work_on_dead_memory_fails_the_device},
     {"devices are described", devices_are_described},
     {"streams run beside each other and events order them", streams_run_beside_each_other_and_events_order_them},

@@ -220,6 +220,57 @@ static void one_gives_up(struct comm_body *b)
     dt_free(b->first, &buffer);
 }
 
+static uint64_t registered_mib(const struct comm_body *b)
+{
+    struct dt_comm_network network;
+    dt_comm_network(b->comm, &network);
+    return network.registered_bytes >> 20;
+}
+
+/* Buffers that are registered: memory that comes and goes, communicators that do, a group, a graph. The emulated NCCL looks that what is
+ * registered covers every buffer, on every rank, and ends before the memory and the communicators do. */
+static void registered_buffers(struct comm_body *b)
+{
+    struct dt_buffer parts[3], whole;
+    CHECK(registered_mib(b) == 0, "%d MiB before there is any", (int)registered_mib(b));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++) { /* not of the same size on each rank */
+            CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, (size_t)(18 + 2 * i + 2 * b->rank) << 20, &parts[i]));
+            CHECK_OK(dt_zero(b->first, parts[i].data, 4096));
+            CHECK_OK(dt_all_reduce(b->comm, parts[i].data, 1024, DT_FP32, DT_SUM, b->first));
+        }
+        CHECK(registered_mib(b) >= 60, "%d MiB", (int)registered_mib(b));
+        CHECK_OK(dt_stream_synchronize(b->first));
+        body_concurrent(b); /* a communicator that finds memory */
+        for (int i = 0; i < 3; i++)
+            dt_free(b->first, &parts[i]);
+        CHECK_OK(dt_stream_synchronize(b->first));
+        CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, (size_t)80 << 20, &whole)); /* the pool gives back what is free */
+        CHECK_OK(dt_zero(b->first, whole.data, 4096));
+        CHECK_OK(dt_all_reduce(b->comm, (char *)whole.data + 64, 900, DT_BF16, DT_AVG, b->first));
+        CHECK_OK(dt_stream_synchronize(b->first));
+        dt_free(b->first, &whole);
+        CHECK(registered_mib(b) >= 80 && (!b->slow || registered_mib(b) <= 128), "%d MiB", (int)registered_mib(b));
+    }
+    comm_body_soak(b);
+    body_chain(b, 5003);
+    body_graph(b);
+}
+
+/* On each rank another thread looks how far operations are, as the supervisor's does: it opens no second GPU. */
+static void dumped_by_another_thread(struct comm_body *b)
+{
+    struct body_buffer x = body_alloc(b, 1024, DT_FP32);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(dt_zero(b->first, x.data, 4096));
+        CHECK_OK(dt_all_reduce(b->comm, x.data, 1024, DT_FP32, DT_SUM, b->first));
+        check_dump(b, "");
+    }
+    CHECK_OK(dt_stream_synchronize(b->first));
+    check_dump(b, "done");
+    body_free(b, &x);
+}
+
 static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const char *mode)
 {
     if (is(mode, "body"))
@@ -228,6 +279,10 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         one_never_comes(b);
     else if (is(mode, "abort"))
         aborted(b);
+    else if (is(mode, "dump"))
+        dumped_by_another_thread(b);
+    else if (is(mode, "registered"))
+        registered_buffers(b);
     else if (is(mode, "disagree"))
         disagreement(b);
     else if (is(mode, "late graph"))
@@ -275,7 +330,9 @@ static void meetings_that_fail(const struct dt_world *world, bool absent, bool s
 static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, const char *mode, dt_status *out_status)
 {
     struct comm_body b;
-    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 60, .init_timeout_s = 60};
+    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 60,
+                                      .init_timeout_s = 60,
+                                      .register_buffers = strncmp(mode, "registered", 10) == 0};
     if (is(mode, "absent") || is(mode, "same") || is(mode, "slices")) {
         dt_launch_rank_progress(rank, "ready");
         meetings_that_fail(world, is(mode, "absent"), is(mode, "slices"));
@@ -444,6 +501,34 @@ static void launched_graph(void)
     expect_ok("late graph", 2);
 }
 
+static bool is_emulated(void);
+
+static void registration(void)
+{
+    dt_status status;
+    if (!is_cuda())
+        SKIP("nccl alone registers buffers");
+    setenv("DTBENCH_EMULATED_GPU_BYTES", "134217728", 1);
+    expect_ok("registered", 3);
+    unsetenv("DTBENCH_EMULATED_GPU_BYTES");
+    if (!is_emulated())
+        return;
+    setenv("DTBENCH_EMULATED_NCCL_2_18", "1", 1);
+    launch("registered", 2, NULL, &status);
+    CHECK(status == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "register_buffers: NCCL ") &&
+              strstr(dt_error_message(), "2.19 or newer is needed"),
+          "%s", dt_error_message());
+    test_skip_reason[0] = 0; /* that is what was asked for */
+    unsetenv("DTBENCH_EMULATED_NCCL_2_18");
+}
+
+static void dumps(void)
+{
+    if (!is_cuda())
+        SKIP("device \"%s\" has no contexts", test_device_kind());
+    expect_ok("dump", 2);
+}
+
 static void two_communicators(void)
 {
     if (!is_cuda())
@@ -562,6 +647,8 @@ static const struct test_case cases[] = {
     {"a rank that never comes is named", timeouts},
     {"abort ends what waits", abort_from_outside},
     {"ranks that disagree", disagreeing_ranks},
+    {"registered buffers", registration},
+    {"another thread asks how far operations are, and opens no GPU", dumps},
     {"a rank that never comes to a graph", launched_graph},
     {"a rank that never comes to two communicators", two_communicators},
     {"ranks that do not meet", meetings},

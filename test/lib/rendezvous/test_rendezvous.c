@@ -1,8 +1,9 @@
 /* Ranks that meet over TCP: a thread each, and a process where one has to die. */
 #include "lib/base/clock.h"
-#include "lib/rendezvous/rendezvous.h"
+#include "lib/rendezvous/parts.h"
 #include "test/check.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,7 +44,8 @@ struct rank {
     dt_status status;
     char text[1024];
     double took_s;
-    int wrong; /* that `part` found */
+    int wrong;        /* that `part` found */
+    uint64_t through; /* bytes that went through it, of rank 0 */
 };
 
 static void keep(struct rank *rank, dt_status status)
@@ -136,6 +138,61 @@ static void gatherings(void)
         for (int i = 0; i < MOST && !(round == 2 && ranks[1].status < 0); i++)
             CHECK(ranks[i].status == DT_OK && ranks[i].wrong == 0, "round %d, rank %d: %d wrong, %s", round, i, ranks[i].wrong,
                   ranks[i].text);
+    }
+}
+
+/* ---- what goes through rank 0 ---- */
+
+enum { NUMBERS = 40, REDUCTIONS = 10 };
+
+/* Bytes that rank 0 has sent to the others, and that have arrived; and what it has from them. As the system counts them. */
+static uint64_t bytes_through_rank_0(const struct dt_rendezvous *r)
+{
+    uint64_t bytes = 0;
+    for (int rank = 1; rank < r->size; rank++) {
+        struct tcp_info info = {0};
+        socklen_t length = sizeof info;
+        if (getsockopt(r->links[rank].fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0)
+            bytes += info.tcpi_bytes_acked + info.tcpi_bytes_received;
+    }
+    return bytes;
+}
+
+/* The last gathering is behind everybody's reductions. */
+static void reduce_often(struct rank *rank)
+{
+    double mine[NUMBERS], all[2 * NUMBERS];
+    char byte = 0, bytes[MOST];
+    int size = rank->place.size;
+    uint64_t before = rank->place.rank == 0 ? bytes_through_rank_0(rank->r) : 0;
+    for (int turn = 0; turn < REDUCTIONS && rank->status == DT_OK; turn++) {
+        for (int i = 0; i < NUMBERS; i++)
+            mine[i] = rank->place.rank * NUMBERS + i + turn;
+        keep(rank, dt_rendezvous_reduce(rank->r, &rank->all, "reduce", mine, NUMBERS, all, 20));
+        for (int i = 0; i < NUMBERS; i++) {
+            double sum = size * (size - 1) / 2 * NUMBERS + size * (i + turn), highest = (size - 1) * NUMBERS + i + turn;
+            rank->wrong += all[i] != sum || all[NUMBERS + i] != highest;
+        }
+    }
+    if (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "end", &byte, 1, bytes, 20));
+    rank->through = rank->place.rank == 0 ? bytes_through_rank_0(rank->r) - before : 0;
+}
+
+/* A rank gives its numbers once, and gets sums and the highest: three times the numbers for each other rank, whatever their number is. */
+static void reductions(void)
+{
+    struct rank ranks[MOST];
+    const uint64_t frames = 3 * 64; /* what is around the numbers: at most this for each rank and reduction */
+    for (int size = 2; size <= MOST; size *= 2) {
+        set_up(ranks, size, free_port(), reduce_often);
+        run_ranks(ranks, size, -1);
+        for (int i = 0; i < size; i++)
+            CHECK(ranks[i].status == DT_OK && ranks[i].wrong == 0, "rank %d: %d wrong, %s", i, ranks[i].wrong, ranks[i].text);
+        uint64_t each = ranks[0].through / (uint64_t)((size - 1) * REDUCTIONS), numbers = NUMBERS * sizeof(double);
+        printf("# %d ranks: %llu bytes for each other rank and reduction of %llu\n", size, (unsigned long long)each,
+               (unsigned long long)numbers);
+        CHECK(each >= 2 * numbers && each <= 3 * numbers + frames, "%d ranks: %llu bytes", size, (unsigned long long)each);
     }
 }
 
@@ -444,6 +501,7 @@ static void names(void)
 
 static const struct test_case cases[] = {
     {"gatherings, of all and of halves", gatherings},
+    {"reductions cost rank 0 as much for each rank, however many there are", reductions},
     {"a rank that never comes is named", a_rank_never_comes},
     {"ranks that disagree", ranks_that_disagree},
     {"strangers", strangers},

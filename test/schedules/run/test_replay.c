@@ -152,7 +152,6 @@ static void pipelines(void)
     COMPARE(false, 1e-5, "paradigm=pdp", "activation=checkpoint", "parameter_offload=true");
 }
 
-/* All gradients of the logits are infinite. What is left out of every update is counted on the device, or on the host. */
 /* Ranks on several nodes replay nothing, unless the config itself says so. */
 static void several_nodes(void)
 {
@@ -175,6 +174,7 @@ static void several_nodes(void)
     }
 }
 
+/* All gradients of the logits are infinite. What is left out of every update is counted on the device, or on the host. */
 static void overflows(void)
 {
     COMPARE(false, 4e-3, "paradigm=ddp", "model.dtype=fp16", "loss_scaling=4294967296");

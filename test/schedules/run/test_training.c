@@ -1,6 +1,7 @@
 /* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
  * ranks: each rank trains its part of every experiment of that world size, and rank 0 the whole of it alone. */
 #include "lib/base/random.h"
+#include "lib/comm/backend.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/measure.h"
 #include "schedules/run/memory_fit.h"
@@ -198,6 +199,62 @@ static void updates_matter(void)
         CHECK(fabs(learning.losses[i] / frozen.losses[i] - 1) > 1e-3, "step %d: %.9g and %.9g", i, learning.losses[i], frozen.losses[i]);
     measure_result_finish(&learning);
     measure_result_finish(&frozen);
+}
+
+/* ---- what the ranks' hosts tell each other ---- */
+
+static struct {
+    dt_status (*gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
+    int gatherings, reductions;
+} hosts;
+
+static dt_status count_gathering(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    hosts.gatherings++;
+    return hosts.gather(comm, mine, bytes, all);
+}
+
+/* Of one rank: its numbers are the sums and the highest. */
+static dt_status count_reduction(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest)
+{
+    hosts.reductions++;
+    memcpy(sums_and_highest, mine, (size_t)count * sizeof *mine);
+    memcpy(sums_and_highest + count, mine, (size_t)count * sizeof *mine);
+    return DT_OK;
+}
+
+/* With so many timed steps. */
+static void count_exchanges(const struct experiment *e, int timed)
+{
+    struct experiment counted = *e;
+    struct dt_comm_backend counting = *everyone->backend;
+    const struct dt_comm_backend *own = everyone->backend;
+    struct measure_result result;
+    counted.steps.timed = timed;
+    counting.host_all_gather = count_gathering;
+    counting.host_reduce = count_reduction;
+    hosts.gather = own->host_all_gather;
+    hosts.gatherings = hosts.reductions = 0;
+    everyone->backend = &counting;
+    CHECK_OK(measure_run(&counted, device, everyone, NULL, &result));
+    everyone->backend = own;
+    measure_result_finish(&result);
+}
+
+/* A gathering brings every rank's numbers to every rank, by way of rank 0: with many ranks too much for each step. */
+static void steps_gather_nothing(void)
+{
+    struct experiment e;
+    const char *sets[] = {"paradigm=none", ranks_device_setting()};
+    if (world.size > 1)
+        SKIP("one rank only");
+    if (!parse(sets, 2, &e))
+        return;
+    count_exchanges(&e, 2);
+    int gatherings = hosts.gatherings, reductions = hosts.reductions;
+    count_exchanges(&e, 7);
+    CHECK(hosts.gatherings == gatherings && gatherings > 0, "%d gatherings with 2 steps, %d with 7", gatherings, hosts.gatherings);
+    CHECK(hosts.reductions - reductions == 5 * 2, "%d reductions of 5 steps", hosts.reductions - reductions);
 }
 
 static void ddp(void)
@@ -401,6 +458,7 @@ static void interrupted(void)
 static const struct test_case cases[] = {
     {"one device", one_device},
     {"updates matter", updates_matter},
+    {"steps sum up what their ranks tell, and gather nothing", steps_gather_nothing},
     {"DDP equals one device", ddp},
     {"ZeRO-1, ZeRO-2 and DataParallel equal one device", replicated},
     {"parameter servers equal one device", parameter_server},

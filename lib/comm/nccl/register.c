@@ -1,0 +1,172 @@
+/* Registered buffers: NCCL then moves data between the buffers of the ranks themselves, without copies of its own in between.
+ *
+ * All memory of the device's pool comes from NCCL (ncclMemAlloc), and each piece of it is registered with every communicator. So every
+ * buffer of every operation is registered on every rank, wherever in its pool it lies: NCCL wants that of all ranks or of none. Registering
+ * is a rank's own affair and waits for nobody. What NVLink's multicast wants beside it, buffers at equal offsets in their pieces, NCCL
+ * compares at each operation, and does without where they differ.
+ *
+ * Source  NVIDIA, "NCCL User Guide", User Buffer Registration; NCCL 2.30.7's sources (register.cc, allocator.cc; nvls.cc compares
+ * offsets) */
+#include "lib/comm/nccl/comm.h"
+
+#include <stdlib.h>
+
+/* Memory that NCCL gave, as long as it is not given back. */
+struct nccl_piece {
+    void *data;
+    size_t bytes;
+    struct nccl_piece *next;
+};
+
+/* The device's source of memory, which may have it for longer than the family lives. */
+struct nccl_registrar {
+    struct dt_nccl nccl;
+    struct nccl_family *family; /* NULL: it has ended */
+    struct nccl_piece *pieces;
+};
+
+/* One piece, as one communicator has it. */
+struct nccl_registration {
+    const void *data;
+    void *handle; /* NULL: NCCL has accepted it and does nothing with it (NCCL_LOCAL_REGISTER=0) */
+    struct nccl_registration *next;
+};
+
+/* ---- one communicator ---- */
+
+static dt_status add(struct nccl_comm *comm, const struct nccl_piece *piece)
+{
+    struct nccl_registration *r = calloc(1, sizeof *r);
+    if (!r)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a registration with communicator %s", comm->base.name);
+    ncclResult_t result = comm->family->nccl.comm_register(comm->handle, piece->data, piece->bytes, &r->handle);
+    dt_status status = dt_nccl_settle(comm, result, "registration of buffers", comm->base.options.init_timeout_s);
+    if (status < 0) {
+        free(r);
+        return status;
+    }
+    r->data = piece->data;
+    r->next = comm->registrations;
+    comm->registrations = r;
+    return DT_OK;
+}
+
+/* Where the communicator was aborted, NCCL has forgotten them itself. */
+static void take_off(struct nccl_comm *comm, struct nccl_registration **place)
+{
+    struct nccl_registration *r = *place;
+    *place = r->next;
+    if (comm->handle && r->handle)
+        comm->family->nccl.comm_deregister(comm->handle, r->handle);
+    free(r);
+}
+
+static void take_off_piece(struct nccl_comm *comm, const void *data)
+{
+    struct nccl_registration **place = &comm->registrations;
+    while (*place && (*place)->data != data)
+        place = &(*place)->next;
+    if (*place)
+        take_off(comm, place);
+}
+
+dt_status dt_nccl_register(struct nccl_comm *comm)
+{
+    const struct nccl_registrar *registrar = comm->family->registrar;
+    for (const struct nccl_piece *piece = registrar ? registrar->pieces : NULL; piece; piece = piece->next)
+        DT_TRY(add(comm, piece));
+    return DT_OK;
+}
+
+void dt_nccl_deregister(struct nccl_comm *comm)
+{
+    while (comm->registrations)
+        take_off(comm, &comm->registrations);
+}
+
+uint64_t dt_nccl_registered_bytes(const struct nccl_comm *comm)
+{
+    uint64_t bytes = 0;
+    for (const struct nccl_registration *r = comm->registrations; r; r = r->next)
+        for (const struct nccl_piece *piece = comm->family->registrar->pieces; piece; piece = piece->next)
+            bytes += piece->data == r->data && r->handle ? piece->bytes : 0;
+    return bytes;
+}
+
+/* ---- the device's memory ---- */
+
+static void forget(struct nccl_registrar *registrar, const void *data)
+{
+    struct nccl_piece **place = &registrar->pieces;
+    for (struct nccl_comm *c = registrar->family ? registrar->family->members : NULL; c; c = c->next)
+        take_off_piece(c, data);
+    while (*place && (*place)->data != data)
+        place = &(*place)->next;
+    struct nccl_piece *piece = *place;
+    if (!piece)
+        return;
+    *place = piece->next;
+    free(piece);
+}
+
+static void give_back(void *context, void *data)
+{
+    struct nccl_registrar *registrar = context;
+    forget(registrar, data);
+    registrar->nccl.mem_free(data);
+}
+
+/* A refusal of CUDA's is taken for a lack of memory: NCCL does not tell one from another. */
+static dt_status get(void *context, size_t bytes, void **out)
+{
+    struct nccl_registrar *registrar = context;
+    struct nccl_piece *piece = calloc(1, sizeof *piece);
+    if (!piece)
+        return dt_fail(DT_ERR_HOST_MEMORY, "ncclMemAlloc: no host memory");
+    ncclResult_t result = registrar->nccl.mem_alloc(out, bytes);
+    if (result != ncclSuccess) {
+        cudaGetLastError();
+        free(piece);
+        return dt_fail(result == ncclUnhandledCudaError ? DT_ERR_OOM : DT_ERR_COMM, "ncclMemAlloc of %zu bytes: %s", bytes,
+                       registrar->nccl.error_string(result));
+    }
+    *piece = (struct nccl_piece){.data = *out, .bytes = bytes, .next = registrar->pieces};
+    registrar->pieces = piece;
+    for (struct nccl_comm *c = registrar->family ? registrar->family->members : NULL; c; c = c->next) {
+        dt_status status = c->handle ? add(c, piece) : DT_OK;
+        if (status < 0) {
+            give_back(registrar, *out);
+            return status;
+        }
+    }
+    return DT_OK;
+}
+
+static void end(void *context)
+{
+    free(context);
+}
+
+dt_status dt_nccl_begin_registering(struct nccl_family *f)
+{
+    if (!f->nccl.mem_alloc)
+        return dt_fail(DT_ERR_UNAVAILABLE, "register_buffers: %s has no registered buffers, NCCL 2.19 or newer is needed", f->library);
+    struct nccl_registrar *registrar = malloc(sizeof *registrar);
+    if (!registrar)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for registered buffers");
+    *registrar = (struct nccl_registrar){.nccl = f->nccl, .family = f};
+    const struct dt_cuda_source source = {.get = get, .give_back = give_back, .end = end, .context = registrar};
+    dt_status status = dt_cuda_set_source(f->device, &source);
+    if (status < 0) {
+        free(registrar);
+        return status;
+    }
+    f->registrar = registrar;
+    return DT_OK;
+}
+
+void dt_nccl_end_registering(struct nccl_family *f)
+{
+    if (f->registrar)
+        f->registrar->family = NULL;
+}
