@@ -6,8 +6,9 @@
  *          that its order keeps at a time.
  * Time     the largest of what no schedule can avoid. Host: what it takes to issue everything, since a step's work follows its host, however
  *          far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings, with the sums over ranks that share
- *          layers in forward. Network: bytes that the mode sends once a step, or gathers for each micro-batch, at the best rate of the
- *          group's algorithms; and over each network card at no more than all its flows get together. Host links: bytes that are offloaded.
+ *          layers in forward, what backward waits for of them, and the update of the rank's parameters. Network: bytes that the mode sends
+ *          once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network card at no more
+ *          than all its flows get together. Host links: bytes that are offloaded.
  *          One after the other: gradients go behind all micro-batches but the last one's backward.
  *          Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided:
  *          a stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided,

@@ -25,16 +25,13 @@ static dt_status find_bounds(struct search *s, struct bounds *bounds, struct exp
     s->result->capacity_bytes = bounds_capacity_bytes(bounds);
     for (int i = 0; i < s->result->count; i++) {
         struct search_outcome *outcome = &s->result->outcomes[i];
-        if (o->stop && o->stop(o->context)) {
-            s->stopped = true;
-            return DT_OK;
-        }
+        s->stopped = s->stopped || (o->stop && o->stop(o->context)); /* which paradigms there are is told all the same */
         space_experiment(s->space, space_candidate(s->space, i), e);
         outcome->paradigm = (uint8_t)e->paradigm;
         s->families[i] = (uint8_t)find_family(e);
         outcome->step_s = outcome->tokens_per_s = outcome->peak_bytes = outcome->host_peak_bytes = s->scores[i] = NAN;
         s->bound_scores[i] = INFINITY;
-        if (o->wanted && !o->wanted(o->what, e))
+        if (s->stopped || (o->wanted && !o->wanted(o->what, e)))
             continue;
         DT_TRY(bounds_find(bounds, e, &outcome->bound));
         s->bound_scores[i] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
