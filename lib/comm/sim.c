@@ -10,6 +10,7 @@ struct sim_comm {
     struct dt_comm base;
     int slot;   /* of the device; -1: nothing is recorded here */
     int *ranks; /* [size] in the world's numbers */
+    char labels[DT_COMM_KINDS][64];
 };
 
 static const struct dt_comm_backend sim_backend;
@@ -43,6 +44,8 @@ static dt_status create(struct dt_device *device, int rank, int size, int *ranks
     }
     comm->ranks = ranks;
     dt_comm_init(&comm->base, &sim_backend, device, rank, size, name, options);
+    for (int kind = 0; kind < DT_COMM_KINDS; kind++)
+        snprintf(comm->labels[kind], sizeof *comm->labels, "%s %s", dt_comm_kind_name((enum dt_comm_kind)kind), comm->base.name);
     dt_status status = dt_sim_add_slot(device, name, ranks, size, &comm->slot);
     if (status < 0) {
         sim_destroy(&comm->base);
@@ -92,8 +95,7 @@ static dt_status record(const struct sim_comm *comm, const struct dt_comm_operat
     bool message = o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV;
     bool of_parts = o->kind == DT_COMM_REDUCE_SCATTER || o->kind == DT_COMM_ALL_GATHER; /* their count is one rank's */
     double bytes = (double)o->count_elems * (double)dt_dtype_bytes(o->dtype) * (of_parts ? comm->base.size : 1);
-    char label[64];
-    snprintf(label, sizeof label, "%s %s", dt_comm_kind_name(o->kind), comm->base.name);
+    const char *label = comm->labels[o->kind];
     if (o->kind == DT_COMM_ALL_GATHER && device->gather_host_s_per_byte > 0)
         DT_TRY(reallocate(program, device->gather_host_s_per_byte * bytes));
     double host_s = of_parts ? device->gather_host_s : device->collective_host_s;
