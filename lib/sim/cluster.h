@@ -53,11 +53,13 @@ struct dt_sim_cluster {
         enum dt_sim_nic_transport transport;
         double label_gbit_per_s; /* what is written on it */
         /* Measured; where the file has none, what the transport makes of the label. */
-        double flow_gbit_per_s;  /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
-        double more_nodes;       /* what is left of that when a byte passes twice the links, as in a ring of twice the nodes; 1: all */
-        double fewer_gpus;       /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
-        double tree;             /* of a card's rate that trees make use of; 1: all */
-        double gain;             /* k communicators get k^gain as much, until they have total_gbit_per_s; 0: one's */
+        double flow_gbit_per_s; /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
+        double more_nodes;      /* what is left of that when a byte passes twice the links, as in a ring of twice the nodes; 1: all */
+        double tree_more_nodes; /* the same in trees; 0: more_nodes */
+        double step_us;    /* a ring's step across nodes takes at least so long, whatever its bytes; 0: as the library's table has it */
+        double fewer_gpus; /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
+        double tree;       /* of a card's rate that trees make use of; 1: all */
+        double gain;       /* k communicators get k^gain as much, until they have total_gbit_per_s; 0: one's */
         double total_gbit_per_s; /* what all together get out of one */
         double latency_us;       /* of a message, beyond what the library's own table has for its network (NCCL: InfiniBand's) */
         bool beside_gpu;         /* on a PCIe switch with its GPU: NCCL then uses LL128 across nodes */

@@ -101,6 +101,19 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
     return (on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total) + inter_steps * extra_us;
 }
 
+/* What it takes on this network. Each rank sends as many messages one after another as a ring has steps, also the one that sends to another
+ * node. */
+static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
+                                enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol)
+{
+    double us = latency_us(c, kind, bytes, algorithm, protocol, c->net_latency_us);
+    int steps, inter_steps;
+    if (algorithm != DT_SIM_RING || c->nodes == 1 || kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
+        return us;
+    ring_steps(c, kind, &steps, &inter_steps);
+    return fmax(us, c->tables->base_us[algorithm][protocol] + steps * c->net_step_us);
+}
+
 static bool is_possible(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm,
                         enum dt_sim_protocol protocol)
 {
@@ -138,7 +151,7 @@ struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *c, enum 
     ring_steps(c, kind, &steps, &inter);
     double ratio = plan.algorithm == DT_SIM_RING ? (double)steps / c->ranks : 1;
     plan.wire = wire[plan.protocol];
-    plan.latency_s = 1e-6 * latency_us(c, kind, bytes, plan.algorithm, plan.protocol, c->net_latency_us);
+    plan.latency_s = 1e-6 * actual_latency_us(c, kind, bytes, plan.algorithm, plan.protocol);
     plan.bus_bytes = bytes * ratio;
     plan.bus_bytes_per_s = 1e9 * ratio * algorithm_bandwidth(c, kind, bytes, plan.algorithm, plan.protocol, c->actual_bus[plan.algorithm]);
     return plan;

@@ -19,18 +19,22 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-double links_flow_gbit_per_s(const struct dt_sim_links *l, double nodes)
+double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, bool tree)
 {
     const struct dt_sim_cluster *c = &l->cluster;
-    double doublings = nodes > 2 ? log2(nodes / 2) : 0, halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
-    return c->nic.flow_gbit_per_s * pow(c->nic.more_nodes, doublings) * pow(c->nic.fewer_gpus, halvings);
+    double in_a_row = nodes <= 2 ? 2
+                      : tree     ? 2 * log2(nodes)
+                                 : nodes,
+           halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
+    double more_nodes = tree && c->nic.tree_more_nodes > 0 ? c->nic.tree_more_nodes : c->nic.more_nodes;
+    return c->nic.flow_gbit_per_s * pow(more_nodes, log2(in_a_row / 2)) * pow(c->nic.fewer_gpus, halvings);
 }
 
 double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *l, int nodes, double flows)
 {
     const struct dt_sim_cluster *c = &l->cluster;
     double total = c->nic.total_gbit_per_s;
-    return 1e9 / 8 * (c->nic.gain < 1 ? fmin(total, links_flow_gbit_per_s(l, nodes) * pow(flows, c->nic.gain)) : total);
+    return 1e9 / 8 * (c->nic.gain < 1 ? fmin(total, links_flow_gbit_per_s(l, nodes, false) * pow(flows, c->nic.gain)) : total);
 }
 
 /* A card's one direction: what all flows get out of it grows with their number. */
@@ -38,8 +42,9 @@ static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *net
 {
     const struct dt_sim_cluster *c = &l->cluster;
     DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, out));
-    return c->nic.gain < 1 ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * links_flow_gbit_per_s(l, l->nodes), c->nic.gain)
-                           : DT_OK;
+    return c->nic.gain < 1
+               ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * links_flow_gbit_per_s(l, l->nodes, false), c->nic.gain)
+               : DT_OK;
 }
 
 static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network, int node, int ranks)

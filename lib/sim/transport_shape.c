@@ -53,8 +53,9 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         .sums = c->fabric.sums,
         .channels = away ? c->collectives.net_channels : c->collectives.channels,
         .net_latency_us = c->nic.latency_us,
+        .net_step_us = c->nic.step_us,
     };
-    double of_ring = links_flow_gbit_per_s(l, s->nodes), of_tree = links_flow_gbit_per_s(l, away ? 2 * log2(s->nodes) : 1);
+    double of_ring = links_flow_gbit_per_s(l, s->nodes, false), of_tree = links_flow_gbit_per_s(l, s->nodes, true);
     for (int a = 0; a < DT_SIM_ALGORITHMS; a++) {
         double flow = a == DT_SIM_TREE || a == DT_SIM_NVLS_TREE ? of_tree : of_ring;
         double twice = a == DT_SIM_TREE && s->nodes == 2 ? 2 : 1, inside = alone_on_nodes && away ? limit : own;

@@ -231,16 +231,18 @@ static void test_copies(void)
     check_near(time_copies(DT_SIM_WITHIN_HOST, 0, 2), 0.02, 1e-9, "which all ranks of the node share");
 }
 
-/* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter. */
+/* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter, unless each card has a switch of its own with
+ * the same cards of other nodes (rails), which NCCL's rings stay on. */
 static void test_blocking_fabric(void)
 {
-    double end[2];
-    for (int blocking = 0; blocking < 2; blocking++) {
+    double end[3];
+    for (int blocking = 0; blocking < 3; blocking++) {
         struct sim_case c;
         struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_GATHER, 1e10);
         sim_case_load(&c, "dgx_a100");
         c.cluster.nic.flow_gbit_per_s = c.cluster.nic.total_gbit_per_s = c.cluster.nic.label_gbit_per_s = 100;
         c.cluster.fabric.blocking_factor = blocking ? 4 : 1;
+        c.cluster.fabric.rails = blocking == 2;
         sim_case_start(&c, 32, 0);
         int group = sim_case_group(&c, 0, 1, 32);
         for (int r = 0; r < 32; r++)
@@ -251,6 +253,28 @@ static void test_blocking_fabric(void)
         dt_sim_program_destroy(p);
     }
     check_near(end[1] / end[0], 4, 0.01, "a fabric that blocks by 4");
+    check_near(end[2], end[0], 1e-9, "rails do not block");
+}
+
+/* Each of a ring's steps waits for the card: 15 of 16 ranks, however few the bytes, and none more for the bytes that fit into them. */
+static void test_steps_across_nodes(void)
+{
+    double end[2];
+    for (int slow = 0; slow < 2; slow++) {
+        struct sim_case c;
+        struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_GATHER, 1e9);
+        sim_case_load(&c, "aws_p5");
+        c.cluster.nic.step_us = slow ? 1000 : 0;
+        sim_case_start(&c, 16, 0);
+        int group = sim_case_group(&c, 0, 1, 16);
+        for (int r = 0; r < 16; r++)
+            CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
+        CHECK_OK(dt_sim_engine_run(c.engine));
+        end[slow] = dt_sim_engine_end_s(c.engine, -1);
+        sim_case_finish(&c);
+        dt_sim_program_destroy(p);
+    }
+    check_near(end[1] - end[0], 15e-3 + 8.4 * us - (8.4 + 14 * 6 + 14) * us, 1e-5, "a ring of 15 steps of a millisecond");
 }
 
 /* dtbench's own collectives: a phase that sums at 3 GB/s and one that copies at 6, 30 us each; every rank sends half of the buffer. */
@@ -290,7 +314,8 @@ static const struct test_case cases[] = {
     {"two rings on the same NICs, as the study measured", test_two_rings_on_the_same_nics},
     {"messages within a node and between nodes", test_messages},
     {"copies share PCIe links", test_copies},
-    {"switches that block", test_blocking_fabric},
+    {"switches that block, and rails that do not", test_blocking_fabric},
+    {"steps of a ring across nodes", test_steps_across_nodes},
     {"MPI on processors", test_mpi},
 };
 
