@@ -22,7 +22,7 @@ SMALL = ["--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hi
 def plan(*arguments, code=0):
     result = subprocess.run([DTBENCH, "plan", *arguments], cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
-    check("\r" not in result.stdout + result.stderr, "progress in a pipe:", result.stderr)
+    check("\033" not in result.stdout + result.stderr, "progress in a pipe:", result.stderr)
     return result
 
 
