@@ -1,7 +1,7 @@
 #include "lib/base/cpu_isa.h"
 
 #if defined(__x86_64__)
-enum dt_cpu_isa dt_cpu_isa(void)
+static enum dt_cpu_isa of_processor(void)
 {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
@@ -12,11 +12,17 @@ enum dt_cpu_isa dt_cpu_isa(void)
     return __builtin_cpu_supports("avx512bf16") ? DT_ISA_AVX512BF16 : DT_ISA_AVX512;
 }
 #else
-enum dt_cpu_isa dt_cpu_isa(void)
+static enum dt_cpu_isa of_processor(void)
 {
     return DT_ISA_BASE;
 }
 #endif
+
+enum dt_cpu_isa dt_cpu_isa(void)
+{
+    enum dt_cpu_isa has = of_processor();
+    return has < DT_ISA_MOST ? has : DT_ISA_MOST;
+}
 
 const char *dt_cpu_isa_name(enum dt_cpu_isa isa)
 {

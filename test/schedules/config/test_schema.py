@@ -116,10 +116,11 @@ def misspelled(key):
 
 
 def mutations(table, shuffle):
-    for base in BASES:
+    for which, base in enumerate(BASES):
         yield base
+        # each value in two of the bases: the schema takes a millisecond for each config
         for path, field in table.items():
-            for value in values_of(field):
+            for value in values_of(field)[which % 4::4]:
                 yield put(base, path, value)
         for value in WRONG_TYPES:
             yield put(base, "sweep", value)
