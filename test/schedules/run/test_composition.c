@@ -13,7 +13,7 @@ enum { BATCH = 4, SAMPLE = 20 };
 #define BASE(model_keys)                                                                                                                   \
     "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"                                                    \
     " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 8," model_keys                        \
-    " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"                                                   \
+    " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 3},"                                                   \
     " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}"
 
 /* The study's model, and between them all other kinds of layers. Steps are large, so that a wrong gradient shows in the next loss; not so

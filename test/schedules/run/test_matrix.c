@@ -10,7 +10,7 @@ enum { BATCH = 8 };
 /* The head's logits come in several pieces, the blocks in segments of unequal size, and buckets hold a few layers each. */
 static const char *const base = "{\"name\": \"matrix\", \"device\": \"cpu\", \"batch_size\": 8, \"seed\": 11,"
                                 " \"model\": {\"layers\": 4, \"heads\": 2, \"hidden\": 16, \"vocab_size\": 211, \"block_size\": 6,"
-                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 4},"
+                                " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 3},"
                                 " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2}, \"ddp\": {\"bucket_mib\": 0.01}}";
 
 /* Made once: whatever divides and saves, the work is the same. */
