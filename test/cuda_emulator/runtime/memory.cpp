@@ -5,10 +5,12 @@
  */
 #include "test/cuda_emulator/runtime/runtime.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -20,7 +22,7 @@ namespace emulator {
 
 namespace {
 
-enum : size_t { ARENA_BYTES = (size_t)1 << 42, ALIGNMENT = 256 };
+enum : size_t { ARENA_BYTES = (size_t)1 << 42, ALIGNMENT = 256, NAN_BYTES = (size_t)1 << 20 };
 
 struct allocation {
     size_t bytes, region_bytes;
@@ -60,6 +62,34 @@ size_t given_bytes()
     return given < 0 ? device_memory_bytes() : (size_t)given;
 }
 
+/* A file of NAN_BYTES bytes that are NaN in every type; -1 where there is none. */
+int nan_file()
+{
+    static const int file = [] {
+        const std::vector<char> bytes(NAN_BYTES, (char)0xff);
+        int made = memfd_create("nan", MFD_CLOEXEC);
+        if (made >= 0 && write(made, bytes.data(), bytes.size()) != (ssize_t)bytes.size()) {
+            close(made);
+            made = -1;
+        }
+        return made;
+    }();
+    return file;
+}
+
+/* Fresh memory is NaN in every type. What is large, as workspaces that nobody uses, consists of copies of a file, of which the system makes
+ * only the pages that are written. */
+void fill_with_nan(char *region, size_t region_bytes)
+{
+    size_t done = 0;
+    for (size_t part; region_bytes >= NAN_BYTES && nan_file() >= 0 && done < region_bytes; done += part) {
+        part = std::min(region_bytes - done, (size_t)NAN_BYTES);
+        if (mmap(region + done, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, nan_file(), 0) == MAP_FAILED)
+            break;
+    }
+    memset(region + done, 0xff, region_bytes - done);
+}
+
 cudaError_t allocate(void **out, size_t bytes, bool pinned)
 {
     *out = nullptr;
@@ -78,10 +108,10 @@ cudaError_t allocate(void **out, size_t bytes, bool pinned)
         return cudaErrorMemoryAllocation;
     char *start = m.next + region - data;
     m.live[start] = {bytes, region, m.next, current_device(), pinned};
+    fill_with_nan(m.next, region);
     m.next += region + page; /* a page between that is never opened */
     if (!pinned)
         used += data;
-    memset(start, 0xff, bytes); /* fresh memory is NaN in every type */
     ASAN_POISON_MEMORY_REGION(start + bytes, data - bytes);
     *out = start;
     return cudaSuccess;
