@@ -150,6 +150,19 @@ cudaError_t release(void *out, bool pinned)
 
 } // namespace
 
+void fill(void *to, int value, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)to % page;
+    if (value != 0xff || !in_arena(to) || bytes < before + NAN_BYTES) {
+        memset(to, value, bytes);
+        return;
+    }
+    size_t whole = (bytes - before) / page * page;
+    memset(to, value, before);
+    fill_with_nan((char *)to + before, whole);
+    memset((char *)to + before + whole, value, bytes - before - whole);
+}
+
 bool in_arena(const void *address)
 {
     const char *at = (const char *)address;

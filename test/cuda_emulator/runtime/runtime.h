@@ -153,6 +153,9 @@ void drain(int device);
 /* Whether the address is the emulator's memory, live or not. */
 bool in_arena(const void *address);
 
+/* memset; cheap where much is filled with NaN. */
+void fill(void *to, int value, size_t bytes);
+
 /* The event behind a handle, shared so that captures and queues may keep it; NULL: no such event. The lock is held. */
 std::shared_ptr<event> event_of(cudaEvent_t handle);
 

@@ -72,7 +72,7 @@ void run_fill(void *to, int value, size_t bytes)
 {
     if (!emulator_touchable(to, bytes))
         return emulator_fault(cudaErrorIllegalAddress, "%zu bytes at %p: freed since it was queued", bytes, to);
-    memset(to, value, bytes);
+    fill(to, value, bytes);
 }
 
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle)
@@ -95,7 +95,7 @@ cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, 
     return submit(s, {"copy", [=] { run_copy(to, from, bytes); }, false});
 }
 
-cudaError_t fill(void *to, int value, size_t bytes, cudaStream_t handle)
+cudaError_t queue_fill(void *to, int value, size_t bytes, cudaStream_t handle)
 {
     cudaError_t error = enter();
     if (error == cudaSuccess && !emulator_touchable(to, bytes) && bytes > 0)
@@ -272,7 +272,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
-    return leave(fill(to, value, bytes, stream));
+    return leave(queue_fill(to, value, bytes, stream));
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
@@ -287,7 +287,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
     cudaError_t error = unsafe_call();
-    return leave(error == cudaSuccess ? fill(to, value, bytes, nullptr) : error);
+    return leave(error == cudaSuccess ? queue_fill(to, value, bytes, nullptr) : error);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data)
