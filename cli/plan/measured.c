@@ -38,6 +38,7 @@ static dt_status run_one(const struct experiment *e, double predicted_s, struct 
 {
     struct report report;
     struct dt_metrics metrics;
+    *out = (struct measured_run){.step_s = NAN, .tokens_per_s = NAN, .error_of_step = NAN};
     report_init(&report);
     run_launched(e, NULL, progress, NULL, &report);
     progress_clear(progress);
@@ -56,24 +57,57 @@ static dt_status run_one(const struct experiment *e, double predicted_s, struct 
     return DT_OK;
 }
 
+/* What a second run of the same says as well. */
+static void take_mean(struct measured_run *of, const struct measured_run *again, double predicted_s)
+{
+    if (of->status != DT_OK)
+        return;
+    if (again->status != DT_OK) {
+        *of = *again;
+        return;
+    }
+    of->step_s = (of->step_s + again->step_s) / 2;
+    of->tokens_per_s = 2 / (1 / of->tokens_per_s + 1 / again->tokens_per_s);
+    of->error_of_step = predicted_s / of->step_s - 1;
+}
+
+/* The place that run number `run` measures: the first one once for nothing, since whatever runs first on an idle machine is slow; then all of
+ * them there and back, so that a machine that becomes slower favours none. */
+static int place_of(int run, int count)
+{
+    return run == 0 ? 0 : run <= count ? run - 1 : 2 * count - run;
+}
+
 static dt_status run_all(const struct planner *p, const char *device, bool quiet, struct dt_record_file *records, struct experiment *e,
                          struct measured *out)
 {
     struct progress progress;
     char strategy[STRATEGY_BYTES];
-    progress_init(&progress, out->count, quiet);
-    for (int place = 0; place < out->count; place++) {
-        if (signals_count() > 0)
-            return DT_OK;
+    progress_init(&progress, 2 * out->count + 1, quiet);
+    for (int run = 0; run <= 2 * out->count && signals_count() == 0; run++) {
+        int place = place_of(run, out->count);
+        double predicted_s = planner_outcome(p, place)->step_s;
+        struct measured_run once;
         DT_TRY(make_real(p, device, place, e));
         strategy_describe(e, strategy);
-        progress_begin(&progress, place + 1, strategy, e->steps.warmup + e->steps.timed,
+        progress_begin(&progress, run + 1, strategy, e->steps.warmup + e->steps.timed,
                        (double)experiment_global_batch(e) * e->model.block_size);
-        DT_TRY(run_one(e, planner_outcome(p, place)->step_s, &progress, records, &out->runs[place]));
-        if (out->won < 0 || out->runs[place].tokens_per_s > out->runs[out->won].tokens_per_s)
-            out->won = out->runs[place].status == DT_OK ? place : out->won;
+        DT_TRY(run_one(e, predicted_s, &progress, run == 0 ? NULL : records, &once));
+        if (run > out->count)
+            take_mean(&out->runs[place], &once, predicted_s);
+        else if (run > 0)
+            out->runs[place] = once;
     }
     return DT_OK;
+}
+
+static int fastest(const struct measured *m)
+{
+    int won = -1;
+    for (int place = 0; place < m->count; place++)
+        if (m->runs[place].status == DT_OK && (won < 0 || m->runs[place].tokens_per_s > m->runs[won].tokens_per_s))
+            won = place;
+    return won;
 }
 
 dt_status measured_run(const struct planner *p, const char *device, int count, bool quiet, struct dt_record_file *records,
@@ -86,6 +120,7 @@ dt_status measured_run(const struct planner *p, const char *device, int count, b
     for (int place = 0; place < out->count; place++)
         out->runs[place] = (struct measured_run){DT_ERR_INTERRUPTED, "not run", NAN, NAN, NAN};
     dt_status status = run_all(p, device, quiet, records, e, out);
+    out->won = fastest(out);
     free(e);
     return status;
 }

@@ -13,14 +13,15 @@ struct measured {
     struct measured_run {
         dt_status status;
         char error[256];
-        double step_s, tokens_per_s; /* median of the timed steps; NAN where it failed */
+        double step_s, tokens_per_s; /* median of the timed steps, the mean of two runs; NAN where it failed */
         double error_of_step;        /* predicted / measured - 1; NAN where it failed */
     } runs[MEASURED_MOST];
     int won; /* the fastest one's place; -1: all failed */
 };
 
-/* Run the first `count` in processes of their own, one after another; fewer where fewer are shown. Ctrl-C ends it: what was not run has the
- * status DT_ERR_INTERRUPTED. A run that fails is a result. records: NULL, or the file that gets a record of each. Errors: DT_ERR_IO of the
+/* Run the first `count` in processes of their own: the first one once for nothing, then all there and back, so that each has two runs at the
+ * same mean time; fewer where fewer are shown. Ctrl-C ends it: what was not run has the status DT_ERR_INTERRUPTED. A run that fails is a
+ * result. records: NULL, or the file that gets a record of each run that counts. Errors: DT_ERR_IO of the
  * records, DT_ERR_HOST_MEMORY. */
 dt_status measured_run(const struct planner *planner, const char *device, int count, bool quiet, struct dt_record_file *records,
                        struct measured *out);
