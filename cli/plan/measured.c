@@ -57,10 +57,10 @@ static dt_status run_one(const struct experiment *e, double predicted_s, struct 
     return DT_OK;
 }
 
-/* What a second run of the same says as well. */
+/* What a second run of the same says as well; one that was interrupted says nothing. */
 static void take_mean(struct measured_run *of, const struct measured_run *again, double predicted_s)
 {
-    if (of->status != DT_OK)
+    if (of->status != DT_OK || again->status == DT_ERR_INTERRUPTED)
         return;
     if (again->status != DT_OK) {
         *of = *again;
