@@ -20,6 +20,7 @@ const struct dt_model_family gpt_family = {
     .layers_size = gpt_layers_size,
     .check_tensor_group = gpt_cut_check,
     .tensor_copies = gpt_cut_copies,
+    .tensor_ranks_alike = gpt_cut_alike,
     .kernels_available = gpt_kernels_available,
     .cpu_dtype_native = gpt_cpu_dtype_native,
     .kernels_create = gpt_kernel_set_create,

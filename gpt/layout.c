@@ -42,6 +42,15 @@ int gpt_cut_copies(const struct dt_model *model, int size)
     return size > kv_heads ? size / kv_heads : 1;
 }
 
+bool gpt_cut_alike(const struct dt_model *model, int size, int left, int right)
+{
+    const int tables[] = {model->vocab_size, model->block_size};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (gpt_cut_table((struct gpt_cut){left, size}, tables[i]).count != gpt_cut_table((struct gpt_cut){right, size}, tables[i]).count)
+            return false;
+    return true;
+}
+
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model)
 {
     size_t copies = (size_t)gpt_cut_copies(model, cut.size), count = (size_t)gpt_kv_heads(model) * copies / (size_t)cut.size;

@@ -65,6 +65,8 @@ struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model);
 /* How many ranks, neighbours in the group, have the same heads of keys and values: 1 where these divide, and more where there are fewer of
  * them than ranks. Each rank then makes gradients of its copy from its own heads of q; the sum over the copies is the gradient. */
 int gpt_cut_copies(const struct dt_model *model, int size);
+/* Whether two ranks of a group of `size` have as many rows of each table; all else is divided evenly, or copied. */
+bool gpt_cut_alike(const struct dt_model *model, int size, int left, int right);
 /* This rank's of the heads of keys and values: its part of them, or a copy of one. */
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model);
 /* Whether so many ranks can share each layer: heads and the MLP's features divide, heads of keys and values divide or are divided, with

@@ -236,6 +236,8 @@ struct dt_model_family {
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
     /* Of so many ranks that share each layer, how many neighbours hold copies of parameters that are too few to be divided; 1: none do. */
     int (*tensor_copies)(const struct dt_model *model, int ranks);
+    /* Whether two of so many ranks that share each layer have as much of every one: what does not divide evenly, some have more of. */
+    bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);
 
     /* Whether kernels for a device of this kind ("cpu", "cuda", "sim") find what they need. `text` gets the libraries that they bring with
      * them, or what is missing and which build option brings it. */

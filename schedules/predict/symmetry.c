@@ -117,19 +117,66 @@ static int coordinate_of_stand_in(const struct symmetric_axis *axis, int coordin
 static int stand_in_of(const struct symmetric_part *part, int rank)
 {
     const struct mesh_shape *mesh = &part->mesh;
+    rank = mesh_moved(mesh, MESH_TENSOR, rank, part->tensor[mesh_coordinate(mesh, MESH_TENSOR, rank)]);
     rank = mesh_moved(mesh, MESH_REPLICA, rank, coordinate_of_stand_in(&part->replicas, mesh_coordinate(mesh, MESH_REPLICA, rank)));
     return mesh_moved(mesh, MESH_SHARD, rank, coordinate_of_stand_in(&part->shards, mesh_coordinate(mesh, MESH_SHARD, rank)));
 }
 
-/* The part with these coordinates on the axes. */
-static dt_status take_part(const struct experiment *e, struct symmetric_axis replicas, struct symmetric_axis shards,
-                           struct symmetric_part *out)
+/* ---- tensor groups ---- */
+
+static bool have_as_much(const struct experiment *e, int ranks, int left, int right)
+{
+    return e->model.family->tensor_ranks_alike(&e->model, ranks, left, right);
+}
+
+/* Coordinates where the ranks of a tensor group begin to have more or less than those before lie between whole blocks of ranks, or a block
+ * has the whole group: then those that are alike change places, and blocks of them do. */
+static bool keeps_blocks(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
+{
+    const struct dt_sim_cluster *c = &s->cluster;
+    int size = mesh->size[MESH_TENSOR], stride = stride_of(mesh, MESH_TENSOR);
+    const int blocks[] = {c->pcie.gb_per_s > 0 ? c->pcie.gpus_per_link : 1, c->nic.count > 0 ? c->gpus_per_node / c->nic.count : 1,
+                          s->placement.ranks_per_node};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        for (int k = 1; k < size && blocks[i] < size * stride; k++)
+            if (k * stride % blocks[i] != 0 && !have_as_much(e, size, k - 1, k))
+                return false;
+    return true;
+}
+
+/* stand_in: [size of the axis]. */
+static void find_tensor_stand_ins(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s,
+                                  int *stand_in)
+{
+    int size = mesh->size[MESH_TENSOR], alike = 1;
+    while (alike < size && have_as_much(e, size, 0, alike))
+        alike++;
+    bool copies = e->model.family->tensor_copies(&e->model, size) > 1;
+    int own = copies ? size : own_coordinates(mesh, MESH_TENSOR, s);
+    for (int k = 0; k < size; k++)
+        stand_in[k] = alike == size ? k % own : k;
+    if (copies || alike == size || !changes_places_in_nodes(mesh, MESH_TENSOR, s) || !keeps_blocks(e, mesh, s))
+        return;
+    for (int k = 1; k < size; k++)
+        stand_in[k] = have_as_much(e, size, k - 1, k) ? stand_in[k - 1] : k;
+}
+
+/* ---- the part ---- */
+
+/* The part with these coordinates on the axes. system: NULL where all ranks of a tensor group stand for themselves. */
+static dt_status take_part(const struct experiment *e, const struct simulated_system *system, struct symmetric_axis replicas,
+                           struct symmetric_axis shards, struct symmetric_part *out)
 {
     *out = (struct symmetric_part){.mesh = experiment_mesh(e), .world_size = e->world_size, .replicas = replicas, .shards = shards};
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
-    if (!out->ranks || !out->stand_in)
+    out->tensor = malloc((size_t)out->mesh.size[MESH_TENSOR] * sizeof *out->tensor);
+    if (!out->ranks || !out->stand_in || !out->tensor)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
+    for (int k = 0; k < out->mesh.size[MESH_TENSOR]; k++)
+        out->tensor[k] = k;
+    if (system)
+        find_tensor_stand_ins(e, &out->mesh, system, out->tensor);
     for (int rank = 0; rank < e->world_size; rank++) { /* shifts only bring ranks down, so theirs is known */
         int other = stand_in_of(out, rank);
         out->stand_in[rank] = other == rank ? out->count : out->stand_in[other];
@@ -147,7 +194,7 @@ static struct symmetric_axis all_of(const struct mesh_shape *mesh, enum mesh_axi
 dt_status symmetric_part_all(const struct experiment *e, struct symmetric_part *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
-    return take_part(e, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
+    return take_part(e, NULL, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
 }
 
 dt_status symmetric_part_find(const struct experiment *e, const struct simulated_system *s, struct symmetric_part *out)
@@ -157,7 +204,7 @@ dt_status symmetric_part_find(const struct experiment *e, const struct simulated
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
     bool divides = shards > 1 && divides_buckets(e);
-    return take_part(e, axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]),
+    return take_part(e, s, axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]),
                      axis_with(&mesh, MESH_SHARD, s, divides ? whole_shares(e, &mesh) : shards), out);
 }
 
@@ -165,6 +212,7 @@ void symmetric_part_finish(struct symmetric_part *part)
 {
     free(part->ranks);
     free(part->stand_in);
+    free(part->tensor);
     *part = (struct symmetric_part){0};
 }
 
