@@ -65,9 +65,9 @@ void bounds_destroy(struct bounds *b)
     free(b);
 }
 
-double bounds_capacity_bytes(const struct bounds *b)
+double bounds_capacity_bytes(const struct simulated_machine *machine, const struct simulated_system *system)
 {
-    return (double)b->system->memory_bytes / (1 + b->machine->profile.memory.fragmentation);
+    return (double)system->memory_bytes / (1 + machine->profile.memory.fragmentation);
 }
 
 /* ---- host links ---- */

@@ -39,10 +39,10 @@ struct bound {
     struct pass_times passes;                         /* of a pipeline */
 };
 
-/* Not for several threads at once: recordings are kept. Errors: as trainer_create. */
+/* Not for several threads at once: what was found out is kept. Errors: as trainer_create. */
 dt_status bounds_find(struct bounds *bounds, const struct experiment *experiment, struct bound *out);
 
 /* Bytes that a GPU has for tensors, as the profile's allocator divides them. */
-double bounds_capacity_bytes(const struct bounds *bounds);
+double bounds_capacity_bytes(const struct simulated_machine *machine, const struct simulated_system *system);
 
 #endif

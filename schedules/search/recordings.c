@@ -1,18 +1,33 @@
 #include "schedules/search/recordings.h"
 
+#include "lib/config/json.h"
 #include "schedules/predict/simulated_work.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { KEY_INTS = 10, BUCKETS = 512 };
+
+/* What is known, or on its way: only who is recording it writes it before `ready`. */
+struct recording {
+    int key[KEY_INTS];
+    bool has_ends;
+    struct alone alone; /* without ends */
+    struct ends ends;   /* otherwise; ends.of says of what */
+    bool ready;
+    dt_status status;
+    struct recording *next; /* of the same bucket */
+};
 
 struct recordings {
     const struct experiment *base;
     const struct simulated_machine *machine;
-    struct alone *alone; /* [alone_count] */
-    int alone_count, alone_room;
-    struct ends *ends; /* [end_count] */
-    int end_count, end_room;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ready;
+    struct recording *buckets[BUCKETS];
 };
 
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out)
@@ -20,7 +35,7 @@ dt_status recordings_create(const struct experiment *base, const struct simulate
     *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for recordings");
-    **out = (struct recordings){.base = base, .machine = machine};
+    **out = (struct recordings){.base = base, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER, .ready = PTHREAD_COND_INITIALIZER};
     return DT_OK;
 }
 
@@ -28,8 +43,11 @@ void recordings_destroy(struct recordings *r)
 {
     if (!r)
         return;
-    free(r->alone);
-    free(r->ends);
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct recording *one = r->buckets[i], *next; one; one = next) {
+            next = one->next;
+            free(one);
+        }
     free(r);
 }
 
@@ -140,13 +158,6 @@ static dt_status measure_alone(const struct recordings *r, struct alone *what)
     return DT_OK;
 }
 
-static bool same(const struct alone *a, const struct alone *b)
-{
-    return a->paradigm == b->paradigm && a->tensor == b->tensor && a->sequence_parallel == b->sequence_parallel && a->unit == b->unit &&
-           a->gather == b->gather && a->activation == b->activation && a->activation_blocks == b->activation_blocks &&
-           a->samples == b->samples && a->sharers == b->sharers;
-}
-
 /* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
 static dt_status record_end(const struct recordings *r, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
 {
@@ -191,51 +202,100 @@ static void divide(struct alone *a, double ranks)
     a->activation_bytes /= ranks;
 }
 
+/* ---- kept ---- */
+
+static void make_key(struct recording *wanted)
+{
+    const struct alone *a = wanted->has_ends ? &wanted->ends.of : &wanted->alone;
+    const int key[KEY_INTS] = {(int)a->paradigm,     a->tensor,  a->sequence_parallel, (int)a->unit,    (int)a->gather, (int)a->activation,
+                               a->activation_blocks, a->samples, a->sharers,           wanted->has_ends};
+    memcpy(wanted->key, key, sizeof key);
+}
+
+/* An empty one with the key of `wanted`. */
+static dt_status add(struct recording **bucket, const struct recording *wanted, struct recording **out)
+{
+    *out = malloc(sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a recording");
+    **out = *wanted;
+    (*out)->next = *bucket;
+    *bucket = *out;
+    return DT_OK;
+}
+
+static dt_status measure_recording(const struct recordings *r, struct recording *recording)
+{
+    struct ends *ends = &recording->ends;
+    if (!recording->has_ends)
+        return measure_alone(r, &recording->alone);
+    DT_TRY(measure_end(r, &ends->of, 0, &ends->first_s, &ends->first_forward_s));
+    return measure_end(r, &ends->of, 1, &ends->last_s, &ends->last_forward_s);
+}
+
+/* The lock is held, but for the recording itself. */
+static dt_status find_locked(struct recordings *r, struct recording *wanted)
+{
+    struct recording **bucket = &r->buckets[dt_hash_fnv1a(wanted->key, sizeof wanted->key) % BUCKETS], *found = *bucket;
+    while (found && memcmp(found->key, wanted->key, sizeof found->key) != 0)
+        found = found->next;
+    if (!found) {
+        DT_TRY(add(bucket, wanted, &found));
+        pthread_mutex_unlock(&r->lock);
+        dt_status status = measure_recording(r, found);
+        pthread_mutex_lock(&r->lock);
+        found->status = status;
+        found->ready = true;
+        pthread_cond_broadcast(&r->ready);
+        DT_TRY(status);
+    }
+    while (!found->ready)
+        pthread_cond_wait(&r->ready, &r->lock);
+    *wanted = *found;
+    return found->status < 0 ? dt_fail(found->status, "a recording failed") : DT_OK;
+}
+
+/* What is wanted, complete. */
+static dt_status find(struct recordings *r, struct recording *wanted)
+{
+    make_key(wanted);
+    pthread_mutex_lock(&r->lock);
+    dt_status status = find_locked(r, wanted);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
 /* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
 dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
                            struct alone *out)
 {
     bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
     int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
-    struct alone wanted = {.paradigm = sharded      ? e->paradigm
-                                       : tensor > 1 ? PARADIGM_DDP
-                                                    : PARADIGM_NONE,
-                           .tensor = tensor,
-                           .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
-                           .unit = sharded ? e->fsdp.unit : r->base->fsdp.unit,
-                           .gather = sharded ? e->fsdp.gather : r->base->fsdp.gather,
-                           .activation = activation,
-                           .activation_blocks = e->activation_blocks,
-                           .samples = samples,
-                           .sharers = r->machine->profile.host.stages_share ? experiment_stages(e) : 1};
-    int at = 0;
-    while (at < r->alone_count && !same(&r->alone[at], &wanted))
-        at++;
-    if (at == r->alone_count) {
-        DT_TRY(recordings_make_room((void **)&r->alone, r->alone_count, &r->alone_room, sizeof *r->alone));
-        DT_TRY(measure_alone(r, &wanted));
-        r->alone[r->alone_count++] = wanted;
-    }
-    *out = r->alone[at];
+    struct recording wanted = {.alone = {.paradigm = sharded      ? e->paradigm
+                                                     : tensor > 1 ? PARADIGM_DDP
+                                                                  : PARADIGM_NONE,
+                                         .tensor = tensor,
+                                         .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
+                                         .unit = sharded ? e->fsdp.unit : r->base->fsdp.unit,
+                                         .gather = sharded ? e->fsdp.gather : r->base->fsdp.gather,
+                                         .activation = activation,
+                                         .activation_blocks = e->activation_blocks,
+                                         .samples = samples,
+                                         .sharers = r->machine->profile.host.stages_share ? experiment_stages(e) : 1}};
+    DT_TRY(find(r, &wanted));
+    *out = wanted.alone;
     divide(out, (double)e->tensor.size / tensor);
     return DT_OK;
 }
 
 dt_status recordings_ends(struct recordings *r, const struct experiment *e, const struct alone *alone, struct ends *out)
 {
-    int at = 0;
-    *out = (struct ends){.of = *alone};
-    out->of.sharers = 1; /* of hosts, and this is about kernels */
+    struct recording wanted = {.has_ends = true, .ends = {.of = *alone}};
+    wanted.ends.of.sharers = 1; /* of hosts, and this is about kernels */
+    *out = wanted.ends;
     if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
         return DT_OK;
-    while (at < r->end_count && !same(&r->ends[at].of, &out->of))
-        at++;
-    if (at == r->end_count) {
-        DT_TRY(recordings_make_room((void **)&r->ends, r->end_count, &r->end_room, sizeof *r->ends));
-        DT_TRY(measure_end(r, &out->of, 0, &out->first_s, &out->first_forward_s));
-        DT_TRY(measure_end(r, &out->of, 1, &out->last_s, &out->last_forward_s));
-        r->ends[r->end_count++] = *out;
-    }
-    *out = r->ends[at];
+    DT_TRY(find(r, &wanted));
+    *out = wanted.ends;
     return DT_OK;
 }

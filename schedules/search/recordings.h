@@ -1,7 +1,7 @@
 /* The model on one device, recorded: what a candidate's kernels, hosts and tensors need at least, whatever its network is.
  *
  * Blocks are alike, so models of few layers are recorded, and what one more block adds is added for the others. What is known is kept: many
- * candidates share it. */
+ * candidates share it. For any number of threads: who asks for what another is recording waits for it. */
 #ifndef SCHEDULES_SEARCH_RECORDINGS_H
 #define SCHEDULES_SEARCH_RECORDINGS_H
 

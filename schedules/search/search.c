@@ -1,49 +1,14 @@
 #include "schedules/search/search.h"
 
 #include "lib/base/clock.h"
-#include "lib/base/machine.h"
 #include "schedules/predict/simulation.h"
+#include "schedules/search/recordings.h"
 #include "schedules/search/search_parts.h"
+#include "schedules/search/threads.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_THREADS = 64 };
-
-/* Experiments whose bounds are alike in quality: those of a pipeline are farther from their steps than those of DDP. */
-static int find_family(const struct experiment *e)
-{
-    return 4 * (int)e->paradigm + 2 * (experiment_stages(e) > 1) + (e->tensor.size > 1);
-}
-
-/* ---- bounds of all ---- */
-
-static dt_status find_bounds(struct search *s, struct bounds *bounds, struct experiment *e)
-{
-    const struct search_options *o = s->options;
-    s->result->capacity_bytes = bounds_capacity_bytes(bounds);
-    for (int i = 0; i < s->result->count; i++) {
-        struct search_outcome *outcome = &s->result->outcomes[i];
-        s->stopped = s->stopped || (o->stop && o->stop(o->context)); /* which paradigms there are is told all the same */
-        space_experiment(s->space, space_candidate(s->space, i), e);
-        outcome->paradigm = (uint8_t)e->paradigm;
-        s->families[i] = (uint8_t)find_family(e);
-        outcome->step_s = outcome->tokens_per_s = outcome->peak_bytes = outcome->host_peak_bytes = s->scores[i] = NAN;
-        s->bound_scores[i] = INFINITY;
-        if (s->stopped || (o->wanted && !o->wanted(o->what, e)))
-            continue;
-        DT_TRY(bounds_find(bounds, e, &outcome->bound));
-        s->bound_scores[i] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
-        if (o->all_simulated)
-            continue;
-        if (outcome->bound.bytes > s->result->capacity_bytes)
-            outcome->state = SEARCH_TOO_LARGE;
-        else if (o->objective == SEARCH_MEMORY && search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s)
-            outcome->state = SEARCH_TOO_SLOW;
-    }
-    return DT_OK;
-}
 
 struct ordered {
     double score;
@@ -77,18 +42,16 @@ static dt_status sort_indices(const double *scores, int count, int *out, int *ke
 
 static dt_status prepare(struct search *s)
 {
-    struct bounds *bounds = NULL;
-    struct experiment *e = malloc(sizeof *e);
     int all;
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
-    dt_status status = bounds_create(s->base, s->machine, s->options->recordings, &bounds);
-    if (status == DT_OK)
-        status = find_bounds(s, bounds, e);
-    bounds_destroy(bounds);
-    free(e);
-    DT_TRY(status);
-    return s->stopped ? DT_OK : sort_indices(s->bound_scores, s->result->count, s->order, &all);
+    DT_TRY(simulated_system_create_on(s->machine, s->base, &s->system));
+    if (!s->recordings)
+        DT_TRY(recordings_create(s->base, s->machine, &s->own_recordings));
+    s->recordings = s->recordings ? s->recordings : s->own_recordings;
+    DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), search_is_stopped, s, &s->shorts));
+    DT_TRY(search_find_bounds(s));
+    DT_TRY(sort_indices(s->bound_scores, s->result->count, s->order, &all));
+    search_choose_openings(s);
+    return DT_OK;
 }
 
 /* ---- on all threads ---- */
@@ -108,16 +71,17 @@ static void *work(void *context)
     return NULL;
 }
 
-static void work_on_all_threads(struct search *s)
+/* Who stops a plan early has a few tenths of a second left for something to hold. */
+static dt_status save(struct search *s)
 {
-    pthread_t threads[MOST_THREADS];
-    int started = 0, wanted = s->options->threads > 0 ? s->options->threads : dt_machine_processors();
-    for (; started + 1 < wanted && started < MOST_THREADS; started++)
-        if (pthread_create(&threads[started], NULL, work, s) != 0)
-            break;
-    work(s); /* this thread too, so that there is always one */
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    struct experiment *e = malloc(sizeof *e);
+    if (!e)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    pthread_mutex_lock(&s->lock);
+    search_save(s, e);
+    pthread_mutex_unlock(&s->lock);
+    free(e);
+    return DT_OK;
 }
 
 /* ---- what is told of paradigms that do not fit ---- */
@@ -176,9 +140,9 @@ static dt_status conclude(struct search *s)
 static dt_status run(struct search *s)
 {
     DT_TRY(prepare(s));
-    DT_TRY(short_forms_create(s->machine, s->result->capacity_bytes, search_is_stopped, s, &s->shorts));
-    if (!s->stopped)
-        work_on_all_threads(s);
+    threads_run(s->options->threads, work, s);
+    if (s->stopped && isnan(s->best_tokens_per_s) && !s->options->only_best)
+        DT_TRY(save(s));
     if (s->failure < 0)
         return dt_fail(s->failure, "%s", s->error);
     return conclude(s);
@@ -193,6 +157,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
                        .base = base,
                        .machine = machine,
                        .options = options,
+                       .recordings = options->recordings,
                        .result = out,
                        .worst_kept = options->better_than > 0 ? options->better_than : INFINITY,
                        .best_tokens_per_s = NAN,
@@ -209,8 +174,6 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     dt_status status = DT_OK;
     if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.families || !s.looks || !s.kept)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu candidates", count);
-    for (size_t i = 0; status == DT_OK && i < count; i++)
-        s.scores[i] = NAN;
     if (status == DT_OK)
         status = run(&s);
     free(s.bound_scores);
@@ -220,6 +183,8 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     free(s.looks);
     free(s.kept);
     short_forms_destroy(s.shorts);
+    simulated_system_destroy(s.system);
+    recordings_destroy(s.own_recordings);
     dt_sim_heap_finish(&s.sharpened);
     out->seconds = dt_clock_s() - begun_s;
     return status;

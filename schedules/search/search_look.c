@@ -10,9 +10,9 @@ bool search_is_stopped(void *context)
     return s->options->stop && s->options->stop(s->options->context);
 }
 
-static dt_status simulate(struct search *s, const struct experiment *e, struct measure_result *result)
+static dt_status simulate(struct search *s, const struct experiment *e, bool stops, struct measure_result *result)
 {
-    struct measure_hooks hooks = {.context = s, .stop_requested = search_is_stopped};
+    struct measure_hooks hooks = {.context = s, .stop_requested = stops ? search_is_stopped : NULL};
     struct simulated_system *system;
     *result = (struct measure_result){0};
     DT_TRY(simulated_system_create_on(s->machine, e, &system));
@@ -148,8 +148,26 @@ void search_do(struct search *s, struct task task, struct experiment *e)
         return;
     pthread_mutex_unlock(&s->lock);
     struct measure_result result;
-    status = simulate(s, e, &result);
+    status = simulate(s, e, true, &result);
     pthread_mutex_lock(&s->lock);
     note(s, task.index, e, status, &result);
     measure_result_finish(&result);
+}
+
+void search_save(struct search *s, struct experiment *e)
+{
+    enum { TRIES = 8, LITTLE = 2048 };
+    int tries = 0;
+    for (int i = 0; i < s->result->count && tries < TRIES && isnan(s->best_tokens_per_s) && s->failure == DT_OK; i++) {
+        int index = s->order[i];
+        if (!isfinite(s->bound_scores[index]) || s->result->outcomes[index].state != SEARCH_NOT_NEEDED)
+            continue;
+        space_experiment(s->space, space_candidate(s->space, index), e);
+        if (search_effort(s, e) > LITTLE)
+            continue;
+        struct measure_result result;
+        tries++;
+        note(s, index, e, simulate(s, e, false, &result), &result);
+        measure_result_finish(&result);
+    }
 }

@@ -1,10 +1,14 @@
 #include "schedules/search/search_parts.h"
 
+#include "schedules/predict/symmetry.h"
+
 #include <math.h>
+#include <stdlib.h>
 
-enum { TRIES_OF_PARADIGM = 16 };
+/* MOST_EFFORT: of a candidate of the first round, about half a second's. */
+enum { TRIES_OF_PARADIGM = 16, MOST_EFFORT = 8192 };
 
-static bool is_open(const struct search *s, int index)
+bool search_is_open(const struct search *s, int index)
 {
     const struct search_outcome *outcome = &s->result->outcomes[index];
     return outcome->state == SEARCH_NOT_NEEDED && isnan(outcome->peak_bytes);
@@ -38,7 +42,7 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
     }
     while (!s->has_result[paradigm] && s->tries[paradigm] < TRIES_OF_PARADIGM && s->later[paradigm] < s->result->count) {
         index = s->order[s->later[paradigm]++];
-        if (s->result->outcomes[index].paradigm == paradigm && is_open(s, index) && isfinite(s->bound_scores[index])) {
+        if (s->result->outcomes[index].paradigm == paradigm && search_is_open(s, index) && isfinite(s->bound_scores[index])) {
             s->tries[paradigm]++;
             return (struct task){index, LOOK_SHORT};
         }
@@ -46,18 +50,75 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
     return NO_TASK;
 }
 
-/* The first round: the best bound of each family. Without it, what has loose bounds would come first for long, and a search that is stopped
- * early would know nothing of the rest. Who asks for better than a known one knows enough. */
+/* ---- the first round ---- */
+
+double search_effort(const struct search *s, const struct experiment *e)
+{
+    struct symmetric_part part;
+    int stages = experiment_stages(e), micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
+    bool found = symmetric_part_find(e, s->system, &part) == DT_OK;
+    double ranks = found ? part.count : e->world_size;
+    symmetric_part_finish(&part);
+    return ranks * micro_batches * e->model.layers / stages;
+}
+
+struct opening {
+    int index;
+    double effort, bound;
+};
+
+static int by_effort(const void *left, const void *right)
+{
+    const struct opening *a = left, *b = right;
+    if (a->effort != b->effort)
+        return a->effort < b->effort ? -1 : 1;
+    return a->index - b->index;
+}
+
+/* Bounds of memory are half of what is needed at worst, and what is far below them fits. */
+static bool is_small(const struct search *s, int index)
+{
+    return s->result->outcomes[index].bound.bytes < 0.5 * s->result->capacity_bytes;
+}
+
+/* Of each family the one that takes least to simulate among those whose bound is near the family's best; those that take least come first.
+ * Without this round, what has loose bounds would come first for long, and a search that is stopped early would know nothing of the rest. Who
+ * asks for better than a known one knows enough. */
+void search_choose_openings(struct search *s)
+{
+    const double near = 1.25;
+    enum { OF_FAMILY = 64 };
+    struct opening best[FAMILIES];
+    int seen[FAMILIES] = {0};
+    struct experiment *e = s->options->better_than == 0 ? malloc(sizeof *e) : NULL;
+    for (int f = 0; f < FAMILIES; f++)
+        best[f] = (struct opening){-1, INFINITY, INFINITY};
+    for (int i = 0; e && i < s->result->count && isfinite(s->bound_scores[s->order[i]]); i++) {
+        int index = s->order[i], family = s->families[index];
+        struct opening *chosen = &best[family];
+        if (!search_is_open(s, index) || seen[family] >= OF_FAMILY || !is_small(s, index))
+            continue;
+        if (seen[family]++ == 0)
+            chosen->bound = s->bound_scores[index];
+        space_experiment(s->space, space_candidate(s->space, index), e);
+        double effort = s->bound_scores[index] <= near * chosen->bound ? search_effort(s, e) : INFINITY;
+        if (effort < chosen->effort) {
+            chosen->index = index;
+            chosen->effort = effort;
+        }
+    }
+    free(e);
+    qsort(best, FAMILIES, sizeof *best, by_effort);
+    for (s->opening_count = 0; s->opening_count < FAMILIES && best[s->opening_count].effort <= MOST_EFFORT; s->opening_count++)
+        s->openings[s->opening_count] = best[s->opening_count].index;
+}
+
 static struct task pick_opening(struct search *s)
 {
-    while (s->opening < s->result->count && s->options->better_than == 0) {
-        int index = s->order[s->opening++];
-        if (isinf(s->bound_scores[index]))
-            break;
-        if (s->opened[s->families[index]] || !is_open(s, index))
-            continue;
-        s->opened[s->families[index]] = true;
-        return (struct task){index, LOOK_WHOLE};
+    while (s->opening < s->opening_count) {
+        int index = s->openings[s->opening++];
+        if (search_is_open(s, index) && s->bound_scores[index] < s->worst_kept)
+            return (struct task){index, LOOK_WHOLE};
     }
     return NO_TASK;
 }
@@ -80,7 +141,7 @@ struct task search_next(struct search *s)
         if (sharpened <= raw)
             return take_sharpened(s, (int)s->sharpened.entries[0].item);
         int index = s->order[s->next++];
-        if (is_open(s, index))
+        if (search_is_open(s, index))
             return (struct task){index, all ? LOOK_WHOLE : LOOK_PLAYED};
     }
     for (int p = 0; p < PARADIGM_COUNT && !s->options->only_best; p++) {
