@@ -201,16 +201,18 @@ static bool same_stages(const struct check_pipeline *a, const struct check_pipel
 }
 
 /* What an order says, and what stages are, does not depend on the other columns: each is told once. */
-static bool is_said(const struct experiment *experiments, const struct check *checks, int i, bool stages)
+static bool is_said(const struct experiment_list *experiments, const struct check *checks, int i, bool stages)
 {
     const struct check_pipeline *mine = &checks[i].pipeline;
+    struct experiment e, before;
     bool said = mine->stages == 0;
     for (int k = 0; k < i && !said; k++) {
         const struct check_pipeline *other = &checks[k].pipeline;
         said = stages ? same_stages(other, mine)
                       : other->stages == mine->stages && other->bubble == mine->bubble &&
-                            strcmp(experiments[k].pipeline.order, experiments[i].pipeline.order) == 0 &&
-                            memcmp(other->kept, mine->kept, (size_t)mine->stages * sizeof(double)) == 0;
+                            memcmp(other->kept, mine->kept, (size_t)mine->stages * sizeof(double)) == 0 &&
+                            strcmp(experiment_list_get(experiments, k, &before)->pipeline.order,
+                                   experiment_list_get(experiments, i, &e)->pipeline.order) == 0;
     }
     return said;
 }
@@ -218,8 +220,9 @@ static bool is_said(const struct experiment *experiments, const struct check *ch
 enum { STAGES_SHOWN = 4 }; /* of so many experiments; of more, --json tells them */
 
 /* The stages of experiment i. */
-static dt_status print_stages(const struct experiment *experiments, const struct check *checks, int i)
+static dt_status print_stages(const struct experiment_list *experiments, const struct check *checks, int i)
 {
+    struct experiment e;
     const struct check_pipeline *p = &checks[i].pipeline;
     double most_flops = 0, most_bytes = 0, longest = NAN;
     char title[64], text[FORMAT_BYTES];
@@ -256,7 +259,7 @@ static dt_status print_stages(const struct experiment *experiments, const struct
         number_cell(t, (double)p->ranks[s].device.peak_total_bytes / bytes.size);
         table_cell(t, "%s", p->ranks[s].layers);
     }
-    printf("\nstages of experiment %d, %s:\n", i + 1, paradigm_name(experiments[i].paradigm));
+    printf("\nstages of experiment %d, %s:\n", i + 1, paradigm_name(experiment_list_get(experiments, i, &e)->paradigm));
     dt_status status = table_print(t, stdout);
     table_destroy(t);
     return status;
@@ -293,12 +296,13 @@ static void print_all_traffic(const struct check *checks, int count)
             print_traffic(&checks[i], i + 1);
 }
 
-static dt_status print_pipelines(const struct experiment *experiments, const struct check *checks, int count)
+static dt_status print_pipelines(const struct experiment_list *experiments, const struct check *checks)
 {
-    int shown = 0, left_out = 0;
+    int count = experiment_list_count(experiments), shown = 0, left_out = 0;
+    struct experiment e;
     for (int i = 0; i < count; i++)
         if (!is_said(experiments, checks, i, false))
-            print_pipeline(&experiments[i], &checks[i].pipeline);
+            print_pipeline(experiment_list_get(experiments, i, &e), &checks[i].pipeline);
     for (int i = 0; i < count; i++) {
         if (is_said(experiments, checks, i, true))
             continue;
@@ -322,8 +326,10 @@ static void print_heading(const struct experiment *e)
            m->layers, m->heads, m->hidden, m->vocab_size, m->block_size, dt_dtype_name(m->dtype));
 }
 
-static dt_status print_table(const struct experiment *experiments, const struct check *checks, int count)
+static dt_status print_table(const struct experiment_list *experiments, const struct check *checks)
 {
+    int count = experiment_list_count(experiments);
+    struct experiment e;
     struct experiment_columns columns;
     double most_flops = 0, most_bytes = 0, longest = 0, most_traffic = 0;
     struct scales scales = {0}; /* a column only where something is offloaded, and where a time is known */
@@ -340,87 +346,105 @@ static dt_status print_table(const struct experiment *experiments, const struct 
     scales.seconds = unit_for_seconds(longest);
     scales.traffic = unit_for_bytes(most_traffic);
     scales.communicates = most_traffic > 0;
-    experiment_columns_find(experiments, count, &columns);
+    experiment_columns_of(experiments, &columns);
     struct table *table = table_create();
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     add_columns(table, &columns, &scales);
     for (int i = 0; i < count; i++)
-        add_row(table, &columns, &experiments[i], &checks[i], &scales);
+        add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales);
     if (!columns.models_differ && !columns.names_differ)
-        print_heading(&experiments[0]);
+        print_heading(experiment_list_get(experiments, 0, &e));
     dt_status status = table_print(table, stdout);
     table_destroy(table);
     printf("\n%d experiment%s; memory is the peak of the rank that needs the most%s\n", count, count > 1 ? "s" : "",
            scales.timed ? "; the step is predicted" : "");
     if (status == DT_OK)
-        status = print_pipelines(experiments, checks, count);
+        status = print_pipelines(experiments, checks);
     print_all_traffic(checks, count);
     return status == DT_OK ? print_notes(checks, count) : status;
 }
 
-static dt_status print_plans(const struct experiment *experiments, int count, bool json)
+static dt_status print_plans(const struct experiment_list *experiments, bool json)
 {
+    struct experiment e;
     if (json)
-        return plan_print_json(experiments, count, stdout);
-    for (int i = 0; i < count; i++) {
+        return plan_print_json(experiments, stdout);
+    for (int i = 0; i < experiment_list_count(experiments); i++) {
         if (i > 0)
             printf("\n");
-        DT_TRY(plan_print(&experiments[i], terminal_width(stdout), stdout));
+        DT_TRY(plan_print(experiment_list_get(experiments, i, &e), terminal_width(stdout), stdout));
     }
     return DT_OK;
 }
 
-static dt_status print_times(const struct experiment *experiments, int count, const struct plan_times *times, bool json)
+static dt_status print_times(const struct experiment_list *experiments, const struct plan_times *times, bool json)
 {
+    struct experiment e;
     if (json)
-        return plan_print_times_json(experiments, count, times, stdout);
-    for (int i = 0; i < count; i++) {
+        return plan_print_times_json(experiments, times, stdout);
+    for (int i = 0; i < experiment_list_count(experiments); i++) {
         if (i > 0)
             printf("\n");
-        DT_TRY(plan_print_times(&experiments[i], times, stdout));
+        DT_TRY(plan_print_times(experiment_list_get(experiments, i, &e), times, stdout));
     }
     return DT_OK;
+}
+
+/* Experiments that are predicted alike stand behind each other in a sweep: each of them once. */
+static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
+{
+    struct experiment own[2]; /* this one and the last one */
+    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    dt_status status = machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
+    for (int i = 0; status == DT_OK && i < experiment_list_count(experiments); i++) {
+        const struct experiment *e = experiment_list_get(experiments, i, &own[i % 2]);
+        status = i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]) ? check_copy(&checks[i - 1], &checks[i])
+                                                                           : check_experiment(e, machine, &checks[i]);
+    }
+    free(machine);
+    return status;
+}
+
+static int print_checks(const struct experiment_list *experiments, bool json)
+{
+    int count = experiment_list_count(experiments);
+    struct check *checks = calloc((size_t)count, sizeof *checks);
+    dt_status status = checks ? check_all(experiments, checks) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
+    if (status == DT_OK)
+        status = json ? check_print_json(experiments, checks, stdout) : print_table(experiments, checks);
+    bool fits = true;
+    for (int i = 0; checks && i < count; i++) {
+        fits &= checks[i].fits;
+        check_finish(&checks[i]);
+    }
+    free(checks);
+    if (status < 0)
+        return report_failure("check", EXIT_CODE_OTHER);
+    return fits ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
 static int run(int argc, char **argv)
 {
     struct check_options o = {0};
-    struct experiment *experiments;
+    struct experiment_list *experiments;
     struct plan_times times = {0};
     bool help;
-    int count;
     if (parse_options(&o, argc, argv, &help) < 0 || (o.times && plan_parse_times(o.times, &times) < 0))
         return report_failure("check", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (config_arguments_read(&o.config, &experiments, &count) < 0)
+    if (config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
+    int code;
     if (o.plan) {
-        dt_status printed = o.times ? print_times(experiments, count, &times, o.json) : print_plans(experiments, count, o.json);
-        free(experiments);
-        return printed == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
+        dt_status printed = o.times ? print_times(experiments, &times, o.json) : print_plans(experiments, o.json);
+        code = printed == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
+    } else {
+        code = print_checks(experiments, o.json);
     }
-    struct check *checks = calloc((size_t)count, sizeof *checks);
-    struct simulated_machine *machine = calloc(1, sizeof *machine);
-    dt_status status = checks && machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
-    for (int i = 0; status == DT_OK && i < count; i++)
-        status = i > 0 && experiment_predicted_alike(&experiments[i], &experiments[i - 1])
-                     ? check_copy(&checks[i - 1], &checks[i])
-                     : check_experiment(&experiments[i], machine, &checks[i]);
-    free(machine);
-    if (status == DT_OK)
-        status = o.json ? check_print_json(experiments, checks, count, stdout) : print_table(experiments, checks, count);
-    bool fits = true;
-    for (int i = 0; status == DT_OK && i < count; i++)
-        fits &= checks[i].fits;
-    for (int i = 0; checks && i < count; i++)
-        check_finish(&checks[i]);
-    free(checks);
-    free(experiments);
-    if (status < 0)
-        return report_failure("check", EXIT_CODE_OTHER);
-    return fits ? EXIT_CODE_OK : EXIT_CODE_OOM;
+    experiment_list_destroy(experiments);
+    return code;
 }
 
 const struct command command_check = {

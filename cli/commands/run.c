@@ -81,9 +81,10 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv, boo
 /* NCCL reads most of its settings once in a process, and the ranks that a launcher started run all experiments. */
 static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
 {
+    struct experiment e, before;
     if (*first < 0)
         *first = i;
-    if (strcmp(s->experiments[i].nccl, s->experiments[*first].nccl) == 0)
+    if (strcmp(experiment_list_get(s->experiments, i, &e)->nccl, experiment_list_get(s->experiments, *first, &before)->nccl) == 0)
         return DT_OK;
     return dt_fail(
         DT_ERR_INVALID,
@@ -104,10 +105,11 @@ static dt_status check_simulated(const struct experiment *e, struct simulated_ma
 static dt_status check_experiments(const struct sweep *s, struct simulated_machine *machine)
 {
     int first_on_nccl = -1;
+    struct experiment own[2]; /* this one and the last one */
     for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = &s->experiments[i];
+        const struct experiment *e = experiment_list_get(s->experiments, i, &own[i % 2]);
         const char *kind;
-        if (i > 0 && experiment_predicted_alike(e, e - 1))
+        if (i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]))
             continue;
         if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
@@ -205,7 +207,8 @@ static void end_lost(struct sweep *s)
 static void note_unused_nodes(const struct sweep *s, bool quiet)
 {
     const char *nodes = s->slurm.values[DT_SLURM_NODES];
-    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || s->experiments[0].world_size < 2)
+    struct experiment first;
+    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || experiment_list_get(s->experiments, 0, &first)->world_size < 2)
         return;
     fprintf(stderr,
             "dtbench: note: this job has %s nodes, but all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...\n",
@@ -215,9 +218,10 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
 /* "auto" takes the cpu where there is a GPU but something else is missing: not what most users expect. */
 static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
+    struct experiment e;
     char why[512];
     for (int i = 0; i < s->count && !quiet; i++) {
-        if (!device_choice_skips_gpu(&s->experiments[i], why, sizeof why))
+        if (!device_choice_skips_gpu(experiment_list_get(s->experiments, i, &e), why, sizeof why))
             continue;
         line_print(stderr, "dtbench: note: there is a GPU, but device \"auto\" takes the cpu: %s", why);
         return;
@@ -229,8 +233,9 @@ static void note_framework(const struct sweep *s, bool quiet)
 {
     char text[512];
     struct simulated_system *system;
+    struct experiment own;
     for (int i = 0; i < s->count && !quiet; i++) {
-        const struct experiment *e = &s->experiments[i];
+        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
         if (!experiment_is_simulated(e) || !paradigm_has_key(paradigm_of(e->paradigm), "fsdp.unit") ||
             simulated_system_create(e, &system) < 0)
             continue;
@@ -324,7 +329,7 @@ static dt_status select_shard(struct sweep *s, const char *text)
     bool *elsewhere = calloc((size_t)s->count, sizeof *elsewhere);
     if (!elsewhere)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
-    dt_status status = sweep_shard_select(shard, s->experiments, s->count, elsewhere);
+    dt_status status = sweep_shard_select(shard, s->experiments, elsewhere);
     for (int i = 0; status == DT_OK && i < s->count; i++)
         s->outcomes[i].elsewhere = elsewhere[i];
     free(elsewhere);
@@ -360,7 +365,7 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
 static int run(int argc, char **argv)
 {
     struct run_options o = {0};
-    struct experiment *experiments;
+    struct experiment_list *experiments;
     struct sweep s = {0};
     bool help;
     if (parse_options(&o, argc, argv, &help) < 0)
@@ -369,22 +374,23 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     if (dt_world_from_environment(&s.world) < 0)
         return report_failure("run", EXIT_CODE_CONFIG);
-    if (config_arguments_read(&o.config, &experiments, &s.count) < 0)
+    if (config_arguments_read(&o.config, &experiments) < 0)
         return refuse(&s, EXIT_CODE_CONFIG);
     s.experiments = experiments;
+    s.count = experiment_list_count(experiments);
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
     s.trace = o.trace;
     s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
-    experiment_columns_find(experiments, s.count, &s.columns);
+    experiment_columns_of(experiments, &s.columns);
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
     int code;
     if (!s.outcomes) {
         dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s.count);
         code = refuse(&s, EXIT_CODE_OTHER);
-    } else if (sweep_identity_init(&s.identity, experiments, s.count) < 0) {
+    } else if (sweep_identity_init(&s.identity, experiments) < 0) {
         code = refuse(&s, EXIT_CODE_OTHER);
     } else {
         code = run_sweep(&s, &o);
@@ -396,7 +402,7 @@ static int run(int argc, char **argv)
     sweep_time_finish(&s.time);
     sweep_identity_finish(&s.identity);
     free(s.outcomes);
-    free(experiments);
+    experiment_list_destroy(experiments);
     if (s.lost)
         leave_lost(&s, code);
     fflush(NULL);

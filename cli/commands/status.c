@@ -145,10 +145,10 @@ static dt_status print_text(const struct sweep_statuses *statuses, bool all, FIL
     return DT_OK;
 }
 
-static int print_statuses(const struct record_set *set, const struct experiment *experiments, int count, const struct command_options *o)
+static int print_statuses(const struct record_set *set, const struct experiment_list *experiments, const struct command_options *o)
 {
     struct sweep_statuses statuses = {0};
-    dt_status status = sweep_statuses_find(set, experiments, count, &statuses);
+    dt_status status = sweep_statuses_find(set, experiments, &statuses);
     if (status == DT_OK)
         status = o->json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o->all, stdout);
     sweep_statuses_finish(&statuses);
@@ -159,20 +159,19 @@ static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct record_set set = {0};
-    struct experiment *experiments = NULL;
-    int count = 0;
+    struct experiment_list *experiments = NULL;
     bool help;
     if (parse_options(&o, argc, argv, &help) < 0)
         return report_failure("status", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
-    if (o.config.config && config_arguments_read(&o.config, &experiments, &count) < 0)
+    if (o.config.config && config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("status", EXIT_CODE_CONFIG);
     int code = record_arguments_read("status", o.records.items, o.records.count, &set);
     if (code == EXIT_CODE_OK)
-        code = print_statuses(&set, experiments, count, &o);
+        code = print_statuses(&set, experiments, &o);
     record_set_finish(&set);
-    free(experiments);
+    experiment_list_destroy(experiments);
     return code;
 }
 

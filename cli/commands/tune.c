@@ -41,16 +41,16 @@ static const struct option_row options[] = {
 static dt_status list_config(const struct tune_options *o, const char *file, const struct dt_model_family *family, struct dt_tuning *tuning)
 {
     const char *sets[OPTION_LIST_MAX + 1];
-    struct experiment *experiments;
-    int count;
+    struct experiment_list *experiments;
+    struct experiment e;
     memcpy(sets, o->sets.items, sizeof o->sets.items);
     sets[o->sets.count] = "tuning=\"\"";
-    DT_TRY(experiments_read(file, sets, o->sets.count + 1, false, &experiments, &count));
+    DT_TRY(experiments_read(file, sets, o->sets.count + 1, false, &experiments));
     dt_status status = DT_OK;
-    for (int i = 0; i < count && status == DT_OK; i++)
-        if (experiments[i].model.family == family)
-            status = product_list_add(tuning, &experiments[i]);
-    free(experiments);
+    for (int i = 0; i < experiment_list_count(experiments) && status == DT_OK; i++)
+        if (experiment_list_get(experiments, i, &e)->model.family == family)
+            status = product_list_add(tuning, &e);
+    experiment_list_destroy(experiments);
     return status;
 }
 

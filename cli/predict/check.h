@@ -3,7 +3,7 @@
 #define CLI_PREDICT_CHECK_H
 
 #include "lib/device/memory.h"
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 #include "schedules/predict/simulated_system.h"
 #include "schedules/step/step_traffic.h"
 
@@ -52,6 +52,6 @@ void check_finish(struct check *check);
 dt_status check_copy(const struct check *from, struct check *out);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */
-dt_status check_print_json(const struct experiment *experiments, const struct check *checks, int count, FILE *to);
+dt_status check_print_json(const struct experiment_list *experiments, const struct check *checks, FILE *to);
 
 #endif

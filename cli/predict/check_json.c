@@ -94,13 +94,14 @@ static dt_status add_check(cJSON *array, const struct experiment *e, const struc
     return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
 }
 
-dt_status check_print_json(const struct experiment *experiments, const struct check *checks, int count, FILE *to)
+dt_status check_print_json(const struct experiment_list *experiments, const struct check *checks, FILE *to)
 {
+    struct experiment e;
     cJSON *array = cJSON_CreateArray();
     char *text = NULL;
     dt_status status = array ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the checks");
-    for (int i = 0; status == DT_OK && i < count; i++)
-        status = add_check(array, &experiments[i], &checks[i]);
+    for (int i = 0; status == DT_OK && i < experiment_list_count(experiments); i++)
+        status = add_check(array, experiment_list_get(experiments, i, &e), &checks[i]);
     if (status == DT_OK)
         status = dt_json_print(array, DT_JSON_INDENT, &text);
     if (status == DT_OK)

@@ -2,7 +2,7 @@
 #ifndef CLI_PREDICT_PLAN_H
 #define CLI_PREDICT_PLAN_H
 
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 
 #include <stdio.h>
 
@@ -12,6 +12,6 @@
 dt_status plan_print(const struct experiment *experiment, int width, FILE *to);
 
 /* All actions of the experiments' plans, an array with an object for each experiment. Errors: as plan_print. */
-dt_status plan_print_json(const struct experiment *experiments, int count, FILE *to);
+dt_status plan_print_json(const struct experiment_list *experiments, FILE *to);
 
 #endif

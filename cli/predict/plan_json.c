@@ -48,13 +48,14 @@ static dt_status add_experiment(cJSON *array, const struct experiment *e)
     return DT_OK;
 }
 
-dt_status plan_print_json(const struct experiment *experiments, int count, FILE *to)
+dt_status plan_print_json(const struct experiment_list *experiments, FILE *to)
 {
+    struct experiment e;
     cJSON *array = cJSON_CreateArray();
     char *text = NULL;
     dt_status status = array ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
-    for (int i = 0; status == DT_OK && i < count; i++)
-        status = add_experiment(array, &experiments[i]);
+    for (int i = 0; status == DT_OK && i < experiment_list_count(experiments); i++)
+        status = add_experiment(array, experiment_list_get(experiments, i, &e));
     if (status == DT_OK)
         status = dt_json_print(array, DT_JSON_INDENT, &text);
     if (status == DT_OK)

@@ -2,7 +2,7 @@
 #ifndef CLI_PREDICT_PLAN_TIMES_H
 #define CLI_PREDICT_PLAN_TIMES_H
 
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 #include "schedules/plan/play.h"
 
 #include <stdio.h>
@@ -28,6 +28,6 @@ dt_status plan_parse_times(const char *text, struct plan_times *out);
 dt_status plan_print_times(const struct experiment *experiment, const struct plan_times *times, FILE *to);
 
 /* The same: an object with "plan" for one experiment, an array of them for several. */
-dt_status plan_print_times_json(const struct experiment *experiments, int count, const struct plan_times *times, FILE *to);
+dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to);
 
 #endif

@@ -37,14 +37,16 @@ static dt_status add_timed_plan(cJSON *object, const struct experiment *e, const
     return kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
 }
 
-dt_status plan_print_times_json(const struct experiment *experiments, int count, const struct plan_times *times, FILE *to)
+dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to)
 {
+    int count = experiment_list_count(experiments);
+    struct experiment e;
     cJSON *array = cJSON_CreateArray();
     char *text = NULL;
     dt_status status = DT_OK;
     for (int i = 0; status == DT_OK && i < count; i++) {
         cJSON *object = cJSON_CreateObject();
-        status = cJSON_AddItemToArray(array, object) ? add_timed_plan(object, &experiments[i], times)
+        status = cJSON_AddItemToArray(array, object) ? add_timed_plan(object, experiment_list_get(experiments, i, &e), times)
                                                      : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
     }
     if (status == DT_OK)

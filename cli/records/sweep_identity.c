@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One experiment's hash, to be sorted: a copy, since experiments are far from each other in memory. */
+/* One experiment's hash, to be sorted. */
 struct place {
     char hash[sizeof((struct experiment *)0)->hash];
     int experiment;
@@ -30,9 +30,11 @@ static void find_first(struct place *places, int count, int *first)
     }
 }
 
-dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment *experiments, int count)
+dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment_list *experiments)
 {
-    enum { HASH_DIGITS = sizeof experiments->hash - 1 };
+    struct experiment e;
+    enum { HASH_DIGITS = sizeof e.hash - 1 };
+    int count = experiment_list_count(experiments);
     struct place *places = malloc((size_t)count * sizeof *places);
     char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
     *identity = (struct sweep_identity){.index = malloc((size_t)count * sizeof *identity->index)};
@@ -43,9 +45,10 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
     }
     for (int i = 0; i < count; i++) {
+        experiment_list_get(experiments, i, &e);
         places[i].experiment = i;
-        memcpy(places[i].hash, experiments[i].hash, sizeof places[i].hash);
-        memcpy(hashes + (size_t)i * HASH_DIGITS, experiments[i].hash, HASH_DIGITS);
+        memcpy(places[i].hash, e.hash, sizeof places[i].hash);
+        memcpy(hashes + (size_t)i * HASH_DIGITS, e.hash, HASH_DIGITS);
     }
     find_first(places, count, identity->index);
     /* The first of equals has been counted when the others are come to. */

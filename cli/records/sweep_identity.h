@@ -2,7 +2,7 @@
 #ifndef CLI_RECORDS_SWEEP_IDENTITY_H
 #define CLI_RECORDS_SWEEP_IDENTITY_H
 
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 #include "schedules/run/report.h"
 
 struct sweep_identity {
@@ -12,7 +12,7 @@ struct sweep_identity {
 };
 
 /* Errors: DT_ERR_HOST_MEMORY. */
-dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment *experiments, int count);
+dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment_list *experiments);
 void sweep_identity_finish(struct sweep_identity *identity);
 
 /* Name experiment `experiment` of the sweep in its report. */

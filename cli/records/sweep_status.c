@@ -153,32 +153,37 @@ static int match(struct sweep_status *sweep, struct entry *entries, const struct
 }
 
 /* The config's experiments in the sweep's order, equal ones once: of these the first. */
-static dt_status take_experiments(struct sweep_status *sweep, const struct experiment *experiments, int count)
+static dt_status take_experiments(struct sweep_statuses *statuses, const struct experiment_list *experiments)
 {
+    struct sweep_status *sweep = statuses->sweeps;
     struct sweep_identity identity;
-    DT_TRY(sweep_identity_init(&identity, experiments, count));
+    DT_TRY(sweep_identity_init(&identity, experiments));
     memcpy(sweep->id, identity.id, sizeof sweep->id);
-    dt_status status = new_items(sweep, identity.count);
+    statuses->experiments = malloc(((size_t)identity.count + 1) * sizeof *statuses->experiments);
+    dt_status status = statuses->experiments ? new_items(sweep, identity.count)
+                                             : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", identity.count);
     if (status < 0)
         goto end;
-    for (int i = count - 1; i >= 0; i--)
-        sweep->items[identity.index[i]].experiment = &experiments[i];
+    for (int i = experiment_list_count(experiments) - 1; i >= 0; i--) {
+        int place = identity.index[i];
+        sweep->items[place].experiment = experiment_list_get(experiments, i, &statuses->experiments[place]);
+    }
 end:
     sweep_identity_finish(&identity);
     return status;
 }
 
-static dt_status find_of_config(const struct record_set *set, const int *chosen, int chosen_count, const struct experiment *experiments,
-                                int count, struct sweep_statuses *out)
+static dt_status find_of_config(const struct record_set *set, const int *chosen, int chosen_count,
+                                const struct experiment_list *experiments, struct sweep_statuses *out)
 {
     struct sweep_status *sweep = out->sweeps = calloc(1, sizeof *out->sweeps);
     if (!sweep)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", experiment_list_count(experiments));
     out->count = 1;
-    DT_TRY(take_experiments(sweep, experiments, count));
+    DT_TRY(take_experiments(out, experiments));
     struct entry *entries = malloc(((size_t)sweep->count + 1) * sizeof *entries);
     if (!entries)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", sweep->count);
     out->others = match(sweep, entries, set, chosen, chosen_count);
     free(entries);
     return complete(sweep);
@@ -227,7 +232,7 @@ static dt_status find_of_records(const struct record_set *set, const int *chosen
     return DT_OK;
 }
 
-dt_status sweep_statuses_find(const struct record_set *set, const struct experiment *experiments, int count, struct sweep_statuses *out)
+dt_status sweep_statuses_find(const struct record_set *set, const struct experiment_list *experiments, struct sweep_statuses *out)
 {
     int chosen_count, *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
     *out = (struct sweep_statuses){0};
@@ -236,8 +241,7 @@ dt_status sweep_statuses_find(const struct record_set *set, const struct experim
     dt_status status = record_set_newest(set, chosen, &chosen_count);
     if (status < 0)
         goto end;
-    status =
-        experiments ? find_of_config(set, chosen, chosen_count, experiments, count, out) : find_of_records(set, chosen, chosen_count, out);
+    status = experiments ? find_of_config(set, chosen, chosen_count, experiments, out) : find_of_records(set, chosen, chosen_count, out);
 end:
     free(chosen);
     return status;
@@ -248,5 +252,6 @@ void sweep_statuses_finish(struct sweep_statuses *statuses)
     for (int s = 0; s < statuses->count; s++)
         free(statuses->sweeps[s].items);
     free(statuses->sweeps);
+    free(statuses->experiments);
     *statuses = (struct sweep_statuses){0};
 }

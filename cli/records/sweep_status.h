@@ -3,6 +3,7 @@
 #define CLI_RECORDS_SWEEP_STATUS_H
 
 #include "cli/records/record_set.h"
+#include "schedules/config/experiment_list.h"
 
 #include <stdio.h>
 
@@ -37,13 +38,14 @@ struct sweep_status {
 struct sweep_statuses {
     struct sweep_status *sweeps;
     int count;
-    int others; /* records that are of no experiment of the config; 0 without one */
+    int others;                     /* records that are of no experiment of the config; 0 without one */
+    struct experiment *experiments; /* of the config; owned */
 };
 
 /* Of the config's experiments, equal ones once; records are matched by hash, as recorded or as this version gives it to their config. With
- * experiments NULL: of every sweep that the records name. Both must outlive *out. Owner of *out, also after a failure: the caller.
+ * experiments NULL: of every sweep that the records name. The set must outlive *out. Owner of *out, also after a failure: the caller.
  * Errors: DT_ERR_HOST_MEMORY. */
-dt_status sweep_statuses_find(const struct record_set *set, const struct experiment *experiments, int count, struct sweep_statuses *out);
+dt_status sweep_statuses_find(const struct record_set *set, const struct experiment_list *experiments, struct sweep_statuses *out);
 void sweep_statuses_finish(struct sweep_statuses *statuses);
 
 const char *sweep_state_name(enum sweep_state state);

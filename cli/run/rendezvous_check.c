@@ -24,14 +24,15 @@ static const struct rank_entry *entry_of(const char *all, size_t bytes, int rank
 static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 {
     struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
+    struct experiment e;
     dt_status status = DT_OK;
     if (!ranks)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->count; i++)
-        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(&s->experiments[i])) /* its ranks are not these */
-            status = placement_check(&s->experiments[i], i + 1, s->count, ranks);
+        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(experiment_list_get(s->experiments, i, &e))) /* else not these ranks */
+            status = placement_check(&e, i + 1, s->count, ranks);
     int hidden = placement_hidden_gpus(ranks, s->world.size);
     if (status == DT_OK && hidden >= 0 && s->world.rank == 0)
         progress_note(
@@ -46,10 +47,13 @@ static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 /* Does any of the experiments run on GPUs? */
 static bool needs_gpus(const struct sweep *s)
 {
+    struct experiment own;
     const char *kind;
-    for (int i = 0; i < s->count; i++)
-        if (!experiment_is_simulated(&s->experiments[i]) && device_choose(&s->experiments[i], &kind) == DT_OK && strcmp(kind, "cuda") == 0)
+    for (int i = 0; i < s->count; i++) {
+        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
+        if (!experiment_is_simulated(e) && device_choose(e, &kind) == DT_OK && strcmp(kind, "cuda") == 0)
             return true;
+    }
     return false;
 }
 
@@ -82,7 +86,9 @@ dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
     entry->limited = s->limited;
     for (int i = 0; i < s->count; i++)
         skipped[i] = s->outcomes[i].skipped;
-    dt_status status = run_inside_gather(&s->experiments[0], &s->world, s->experiments[0].timeout.init_s, mine, bytes, all);
+    struct experiment first;
+    experiment_list_get(s->experiments, 0, &first);
+    dt_status status = run_inside_gather(&first, &s->world, first.timeout.init_s, mine, bytes, all);
     if (status == DT_OK) {
         *code = (enum exit_code)entry_of(all, bytes, 0)->code;
         s->limited = entry_of(all, bytes, 0)->limited;

@@ -51,8 +51,9 @@ static bool is_end(const struct record_facts *record, const struct resume_option
 static dt_status take(struct sweep *s, const struct record_facts *record, const struct resume_options *options)
 {
     bool ok = record_is_ok(record), finished = is_end(record, options);
+    struct experiment own;
     for (int i = 0; finished && i < s->count; i++) {
-        const struct experiment *e = &s->experiments[i];
+        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
         if (!is_of(record, e) || !still_stands(record, e))
             continue;
         s->outcomes[i].skipped = true;

@@ -35,16 +35,18 @@ static bool is_like(const struct experiment *e, const struct experiment *other)
     return like;
 }
 
-int scaling_fewest_ranks(const struct experiment *experiments, int count, int index)
+int scaling_fewest_ranks(const struct experiment_list *experiments, int index)
 {
-    const struct experiment *e = &experiments[index];
-    int fewest = index;
+    struct experiment e, other;
+    int fewest = experiment_list_get(experiments, index, &e)->world_size, found = index;
     bool several = false;
-    for (int i = 0; i < count; i++) {
-        if (experiments[i].world_size == e->world_size || !is_like(e, &experiments[i]))
+    for (int i = 0; i < experiment_list_count(experiments); i++) {
+        experiment_list_get(experiments, i, &other);
+        if (other.world_size == e.world_size || !is_like(&e, &other))
             continue;
         several = true;
-        fewest = experiments[i].world_size < experiments[fewest].world_size ? i : fewest;
+        found = other.world_size < fewest ? i : found;
+        fewest = other.world_size < fewest ? other.world_size : fewest;
     }
-    return several ? fewest : -1;
+    return several ? found : -1;
 }

@@ -2,10 +2,10 @@
 #ifndef CLI_RUN_SCALING_H
 #define CLI_RUN_SCALING_H
 
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 
-/* Which of the experiments [count] is like `index` but for its number of ranks, and has the fewest; one rank alone (paradigm none) is like
+/* Which of the experiments is like `index` but for its number of ranks, and has the fewest; one rank alone (paradigm none) is like
  * any. -1: all of them have as many. */
-int scaling_fewest_ranks(const struct experiment *experiments, int count, int index);
+int scaling_fewest_ranks(const struct experiment_list *experiments, int index);
 
 #endif

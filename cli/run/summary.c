@@ -14,6 +14,7 @@
 dt_status summary_print_planned(const struct sweep *s, FILE *to)
 {
     struct table *t = table_create();
+    struct experiment own;
     char value[VALUE_BYTES];
     static const char *const titles[] = {"#", "name", "paradigm", "ranks", "batch", "model", "steps"};
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
@@ -23,7 +24,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
     table_column(t, TABLE_LEFT, "config hash");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = &s->experiments[i];
+        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
         if (s->outcomes[i].elsewhere)
             continue;
         table_cell(t, "%d", i + 1);
@@ -183,7 +184,8 @@ static enum colour colour_of(const struct outcome *o)
 
 static void add_row(struct table *t, const struct sweep *s, int index, const struct scale scales[COLUMNS], bool colour)
 {
-    const struct experiment *e = &s->experiments[index];
+    struct experiment own;
+    const struct experiment *e = experiment_list_get(s->experiments, index, &own);
     const struct outcome *o = &s->outcomes[index];
     char value[VALUE_BYTES];
     if (s->columns.names_differ)
@@ -210,7 +212,8 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
 /* What all rows have in common stands above them. */
 static void print_heading(const struct sweep *s, FILE *to)
 {
-    const struct experiment *e = &s->experiments[0];
+    struct experiment own;
+    const struct experiment *e = experiment_list_get(s->experiments, 0, &own);
     char parameters[FORMAT_BYTES];
     if (s->columns.models_differ || s->columns.names_differ)
         return;
@@ -222,15 +225,18 @@ static void print_heading(const struct sweep *s, FILE *to)
 /* By now all of the sweep has run, whatever came first. */
 static void find_scaling(const struct sweep *s)
 {
+    struct experiment e;
     for (int i = 0; i < s->count; i++) {
         struct dt_metrics *m = &s->outcomes[i].metrics;
-        m->scaling_efficiency = s->outcomes[i].run ? m->tokens_per_s / s->experiments[i].world_size / sweep_scaling_reference(s, i) : NAN;
+        double ranks = experiment_list_get(s->experiments, i, &e)->world_size;
+        m->scaling_efficiency = s->outcomes[i].run ? m->tokens_per_s / ranks / sweep_scaling_reference(s, i) : NAN;
     }
 }
 
 /* Below the table, a line for each: why an experiment failed, and what speaks against what was measured. */
 static void print_remarks(const struct sweep *s, FILE *to)
 {
+    struct experiment e;
     char label[LABEL_BYTES];
     bool first = true;
     for (int i = 0; i < s->count; i++) {
@@ -238,7 +244,7 @@ static void print_remarks(const struct sweep *s, FILE *to)
         bool failed = o->run && o->status != DT_OK;
         if (!failed && !*o->doubts)
             continue;
-        experiment_label(&s->experiments[i], &s->columns, label, sizeof label);
+        experiment_label(experiment_list_get(s->experiments, i, &e), &s->columns, label, sizeof label);
         fputs(first ? "\n" : "", to);
         if (failed)
             line_print(to, "%s: %s: %s", label, report_status_name(o->status), o->error);

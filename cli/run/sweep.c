@@ -20,8 +20,9 @@ static double tokens_per_step(const struct experiment *e)
 
 static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)
 {
+    struct experiment of; /* which `e` may be the reference of */
     char label[LABEL_BYTES];
-    experiment_label(&s->experiments[index], &s->columns, label, sizeof label - strlen(suffix));
+    experiment_label(experiment_list_get(s->experiments, index, &of), &s->columns, label, sizeof label - strlen(suffix));
     strcat(label, suffix);
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, tokens_per_step(e));
 }
@@ -46,9 +47,8 @@ static dt_status run_reference(struct sweep *s, int index, const struct experime
 }
 
 /* Compare the experiment's losses with those of one device, which is run unless an earlier experiment has the same reference. */
-static void run_verification(struct sweep *s, int index, struct report *report)
+static void run_verification(struct sweep *s, int index, const struct experiment *e, struct report *report)
 {
-    const struct experiment *e = &s->experiments[index];
     struct experiment reference;
     if (verify_reference_of(e, &reference) < 0) {
         report->verification = "failed";
@@ -64,9 +64,12 @@ static void run_verification(struct sweep *s, int index, struct report *report)
 
 double sweep_scaling_reference(const struct sweep *s, int index)
 {
-    int fewest = s->columns.worlds_differ ? scaling_fewest_ranks(s->experiments, s->count, index) : -1;
+    struct experiment e;
+    int fewest = s->columns.worlds_differ ? scaling_fewest_ranks(s->experiments, index) : -1;
     const struct outcome *o = fewest >= 0 ? &s->outcomes[fewest] : NULL;
-    return o && o->run && o->status == DT_OK ? o->metrics.tokens_per_s / s->experiments[fewest].world_size : NAN;
+    if (!o || !o->run || o->status != DT_OK)
+        return NAN;
+    return o->metrics.tokens_per_s / experiment_list_get(s->experiments, fewest, &e)->world_size;
 }
 
 static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
@@ -82,7 +85,7 @@ static void write_record(struct sweep *s, const struct experiment *e, const stru
 }
 
 /* One line where there is no progress line. */
-static void note_result(struct sweep *s, int index)
+static void note_result(struct sweep *s, int index, const struct experiment *e)
 {
     const struct outcome *o = &s->outcomes[index];
     char rate[FORMAT_BYTES], step[FORMAT_BYTES];
@@ -90,7 +93,7 @@ static void note_result(struct sweep *s, int index)
         return;
     if (o->status < 0)
         progress_note(&s->progress, "%d/%d %s: %s: %s", index + 1, s->count, s->progress.label, report_status_name(o->status), o->error);
-    else if (experiment_is_simulated(&s->experiments[index]))
+    else if (experiment_is_simulated(e))
         progress_note(&s->progress, "%d/%d %s: ok, predicted %s tokens/s, step %s s", index + 1, s->count, s->progress.label,
                       format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step));
     else
@@ -100,9 +103,8 @@ static void note_result(struct sweep *s, int index)
 }
 
 /* A loss that falls although updates were left out would hide that the scaling is wrong. */
-static void note_overflows(struct sweep *s, int index)
+static void note_overflows(struct sweep *s, int index, const struct experiment *e)
 {
-    const struct experiment *e = &s->experiments[index];
     const struct dt_step_metrics *m = &s->outcomes[index].metrics.step;
     char count[FORMAT_BYTES];
     if (m->overflow_steps > 0)
@@ -114,9 +116,9 @@ static void note_overflows(struct sweep *s, int index)
 }
 
 /* Steps that should have been replayed as a graph and were not are slower than necessary. */
-static void note_graph(struct sweep *s, int index, const struct measure_result *result)
+static void note_graph(struct sweep *s, int index, const struct experiment *e, const struct measure_result *result)
 {
-    if (*result->graph && s->experiments[index].graph && strcmp(result->graph, "replayed") != 0)
+    if (*result->graph && e->graph && strcmp(result->graph, "replayed") != 0)
         progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", index + 1, s->count, s->progress.label,
                       result->graph);
 }
@@ -133,15 +135,15 @@ static const char *trace_path(const struct sweep *s, int index, char text[4096])
 }
 
 /* Of a launcher's ranks rank 0 predicts all of them, and the others have nothing to do. */
-static void simulate(struct sweep *s, int index, struct report *report)
+static void simulate(struct sweep *s, int index, const struct experiment *e, struct report *report)
 {
     char path[4096];
     if (s->world.rank == 0)
-        run_simulated(&s->experiments[index], trace_path(s, index, path), &s->progress, report);
+        run_simulated(e, trace_path(s, index, path), &s->progress, report);
 }
 
 /* What the table at the end needs of a report. */
-static void keep_outcome(struct sweep *s, int index, const struct report *report)
+static void keep_outcome(struct sweep *s, int index, const struct experiment *e, const struct report *report)
 {
     struct outcome *o = &s->outcomes[index];
     const struct measure_result *result = &report->result;
@@ -153,7 +155,7 @@ static void keep_outcome(struct sweep *s, int index, const struct report *report
     o->verification_error = report->verification_error;
     o->first_loss = result->losses_done > 0 ? result->losses[0] : NAN;
     o->last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN;
-    if (report_measure(report, &s->experiments[index], &o->metrics) < 0)
+    if (report_measure(report, e, &o->metrics) < 0)
         dt_metrics_init(&o->metrics);
 }
 
@@ -168,6 +170,7 @@ static double longest_run_s(const struct experiment *e)
 struct current {
     struct sweep *s;
     int index;
+    struct experiment experiment;
     struct report report;
     struct draft draft;
 };
@@ -176,15 +179,15 @@ struct current {
 static void end_one(struct current *c)
 {
     struct sweep *s = c->s;
-    const struct experiment *e = &s->experiments[c->index];
+    const struct experiment *e = &c->experiment;
     begin(s, c->index, e, "");
-    keep_outcome(s, c->index, &c->report);
+    keep_outcome(s, c->index, e, &c->report);
     c->report.fewest_tokens_per_s = sweep_scaling_reference(s, c->index);
     write_record(s, e, &c->report);
     draft_end(&c->draft);
-    note_result(s, c->index);
-    note_overflows(s, c->index);
-    note_graph(s, c->index, &c->report.result);
+    note_result(s, c->index, e);
+    note_overflows(s, c->index, e);
+    note_graph(s, c->index, e, &c->report.result);
 }
 
 /* In another thread than the one that hangs. */
@@ -201,13 +204,13 @@ static void run_on_ranks(struct current *c)
     struct sweep *s = c->s;
     char path[4096];
     const struct run_inside_hooks hooks = {trace_path(s, c->index, path), &s->progress, &c->draft, end_with_hanging_rank, c};
-    s->lost = !run_inside(&s->experiments[c->index], &s->world, &hooks, &c->report);
+    s->lost = !run_inside(&c->experiment, &s->world, &hooks, &c->report);
 }
 
 static void run_one(struct sweep *s, int index)
 {
-    const struct experiment *e = &s->experiments[index];
     struct current current = {.s = s, .index = index};
+    const struct experiment *e = experiment_list_get(s->experiments, index, &current.experiment);
     struct report *report = &current.report;
     char path[4096];
     report_init(report);
@@ -216,7 +219,7 @@ static void run_one(struct sweep *s, int index)
     begin(s, index, e, "");
     draft_begin(&current.draft, s->records ? s->output : NULL, e, report);
     if (experiment_is_simulated(e))
-        simulate(s, index, report);
+        simulate(s, index, e, report);
     else if (s->inside)
         run_on_ranks(&current);
     else
@@ -224,7 +227,7 @@ static void run_one(struct sweep *s, int index)
 
     bool verify = s->verify && report->status == DT_OK;
     if (verify && s->world.rank == 0)
-        run_verification(s, index, report);
+        run_verification(s, index, e, report);
     int stop = report->status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
         s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
@@ -238,11 +241,12 @@ static void run_one(struct sweep *s, int index)
 /* Is there time for the experiment? Rank 0 decides for all. */
 static bool is_in_time(struct sweep *s, int index)
 {
-    const struct experiment *e = &s->experiments[index];
+    struct experiment own;
     char why[128], label[LABEL_BYTES];
     int late = 0;
     if (!s->limited)
         return true;
+    const struct experiment *e = experiment_list_get(s->experiments, index, &own);
     if (s->world.rank == 0 && !sweep_time_allows(&s->time, e, why, sizeof why)) {
         late = 1;
         experiment_label(e, &s->columns, label, sizeof label);
@@ -258,13 +262,16 @@ static bool is_in_time(struct sweep *s, int index)
 static void learn(struct sweep *s, int index, double wall_s)
 {
     const struct outcome *o = &s->outcomes[index];
+    struct experiment e;
     if (s->limited && s->world.rank == 0 && o->status == DT_OK)
-        (void)sweep_time_learn(&s->time, &s->experiments[index], o->metrics.step_s.median, NAN, wall_s);
+        (void)sweep_time_learn(&s->time, experiment_list_get(s->experiments, index, &e), o->metrics.step_s.median, NAN, wall_s);
 }
 
 /* Only some ranks may have got a signal, and all of them must give the same reason for their end. */
-static void find_stop_signal(struct sweep *s, const struct experiment *e)
+static void find_stop_signal(struct sweep *s, int index)
 {
+    struct experiment own;
+    const struct experiment *e = experiment_list_get(s->experiments, index, &own);
     s->stop_signal = signals_first();
     if (s->inside && s->world.size > 1 && !s->lost)
         s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &s->stop_signal) < 0;
@@ -283,7 +290,7 @@ void sweep_run(struct sweep *s)
         learn(s, i, dt_clock_s() - begun_s);
         /* Inside, only what all ranks agreed on may end the loop: the others would wait for one that stopped alone. */
         if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {
-            find_stop_signal(s, &s->experiments[i]);
+            find_stop_signal(s, i);
             break;
         }
     }
@@ -294,6 +301,7 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
 {
     for (int i = 0; i < s->count; i++) {
         struct outcome *o = &s->outcomes[i];
+        struct experiment e;
         struct report report;
         if (o->skipped || o->elsewhere)
             continue;
@@ -302,10 +310,11 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
         report.slurm = &s->slurm;
         report_end(&report, status, error);
         snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
-        begin(s, i, &s->experiments[i], "");
-        keep_outcome(s, i, &report);
-        write_record(s, &s->experiments[i], &report);
-        note_result(s, i);
+        experiment_list_get(s->experiments, i, &e);
+        begin(s, i, &e, "");
+        keep_outcome(s, i, &e, &report);
+        write_record(s, &e, &report);
+        note_result(s, i, &e);
         report_finish(&report);
         break;
     }

@@ -29,8 +29,8 @@ struct outcome {
 };
 
 struct sweep {
-    const struct experiment *experiments;
-    int count;
+    const struct experiment_list *experiments;
+    int count;                      /* of them */
     struct sweep_identity identity; /* what the records call it */
     struct dt_world world;
     struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */

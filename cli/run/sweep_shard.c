@@ -28,13 +28,15 @@ static int by_load(const void *left, const void *right)
     return (a->experiment > b->experiment) - (a->experiment < b->experiment);
 }
 
-dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment *experiments, int count, bool *elsewhere)
+dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_list *experiments, bool *elsewhere)
 {
+    int count = experiment_list_count(experiments);
+    struct experiment own;
     struct load *loads = malloc(((size_t)count + 1) * sizeof *loads);
     if (!loads)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
     for (int i = 0; i < count; i++) {
-        const struct experiment *e = &experiments[i];
+        const struct experiment *e = experiment_list_get(experiments, i, &own);
         double steps = (double)e->steps.warmup + e->steps.timed;
         loads[i] = (struct load){
             .flops = dt_model_step_flops(&e->model, experiment_global_batch(e) * (uint64_t)e->model.block_size) / e->world_size * steps,

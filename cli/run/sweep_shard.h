@@ -6,7 +6,7 @@
 #ifndef CLI_RUN_SWEEP_SHARD_H
 #define CLI_RUN_SWEEP_SHARD_H
 
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 
 struct sweep_shard {
     int number, count; /* number from 1 to count, as in an array job's --array=1-N */
@@ -15,7 +15,7 @@ struct sweep_shard {
 /* Read "K/N". Errors: DT_ERR_INVALID. */
 dt_status sweep_shard_parse(const char *text, struct sweep_shard *out);
 
-/* elsewhere [count]: which experiments are another shard's. Errors: DT_ERR_HOST_MEMORY. */
-dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment *experiments, int count, bool *elsewhere);
+/* elsewhere [experiments]: which of them are another shard's. Errors: DT_ERR_HOST_MEMORY. */
+dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_list *experiments, bool *elsewhere);
 
 #endif

@@ -22,7 +22,7 @@ dt_status config_arguments_check(struct config_arguments *a)
     return DT_OK;
 }
 
-dt_status config_arguments_read(const struct config_arguments *a, struct experiment **out, int *count)
+dt_status config_arguments_read(const struct config_arguments *a, struct experiment_list **out)
 {
     char device[128];
     const char *sets[OPTION_LIST_MAX + 1];
@@ -32,5 +32,5 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
         snprintf(device, sizeof device, "device=\"%.100s\"", a->device);
         sets[set_count++] = device;
     }
-    return experiments_read(a->config ? a->config : a->file, sets, set_count, a->passes_only, out, count);
+    return experiments_read(a->config ? a->config : a->file, sets, set_count, a->passes_only, out);
 }

@@ -3,7 +3,7 @@
 #define CLI_TEXT_CONFIG_ARGUMENTS_H
 
 #include "cli/text/options.h"
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 
 struct config_arguments {
     const char *file, *config; /* as an argument, as --config: the same */
@@ -30,7 +30,7 @@ const char *config_device_choice(int index);
 /* After options_parse: is there one config, and has each --set a value? Errors: DT_ERR_INVALID. */
 dt_status config_arguments_check(struct config_arguments *arguments);
 
-/* The experiments, resolved. Owner of *out: the caller, free. Errors: as experiments_read. */
-dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment **out, int *count);
+/* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as experiments_read. */
+dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment_list **out);
 
 #endif

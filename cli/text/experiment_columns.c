@@ -28,13 +28,12 @@ static const void *at(const struct experiment *e, const struct dt_field *field)
     return (const char *)e + field->offset;
 }
 
-/* Mark the fields that are not the same in all experiments. One experiment after another: they are far from each other in memory. */
-static void find_differences(const struct experiment *experiments, int count, bool differs[FIELDS_MAX])
+/* Mark the fields that are not the same in both. */
+static void find_differences(const struct experiment *first, const struct experiment *other, bool differs[FIELDS_MAX])
 {
     const struct dt_table *table = experiment_table();
-    for (int i = 1; i < count; i++)
-        for (int f = 0; f < table->count && f < FIELDS_MAX; f++)
-            differs[f] = differs[f] || !dt_field_same(&table->fields[f], &experiments[0], &experiments[i]);
+    for (int f = 0; f < table->count && f < FIELDS_MAX; f++)
+        differs[f] = differs[f] || !dt_field_same(&table->fields[f], first, other);
 }
 
 bool experiment_field_follows(const char *path, const char *from)
@@ -76,7 +75,18 @@ static void choose_columns(const bool differs[FIELDS_MAX], struct experiment_col
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out)
 {
     bool differs[FIELDS_MAX] = {false};
-    find_differences(experiments, count, differs);
+    for (int i = 1; i < count; i++)
+        find_differences(&experiments[0], &experiments[i], differs);
+    choose_columns(differs, out);
+}
+
+void experiment_columns_of(const struct experiment_list *experiments, struct experiment_columns *out)
+{
+    bool differs[FIELDS_MAX] = {false};
+    struct experiment first, other;
+    experiment_list_get(experiments, 0, &first);
+    for (int i = 1; i < experiment_list_count(experiments); i++)
+        find_differences(&first, experiment_list_get(experiments, i, &other), differs);
     choose_columns(differs, out);
 }
 

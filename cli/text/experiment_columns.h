@@ -3,7 +3,7 @@
 #define CLI_TEXT_EXPERIMENT_COLUMNS_H
 
 #include "lib/config/config.h"
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 
 enum { COLUMNS_MAX = 12, VALUE_BYTES = 96, LABEL_BYTES = 192 };
 
@@ -14,6 +14,7 @@ struct experiment_columns {
 };
 
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out);
+void experiment_columns_of(const struct experiment_list *experiments, struct experiment_columns *out);
 /* Does the default of the key at `path` follow from the one at `from`: loss_scaling from model.dtype? */
 bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { QUOTE_BYTES = 64, LIST_BYTES = DT_FIELD_TEXT_BYTES };
@@ -148,8 +149,12 @@ static int nearest_key(const struct dt_table *table, const char *prefix, const c
     char each[DT_CONFIG_PATH_BYTES];
     int best = -1, number = 0;
     for (int row = 0; dt_config_next_key(table, prefix, &row, each); number++) {
+        const char *last = each + (*prefix ? strlen(prefix) + 1 : 0);
+        int missing = abs((int)strlen(key) - (int)strlen(last));
+        if (best >= 0 && 1000 * missing + number >= *distance) /* no nearer, whatever the letters are */
+            continue;
         /* the number makes each distance different, and earlier keys the nearer ones */
-        int its = 1000 * dt_edit_distance(key, each + (*prefix ? strlen(prefix) + 1 : 0)) + number;
+        int its = 1000 * dt_edit_distance(key, last) + number;
         if (its < above || (best >= 0 && its >= *distance))
             continue;
         best = number;
@@ -205,7 +210,7 @@ static int distance_to(const char *path, const char *prefix, const char *key)
         distance = 2 * dt_edit_distance(key, path + skip + 1);
     }
     last = last ? last + 1 : path;
-    if (dt_edit_distance(key, last) <= 1 && dt_looks_like(key, last)) { /* right word, wrong place: a neighbour wins */
+    if (dt_looks_like(key, last) && dt_edit_distance(key, last) <= 1) { /* right word, wrong place: a neighbour wins */
         int elsewhere = 2 * dt_edit_distance(key, last) + 1;
         distance = elsewhere < distance ? elsewhere : distance;
     }

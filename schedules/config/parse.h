@@ -9,7 +9,7 @@
 
 #include "lib/config/config.h"
 #include "lib/config/schema.h"
-#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
 
 /* Parse text [length], named `source` in errors, with sets [set_count] of
  * "path=value" applied. *out gets *count >= 1 experiments in the sweep's order.
@@ -18,9 +18,14 @@
 dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                             struct experiment **out, int *count);
 
-/* The same of a file; "-" is standard input. Order files that it names are read and checked, too (order.h). passes_only: the passes of a
- * pipeline are all that is of interest, and it may have more stages than the model has layers. Errors: also DT_ERR_IO. */
-dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment **out, int *count);
+/* The same as a list, for a sweep that may be large. Owner of *out: the caller, experiment_list_destroy. */
+dt_status experiments_parse_list(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
+                                 struct experiment_list **out);
+
+/* The list of a file; "-" is standard input. Order files that it names are read and checked, too
+ * (order.h). passes_only: the passes of a pipeline are all that is of interest, and it may have more stages than the model has layers.
+ * Errors: also DT_ERR_IO. */
+dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment_list **out);
 
 /* The resolved config as JSON, every field in it, style as for dt_json_print:
  * what a record's "config" holds and a rank process is handed. Parsing it again

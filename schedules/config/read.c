@@ -74,57 +74,50 @@ static dt_status read_base(const struct cJSON *config, const struct source *sour
 
 /* ---- combinations that are the same ---- */
 
-/* The hash is a copy: experiments are far from each other in memory, and places are compared often. */
+/* What of an experiment says whether it is another one again: the hash leaves out the name. */
 struct place {
     char hash[sizeof((struct experiment *)0)->hash];
+    uint64_t name; /* a hash of it */
     int index;
-    const struct experiment *experiment;
 };
+
+static struct place place_of(const struct experiment *e, int index)
+{
+    struct place place = {.name = dt_hash_fnv1a(e->name, strlen(e->name)), .index = index};
+    memcpy(place.hash, e->hash, sizeof place.hash);
+    return place;
+}
+
+static bool is_same_place(const struct place *a, const struct place *b)
+{
+    return strcmp(a->hash, b->hash) == 0 && a->name == b->name;
+}
 
 static int compare_places(const void *left, const void *right)
 {
     const struct place *a = left, *b = right;
     int order = strcmp(a->hash, b->hash);
     if (order == 0)
-        order = strcmp(a->experiment->name, b->experiment->name);
+        order = (a->name > b->name) - (a->name < b->name);
     return order ? order : a->index - b->index;
 }
 
 /* A sweep multiplies paradigms by keys that do not concern all of them. Of combinations that differ in such keys alone the first stays. What
  * is written twice stays, too: somebody wants it twice. */
-static void mark_repeated(struct place *places, int count, bool *dropped)
+static dt_status drop_repeated(struct experiment_list *list, struct place *places)
 {
+    int count = experiment_list_count(list);
+    bool *dropped = calloc((size_t)count, sizeof *dropped);
+    if (!dropped)
+        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d experiments", count);
     qsort(places, (size_t)count, sizeof *places, compare_places);
     for (int i = 1, first = 0; i < count; i++) {
-        const struct experiment *a = places[first].experiment, *b = places[i].experiment;
-        bool same = strcmp(places[first].hash, places[i].hash) == 0 && strcmp(a->name, b->name) == 0;
-        first = same ? first : i;
-        dropped[places[i].index] = same && memcmp(a, b, sizeof *a) != 0;
+        bool repeats = is_same_place(&places[first], &places[i]);
+        first = repeats ? first : i;
+        dropped[places[i].index] = repeats && !experiment_list_same(list, places[first].index, places[i].index);
     }
-}
-
-static dt_status drop_repeated(struct experiment *experiments, int *count)
-{
-    struct place *places = malloc(((size_t)*count + 1) * sizeof *places);
-    bool *dropped = calloc((size_t)*count + 1, sizeof *dropped);
-    bool all = places && dropped;
-    int kept = 0;
-    for (int i = 0; all && i < *count; i++) {
-        places[i] = (struct place){.index = i, .experiment = &experiments[i]};
-        memcpy(places[i].hash, experiments[i].hash, sizeof places[i].hash);
-    }
-    if (all)
-        mark_repeated(places, *count, dropped);
-    for (int i = 0; all && i < *count; i++) {
-        if (!dropped[i] && kept < i)
-            memcpy(&experiments[kept], &experiments[i], sizeof *experiments);
-        kept += !dropped[i];
-    }
-    free(places);
+    experiment_list_drop(list, dropped);
     free(dropped);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d experiments", *count);
-    *count = kept;
     return DT_OK;
 }
 
@@ -171,10 +164,33 @@ static void find_reach(const struct cJSON *config, bool was_for_pdp, struct expe
     given[index] = true;
 }
 
-static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct source *source, struct experiment **out, int *count)
+/* Of a failure the combinations behind it are read, too, so that all that is wrong is told at once. */
+static dt_status resolve_combinations(struct reading *r, struct experiment_list *list)
+{
+    int count = r->sweep->combinations;
+    struct experiment one;
+    struct dt_failures failures = {0};
+    struct place *places = malloc((size_t)count * sizeof *places);
+    if (!places)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", r->source->name, count);
+    for (int i = 0; i < count && failures.left_out == 0; i++) {
+        dt_status status = resolve_combination(r, i, &one);
+        if (status == DT_OK)
+            status = experiment_list_add(list, &one);
+        dt_failures_add(&failures, status);
+        places[i] = place_of(&one, i);
+    }
+    dt_status status = dt_failures_end(&failures);
+    if (status == DT_OK)
+        status = drop_repeated(list, places);
+    free(places);
+    return status;
+}
+
+static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct source *source, struct experiment_list *list)
 {
     const struct dt_table *table = experiment_table();
-    struct experiment *base = calloc(1, sizeof *base), *experiments = NULL;
+    struct experiment *base = calloc(1, sizeof *base);
     struct dt_sweep *sweep = malloc(sizeof *sweep);
     bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* and each combination's own behind it */
     dt_status status = DT_ERR_HOST_MEMORY;
@@ -186,26 +202,8 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct so
     if (status < 0)
         goto done;
     find_reach(config, for_pdp, base, base_given);
-    experiments = malloc((size_t)sweep->combinations * sizeof *experiments);
-    if (!experiments) {
-        status = dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source->name, sweep->combinations);
-        goto done;
-    }
-    struct reading reading = {sweep, source, base, base_given, base_given + table->count};
-    struct dt_failures failures = {0};
-    for (int i = 0; i < sweep->combinations && failures.left_out == 0; i++)
-        dt_failures_add(&failures, resolve_combination(&reading, i, &experiments[i]));
-    status = dt_failures_end(&failures);
-    if (status < 0)
-        goto done;
-    *count = sweep->combinations;
-    status = drop_repeated(experiments, count);
-    if (status < 0)
-        goto done;
-    *out = experiments;
-    experiments = NULL;
+    status = resolve_combinations(&(struct reading){sweep, source, base, base_given, base_given + table->count}, list);
 done:
-    free(experiments);
     free(base_given);
     free(sweep);
     free(base);
@@ -224,34 +222,68 @@ static dt_status override(struct cJSON *config, const char *source, const char *
 }
 
 static dt_status parse(const char *text, size_t length, struct source *source, const char *const *sets, int set_count,
-                       struct experiment **out, int *count)
+                       struct experiment_list **out)
 {
-    struct cJSON *config;
-    DT_TRY(dt_json_parse(text, length, source->name, &config));
-    bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
-    dt_status status = override(config, source->name, sets, set_count);
+    struct cJSON *config = NULL;
+    dt_status status = experiment_list_create(out);
     if (status < 0)
-        goto done;
-    status = resolve_all(config, for_pdp, source, out, count);
-done:
+        return status;
+    status = dt_json_parse(text, length, source->name, &config);
+    if (status < 0)
+        goto fail;
+    bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
+    status = override(config, source->name, sets, set_count);
+    if (status < 0)
+        goto fail;
+    status = resolve_all(config, for_pdp, source, *out);
+    if (status < 0)
+        goto fail;
     experiment_resolver_finish(&source->last);
     dt_json_destroy(config);
+    return DT_OK;
+fail:
+    experiment_resolver_finish(&source->last);
+    dt_json_destroy(config);
+    experiment_list_destroy(*out);
+    *out = NULL;
     return status;
+}
+
+static dt_status expand(const struct experiment_list *list, const char *source, struct experiment **out, int *count)
+{
+    *count = experiment_list_count(list);
+    struct experiment *all = malloc((size_t)*count * sizeof *all);
+    if (!all)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source, *count);
+    for (int i = 0; i < *count; i++)
+        experiment_list_get(list, i, &all[i]);
+    *out = all;
+    return DT_OK;
+}
+
+dt_status experiments_parse_list(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
+                                 struct experiment_list **out)
+{
+    return parse(text, length, &(struct source){.name = source}, sets, set_count, out);
 }
 
 dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                             struct experiment **out, int *count)
 {
-    return parse(text, length, &(struct source){.name = source}, sets, set_count, out, count);
+    struct experiment_list *list;
+    DT_TRY(experiments_parse_list(text, length, source, sets, set_count, &list));
+    dt_status status = expand(list, source, out, count);
+    experiment_list_destroy(list);
+    return status;
 }
 
-dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment **out, int *count)
+dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment_list **out)
 {
     char *text;
     size_t length;
     DT_TRY(dt_read_file(path, &text, &length));
     struct source source = {.name = strcmp(path, "-") == 0 ? "standard input" : path, .file = path, .passes_only = passes_only};
-    dt_status status = parse(text, length, &source, sets, set_count, out, count);
+    dt_status status = parse(text, length, &source, sets, set_count, out);
     free(text);
     return status;
 }

@@ -174,18 +174,19 @@ static dt_status train(struct run *r, int steps, const char *path)
 
 int main(int argc, char **argv)
 {
-    struct experiment *experiments;
-    int count, steps = argc == 4 ? atoi(argv[2]) : 0;
+    struct experiment_list *experiments;
+    struct experiment first;
+    int steps = argc == 4 ? atoi(argv[2]) : 0;
     if (steps < 1) {
         fprintf(stderr, "usage: peer_steps CONFIG STEPS OUT\n");
         return 2;
     }
-    dt_status status = experiments_read(argv[1], NULL, 0, false, &experiments, &count);
+    dt_status status = experiments_read(argv[1], NULL, 0, false, &experiments);
     if (status >= 0) {
-        struct run r = {.e = &experiments[0]};
+        struct run r = {.e = experiment_list_get(experiments, 0, &first)};
         status = train(&r, steps, argv[3]);
         close_run(&r);
-        free(experiments);
+        experiment_list_destroy(experiments);
     }
     if (status < 0)
         fprintf(stderr, "peer_steps: %s\n", dt_error_message());

@@ -6,16 +6,32 @@
 
 #include <stdlib.h>
 
-/* The experiments of a config; owned by the caller. */
-static struct experiment *parse(const char *changes, int *count)
+enum { CONFIG_BYTES = 512 };
+
+static void write_config(const char *changes, char text[CONFIG_BYTES])
 {
-    char text[512];
-    struct experiment *experiments = NULL;
-    snprintf(text, sizeof text,
+    snprintf(text, CONFIG_BYTES,
              "{\"world_size\": 2, \"paradigm\": \"ddp\", \"batch_size\": 2, \"steps\": {\"warmup\": 2, \"timed\": 8},"
              "\"model\": {\"layers\": 2, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16, \"dtype\": \"fp32\"}, %s}",
              changes);
+}
+
+/* The experiments of a config; owned by the caller. */
+static struct experiment *parse(const char *changes, int *count)
+{
+    char text[CONFIG_BYTES];
+    struct experiment *experiments = NULL;
+    write_config(changes, text);
     CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &experiments, count));
+    return experiments;
+}
+
+static struct experiment_list *parse_list(const char *changes)
+{
+    char text[CONFIG_BYTES];
+    struct experiment_list *experiments = NULL;
+    write_config(changes, text);
+    CHECK_OK(experiments_parse_list(text, strlen(text), "test", NULL, 0, &experiments));
     return experiments;
 }
 
@@ -85,19 +101,19 @@ static void takes_what_tells_nothing(void)
 /* Equal experiments count once, and the identity is that of the whole list. */
 static void names_a_sweep(void)
 {
-    int count, other_count;
-    struct experiment *e = parse("\"sweep\": {\"batch_size\": [2, 4, 2, 8, 4]}", &count);
-    struct experiment *other = parse("\"sweep\": {\"batch_size\": [2, 4, 2, 8]}", &other_count);
+    enum { ALL = 5 };
+    struct experiment_list *e = parse_list("\"sweep\": {\"batch_size\": [2, 4, 2, 8, 4]}");
+    struct experiment_list *other = parse_list("\"sweep\": {\"batch_size\": [2, 4, 2, 8]}");
     struct sweep_identity identity, its;
     struct report report;
-    if (!e || !other || count != 5)
+    if (!e || !other || experiment_list_count(e) != ALL)
         return;
-    CHECK_OK(sweep_identity_init(&identity, e, count));
+    CHECK_OK(sweep_identity_init(&identity, e));
     CHECK(identity.count == 3, "%d different", identity.count);
     const int wanted[] = {0, 1, 0, 2, 1};
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < ALL; i++)
         CHECK(identity.index[i] == wanted[i], "%d is %d", i, identity.index[i]);
-    CHECK_OK(sweep_identity_init(&its, other, other_count));
+    CHECK_OK(sweep_identity_init(&its, other));
     CHECK(strlen(identity.id) == 16 && strcmp(identity.id, its.id) != 0, "%s %s", identity.id, its.id);
     report_init(&report);
     sweep_identity_report(&identity, 3, &report);
@@ -105,8 +121,8 @@ static void names_a_sweep(void)
     report_finish(&report);
     sweep_identity_finish(&identity);
     sweep_identity_finish(&its);
-    free(e);
-    free(other);
+    experiment_list_destroy(e);
+    experiment_list_destroy(other);
 }
 
 static const struct test_case cases[] = {

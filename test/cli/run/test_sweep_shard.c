@@ -7,28 +7,27 @@
 
 enum { BATCHES = 12, DTYPES = 2, ALL = BATCHES * DTYPES };
 
-static struct experiment *sweep(void)
+static struct experiment_list *sweep(void)
 {
     static const char text[] = "{\"world_size\": 2, \"paradigm\": \"ddp\", \"steps\": {\"warmup\": 1, \"timed\": 4}, \"sweep\": "
                                "{\"model.dtype\": [\"fp32\", \"bf16\"],"
                                "\"batch_size\": [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]},"
                                "\"model\": {\"layers\": 2, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16}}";
-    struct experiment *experiments = NULL;
-    int count = 0;
-    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &experiments, &count));
-    CHECK(count == ALL);
+    struct experiment_list *experiments = NULL;
+    CHECK_OK(experiments_parse_list(text, strlen(text), "test", NULL, 0, &experiments));
+    CHECK(experiments && experiment_list_count(experiments) == ALL);
     return experiments;
 }
 
 static void every_experiment_is_in_one_shard(void)
 {
-    struct experiment *e = sweep();
+    struct experiment_list *e = sweep();
     for (int shards = 1; e && shards <= ALL + 3; shards++) {
         int least = ALL, most = 0, taken[ALL] = {0};
         for (int number = 1; number <= shards; number++) {
             bool elsewhere[ALL];
             int size = 0;
-            CHECK_OK(sweep_shard_select((struct sweep_shard){number, shards}, e, ALL, elsewhere));
+            CHECK_OK(sweep_shard_select((struct sweep_shard){number, shards}, e, elsewhere));
             for (int i = 0; i < ALL; i++) {
                 taken[i] += !elsewhere[i];
                 size += !elsewhere[i];
@@ -40,25 +39,26 @@ static void every_experiment_is_in_one_shard(void)
             CHECK(taken[i] == 1, "experiment %d is in %d of %d shards", i, taken[i], shards);
         CHECK(most - least <= 1, "%d shards of %d to %d experiments", shards, least, most);
     }
-    free(e);
+    experiment_list_destroy(e);
 }
 
 /* Dealt in the sweep's order, one of four shards would have a batch of 4, 16 and 64 each time: nearly half of the work. Dealt by work, but each
  * round from the first shard on, the first would have 29 % of it. */
 static void the_work_is_spread(void)
 {
-    struct experiment *e = sweep();
+    struct experiment_list *e = sweep();
+    struct experiment own;
     double work[4] = {0}, sum = 0;
     for (int number = 1; e && number <= 4; number++) {
         bool elsewhere[ALL];
-        CHECK_OK(sweep_shard_select((struct sweep_shard){number, 4}, e, ALL, elsewhere));
+        CHECK_OK(sweep_shard_select((struct sweep_shard){number, 4}, e, elsewhere));
         for (int i = 0; i < ALL; i++)
-            work[number - 1] += elsewhere[i] ? 0 : e[i].batch_size;
+            work[number - 1] += elsewhere[i] ? 0 : experiment_list_get(e, i, &own)->batch_size;
         sum += work[number - 1];
     }
     for (int i = 0; i < 4; i++)
         CHECK(work[i] > 0.23 * sum && work[i] < 0.27 * sum, "shard %d has %g of %g", i + 1, work[i], sum);
-    free(e);
+    experiment_list_destroy(e);
 }
 
 static void names(void)

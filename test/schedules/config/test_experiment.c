@@ -335,13 +335,14 @@ static void sets_and_files(void)
     int fd = mkstemp(path), count;
     FILE *file = fdopen(fd, "w");
     CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
-    struct experiment *e = NULL;
-    CHECK_OK(experiments_read(path, sets, 4, false, &e, &count));
-    CHECK(e && count == 2 && e[0].paradigm == PARADIGM_FSDP && e[1].batch_size == 2 && e[0].model.dtype == DT_BF16 &&
-          strcmp(e[1].device, "cpu") == 0);
-    free(e);
+    struct experiment *e = NULL, first, second;
+    struct experiment_list *list = NULL;
+    CHECK_OK(experiments_read(path, sets, 4, false, &list));
+    CHECK(list && experiment_list_count(list) == 2 && experiment_list_get(list, 0, &first)->paradigm == PARADIGM_FSDP &&
+          experiment_list_get(list, 1, &second)->batch_size == 2 && first.model.dtype == DT_BF16 && strcmp(second.device, "cpu") == 0);
+    experiment_list_destroy(list);
     remove(path);
-    CHECK(experiments_read(path, NULL, 0, false, &e, &count) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
+    CHECK(experiments_read(path, NULL, 0, false, &list) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
     const char *const wrong[] = {"model.dtype=fp8"};
     CHECK(experiments_parse(text, strlen(text), "t", wrong, 1, &e, &count) == DT_ERR_INVALID);
     CHECK(strcmp(dt_error_message(), "--set model.dtype=fp8: \"fp8\" is not one of fp32, fp16, bf16") == 0, "%s", dt_error_message());
@@ -393,7 +394,36 @@ static void whose_pipeline(void)
     }
 }
 
+/* A list gives back what an array has, whatever a sweep varies; and repeated combinations are left out of both. */
+static void lists_are_whole(void)
+{
+#define DDP "{" TINY ",\"world_size\":4,\"paradigm\":\"ddp\","
+    static const char *const texts[] = {
+        DDP "\"sweep\":{\"seed\":[1,2,3,2,1]}}",
+        DDP "\"sweep\":{\"name\":[\"a\",\"b\",\"a\"],\"paradigm\":[\"ddp\",\"fsdp\"],\"ddp.bucket_mib\":[1,2]}}",
+        DDP "\"device\":\"cuda\",\"sweep\":{\"nccl.NCCL_ALGO\":[\"Ring\",\"Tree\"],\"tuning\":[\"\",\"t.json\"]}}",
+    };
+#undef DDP
+    static const int counts[] = {5, 9, 4}; /* fsdp has no buckets: one experiment for both sizes */
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        struct experiment *all = NULL, *one = calloc(1, sizeof *one);
+        struct experiment_list *list = NULL;
+        int count = 0;
+        CHECK_OK(experiments_parse(texts[t], strlen(texts[t]), "t", NULL, 0, &all, &count));
+        CHECK_OK(experiments_parse_list(texts[t], strlen(texts[t]), "t", NULL, 0, &list));
+        CHECK(count == counts[t] && list && experiment_list_count(list) == count, "text %zu has %d", t, count);
+        for (int i = 0; list && one && i < count; i++) {
+            CHECK(memcmp(experiment_list_get(list, i, one), &all[i], sizeof *one) == 0, "text %zu, experiment %d", t, i);
+            CHECK(experiment_list_same(list, 0, i) == (memcmp(&all[0], &all[i], sizeof *one) == 0), "text %zu, experiment %d", t, i);
+        }
+        experiment_list_destroy(list);
+        free(one);
+        free(all);
+    }
+}
+
 static const struct test_case cases[] = {
+    {"a list of experiments", lists_are_whole},
     {"whose pipeline it is", whose_pipeline},
     {"defaults", defaults},
     {"defaults that hang on other fields", dependent_defaults},
