@@ -51,8 +51,9 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
 };
 
 /* Said for people, or following from others. */
-static const char *const for_people[] = {"placement_known", "step_s_stdev",   "source_file", "source",  "gpu",
-                                         "network",         "tflops_per_gpu", "grad_acc",    "mfu_pct", "tokens_per_s_per_gpu"};
+static const char *const for_people[] = {
+    "placement_known", "step_s_stdev",         "source_file",         "source", "gpu", "network", "tflops_per_gpu", "grad_acc",
+    "mfu_pct",         "tokens_per_s_per_gpu", "Parameters (billion)"};
 
 static const enum measured_column study_needs[] = {COLUMN_PARADIGM, COLUMN_MODEL, COLUMN_GPUS, COLUMN_BATCH_PER_REPLICA};
 static const enum measured_column mesh_needs[] = {COLUMN_GPUS,     COLUMN_LAYERS, COLUMN_HIDDEN,      COLUMN_HEADS,

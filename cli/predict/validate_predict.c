@@ -21,6 +21,7 @@ static bool take_over(struct validate_rows *rows, int i)
         rows->rows[i].outcome = other->outcome;
         rows->rows[i].predicted_s = other->predicted_s;
         rows->rows[i].predicted_bytes = other->predicted_bytes;
+        rows->rows[i].gpus_per_node = other->gpus_per_node;
         memcpy(rows->rows[i].reason, other->reason, sizeof other->reason);
         return true;
     }
@@ -32,18 +33,17 @@ static dt_status predict(struct validate_row *row)
     struct measure_result result = {0};
     struct simulated_system *system;
     DT_TRY(simulated_system_create(&row->experiment, &system));
+    row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table does not tell */
     dt_status status = simulation_run_symmetric(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
     if (row->outcome == VALIDATE_REFUSED)
         snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
     if (status == DT_OK)
         row->predicted_s = result.step_s[result.steps_done - 1];
-    if (status == DT_OK || status == DT_ERR_OOM) {
-        double most = 0;
-        for (int i = 0; i < result.rank_count; i++)
-            most = fmax(most, (double)result.ranks[i].memory.device.peak_total_bytes);
-        row->predicted_bytes = status == DT_OK ? simulated_system_reported_bytes(system, most) : most;
-    }
+    if (status == DT_OK)
+        row->predicted_bytes = simulated_system_reported_bytes(system, &result);
+    for (int i = 0; status == DT_ERR_OOM && i < result.rank_count; i++)
+        row->predicted_bytes = fmax(row->predicted_bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
     measure_result_finish(&result);
     simulated_system_destroy(system);
     return status == DT_ERR_OOM || status == DT_ERR_UNAVAILABLE ? DT_OK : status;

@@ -121,6 +121,8 @@ static const struct dt_field fields[] = {
 
     {"memory.peaks_reserved", DT_FIELD_INT, AT(memory.peaks_reserved), .max = 1, .initial = "0",
      .description = "1: the peaks that the framework reports are what its allocator has reserved, fragmentation included."},
+    {"memory.peaks_of_first_rank", DT_FIELD_INT, AT(memory.peaks_of_first_rank), .max = 1, .initial = "0",
+     .description = "1: they are the first rank's, which of a pipeline has the first stage; 0: the most of all ranks."},
 
     {"schedule.flattening_copies", DT_FIELD_INT, AT(schedule.flattening_copies), .max = 16,
      .description = "Times that fsdp copies a unit's gradients on their way to the reduce-scatter."},

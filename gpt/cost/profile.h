@@ -85,6 +85,7 @@ struct gpt_cost_profile {
         double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
         double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory */
         int peaks_reserved;                       /* 1: and for peaks beside measured ones: the framework reports what is reserved */
+        int peaks_of_first_rank;                  /* 1: and only the first rank's, not the most of all ranks */
     } memory;
 
     /* What struct framework_policy (schedules/config/experiment.h) and schedules/predict/framework.h say; each 0 or 1, flattening_copies a

@@ -3,6 +3,7 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/split.h"
+#include "schedules/run/measure.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -288,9 +289,13 @@ bool simulated_system_ignores_unit(const struct simulated_system *s, const struc
     return ignored;
 }
 
-double simulated_system_reported_bytes(const struct simulated_system *s, double peak_bytes)
+double simulated_system_reported_bytes(const struct simulated_system *s, const struct measure_result *result)
 {
     const struct gpt_cost_profile *p = &s->costs.profile;
+    int asked = p->memory.peaks_of_first_rank && result->rank_count > 0 ? 1 : result->rank_count;
+    double peak_bytes = 0;
+    for (int i = 0; i < asked; i++)
+        peak_bytes = fmax(peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
     return p->memory.peaks_reserved ? fmin(peak_bytes * (1 + p->memory.fragmentation), (double)s->memory_bytes) : peak_bytes;
 }
 

@@ -7,6 +7,8 @@
 #include "lib/sim/cluster.h"
 #include "schedules/config/experiment.h"
 
+struct measure_result;
+
 struct simulated_file {
     char path[512]; /* where it was found */
     char name[128]; /* what it calls itself */
@@ -55,8 +57,9 @@ dt_status simulated_system_check_stages(const struct simulated_system *system, c
 bool simulated_system_ignores_unit(const struct simulated_system *system, const struct experiment *experiment, char *text,
                                    size_t text_bytes);
 
-/* A peak as the framework reports it: what its allocator has reserved, where the profile says so. */
-double simulated_system_reported_bytes(const struct simulated_system *system, double peak_bytes);
+/* The peak that the framework reports: the most of all ranks, or the first one's, as the profile says; and what its allocator has reserved,
+ * where the profile says so. */
+double simulated_system_reported_bytes(const struct simulated_system *system, const struct measure_result *result);
 
 /* Seconds that a kernel takes at least to update one parameter: what it moves of the GPU's memory. 0 where kernels were measured. */
 double simulated_system_update_s(const struct simulated_system *system, const struct experiment *experiment);

@@ -308,6 +308,23 @@ static void what_does_not_fit(void)
     free(e);
 }
 
+static void which_peaks_are_reported(void)
+{
+    struct simulated_system *system;
+    struct experiment *e = experiment_of(divisions[0]);
+    struct dt_rank_memory ranks[] = {{.memory.device.peak_total_bytes = 1000}, {.memory.device.peak_total_bytes = 3000}};
+    const struct measure_result result = {.ranks = ranks, .rank_count = 2};
+    CHECK_OK(simulated_system_create(e, &system));
+    CHECK(simulated_system_reported_bytes(system, &result) == 3000, "the most of all ranks");
+    system->costs.profile.memory.peaks_of_first_rank = 1;
+    CHECK(simulated_system_reported_bytes(system, &result) == 1000, "the first one's");
+    system->costs.profile.memory.peaks_reserved = 1;
+    system->costs.profile.memory.fragmentation = 0.25;
+    CHECK(simulated_system_reported_bytes(system, &result) == 1250, "with what the allocator cannot use");
+    simulated_system_destroy(system);
+    free(e);
+}
+
 static void refused(const char *keys, const char *wanted)
 {
     struct simulated_system *system;
@@ -422,6 +439,7 @@ static const struct test_case cases[] = {
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
     {"DDP hides its network behind its kernels", ddp_hides_its_network},
     {"what does not fit", what_does_not_fit},
+    {"which peaks are reported", which_peaks_are_reported},
     {"what is refused", what_is_refused},
     {"ranks that do the same are one", ranks_that_do_the_same_are_one},
     {"four thousand ranks", four_thousand_ranks},
