@@ -43,7 +43,7 @@ static dt_status measure(struct simulated_role *role, struct simulated_work *out
 static dt_status record(const struct experiment *e, const struct simulated_system *s, int rank, struct simulated_role *role,
                         struct simulated_work *out)
 {
-    DT_TRY(simulated_role_create(e, s, &s->device, rank, role));
+    DT_TRY(simulated_role_create(e, s, &s->device, rank, 0, role));
     DT_TRY(dt_sim_record_start(role->device, true));
     dt_status status = trainer_step(role->trainer, 0);
     dt_status finished = dt_sim_record_finish(role->device, &role->steps[0]);

@@ -11,25 +11,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status train_dry(const struct experiment *e, const struct simulated_system *system, int rank, struct simulated_role *role)
+static dt_status train_dry(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
+                           struct simulated_role *role)
 {
-    DT_TRY(simulated_role_create(e, system, &system->device, rank, role));
+    DT_TRY(simulated_role_create(e, system, &system->device, rank, most_bytes, role));
     for (int step = 0; step < RECORDED_STEPS; step++)
         DT_TRY(trainer_step(role->trainer, step));
     return DT_OK;
 }
 
-dt_status simulation_predict_memory(const struct experiment *e, const struct simulated_system *system, int rank,
-                                    struct dt_memory_usage *out)
+/* *out: also where memory did not suffice. */
+static dt_status predict_memory(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
+                                struct dt_memory_usage *out)
 {
     struct simulated_role role;
     struct experiment with_framework = *e;
     simulated_system_apply(system, &with_framework);
-    dt_status status = train_dry(&with_framework, system, rank, &role);
-    if (status == DT_OK)
+    dt_status status = train_dry(&with_framework, system, rank, most_bytes, &role);
+    if (status == DT_OK || status == DT_ERR_OOM)
         dt_memory_usage(role.device, out);
     simulated_role_finish(&role);
     return status;
+}
+
+dt_status simulation_predict_memory(const struct experiment *e, const struct simulated_system *system, int rank,
+                                    struct dt_memory_usage *out)
+{
+    return predict_memory(e, system, rank, 0, out);
+}
+
+dt_status simulation_fits(const struct experiment *e, const struct simulated_system *system, int rank, double most_bytes, bool *fits,
+                          struct dt_memory_usage *out)
+{
+    dt_status status = predict_memory(e, system, rank, (uint64_t)most_bytes, out);
+    *fits = status == DT_OK;
+    return status == DT_ERR_OOM ? DT_OK : status;
 }
 
 dt_status simulation_predict_traffic(const struct experiment *e, const struct simulated_system *system, int rank, struct step_traffic *out)
@@ -37,7 +53,7 @@ dt_status simulation_predict_traffic(const struct experiment *e, const struct si
     struct simulated_role role;
     struct experiment with_framework = *e;
     simulated_system_apply(system, &with_framework);
-    dt_status status = simulated_role_create(&with_framework, system, &system->device, rank, &role);
+    dt_status status = simulated_role_create(&with_framework, system, &system->device, rank, 0, &role);
     if (status == DT_OK)
         status = traffic_expected(role.trainer, out);
     simulated_role_finish(&role);

@@ -27,4 +27,8 @@ dt_status simulation_predict_traffic(const struct experiment *experiment, const 
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                     struct dt_memory_usage *out);
 
+/* The same, given up as soon as the device holds more than most_bytes: *fits is then false, and *out what it held by then. */
+dt_status simulation_fits(const struct experiment *experiment, const struct simulated_system *system, int rank, double most_bytes,
+                          bool *fits, struct dt_memory_usage *out);
+
 #endif

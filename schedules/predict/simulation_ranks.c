@@ -9,11 +9,11 @@
 /* ---- one rank ---- */
 
 dt_status simulated_role_create(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
-                                int rank, struct simulated_role *out)
+                                int rank, uint64_t most_bytes, struct simulated_role *out)
 {
     struct dt_world place = {.rank = rank, .size = e->world_size, .local_size = 1, .launcher = "none"};
     struct dt_comm_options no_timeouts = {0};
-    struct dt_device_options options = {.sim = device};
+    struct dt_device_options options = {.sim = device, .memory_limit_bytes = most_bytes};
     *out = (struct simulated_role){0};
     DT_TRY(dt_device_create("sim", &options, &out->device));
     DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
@@ -207,7 +207,7 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
                              bool each, struct simulated_ranks *r, int place, struct simulated_role *one)
 {
     struct simulated_rank *rank = &r->ranks[place];
-    DT_TRY(simulated_role_create(e, system, device, r->part->ranks[place], one));
+    DT_TRY(simulated_role_create(e, system, device, r->part->ranks[place], 0, one));
     DT_TRY(find_groups(r, one->device, rank));
     rank->role = find_tensor_role(r, one, place);
     if (rank->role >= 0)

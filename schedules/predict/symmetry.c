@@ -144,39 +144,44 @@ static bool keeps_blocks(const struct experiment *e, const struct mesh_shape *me
     return true;
 }
 
-/* stand_in: [size of the axis]. */
-static void find_tensor_stand_ins(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s,
-                                  int *stand_in)
+/* How coordinates of a tensor group are stood for: only the first `own` of all that are alike, or the first of each run that is, or not at all. */
+struct tensor_axis {
+    int size, own;
+    bool runs;
+};
+
+static struct tensor_axis tensor_axis_of(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
     int size = mesh->size[MESH_TENSOR], alike = 1;
+    if (e->model.family->tensor_copies(&e->model, size) > 1)
+        return (struct tensor_axis){size, size, false};
     while (alike < size && have_as_much(e, size, 0, alike))
         alike++;
-    bool copies = e->model.family->tensor_copies(&e->model, size) > 1;
-    int own = copies ? size : own_coordinates(mesh, MESH_TENSOR, s);
-    for (int k = 0; k < size; k++)
-        stand_in[k] = alike == size ? k % own : k;
-    if (copies || alike == size || !changes_places_in_nodes(mesh, MESH_TENSOR, s) || !keeps_blocks(e, mesh, s))
-        return;
-    for (int k = 1; k < size; k++)
-        stand_in[k] = have_as_much(e, size, k - 1, k) ? stand_in[k - 1] : k;
+    if (alike == size)
+        return (struct tensor_axis){size, own_coordinates(mesh, MESH_TENSOR, s), false};
+    return (struct tensor_axis){size, size, changes_places_in_nodes(mesh, MESH_TENSOR, s) && keeps_blocks(e, mesh, s)};
+}
+
+/* The coordinate that stands for `k`; before: the one that stands for the one before it. */
+static int tensor_stand_in(const struct experiment *e, const struct tensor_axis *axis, int k, int before)
+{
+    return axis->runs && k > 0 && have_as_much(e, axis->size, k - 1, k) ? before : k % axis->own;
 }
 
 /* ---- the part ---- */
 
-/* The part with these coordinates on the axes. system: NULL where all ranks of a tensor group stand for themselves. */
-static dt_status take_part(const struct experiment *e, const struct simulated_system *system, struct symmetric_axis replicas,
+/* The part with these coordinates on the axes. */
+static dt_status take_part(const struct experiment *e, struct tensor_axis tensor, struct symmetric_axis replicas,
                            struct symmetric_axis shards, struct symmetric_part *out)
 {
     *out = (struct symmetric_part){.mesh = experiment_mesh(e), .world_size = e->world_size, .replicas = replicas, .shards = shards};
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
-    out->tensor = malloc((size_t)out->mesh.size[MESH_TENSOR] * sizeof *out->tensor);
+    out->tensor = malloc((size_t)tensor.size * sizeof *out->tensor);
     if (!out->ranks || !out->stand_in || !out->tensor)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
-    for (int k = 0; k < out->mesh.size[MESH_TENSOR]; k++)
-        out->tensor[k] = k;
-    if (system)
-        find_tensor_stand_ins(e, &out->mesh, system, out->tensor);
+    for (int k = 0; k < tensor.size; k++)
+        out->tensor[k] = tensor_stand_in(e, &tensor, k, k > 0 ? out->tensor[k - 1] : 0);
     for (int rank = 0; rank < e->world_size; rank++) { /* shifts only bring ranks down, so theirs is known */
         int other = stand_in_of(out, rank);
         out->stand_in[rank] = other == rank ? out->count : out->stand_in[other];
@@ -194,18 +199,44 @@ static struct symmetric_axis all_of(const struct mesh_shape *mesh, enum mesh_axi
 dt_status symmetric_part_all(const struct experiment *e, struct symmetric_part *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
-    return take_part(e, NULL, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
+    int size = mesh.size[MESH_TENSOR];
+    return take_part(e, (struct tensor_axis){size, size, false}, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
+}
+
+static struct symmetric_axis shard_axis_of(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
+{
+    int shards = mesh->size[MESH_SHARD];
+    return axis_with(mesh, MESH_SHARD, s, shards > 1 && divides_buckets(e) ? whole_shares(e, mesh) : shards);
 }
 
 dt_status symmetric_part_find(const struct experiment *e, const struct simulated_system *s, struct symmetric_part *out)
 {
     struct mesh_shape mesh = experiment_mesh(e);
-    int shards = mesh.size[MESH_SHARD];
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
-    bool divides = shards > 1 && divides_buckets(e);
-    return take_part(e, s, axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]),
-                     axis_with(&mesh, MESH_SHARD, s, divides ? whole_shares(e, &mesh) : shards), out);
+    return take_part(e, tensor_axis_of(e, &mesh, s), axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shard_axis_of(e, &mesh, s),
+                     out);
+}
+
+static int stand_ins_of(const struct symmetric_axis *axis, int size)
+{
+    return axis->own < axis->apart ? axis->own + size - axis->apart : size;
+}
+
+int symmetric_part_count(const struct experiment *e, const struct simulated_system *s)
+{
+    struct mesh_shape mesh = experiment_mesh(e);
+    if (!is_symmetric(e, s))
+        return e->world_size;
+    struct tensor_axis tensor = tensor_axis_of(e, &mesh, s);
+    struct symmetric_axis replicas = axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shards = shard_axis_of(e, &mesh, s);
+    int of_tensor = 0;
+    for (int k = 0, last = 0; k < tensor.size; k++) {
+        last = tensor_stand_in(e, &tensor, k, last);
+        of_tensor += last == k;
+    }
+    return mesh.size[MESH_PIPELINE] * of_tensor * stand_ins_of(&replicas, mesh.size[MESH_REPLICA]) *
+           stand_ins_of(&shards, mesh.size[MESH_SHARD]);
 }
 
 void symmetric_part_finish(struct symmetric_part *part)

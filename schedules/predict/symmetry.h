@@ -34,6 +34,8 @@ struct symmetric_part {
 /* The smallest such part; all ranks where nobody stands for another. Owner of *out: the caller, symmetric_part_finish, also after a failure.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status symmetric_part_find(const struct experiment *experiment, const struct simulated_system *system, struct symmetric_part *out);
+/* How many ranks it has: the same, found sooner. */
+int symmetric_part_count(const struct experiment *experiment, const struct simulated_system *system);
 /* The whole world: everybody stands for himself. */
 dt_status symmetric_part_all(const struct experiment *experiment, struct symmetric_part *out);
 void symmetric_part_finish(struct symmetric_part *part); /* takes a zeroed one */

@@ -141,9 +141,11 @@ static void propose_orders(struct proposal *p)
     propose_choices(p, "pipeline.order", "zb_auto");
 }
 
+/* Where a tensor group fills its node, one order is the other with nodes in another sequence, and nodes are alike. */
 static bool has_stages_on_nodes(const struct space_scope *s, const struct experiment *e)
 {
-    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && experiment_stages(e) * e->tensor.size < e->world_size;
+    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && experiment_stages(e) * e->tensor.size < e->world_size &&
+           e->tensor.size % s->ranks_per_node != 0;
 }
 
 /* Stages beside each other, or data-parallel ranks. */

@@ -104,6 +104,15 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
     return seconds;
 }
 
+/* Where each rank's host updates a share of the parameters, the others' shares go to its memory through the device, on the stream that brings
+ * the gradients there: behind the last ones of a step. The next step's first layers wait for theirs, which are the last. */
+static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
+{
+    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
+    bool stores = e->parameter_offload && (mode == DP_ZERO1 || mode == DP_ZERO2) && mesh->size[MESH_PIPELINE] == 1;
+    return stores ? host_link_s(b, bytes * (1 - 1.0 / mesh->size[MESH_SHARD])) : 0;
+}
+
 /* ---- compute ---- */
 
 /* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy for m w_k, and waits for the w_i of all
@@ -324,8 +333,9 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
     double own_update_s = stages == 1 ? update_s(b, e, &mesh, bytes) : 0;
-    double in_line_s = fmax(out->compute_s + fmax(in_turn_s(b, e, &mesh, &traffic), own_update_s),
-                            after_all_s(e, &mesh, micro_batches, work + shared_s, e->model.layers * forward_s, &traffic));
+    double behind_s = fmax(fmax(in_turn_s(b, e, &mesh, &traffic), own_update_s), stored_s(b, e, &mesh, bytes));
+    double in_line_s =
+        fmax(out->compute_s + behind_s, after_all_s(e, &mesh, micro_batches, work + shared_s, e->model.layers * forward_s, &traffic));
     out->step_s = fmax(fmax(in_line_s, fill), fmax(fmax(out->host_s, out->network_s), out->host_link_s));
     return DT_OK;
 }

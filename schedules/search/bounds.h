@@ -9,7 +9,8 @@
  *          layers in forward, what backward waits for of them, and the update of the rank's parameters. Network: bytes that the mode sends
  *          once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network card at no more
  *          than all its flows get together. Host links: bytes that are offloaded.
- *          One after the other: gradients go behind all micro-batches but the last one's backward.
+ *          One after the other: gradients go behind all micro-batches but the last one's backward; parameters that other ranks' hosts have
+ *          updated come to this one's behind all of it.
  *          Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided:
  *          a stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided,
  *          the same of the blocks of each virtual stage; pipeline_played_s plays the order with the passes that are told here.

@@ -40,18 +40,33 @@ static dt_status sort_indices(const double *scores, int count, int *out, int *ke
     return DT_OK;
 }
 
+/* By level, and in each by bound. */
+static dt_status order_candidates(struct search *s)
+{
+    int all, count = s->result->count, placed = 0, *by_bound = malloc(((size_t)count + 1) * sizeof *by_bound);
+    dt_status status = by_bound ? sort_indices(s->bound_scores, count, by_bound, &all)
+                                : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", count);
+    for (int level = 0; status == DT_OK && level < LEVELS; level++) {
+        for (int i = 0; i < all; i++)
+            if (s->levels[by_bound[i]] == level)
+                s->order[placed++] = by_bound[i];
+        s->level_end[level] = placed;
+    }
+    free(by_bound);
+    return status;
+}
+
 static dt_status prepare(struct search *s)
 {
-    int all;
     DT_TRY(simulated_system_create_on(s->machine, s->base, &s->system));
     if (!s->recordings)
         DT_TRY(recordings_create(s->base, s->machine, &s->own_recordings));
     s->recordings = s->recordings ? s->recordings : s->own_recordings;
     DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), search_is_stopped, s, &s->shorts));
     DT_TRY(search_find_bounds(s));
-    DT_TRY(sort_indices(s->bound_scores, s->result->count, s->order, &all));
-    search_choose_openings(s);
-    return DT_OK;
+    for (int f = 0; f < FAMILIES; f++)
+        s->first_round[f].most_bytes = s->result->capacity_bytes;
+    return order_candidates(s);
 }
 
 /* ---- on all threads ---- */
@@ -117,6 +132,21 @@ static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm,
     return exact_bytes(s, e, &s->result->least_bytes[paradigm]);
 }
 
+/* Of twins the first one stays in the ranking: they have the same score, so that they are near each other there. */
+static void drop_twins(struct search *s)
+{
+    struct search_result *r = s->result;
+    int left = 0;
+    for (int i = 0; i < r->ranked; i++) {
+        int index = r->ranking[i], k = left;
+        while (k > 0 && s->scores[r->ranking[k - 1]] == s->scores[index] && !search_are_twins(s, r->ranking[k - 1], index))
+            k--;
+        if (k == 0 || s->scores[r->ranking[k - 1]] != s->scores[index])
+            r->ranking[left++] = index;
+    }
+    r->ranked = left;
+}
+
 static dt_status conclude(struct search *s)
 {
     struct search_result *r = s->result;
@@ -132,7 +162,10 @@ static dt_status conclude(struct search *s)
     for (int i = 0; i < r->count; i++)
         r->states[r->outcomes[i].state]++;
     r->interrupted = s->stopped;
-    return sort_indices(s->scores, r->count, r->ranking, &r->ranked);
+    DT_TRY(sort_indices(s->scores, r->count, r->ranking, &r->ranked));
+    if (!s->options->all_simulated)
+        drop_twins(s);
+    return DT_OK;
 }
 
 /* ---- all of it ---- */
@@ -169,10 +202,11 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     s.scores = calloc(count, sizeof *s.scores);
     s.order = calloc(count, sizeof *s.order);
     s.families = calloc(count, sizeof *s.families);
+    s.levels = calloc(count, sizeof *s.levels);
     s.looks = calloc(count, sizeof *s.looks);
     s.kept = calloc((size_t)options->top, sizeof *s.kept);
     dt_status status = DT_OK;
-    if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.families || !s.looks || !s.kept)
+    if (!out->outcomes || !out->ranking || !s.bound_scores || !s.scores || !s.order || !s.families || !s.levels || !s.looks || !s.kept)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu candidates", count);
     if (status == DT_OK)
         status = run(&s);
@@ -180,6 +214,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     free(s.scores);
     free(s.order);
     free(s.families);
+    free(s.levels);
     free(s.looks);
     free(s.kept);
     short_forms_destroy(s.shorts);

@@ -59,7 +59,7 @@ struct search_options {
 struct search_result {
     struct search_outcome *outcomes; /* [count] as in the space */
     int count;
-    int *ranking; /* [ranked] simulated candidates, the best first */
+    int *ranking; /* [ranked] simulated candidates, the best first; one of those that differ in buckets alone and in no prediction */
     int ranked;
     int states[SEARCH_STATES]; /* how many candidates have each */
     bool interrupted;

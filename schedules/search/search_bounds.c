@@ -1,3 +1,4 @@
+#include "schedules/predict/symmetry.h"
 #include "schedules/search/search_parts.h"
 #include "schedules/search/threads.h"
 
@@ -13,6 +14,18 @@ static int find_family(const struct experiment *e)
     return 4 * (int)e->paradigm + 2 * (experiment_stages(e) > 1) + (e->tensor.size > 1);
 }
 
+/* What a simulation takes, by the passes of a micro-batch through a block, on each rank that is there (schedules/predict/symmetry.h). Those of
+ * the first level take a tenth of a second. */
+static int find_level(const struct search *s, const struct experiment *e)
+{
+    const double of_first = 2048;
+    int stages = experiment_stages(e), micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1), level = 0;
+    double passes = (double)symmetric_part_count(e, s->system) * micro_batches * e->model.layers / stages;
+    for (double most = of_first; passes > most && level + 1 < LEVELS; most *= 4)
+        level++;
+    return level;
+}
+
 /* asked: whether anything but its paradigm is asked for, which is told of all. */
 static dt_status find_bound(struct search *s, struct bounds *bounds, int index, bool asked, struct experiment *e)
 {
@@ -23,6 +36,7 @@ static dt_status find_bound(struct search *s, struct bounds *bounds, int index, 
     s->families[index] = (uint8_t)find_family(e);
     if (!asked || (o->wanted && !o->wanted(o->what, e)))
         return DT_OK;
+    s->levels[index] = (uint8_t)find_level(s, e);
     DT_TRY(bounds_find(bounds, e, &outcome->bound));
     s->bound_scores[index] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
     if (o->all_simulated)

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 
+/* What did not fit has a bound of memory that is too low: the next one to be tried needs so much of it at most. */
+#define LESS 0.6
+
 bool search_is_stopped(void *context)
 {
     struct search *s = context;
@@ -21,20 +24,32 @@ static dt_status simulate(struct search *s, const struct experiment *e, bool sto
     return status;
 }
 
-static void keep_score(struct search *s, double score)
+bool search_are_twins(const struct search *s, int left, int right)
+{
+    const struct search_outcome *a = &s->result->outcomes[left], *b = &s->result->outcomes[right];
+    return a->step_s == b->step_s && a->peak_bytes == b->peak_bytes && a->host_peak_bytes == b->host_peak_bytes &&
+           space_differ_only_in(s->space, left, right, "ddp.bucket_mib");
+}
+
+/* One of the best, or not. Twins are one. */
+static void keep_if_good(struct search *s, int index)
 {
     int at = s->kept_count;
+    double score = s->scores[index];
     if (score >= s->worst_kept)
         return;
+    for (int i = 0; i < s->kept_count; i++)
+        if (search_are_twins(s, s->kept[i], index))
+            return;
     if (s->kept_count < s->options->top)
         s->kept_count++;
     else
         at--;
-    for (; at > 0 && s->kept[at - 1] > score; at--)
+    for (; at > 0 && s->scores[s->kept[at - 1]] > score; at--)
         s->kept[at] = s->kept[at - 1];
-    s->kept[at] = score;
+    s->kept[at] = index;
     if (s->kept_count == s->options->top)
-        s->worst_kept = s->kept[s->kept_count - 1];
+        s->worst_kept = s->scores[s->kept[s->kept_count - 1]];
 }
 
 static void note_result(struct search *s, int index, const struct experiment *e, const struct measure_result *result)
@@ -50,7 +65,7 @@ static void note_result(struct search *s, int index, const struct experiment *e,
         return;
     }
     s->scores[index] = search_score(s->options->objective, e, outcome->step_s, outcome->peak_bytes);
-    keep_score(s, s->scores[index]);
+    keep_if_good(s, index);
     s->best_tokens_per_s = fmax(s->best_tokens_per_s, outcome->tokens_per_s);
 }
 
@@ -95,12 +110,13 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
     tell_progress(s);
 }
 
-/* What looking at it by less than its whole simulation gave; `next` is the look that tells more. The lock is held. */
-static dt_status note_short_form(struct search *s, int index, const struct experiment *e, const struct short_form *form, enum look next)
+/* What looking at it by less than its whole simulation gave; task->look is what tells more. The lock is held. */
+static dt_status note_short_form(struct search *s, const struct task *task, const struct experiment *e, const struct short_form *form)
 {
+    int index = task->index;
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    s->looks[index] = (uint8_t)next;
+    s->looks[index] = (uint8_t)task->look;
     outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
     outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
     if (!form->fits) {
@@ -110,7 +126,8 @@ static dt_status note_short_form(struct search *s, int index, const struct exper
         outcome->state = SEARCH_TOO_SLOW;
     } else {
         s->bound_scores[index] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
-        DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->bound_scores[index]));
+        if (!task->opens)
+            DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->bound_scores[index]));
     }
     tell_progress(s);
     return DT_OK;
@@ -130,44 +147,63 @@ static dt_status look_shortly(struct search *s, struct task *task, const struct 
     task->look = plays ? LOOK_SHORT : LOOK_WHOLE;
     if (!form.exists)
         return DT_OK;
-    status = note_short_form(s, task->index, e, &form, task->look);
-    task->index = -1; /* it waits for its turn */
+    status = note_short_form(s, task, e, &form);
+    if (!task->opens || s->result->outcomes[task->index].state != SEARCH_NOT_NEEDED)
+        task->index = -1; /* it waits for its turn, or is out */
     return status;
+}
+
+static void simulate_and_note(struct search *s, int index, const struct experiment *e)
+{
+    struct measure_result result;
+    pthread_mutex_unlock(&s->lock);
+    dt_status status = simulate(s, e, true, &result);
+    pthread_mutex_lock(&s->lock);
+    note(s, index, e, status, &result);
+    measure_result_finish(&result);
+}
+
+/* What did not fit says what need not be tried. */
+static void note_opening(struct search *s, int index)
+{
+    const struct search_outcome *outcome = &s->result->outcomes[index];
+    struct family *family = &s->first_round[s->families[index]];
+    family->busy = false;
+    family->opened = outcome->state == SEARCH_SIMULATED || outcome->state == SEARCH_TOO_SLOW;
+    family->most_bytes = LESS * outcome->bound.bytes;
 }
 
 void search_do(struct search *s, struct task task, struct experiment *e)
 {
+    int index = task.index;
     dt_status status = DT_OK;
-    s->result->outcomes[task.index].peak_bytes = 0; /* taken */
-    space_experiment(s->space, space_candidate(s->space, task.index), e);
+    s->result->outcomes[index].peak_bytes = 0; /* taken */
+    space_experiment(s->space, space_candidate(s->space, index), e);
     if (task.look != LOOK_WHOLE)
         status = look_shortly(s, &task, e);
     if (status < 0)
         note_failure(s, status);
-    if (status < 0 || task.index < 0)
-        return;
-    pthread_mutex_unlock(&s->lock);
-    struct measure_result result;
-    status = simulate(s, e, true, &result);
-    pthread_mutex_lock(&s->lock);
-    note(s, task.index, e, status, &result);
-    measure_result_finish(&result);
+    else if (task.index >= 0)
+        simulate_and_note(s, index, e);
+    if (task.opens)
+        note_opening(s, index);
 }
 
 void search_save(struct search *s, struct experiment *e)
 {
-    enum { TRIES = 8, LITTLE = 2048 };
-    int tries = 0;
-    for (int i = 0; i < s->result->count && tries < TRIES && isnan(s->best_tokens_per_s) && s->failure == DT_OK; i++) {
+    enum { TRIES = 16 };
+    double most_bytes = s->result->capacity_bytes;
+    for (int i = 0, tries = 0; i < s->level_end[0] && tries < TRIES && isnan(s->best_tokens_per_s) && s->failure == DT_OK; i++) {
         int index = s->order[i];
-        if (!isfinite(s->bound_scores[index]) || s->result->outcomes[index].state != SEARCH_NOT_NEEDED)
-            continue;
-        space_experiment(s->space, space_candidate(s->space, index), e);
-        if (search_effort(s, e) > LITTLE)
+        const struct search_outcome *outcome = &s->result->outcomes[index];
+        if (!isfinite(s->bound_scores[index]) || outcome->state != SEARCH_NOT_NEEDED || outcome->bound.bytes > most_bytes)
             continue;
         struct measure_result result;
-        tries++;
-        note(s, index, e, simulate(s, e, false, &result), &result);
+        space_experiment(s->space, space_candidate(s->space, index), e);
+        dt_status status = simulate(s, e, false, &result);
+        note(s, index, e, status, &result);
         measure_result_finish(&result);
+        most_bytes = LESS * outcome->bound.bytes;
+        tries++;
     }
 }

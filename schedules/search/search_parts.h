@@ -9,13 +9,21 @@
 
 #include <pthread.h>
 
-enum { FAMILIES = 4 * PARADIGM_COUNT };
+/* LEVELS: of effort, each of which has four times as much as the one before. */
+enum { FAMILIES = 4 * PARADIGM_COUNT, LEVELS = 12 };
 
 /* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
 enum look {
     LOOK_PLAYED, /* a pipeline's order is played (pipeline_fill.h) */
     LOOK_SHORT,  /* a simulation of few micro-batches (short_form.h) */
     LOOK_WHOLE,  /* of all */
+};
+
+/* The first round among experiments that are alike: one of them is simulated. */
+struct family {
+    bool opened, busy; /* busy: a thread is at it */
+    int tries;
+    double most_bytes; /* bounds of what may be tried: what needed more did not fit */
 };
 
 struct search {
@@ -25,8 +33,10 @@ struct search {
     const struct search_options *options;
     struct search_result *result;
     double *bound_scores, *scores; /* [count]; scores: NAN before the simulation */
-    int *order;                    /* [count] by bound */
+    int *order;                    /* [count] by level, and in each by bound */
+    int level_end[LEVELS];         /* of the order */
     uint8_t *families;             /* [count] of find_family */
+    uint8_t *levels;               /* [count] what a simulation takes: those that take little come first */
     uint8_t *looks;                /* [count] enum look: which is next */
     struct short_forms *shorts;
     struct simulated_system *system; /* of the base */
@@ -35,13 +45,13 @@ struct search {
     int openings[FAMILIES]; /* [opening_count] the candidates of the first round */
     int opening_count;
 
-    pthread_mutex_t lock;         /* of all below, and of the result */
-    int bounded;                  /* so many have been given to a thread for their bounds */
-    int opening;                  /* where the first round is */
-    int next;                     /* of the order */
+    pthread_mutex_t lock; /* of all below, and of the result */
+    int bounded;          /* so many have been given to a thread for their bounds */
+    struct family first_round[FAMILIES];
+    int level, next;              /* next: of the order */
     struct dt_sim_heap sharpened; /* candidates by better bounds than those of the order, that wait for their simulation */
     double worst_kept;            /* score of the last of the `top` best; INFINITY: fewer are known */
-    double *kept;                 /* [top] their scores, ascending */
+    int *kept;                    /* [top] the best, in order */
     int kept_count;
     int later[PARADIGM_COUNT], tries[PARADIGM_COUNT]; /* of the second round: where it is in the order */
     bool has_result[PARADIGM_COUNT];
@@ -56,21 +66,19 @@ struct search {
 struct task {
     int index; /* -1: nothing is left to do */
     enum look look;
+    bool opens; /* of the first round */
 };
 
-#define NO_TASK ((struct task){-1, LOOK_WHOLE})
+#define NO_TASK ((struct task){-1, LOOK_WHOLE, false})
 
 /* Whether a candidate may still be looked at: it fits as far as is known, and nobody has taken it. */
 bool search_is_open(const struct search *search, int index);
 
+/* Whether two simulated candidates differ in the size of buckets alone and nothing shows it: there is one group of layers in each bucket. */
+bool search_are_twins(const struct search *search, int left, int right);
+
 /* Bounds of all candidates, on all threads; those of a search that is stopped are some of all kinds. Errors: as bounds_find. */
 dt_status search_find_bounds(struct search *search);
-
-/* What a simulation of it takes, in passes of a micro-batch through a block: of each rank that is there (schedules/predict/symmetry.h). */
-double search_effort(const struct search *search, const struct experiment *experiment);
-
-/* Choose the candidates of the first round; the order is known. */
-void search_choose_openings(struct search *search);
 
 /* For short_forms_create and simulations; context: the search. */
 bool search_is_stopped(void *context);

@@ -87,6 +87,13 @@ static bool tells_time(const struct experiment *few, int left)
     return false;
 }
 
+/* The same with few blocks: `segments` runs of activation_blocks. */
+static void take_few_blocks(struct experiment *e, int segments)
+{
+    e->model.layers = segments * e->activation_blocks;
+    *e->model.preset = '\0';
+}
+
 /* Of the first and the last stage, which have most micro-batches at a time, and the head. */
 static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
                              struct known *out)
@@ -94,12 +101,12 @@ static dt_status record_ends(const struct short_forms *f, const struct experimen
     int last = 0;
     while (experiment_rank_of_kind(e, last + 1) >= 0)
         last++;
-    for (int end = 0; end < (last > 0 ? 2 : 1); end++) {
+    out->fits = true;
+    for (int end = 0; end < (last > 0 ? 2 : 1) && out->fits; end++) {
         struct dt_memory_usage usage;
-        DT_TRY(simulation_predict_memory(e, system, experiment_rank_of_kind(e, end ? last : 0), &usage));
-        out->bytes = fmax(out->bytes, (double)usage.device.peak_total_bytes);
+        DT_TRY(simulation_fits(e, system, experiment_rank_of_kind(e, end ? last : 0), f->capacity_bytes, &out->fits, &usage));
+        out->bytes = fmax(out->bytes, out->fits ? (double)usage.device.peak_total_bytes : f->capacity_bytes);
     }
-    out->fits = out->bytes <= f->capacity_bytes;
     return DT_OK;
 }
 
@@ -183,8 +190,34 @@ static dt_status find_known(struct short_forms *f, struct experiment *e, bool ti
     return status;
 }
 
-/* A pipeline's ranks hold what they hold at most when there are two micro-batches for each stage; its first and last rank alone tell it
- * sooner than all of them. */
+/* The most that is held is the greatest of what is held at some moments, each of which grows by the same with every block: so that it grows
+ * no less from many blocks to more than from few. Buffers that have something of all blocks are rounded up once, by less than ROUNDED_BYTES.
+ * Shards alone: elsewhere buckets have several blocks, or parts of one. */
+static dt_status find_memory_of_blocks(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
+    struct experiment few = *e, more;
+    struct known *of_few, *of_more;
+    int left, segments = e->model.layers / e->activation_blocks;
+    if (paradigm_of(e->paradigm)->mode != DP_FSDP || segments < WORTH_IT)
+        return DT_OK;
+    shorten(&few, 2, &left);
+    more = few;
+    take_few_blocks(&few, FEW);
+    take_few_blocks(&more, MORE);
+    DT_TRY(find_known(f, &few, false, &of_few));
+    DT_TRY(find_known(f, &more, false, &of_more));
+    *out = (struct short_form){.exists = true, .fits = false, .bytes = f->capacity_bytes};
+    if (!of_few->fits || !of_more->fits)
+        return DT_OK;
+    double each = fmax(of_more->bytes - of_few->bytes - ROUNDED_BYTES, 0) / (MORE - FEW);
+    out->bytes = of_few->bytes + (segments - FEW) * each;
+    out->fits = out->bytes <= f->capacity_bytes;
+    return DT_OK;
+}
+
+/* A pipeline's ranks hold what they hold at most when there are two micro-batches for each stage, others with the second micro-batch; the first
+ * and the last rank alone tell it sooner than all of them. */
 static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e;
@@ -202,7 +235,8 @@ dt_status short_forms_find(struct short_forms *f, const struct experiment *e, co
     struct known *known;
     int left;
     *out = (struct short_form){.exists = false};
-    if (experiment_stages(e) > 1)
+    DT_TRY(find_memory_of_blocks(f, e, out));
+    if (!out->exists)
         DT_TRY(find_memory(f, e, out));
     if ((out->exists && !out->fits) || !shorten(&few, 1, &left) || !tells_time(&few, left))
         return DT_OK;

@@ -1,7 +1,7 @@
 /* What a candidate with many micro-batches needs at least, told by a simulation of the same with few.
  *
  * More micro-batches never hold less, since all that is held is held by them, too; and each further one takes the time that nobody avoids
- * (struct bound, micro_batch_s). Candidates of different batches have the same short form where their micro-batches are of one size, so
+ * (struct bound, micro_batch_s). Blocks are alike, so that what a rank of fsdp holds is told by models of few of them. Candidates of different batches have the same short form where their micro-batches are of one size, so
  * that one simulation serves many of them. Pipelines whose backward comes in halves are played instead (pipeline_fill.h). */
 #ifndef SCHEDULES_SEARCH_SHORT_FORM_H
 #define SCHEDULES_SEARCH_SHORT_FORM_H
@@ -18,7 +18,7 @@ void short_forms_destroy(struct short_forms *forms); /* takes NULL */
 struct short_form {
     bool exists; /* false: the experiment has few micro-batches itself, and is simulated as fast; nothing else is said */
     bool fits;
-    double bytes;  /* of the device, of the ranks that need most */
+    double bytes;  /* of the device, of the ranks that need most, at least */
     double step_s; /* what the whole experiment takes at least; 0: not told */
 };
 

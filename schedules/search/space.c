@@ -361,6 +361,14 @@ const char *space_axis_key(const struct space *s, int axis)
     return axis >= 0 && axis < s->axis_count ? s->axes[axis].key : NULL;
 }
 
+bool space_differ_only_in(const struct space *s, int left, int right, const char *key)
+{
+    for (int i = 0; i < s->axis_count; i++)
+        if (s->candidates[left].values[i] != s->candidates[right].values[i] && strcmp(s->axes[i].key, key) != 0)
+            return false;
+    return true;
+}
+
 int space_paradigm_count(const struct space *s, enum paradigm_kind paradigm)
 {
     struct experiment *e = malloc(sizeof *e);

@@ -32,6 +32,9 @@ void space_experiment(const struct space *space, const struct candidate *candida
 /* The axes, in the order of their choice: the key, NULL past the last; and whether a candidate has a value of its own there. */
 const char *space_axis_key(const struct space *space, int axis);
 
+/* Whether two candidates have the same values but for this key. */
+bool space_differ_only_in(const struct space *space, int left, int right, const char *key);
+
 /* How many of the paradigm's candidates the requests have left. */
 int space_paradigm_count(const struct space *space, enum paradigm_kind paradigm);
 
