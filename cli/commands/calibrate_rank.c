@@ -65,8 +65,10 @@ static int run(int argc, char **argv)
     }
     signals_install();
     struct calibration *calibration = calloc(1, sizeof *calibration);
-    if (!calibration || dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[1], place.rank, &rank.link) < 0)
+    if (!calibration || dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[1], place.rank, &rank.link) < 0) {
+        free(calibration);
         return report_failure("calibrate-rank", EXIT_CODE_OTHER);
+    }
     rank.number = place.rank;
     struct means means = {0};
     dt_status status = measure(&rank, &place, &means, calibration);

@@ -33,6 +33,8 @@ def test_help_is_instant_and_complete():
         check(all(line == line.rstrip() for line in lines), "blanks at a line's end:", own)
         begins = {found.end() for found in (re.match(r"  (-\w,|   ) --\S+( \S+)?  +(?=\S)| {20,}(?=\S)", line) for line in lines) if found}
         check(len(begins) == 1, "texts do not begin below each other:", begins, own)
+        longest = max(len(line) for line in lines if not line.startswith(("Usage:", "  -", "      --")))
+        check(100 < longest <= 110, "texts are", longest, "columns wide:", own)
     check(re.fullmatch(r"dtbench \d+\.\d+\.\d+ \(\S+\)\n", run("--version", code=OK).stdout), "version")
     # nothing of a launcher matters to help
     run("--help", code=OK, environment={"SLURM_PROCID": "x", "OMPI_COMM_WORLD_RANK": "nonsense"})

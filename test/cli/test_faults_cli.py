@@ -41,7 +41,8 @@ def test_killed_ranks_are_named():
 
 def test_a_crash_is_not_the_end_of_a_sweep():
     output = records_path("sweep-killed.jsonl")
-    run_of = Started(config(), "-o", output, "--set", "steps.timed=1000", "--set", 'sweep.paradigm=["fsdp","ddp"]')
+    endless, short = {"paradigm": "fsdp", "steps": {"timed": 1000000}}, {"paradigm": "ddp", "steps": {"timed": 3}}
+    run_of = Started(config(sweep=[endless, short]), "-o", output)
     os.kill(run_of.ranks_train()[1], signal.SIGKILL)
     run_of.finish(FAILED, 50)
     check([r["status"] for r in read_records(output)] == ["failed", "ok"], read_records(output))

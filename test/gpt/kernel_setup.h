@@ -9,7 +9,6 @@
 #include "test/lib/device/device_kind.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* An array in both worlds: `values` the reference computes with, `data` the kernel. */
 struct array {
@@ -43,11 +42,11 @@ static struct {
 
 static uint64_t test_random_state;
 
-/* From the clock, or DTBENCH_TEST_SEED to see a failure again. */
+/* 1, or DTBENCH_TEST_SEED to try others. */
 static inline void test_seed(void)
 {
     const char *given = getenv("DTBENCH_TEST_SEED");
-    test_random_state = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    test_random_state = given ? strtoull(given, NULL, 10) : 1;
     printf("# DTBENCH_TEST_SEED=%llu\n", (unsigned long long)test_random_state);
 }
 

@@ -45,6 +45,32 @@ static void rows_become_experiments(void)
     validate_rows_finish(&rows);
 }
 
+/* What has no room has no time, but the bytes that it would need. Reasons are said once, with how many rows have them. */
+static void rows_without_a_time(void)
+{
+    struct validate_rows rows;
+    struct validate_summary summary;
+    char path[64], *text = NULL;
+    size_t length;
+    CHECK_OK(read_text(HEADER "ddp,GPT76B,8,8,1,1,1,16,keep,,75,4948\n"
+                              "pdp,GPTSmall,8,8,0,2,2,9,keep,,0.1,\n"
+                              "pdp,GPTSmall,8,8,0,4,2,9,keep,,0.1,\n"
+                              "pdp,GPTSmall,8,8,0,2,2,9,keep,,0.2,\n",
+                       &rows, path));
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK(rows.rows[0].outcome == VALIDATE_OUT_OF_MEMORY && rows.rows[0].predicted_bytes > 80e9 && isnan(rows.rows[0].predicted_s), "%g",
+          rows.rows[0].predicted_bytes);
+    CHECK_OK(validate_summarize(&rows, &summary));
+    FILE *to = open_memstream(&text, &length);
+    CHECK_OK(validate_print(&rows, &summary, to));
+    fclose(to);
+    const char *first = strstr(text, "2 rows from line 3 on: "), *second = strstr(text, "1 row from line 4 on: ");
+    CHECK(first && second && !strstr(text, "from line 5 on"), "%s", text);
+    free(text);
+    validate_summary_finish(&summary);
+    validate_rows_finish(&rows);
+}
+
 #define MESH "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,iteration time (ms),zero/fsdp,vpp,schedule,"
 #define MESH_REST "recompute,kv_heads,cp,status,peak_mem_gib,dtype,color,notes\n"
 
@@ -72,6 +98,19 @@ static void meshes_become_experiments(void)
           "%s; %s", rows.rows[3].reason, rows.rows[4].reason);
     CHECK(rows.rows[2].measured_bytes == 10e9, "the note says that these are not GiB");
     CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
+    validate_rows_finish(&rows);
+}
+
+/* A width of its own is taken over; four times the hidden size is what is usual. */
+static void widths_of_layers(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text(MESH "ffn," MESH_REST "8,32,2,1024,16,24,2048,1,8,1,250,,1,,3000,,16,1,ok,,fp16,red,c\n"
+                            "8,32,2,1024,16,24,2048,1,8,1,250,,1,,4096,,16,1,ok,,fp16,red,c\n",
+                       &rows, path));
+    CHECK(rows.rows[0].experiment.model.ffn == 3000 && rows.rows[1].experiment.model.ffn == 0, "%d, %d", rows.rows[0].experiment.model.ffn,
+          rows.rows[1].experiment.model.ffn);
     validate_rows_finish(&rows);
 }
 
@@ -257,11 +296,21 @@ static void collectives_alone(void)
     }
     CHECK(read_collectives(HEADER, &c, &is) == DT_ERR_INVALID && !is);
     validate_collectives_finish(&c);
+    static const char *const orders[] = {"size,gpus,nodes,busbw_GB_s,collective\n1M,8,1,100,AllReduce\n",
+                                         "gpus,nodes,busbw_GB_s,collective,size\n8,1,100,AllReduce,1M\n",
+                                         "busbw_GB_s,collective,size,gpus,nodes\n100,AllReduce,1M,8,1\n"};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        CHECK_OK(read_collectives(orders[i], &c, &is));
+        CHECK(is && c.count == 1 && c.rows[0].bytes == 0x1p20, "order %zu", i);
+        validate_collectives_finish(&c);
+    }
 }
 
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
+    {"widths of layers", widths_of_layers},
+    {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},
     {"a file that is wrong gets one line", faults},
     {"errors, groups and cells, by hand", summaries},

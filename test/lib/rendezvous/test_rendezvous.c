@@ -121,6 +121,25 @@ static void gather_often(struct rank *rank)
     }
 }
 
+/* Where all ranks are on one machine, no other machine can connect. */
+static void local_ports(void)
+{
+    const struct dt_rendezvous_place place = {.address = "0.0.0.0", .port = free_port(), .local = true, .size = 2};
+    struct dt_port port;
+    CHECK_OK(dt_port_open(&place, "here", &port));
+    CHECK(port.count > 0);
+    for (int i = 0; i < port.count; i++) {
+        struct sockaddr_storage a;
+        socklen_t bytes = sizeof a;
+        CHECK(getsockname(port.fd[i], (struct sockaddr *)&a, &bytes) == 0);
+        const struct sockaddr_in *v4 = (const void *)&a;
+        const struct sockaddr_in6 *v6 = (const void *)&a;
+        CHECK(a.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) == INADDR_LOOPBACK : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr), "socket %d",
+              i);
+    }
+    dt_port_close(&port);
+}
+
 static void gatherings(void)
 {
     static const char *const addresses[] = {"127.0.0.1", "localhost", "::1"};
@@ -158,7 +177,7 @@ static uint64_t bytes_through_rank_0(const struct dt_rendezvous *r)
     return bytes;
 }
 
-/* The last gathering is behind everybody's reductions. */
+/* One gathering is behind everybody's reductions; for the other all wait until rank 0 has counted, and has lost nobody's connection. */
 static void reduce_often(struct rank *rank)
 {
     double mine[NUMBERS], all[2 * NUMBERS];
@@ -177,6 +196,8 @@ static void reduce_often(struct rank *rank)
     if (rank->status == DT_OK)
         keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "end", &byte, 1, bytes, 20));
     rank->through = rank->place.rank == 0 ? bytes_through_rank_0(rank->r) - before : 0;
+    if (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "counted", &byte, 1, bytes, 20));
 }
 
 /* A rank gives its numbers once, and gets sums and the highest: three times the numbers for each other rank, whatever their number is. */
@@ -500,6 +521,7 @@ static void names(void)
 }
 
 static const struct test_case cases[] = {
+    {"a port of this machine alone", local_ports},
     {"gatherings, of all and of halves", gatherings},
     {"reductions cost rank 0 as much for each rank, however many there are", reductions},
     {"a rank that never comes is named", a_rank_never_comes},

@@ -116,7 +116,7 @@ static void test_several_nics(void)
                "1 GPU on each of 4");
 }
 
-static double time_nvls(int world, int per_node, bool sums, double gbit_per_s)
+static double time_nvls(int world, int per_node, bool sums, double gbit_per_s, double latency_us)
 {
     struct dt_sim_cluster cluster;
     char path[1024];
@@ -125,9 +125,27 @@ static double time_nvls(int world, int per_node, bool sums, double gbit_per_s)
     cluster.collectives.nvls = true;
     cluster.fabric.sums = sums;
     cluster.nic.flow_gbit_per_s = cluster.nic.total_gbit_per_s = gbit_per_s;
+    cluster.nic.latency_us = latency_us;
     const struct dt_sim_placement placement = {.world_size = world, .ranks_per_node = per_node};
     CHECK_OK(dt_sim_time_alone(&cluster, "cluster.json", &placement, DT_SIM_ALL_REDUCE, 1 << 30, &seconds));
     return seconds;
+}
+
+/* NCCL 2.10 limits the bus of an Ampere node, 2.20 does not. */
+static void test_limit_of_ampere(void)
+{
+    struct dt_sim_cluster cluster;
+    char path[1024];
+    double limited = 0, free_of_it = 0;
+    const struct dt_sim_placement placement = {.world_size = 8, .ranks_per_node = 8};
+    CHECK_OK(dt_sim_cluster_load(sim_source_path("configs/clusters/dgx_a100.json", path, sizeof path), &cluster));
+    cluster.collectives.channels = 24;
+    cluster.collectives.channel_gb_per_s = 20;
+    snprintf(cluster.collectives.version, sizeof cluster.collectives.version, "2.10.3");
+    CHECK_OK(dt_sim_time_alone(&cluster, "cluster.json", &placement, DT_SIM_ALL_REDUCE, 1 << 30, &limited));
+    snprintf(cluster.collectives.version, sizeof cluster.collectives.version, "2.20.3");
+    CHECK_OK(dt_sim_time_alone(&cluster, "cluster.json", &placement, DT_SIM_ALL_REDUCE, 1 << 30, &free_of_it));
+    CHECK(free_of_it > 0 && limited > 1.2 * free_of_it, "%g and %g s", limited, free_of_it);
 }
 
 /* On DGX H100: five sixths of a bus of 360 GB/s in a node. Between nodes what 8 cards carry: the message once between two nodes or where
@@ -135,11 +153,12 @@ static double time_nvls(int world, int per_node, bool sums, double gbit_per_s)
 static void test_sums_in_switches(void)
 {
     double bytes = 1 << 30, own = 5.0 / 6 * 360e9;
-    check_near(time_nvls(8, 8, false, 300), 25 * us + bytes / own, 1e-9, "a node");
-    check_near(time_nvls(16, 8, false, 160), (25 + 2 * 14) * us + bytes / 160e9, 1e-9, "two nodes");
-    check_near(time_nvls(64, 8, false, 160), (25 + 6 * 14) * us + bytes / 80e9, 1e-9, "a tree of 8 nodes");
-    check_near(time_nvls(64, 8, true, 160), (25 + 18) * us + bytes / 160e9, 1e-9, "switches between 8 nodes");
-    CHECK(time_nvls(4, 1, true, 160) > 1.5 * bytes / 20e9, "a ring: %g", time_nvls(4, 1, true, 160));
+    check_near(time_nvls(8, 8, false, 300, 0), 25 * us + bytes / own, 1e-9, "a node");
+    check_near(time_nvls(16, 8, false, 160, 0), (25 + 2 * 14) * us + bytes / 160e9, 1e-9, "two nodes");
+    check_near(time_nvls(64, 8, false, 160, 0), (25 + 6 * 14) * us + bytes / 80e9, 1e-9, "a tree of 8 nodes");
+    check_near(time_nvls(64, 8, true, 160, 0), (25 + 18) * us + bytes / 160e9, 1e-9, "switches between 8 nodes");
+    check_near(time_nvls(64, 8, true, 160, 500), (25 + 18 + 500) * us + bytes / 160e9, 1e-9, "cards that are late");
+    CHECK(time_nvls(4, 1, true, 160, 0) > 1.5 * bytes / 20e9, "a ring: %g", time_nvls(4, 1, true, 160, 0));
 }
 
 /* Ranks 0, 8, 16, 24 and 1, 9, 17, 25 reduce at once over the same four NICs: claim C4, 17 ms alone, 25 ms together. */
@@ -306,6 +325,7 @@ static void tables_are_sound(void)
 static const struct test_case cases[] = {
     {"tables are sound", tables_are_sound},
     {"sums in switches", test_sums_in_switches},
+    {"a limit of Ampere", test_limit_of_ampere},
     {"rings within a node", test_rings_in_a_node},
     {"NCCL's choice of algorithm and protocol", test_choice},
     {"a ring across nodes passes each NIC once", test_ring_across_nodes},

@@ -308,6 +308,14 @@ static void nccl_settings(void)
           changed->nccl);
     free(changed);
     free(all);
+    for (int length = 63; length <= 64; length++) {
+        char text[512], name[65] = "NCCL_";
+        memset(name + 5, 'A', (size_t)length - 5);
+        snprintf(text, sizeof text, "{" TINY ",\"nccl\":{\"%s\":1}}", name);
+        dt_status status = experiments_parse(text, strlen(text), "t", NULL, 0, &all, &count);
+        CHECK((status == DT_OK) == (length == 63), "%d characters: %s", length, dt_error_message());
+        free(status == DT_OK ? all : NULL);
+    }
 }
 
 static void hashes(void)

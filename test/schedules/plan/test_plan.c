@@ -256,7 +256,7 @@ static void text_of(const struct plan *plan, const char *only, char *text, size_
     for (int i = 0; i < plan->count && used + 16 < bytes; i++) {
         const struct action *a = &plan->actions[i];
         char letter = letters[a->op];
-        if (!strchr(only, letter))
+        if (!letter || !strchr(only, letter))
             continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%c", used ? " " : "", letter);
         if (strchr("FBIWRLgxrus", letter))
@@ -313,6 +313,18 @@ static void test_groups_are_gathered_one_pass_ahead(void)
     check_step("gpipe", 1, 1, &checkpoint, &fsdp, "FBRLgx", "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 g2 L3 x3 R2 g1 B2 x2 R1 B1 x1 B0");
     fsdp.gathers_in_turn = true;
     check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 F0 x0 g1 F1 x1 g2 F2 x2 g3 F3 x3 g3 B3 x3 g2 B2 x2 g1 B1 x1 g0 B0 x0");
+}
+
+/* A head whose weight is the embedding's table reads two groups. */
+static void test_a_tied_head_gathers_the_table(void)
+{
+    struct plan_rules fsdp = {.gathers = true, .reduce_every = 1};
+    struct plan_group tied[GROUPS];
+    struct plan_part part = keep;
+    memcpy(tied, groups, sizeof tied);
+    tied[3].reads_first = true;
+    part.groups = tied;
+    check_step("gpipe", 1, 1, &part, &fsdp, "FBgx", "g0 g1 F0 x0 g2 F1 x1 g0 g3 F2 x2 F3 g2 B3 x0 x3 g1 B2 x2 B1 x1 B0");
 }
 
 static void test_buckets_are_reduced_behind_their_last_backward(void)
@@ -409,6 +421,13 @@ static void test_a_forgotten_forward_is_computed_again(void)
     CHECK_OK(plan_expand(&r.plans[0], &part));
     CHECK_OK(plan_place_parameters(&r.plans[0], &part, &none));
     text_of(&r.plans[0], "FBktd()", text, sizeof text);
+    for (int i = 0, next = 0; i < r.plans[0].count && next < GROUPS; i++) { /* nothing is kept twice, or by nobody */
+        const struct action *a = &r.plans[0].actions[i];
+        if (a->op != ACTION_KEEP_INPUT && a->op != ACTION_DROP)
+            continue;
+        CHECK(a->group == next && a->end > next, "groups %d to %d behind %d", a->group, a->end, next);
+        next = a->end;
+    }
     CHECK(strcmp(text, "( F0 k F1 F2 d F3 d ( F0 F1 F2 F3 B3 B2 B1 B0 ) t F0 F1 F2 F3 d B3 B2 B1 B0 )") == 0, "%s", text);
     ranks_finish(&r);
 }
@@ -460,6 +479,7 @@ static const struct test_case cases[] = {
     {"of a deadlock only the circle is named", test_of_a_deadlock_only_the_circle_is_named},
     {"messages that cross or are left are named", test_messages_that_cross_or_are_left_are_named},
     {"groups are gathered one pass ahead", test_groups_are_gathered_one_pass_ahead},
+    {"a tied head", test_a_tied_head_gathers_the_table},
     {"buckets are reduced behind their last backward", test_buckets_are_reduced_behind_their_last_backward},
     {"copies are summed up behind all passes", test_copies_are_summed_up_behind_all_passes},
     {"passes are marked", test_passes_are_marked},

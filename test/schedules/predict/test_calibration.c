@@ -132,6 +132,11 @@ static void files_that_sim_reads(void)
     again->collectives = cluster->collectives.measured;
     snprintf(again->library, sizeof again->library, "%s", cluster->collectives.version);
     check_same(c, again);
+    c->collectives.count = 0; /* one rank alone: no message was sent */
+    CHECK_OK(calibration_cluster_text(c, "measured by a test", &text));
+    CHECK_OK(dt_sim_cluster_parse(text, strlen(text), "cluster.json", cluster));
+    CHECK(cluster->collectives.step_us == 0 && strcmp(cluster->collectives.version, "none") == 0, "%g us", cluster->collectives.step_us);
+    free(text);
     free(cluster);
     free(profile);
     free(again);
