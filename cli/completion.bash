@@ -43,7 +43,7 @@ _dtbench_values() {
     "plan --max-batch") echo "@other" ;;
     "plan --optimizer") echo "@other" ;;
     "plan --sequence") echo "@other" ;;
-    "plan --objective") echo "tokens memory cost" ;;
+    "plan --objective") echo "tokens memory cost energy" ;;
     "plan --floor") echo "@other" ;;
     "plan --price") echo "@other" ;;
     "plan --tokens") echo "@other" ;;

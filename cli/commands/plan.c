@@ -49,8 +49,8 @@ static const struct option_row options[] = {
     {"optimizer", 0, OPTION_TEXT, AT(planner.optimizer), "NAME", "the same as --set optimizer.name=NAME", NULL},
     {"sequence", 0, OPTION_TEXT, AT(planner.sequence), "N", "tokens of a sample, the same as --set model.block_size=N", NULL},
     {"objective", 0, OPTION_TEXT, AT(planner.objective), "WHAT",
-     "what is best: the most tokens a second, the least memory at no less than --floor, or the least cost of a token on any number of the "
-     "nodes",
+     "what is best: the most tokens a second, the least memory at no less than --floor, or, on any number of the nodes, the least cost or "
+     "energy of a token",
      planner_objective_name},
     {"floor", 0, OPTION_TEXT, AT(planner.floor), "TOKENS", "memory: tokens a second at the least; default: 90 % of the most there is",
      NULL},

@@ -23,8 +23,9 @@ enum { DEFAULT_TOP = 5, DEFAULT_MAX_BATCH = 128, SETS = OPTION_LIST_MAX + 16, SE
 
 const char *planner_objective_name(int index)
 {
-    static const char *const names[] = {[SEARCH_TOKENS] = "tokens", [SEARCH_MEMORY] = "memory", [SEARCH_COST] = "cost"};
-    return index >= 0 && index < 3 ? names[index] : NULL;
+    static const char *const names[] = {
+        [SEARCH_TOKENS] = "tokens", [SEARCH_MEMORY] = "memory", [SEARCH_COST] = "cost", [SEARCH_ENERGY] = "energy"};
+    return index >= 0 && (size_t)index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
 /* ---- numbers ---- */
@@ -63,7 +64,7 @@ static dt_status read_objective(const char *text, enum search_objective *out)
             *out = (enum search_objective)i;
             return DT_OK;
         }
-    return text ? dt_fail(DT_ERR_INVALID, "--objective %.40s: expected tokens, memory or cost", text) : DT_OK;
+    return text ? dt_fail(DT_ERR_INVALID, "--objective %.40s: expected tokens, memory, cost or energy", text) : DT_OK;
 }
 
 /* ---- the base ---- */
@@ -212,6 +213,9 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
 static dt_status check_machine(const struct planner *p)
 {
     struct simulated_system *system;
+    if (p->options.objective == SEARCH_ENERGY && p->machine.cluster.gpu.power_w <= 0)
+        return dt_fail(DT_ERR_INVALID, "--objective energy: cluster %s does not say gpu.power_w, the watts that a GPU takes at most",
+                       p->machine.cluster.name);
     DT_TRY(simulated_system_create_on(&p->machine, &p->base, &system));
     simulated_system_destroy(system);
     return DT_OK;
@@ -244,7 +248,7 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
     DT_TRY(read_amount("tokens", a->tokens, &p->tokens));
     if (a->floor && o->objective != SEARCH_MEMORY)
         return dt_fail(DT_ERR_INVALID, "--floor belongs to --objective memory");
-    p->request.any_nodes = o->objective == SEARCH_COST;
+    p->request.any_nodes = o->objective == SEARCH_COST || o->objective == SEARCH_ENERGY;
     return DT_OK;
 }
 
@@ -318,6 +322,14 @@ dt_status planner_experiment(const struct planner *p, int place, struct experime
 {
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), out);
     return experiment_resolve(out, NULL, "dtbench plan");
+}
+
+double planner_joules_per_token(const struct planner *p, int place)
+{
+    struct experiment e;
+    double watts = p->machine.cluster.gpu.power_w;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    return watts > 0 ? watts * e.world_size / planner_outcome(p, place)->tokens_per_s : NAN;
 }
 
 int planner_shown(const struct planner *p)

@@ -44,6 +44,8 @@ static inline const struct search_outcome *planner_outcome(const struct planner 
 {
     return &planner->result.outcomes[planner->result.ranking[place]];
 }
+/* What the GPUs take for a token, each at its full power all the time: an upper estimate. NAN where the cluster does not know it. */
+double planner_joules_per_token(const struct planner *planner, int place);
 /* How many are shown: `top`, or all there are. */
 int planner_shown(const struct planner *planner);
 

@@ -57,31 +57,35 @@ static void margin_cell(struct table *t, const struct planner *p, int place)
         table_cell(t, "%.1f %%", 100 * margin);
 }
 
-static void cost_cells(struct table *t, const struct planner *p, const struct experiment *e, const struct search_outcome *o)
+static void cost_cells(struct table *t, const struct planner *p, int place, const struct experiment *e, const struct search_outcome *o)
 {
     char text[FORMAT_BYTES];
     double gpu_hours = e->world_size / o->tokens_per_s * 1e9 / 3600;
     if (p->options.objective == SEARCH_COST || !isnan(p->price_per_hour))
         table_cell(t, "%s", format_number(isnan(p->price_per_hour) ? gpu_hours : gpu_hours * p->price_per_hour, text));
+    if (p->options.objective == SEARCH_ENERGY)
+        table_cell(t, "%s", format_number(planner_joules_per_token(p, place), text));
     if (!isnan(p->tokens))
         table_cell(t, "%s", format_number(p->tokens / o->tokens_per_s / 3600, text));
 }
 
 /* Which of the columns there are that not every plan has. */
 struct columns {
-    bool gpus, host, cost, hours;
+    bool gpus, host, cost, energy, hours;
     int strategy_width;
 };
 
 static struct columns choose_columns(const struct planner *p)
 {
     enum { OTHERS = 68, OF_ONE = 12, NARROWEST = 24, NO_TERMINAL = 100 };
-    struct columns c = {
-        .gpus = p->request.any_nodes, .cost = p->options.objective == SEARCH_COST || !isnan(p->price_per_hour), .hours = !isnan(p->tokens)};
+    struct columns c = {.gpus = p->request.any_nodes,
+                        .cost = p->options.objective == SEARCH_COST || !isnan(p->price_per_hour),
+                        .energy = p->options.objective == SEARCH_ENERGY,
+                        .hours = !isnan(p->tokens)};
     for (int place = 0; place < planner_shown(p); place++)
         c.host |= planner_outcome(p, place)->host_peak_bytes > 0;
     int width = isatty(STDOUT_FILENO) ? terminal_width(stdout) : NO_TERMINAL;
-    c.strategy_width = width - OTHERS - OF_ONE * (c.cost + c.hours) - (c.gpus ? 6 : 0);
+    c.strategy_width = width - OTHERS - OF_ONE * (c.cost + c.energy + c.hours) - (c.gpus ? 6 : 0);
     if (c.strategy_width < NARROWEST)
         c.strategy_width = NARROWEST;
     return c;
@@ -104,6 +108,8 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
     table_column(t, TABLE_RIGHT, "exposed\n%");
     if (c->cost)
         table_column(t, TABLE_RIGHT, isnan(p->price_per_hour) ? "GPU h per\n1e9 tokens" : "price per\n1e9 tokens");
+    if (c->energy)
+        table_column(t, TABLE_RIGHT, "J per token\nat most");
     if (c->hours)
         table_column(t, TABLE_RIGHT, "hours");
     table_column(t, TABLE_RIGHT, "margin");
@@ -130,13 +136,13 @@ static void print_rows(struct table *t, const struct planner *p, int place, cons
         table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, text));
     table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
     table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
-    cost_cells(t, p, &e, o);
+    cost_cells(t, p, place, &e, o);
     margin_cell(t, p, place);
     while (*rest) {
         next_line(&rest, c->strategy_width - 2, line);
         table_cell(t, "%s", "");
         table_cell(t, "  %s", line);
-        for (int others = 6 + c->gpus + c->host + c->cost + c->hours; others > 0; others--)
+        for (int others = 6 + c->gpus + c->host + c->cost + c->energy + c->hours; others > 0; others--)
             table_cell(t, "%s", "");
     }
 }

@@ -247,6 +247,11 @@ dt_status why_trusted(const struct planner *p, struct why *out)
     if (planner_shown(p) > 0)
         while (confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
             why_say(out, "not measured: %s", text);
+    if (p->options.objective == SEARCH_ENERGY)
+        why_say(out,
+                "energy: an upper estimate, each GPU at its %g W all the time; processors, network and cooling are not in it, and a GPU "
+                "that waits takes less",
+                p->machine.cluster.gpu.power_w);
     if (close > 0)
         why_say(out, "the first %d differ by less than the error: measure them", close + 1);
     return DT_OK;

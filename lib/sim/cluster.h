@@ -28,6 +28,7 @@ struct dt_sim_cluster {
         double memory_gib;
         double peak_tflops[DT_DTYPE_COUNT]; /* of dense matrix products; 0: unknown */
         double memory_gb_per_s;
+        double power_w; /* that it takes at most; 0: unknown */
     } gpu;
     struct {
         char source[DT_SIM_SOURCE_BYTES];

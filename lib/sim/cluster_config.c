@@ -101,6 +101,7 @@ static const struct dt_field fields[] = {
     RATE_AT("gpu.peak_tflops.fp16", gpu.peak_tflops[DT_FP16], "the same for fp16"),
     RATE_AT("gpu.peak_tflops.bf16", gpu.peak_tflops[DT_BF16], "the same for bf16"),
     RATE(gpu.memory_gb_per_s, "GB/s of device memory"),
+    RATE(gpu.power_w, "watts that one takes at most (its thermal design power); 0: unknown"),
 
     SOURCE(nvlink),
     RATE(nvlink.gb_per_s, "GB/s of one GPU, each direction; 0: none"),

@@ -7,7 +7,8 @@ double search_score(enum search_objective objective, const struct experiment *e,
     double tokens = (double)experiment_global_batch(e) * e->model.block_size;
     switch (objective) {
     case SEARCH_MEMORY: return bytes;
-    case SEARCH_COST: return e->world_size * step_s / tokens;
+    case SEARCH_COST:
+    case SEARCH_ENERGY: return e->world_size * step_s / tokens;
     default: return step_s / tokens;
     }
 }

@@ -8,6 +8,7 @@ enum search_objective {
     SEARCH_TOKENS, /* most tokens a second */
     SEARCH_MEMORY, /* fewest bytes on the fullest GPU, at no less than the floor */
     SEARCH_COST,   /* fewest GPU seconds a token */
+    SEARCH_ENERGY, /* the same: GPUs are alike, and each is taken to need its full power all the time */
 };
 
 /* Lower is better: seconds a token, bytes, or GPU seconds a token. */

@@ -54,6 +54,22 @@ def test_people_read_it():
         check(words in text, words, "\n", text)
 
 
+def test_energy_is_power_and_time():
+    found = json.loads(plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--objective", "energy", "--json", "--top", "3").stdout)
+    joules = [one["joules_per_token"] for one in found["plans"]]
+    check(joules == sorted(joules), joules)
+    for one in found["plans"]:  # 400 W each
+        check(abs(one["joules_per_token"] * one["tokens_per_s"] / one["config"]["world_size"] / 400 - 1) < 1e-9, one["joules_per_token"])
+    text = " ".join(plan(*SMALL, "--gpus", "8", "--global-batch", "16", "--fix", "paradigm=ddp", "--objective", "energy").stdout.split())
+    check("J per token" in text and "400 W" in text, text)
+    with open(os.path.join(ROOT, "configs", "clusters", "gcp_a2.json"), encoding="utf-8") as file:
+        cluster = json.load(file)
+    del cluster["gpu"]["power_w"]
+    with open(os.path.join(WORK, "unknown_power.json"), "w", encoding="utf-8") as out:
+        json.dump(cluster, out)
+    refused("gpu.power_w", "--model", "GPTSmall", "--cluster", "unknown_power.json", "--profile", "pytorch_1.11_a100", "--objective", "energy")
+
+
 def test_tables_are_narrow():
     text = plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--top", "9", "--quiet").stdout
     rows = text.split("\n\n")[1].split("\n")
@@ -137,7 +153,7 @@ def test_wrong_requests_get_a_line():
     refused("did you mean", *SMALL, "--fix", "paradigm=fspd")
     refused("unknown key", *SMALL, "--fix", "paradigms=fsdp")
     refused("whole number", *SMALL, "--top", "none")
-    refused("expected tokens, memory or cost", *SMALL, "--objective", "speed")
+    refused("expected tokens, memory, cost or energy", *SMALL, "--objective", "speed")
     refused("--measure 3: needs --device", *SMALL, "--measure", "3")
     refused("expected sim, cpu or cuda", *SMALL, "--device", "tpu")
     refused("needs --cluster", "--model", "GPTSmall", "--device", "cuda")
