@@ -177,7 +177,10 @@ def test_errors_are_those_of_the_study():
         row = re.search(r"^(?:paradigm)? +%s +\d+ +\d+ +\d+ +([\d.]+) +([\d.]+)" % paradigm, table, re.MULTILINE)
         check(abs(said - float(row[1]) / 100) < 1e-9, paradigm, said, row[1])
         worst = max(worst, float(row[2]) / 100)
-    check(abs(float(re.search(r"\.most = ([\d.]+)", source)[1]) - worst) < 1e-9, worst)
+    most = float(re.search(r"\.most = ([\d.]+)", source)[1])
+    check(abs(most - worst) < 1e-9, worst)
+    alone = json.loads(plan("--model", "GPTSmall", "--cluster", "gcp_a2", "--gpus", "1", "--global-batch", "4", "--json").stdout)["plans"][0]
+    check(alone["known_error"] == most and not alone["mode_measured"], "the study has no paradigm none:", alone["known_error"])
 
 
 if __name__ == "__main__":

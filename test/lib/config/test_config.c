@@ -121,6 +121,7 @@ static void refuses_values(void)
         {"{\"never\":true}", "t: never: true is not supported by this version; use false"},
         {"{\"Flag\":true}", "t: Flag: unknown key; did you mean \"flag\"?"},
         {"{\"paint\":{\"colour\":\"red\"}}", "t: paint.colour: unknown key; did you mean \"paint.color\"?"},
+        {"{\"paint\":{\"colours\":1}}", "t: paint.colours: unknown key; did you mean \"paint.color\"?"},
         {"{\"sweeps\":{}}", "t: sweeps: unknown key; did you mean \"sweep\"?"},
         {"{\"color\":\"red\"}", "t: color: unknown key; did you mean \"paint.color\"?"},
         {"{\"piant\":{}}", "t: piant: unknown key; did you mean \"paint\"?"},
