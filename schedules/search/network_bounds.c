@@ -15,7 +15,8 @@ struct group_rate {
     double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
 };
 
-/* How many equal ranks of a stage send on one network card, always at the same times (schedules/predict/symmetry.h). */
+/* How many equal ranks of a stage send on one network card, always at the same times (schedules/predict/symmetry.h): of the largest number
+ * of those that are equal. */
 struct sharing {
     struct mesh_shape mesh;
     enum dp_kind mode;
@@ -197,15 +198,24 @@ dt_status network_bounds_summing(struct network_bounds *b, const struct experime
     return DT_OK;
 }
 
+static int card_of(const struct dt_sim_cluster *c, int gpu)
+{
+    return gpu * c->nic.count / c->gpus_per_node;
+}
+
 static dt_status count_senders(const struct network_bounds *b, const struct experiment *e, int *out)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
     int per_node = b->system->placement.ranks_per_node;
     struct symmetric_part part;
     dt_status status = symmetric_part_find(e, b->system, &part);
-    *out = 0;
-    for (int gpu = 0; status == DT_OK && gpu < per_node && gpu < e->world_size; gpu++)
-        *out += part.stand_in[gpu] == part.stand_in[0] && gpu * c->nic.count / c->gpus_per_node == 0;
+    *out = 1;
+    for (int one = 0; status == DT_OK && one < per_node && one < e->world_size; one++) {
+        int senders = 0;
+        for (int gpu = 0; gpu < per_node && gpu < e->world_size; gpu++)
+            senders += part.stand_in[gpu] == part.stand_in[one] && card_of(c, gpu) == card_of(c, one);
+        *out = senders > *out ? senders : *out;
+    }
     symmetric_part_finish(&part);
     return status;
 }

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AT_A_TIME = 32 };
+/* AT_LEAST: so many are looked at however early a search is stopped, so that there is something to choose from. */
+enum { AT_A_TIME = 32, AT_LEAST = 512 };
 
 /* Experiments whose bounds are alike in quality: those of a pipeline are farther from their steps than those of DDP. */
 static int find_family(const struct experiment *e)
@@ -82,9 +83,11 @@ static int jump_of(int count)
 static dt_status find_some(struct search *s, struct bounds *bounds, struct experiment *e)
 {
     int all = s->result->count, jump = jump_of(all);
-    for (struct batch batch = take_batch(s); batch.count > 0; batch = take_batch(s))
+    for (struct batch batch = take_batch(s); batch.count > 0; batch = take_batch(s)) {
+        bool asked = !batch.stopped || (batch.first < AT_LEAST && !s->options->only_best);
         for (int i = batch.first; i < batch.first + batch.count; i++)
-            DT_TRY(find_bound(s, bounds, (int)((int64_t)i * jump % all), !batch.stopped, e));
+            DT_TRY(find_bound(s, bounds, (int)((int64_t)i * jump % all), asked, e));
+    }
     return DT_OK;
 }
 

@@ -105,10 +105,11 @@ struct task search_next(struct search *s)
     if (s->stopped || s->failure < 0)
         return NO_TASK;
     struct task task = pick_opening(s);
-    while (task.index < 0 && s->level < LEVELS) {
+    if (task.index < 0)
         task = pick_of_level(s);
-        if (task.index < 0)
-            s->next = s->level_end[s->level++];
+    while (task.index < 0 && s->level + 1 < LEVELS) { /* what another thread has taken may come back: the last level has no end */
+        s->next = s->level_end[s->level++];
+        task = pick_of_level(s);
     }
     if (task.index >= 0)
         return task;

@@ -257,6 +257,49 @@ static void an_interrupted_search_has_results(void)
     scene_finish(&s);
 }
 
+static bool at_once(void *context)
+{
+    return true;
+}
+
+static void a_search_stopped_at_once_has_a_result(void)
+{
+    static const struct space_request request = {.max_batch = 8};
+    const struct search_options options = {.objective = SEARCH_TOKENS, .top = 5, .threads = 2, .stop = at_once};
+    struct search_result found;
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"world_size\": 16, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
+    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    CHECK(found.interrupted && found.ranked > 0, "interrupted %d, %d results", found.interrupted, found.ranked);
+    search_result_finish(&found);
+    scene_finish(&s);
+}
+
+/* Layers are larger than the larger buckets, so that each has one of them either way; the other model has several in a bucket. */
+static void twins_are_one(void)
+{
+    static const char *const fix[] = {"paradigm=ddp", "tensor.size=1", "batch_size=1", "activation=keep", "parameter_offload=false"};
+    static const struct space_request request = {.fix = fix, .fix_count = sizeof fix / sizeof *fix, .max_batch = 1};
+    static const int hidden[] = {8192, 1024};
+    for (int i = 0; i < 2; i++) {
+        struct search_result found, all;
+        struct scene s;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 16, \"paradigm\": \"ddp\", "
+                 "\"model\": {\"layers\": 2, \"heads\": 8, \"hidden\": %d, \"vocab_size\": 100, \"block_size\": 16}}",
+                 hidden[i]);
+        scene_of(text, &request, &s);
+        CHECK(space_count(s.space) == 2, "%d candidates", space_count(s.space));
+        search(&s, SEARCH_TOKENS, false, &found);
+        search(&s, SEARCH_TOKENS, true, &all);
+        CHECK(all.ranked == 2 && found.ranked == i + 1, "hidden %d: %d of %d", hidden[i], found.ranked, all.ranked);
+        search_result_finish(&found);
+        search_result_finish(&all);
+        scene_finish(&s);
+    }
+}
+
 /* ---- the space ---- */
 
 static void refused(const struct space_request *request, const char *text)
@@ -318,6 +361,8 @@ static const struct test_case cases[] = {
     {"the same as simulating all", the_same_as_simulating_all},
     {"the least memory", the_least_memory},
     {"an interrupted search has results", an_interrupted_search_has_results},
+    {"a search stopped at once has a result", a_search_stopped_at_once_has_a_result},
+    {"twins are one", twins_are_one},
 };
 
 int main(int argc, char **argv)
