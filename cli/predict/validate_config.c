@@ -83,6 +83,11 @@ static void add_mesh(cJSON *config, const struct measured_run *run)
         cJSON_AddNumberToObject(config, "micro_batches", run->micro_batches);
 }
 
+static int replica_gpus(const struct measured_run *run)
+{
+    return run->stages * run->tensor;
+}
+
 /* The workload with what the row says. Owner: the caller, free. */
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
@@ -100,8 +105,8 @@ static char *config_text(const struct validate_system *system, const struct meas
     if (run->gpus_per_node)
         cJSON_AddNumberToObject(config, "gpus_per_node", run->gpus_per_node);
     cJSON_AddStringToObject(config, "paradigm", paradigm_name(run->paradigm));
-    cJSON_AddNumberToObject(config, "batch_size", run->samples / (run->stages * run->tensor));
-    cJSON_AddTrueToObject(config, "straddle_nodes"); /* it was run as it was */
+    cJSON_AddNumberToObject(config, "batch_size", (run->samples + replica_gpus(run) - 1) / replica_gpus(run)); /* enough; make_experiment */
+    cJSON_AddTrueToObject(config, "straddle_nodes");                                                           /* it was run as it was */
     cJSON_AddStringToObject(config, "loss", run->loss);
     if (run->optimizer)
         cJSON_AddStringToObject(cJSON_AddObjectToObject(config, "optimizer"), "name", run->optimizer);
@@ -149,6 +154,8 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     DT_TRY(status);
     row->experiment = experiments[0];
     free(experiments);
+    if (run->samples % replica_gpus(run))
+        row->experiment.replica_samples = run->samples;
     return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "--set: a row is one experiment, and this makes %d of it", count);
 }
 
@@ -179,7 +186,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     if (run.gpus_per_node > run.gpus)
         return dt_fail(DT_ERR_INVALID, "%s:%d: gpus_per_node: %d of %d gpus", t->path, row->line, run.gpus_per_node, run.gpus);
     row->predicted_s = row->predicted_bytes = NAN;
-    row->batch_per_gpu = (double)run.samples / (run.stages * run.tensor);
+    row->batch_per_gpu = (double)run.samples / replica_gpus(&run);
     row->gpus_per_node = run.gpus_per_node;
     row->stages = run.stages;
     row->tensor = run.tensor;

@@ -105,8 +105,6 @@ static dt_status batch_in(const struct measured_table *t, int row, int replicas_
     run->micro_batches = run->stages > 1 ? 1 : parts;
     if (global % replicas_count || run->samples % micro || parts < 1)
         snprintf(run->reason, sizeof run->reason, "global_batch is no multiple of dp times micro_batch");
-    else if (run->samples % (run->stages * run->tensor))
-        snprintf(run->reason, sizeof run->reason, "a replica's samples are no multiple of its GPUs");
     return DT_OK;
 }
 

@@ -9,7 +9,7 @@
 /* Equal but for what no prediction depends on. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
-    return strcmp(a->experiment.hash, b->experiment.hash) == 0;
+    return strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
 static bool take_over(struct validate_rows *rows, int i)

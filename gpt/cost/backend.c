@@ -18,6 +18,7 @@ struct gpt_kernels {
     const struct dt_model *model;
     const struct gpt_costs *costs; /* NULL: nothing costs anything */
     double element_bytes;
+    bool updated;                                  /* in this step: a framework's one update of all parameters has been launched */
     struct known_product products[KNOWN_PRODUCTS]; /* each where its shape's hash says; m 0: none */
 };
 
@@ -148,6 +149,7 @@ static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum g
 
 static dt_status cost_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
 {
+    k->updated = false;
     return DT_OK;
 }
 
@@ -395,9 +397,15 @@ static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gp
     if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
-    double tensors = k->costs->profile.optimizer_fused ? 1 : gpt_cost_tensors(k->model, (double)count);
     double bytes = gpt_cost_update_bytes(&k->costs->profile, k->element_bytes, kind == GPT_KERNEL_ADAM) * (double)count;
-    return work(k, stream, kind, cost->launches * tensors, gpt_cost_memory_s(k->costs, cost->launches * tensors, bytes));
+    double launches = cost->launches;
+    switch (k->costs->profile.optimizer_fused) {
+    case 0: launches *= gpt_cost_tensors(k->model, (double)count); break;
+    case 1: break;
+    default: launches = k->updated ? 0 : launches; break;
+    }
+    k->updated = true;
+    return work(k, stream, kind, launches, gpt_cost_memory_s(k->costs, launches, bytes));
 }
 
 static GPT_KERNEL_FUNCTION(cost_sgd, gpt_sgd)

@@ -64,8 +64,9 @@ static const struct dt_field fields[] = {
     {"kernel_s", DT_FIELD_NUMBER, AT(kernel_s), .max = 1, .description = "Seconds that the shortest kernel takes on the device."},
 
     GPT_KERNELS(COSTED, OTHER_PASSES,
-                GPT_NO_KERNEL_ROW){"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 1,
-                                   .description = "0: sgd's and adam's launches are for each tensor; 1: for all together."},
+                GPT_NO_KERNEL_ROW){"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 2,
+                                   .description = "0: sgd's and adam's launches are for each tensor; 1: for each bucket or group that is "
+                                                  "updated at a time; 2: for all parameters of a rank together."},
 
     {"host.launch_s", DT_FIELD_NUMBER, AT(host.launch_s), .max = 1, .description = "Seconds of the host to launch one kernel."},
     {"host.interpreter_launch_s", DT_FIELD_NUMBER, AT(host.interpreter_launch_s), .max = 1,

@@ -22,7 +22,7 @@ struct dt_schema;
 /* One kernel of gpt/kernels.h as this stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's
  * outputs), the gradient's numbers are less by what that repetition costs. */
 struct gpt_kernel_cost {
-    double launches; /* kernels that the framework launches for it; of sgd and adam: for each tensor, or in all when optimizer.fused */
+    double launches; /* kernels that the framework launches for it; of sgd and adam as optimizer_fused says */
     double passes;
     double other_passes; /* square_passes, weight_passes */
 };
@@ -50,7 +50,7 @@ struct gpt_cost_profile {
     double kernel_s;           /* what the shortest kernel takes on the device */
 
     struct gpt_kernel_cost kernels[GPT_KERNEL_COUNT];
-    int optimizer_fused; /* 0: one launch per tensor; 1: one per call */
+    int optimizer_fused; /* 0: sgd's and adam's launches are for each tensor; 1: for each call; 2: for the first one of a step, which is for all */
 
     /* The host queue, which runs ahead of the device. */
     struct {

@@ -154,7 +154,7 @@ static const struct dt_field fields[] = {
      .min = 0,
      .max = 1,
      .initial = "0",
-     .description = "the same in trees; 0: more_nodes"},
+     .description = "the same in trees of sums in NVSwitches; 0: more_nodes"},
     RATE(nic.step_us, "microseconds that each step of a ring across nodes takes at least; 0: what the library's table has"),
     FACTOR(nic.fewer_gpus, "part of that when its nodes have half the ranks of a full one"),
     FACTOR(nic.tree, "part of a card's rate that trees make use of"),

@@ -19,14 +19,15 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, bool tree)
+double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, enum dt_sim_algorithm algorithm)
 {
     const struct dt_sim_cluster *c = &l->cluster;
+    bool nvls_tree = algorithm == DT_SIM_NVLS_TREE, tree = nvls_tree || algorithm == DT_SIM_TREE;
     double in_a_row = nodes <= 2 ? 2
                       : tree     ? 2 * log2(nodes)
                                  : nodes,
            halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
-    double more_nodes = tree && c->nic.tree_more_nodes > 0 ? c->nic.tree_more_nodes : c->nic.more_nodes;
+    double more_nodes = nvls_tree && c->nic.tree_more_nodes > 0 ? c->nic.tree_more_nodes : c->nic.more_nodes;
     return c->nic.flow_gbit_per_s * pow(more_nodes, log2(in_a_row / 2)) * pow(c->nic.fewer_gpus, halvings);
 }
 
@@ -34,7 +35,7 @@ double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *l, int nodes, do
 {
     const struct dt_sim_cluster *c = &l->cluster;
     double total = c->nic.total_gbit_per_s;
-    return 1e9 / 8 * (c->nic.gain < 1 ? fmin(total, links_flow_gbit_per_s(l, nodes, false) * pow(flows, c->nic.gain)) : total);
+    return 1e9 / 8 * (c->nic.gain < 1 ? fmin(total, links_flow_gbit_per_s(l, nodes, DT_SIM_RING) * pow(flows, c->nic.gain)) : total);
 }
 
 /* A card's one direction: what all flows get out of it grows with their number. */
@@ -43,7 +44,7 @@ static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *net
     const struct dt_sim_cluster *c = &l->cluster;
     DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, out));
     return c->nic.gain < 1
-               ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * links_flow_gbit_per_s(l, l->nodes, false), c->nic.gain)
+               ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * links_flow_gbit_per_s(l, l->nodes, DT_SIM_RING), c->nic.gain)
                : DT_OK;
 }
 

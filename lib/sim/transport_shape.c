@@ -31,6 +31,9 @@ static dt_status count_parts(const struct dt_sim_links *l, const int *ranks, int
     return DT_OK;
 }
 
+/* Ranks of a node, above which NCCL sums in its NVSwitches.  Source  NVIDIA/nccl 2.20.3, src/transport/nvls.cc: ncclNvlsInit */
+enum { NVLS_BEYOND = 2 };
+
 /* What NCCL believes that a group's channels have, and what they get. A tree over two nodes sends each byte over a NIC once where a ring or
  * a larger tree does so twice: NCCL's search lets its channels be twice as fast (src/graph/search.cc, "increase speedIntra for trees"). */
 static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
@@ -49,15 +52,14 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         .nvlink = c->nvlink.gb_per_s > 0,
         .amd = c->host.amd,
         .ll128 = c->nvlink.gb_per_s > 0 && (!away || c->nic.beside_gpu),
-        .nvls = tables->nvls && c->collectives.nvls && s->most_on_node > 1,
+        .nvls = tables->nvls && c->collectives.nvls && s->most_on_node > NVLS_BEYOND,
         .sums = c->fabric.sums,
         .channels = away ? c->collectives.net_channels : c->collectives.channels,
         .net_latency_us = c->nic.latency_us,
         .net_step_us = c->nic.step_us,
     };
-    double of_ring = links_flow_gbit_per_s(l, s->nodes, false), of_tree = links_flow_gbit_per_s(l, s->nodes, true);
     for (int a = 0; a < DT_SIM_ALGORITHMS; a++) {
-        double flow = a == DT_SIM_TREE || a == DT_SIM_NVLS_TREE ? of_tree : of_ring;
+        double flow = links_flow_gbit_per_s(l, s->nodes, (enum dt_sim_algorithm)a);
         double twice = a == DT_SIM_TREE && s->nodes == 2 ? 2 : 1, inside = alone_on_nodes && away ? limit : own;
         if (a >= DT_SIM_NVLS) {
             double part = a == DT_SIM_NVLS_TREE && s->nodes > 2 ? 0.5 : 1; /* a node of a tree has two children */

@@ -39,6 +39,8 @@ struct experiment {
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
     bool straddle_nodes; /* a pipeline, or an hsdp shard group, may be spread over nodes */
     int batch_size;      /* samples per rank ("per GPU") and step */
+    int replica_samples; /* of a replica in a step, where that is no multiple of its ranks, as measured runs have it; 0: batch_size of each.
+                          * No part of a config */
     int micro_batches;   /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     struct dt_model model;
@@ -118,7 +120,7 @@ static inline bool experiment_is_simulated(const struct experiment *e)
     return strcmp(e->device, "sim") == 0;
 }
 
-/* Samples of one step over all ranks: world_size * batch_size. */
+/* Samples of one step over all ranks: world_size * batch_size, whatever replica_samples says. */
 static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
     return (uint64_t)e->world_size * (uint64_t)e->batch_size;

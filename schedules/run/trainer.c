@@ -197,7 +197,8 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     bool alone = paradigm->mode == DP_DDP && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
     unsigned axes = (alone ? 0 : paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
     const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
-    t->samples = (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
+    t->samples = experiment->replica_samples ? (size_t)experiment->replica_samples
+                                             : (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
 
     dt_status status = experiment_order_init(&t->order, experiment);
     if (status < 0)

@@ -137,6 +137,24 @@ static void framework_refuses(void)
     validate_rows_finish(&rows);
 }
 
+/* A replica's samples need not be a multiple of its GPUs. */
+static void any_number_of_samples(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text(MESH MESH_REST "8,8,1,512,8,8,256,2,1,4,500,,1,1F1B,none,8,1,ok,,fp16,red,a\n"
+                                      "8,12,1,512,8,8,256,2,1,4,500,,1,1F1B,none,8,1,ok,,fp16,red,a\n"
+                                      "8,16,1,512,8,8,256,2,1,4,500,,1,1F1B,none,8,1,ok,,fp16,red,a\n",
+                       &rows, path));
+    CHECK(rows.rows[0].experiment.replica_samples == 0 && rows.rows[1].experiment.replica_samples == 12 &&
+          rows.rows[1].experiment.pipeline.chunks == 12 && rows.rows[1].batch_per_gpu == 1.5);
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    double few_s = rows.rows[0].predicted_s, some_s = rows.rows[1].predicted_s, many_s = rows.rows[2].predicted_s;
+    CHECK(fabs((some_s - few_s) / (many_s - some_s) - 1) < 0.05 && few_s < some_s, "%g, %g, %g s: four micro-batches more each", few_s,
+          some_s, many_s);
+    validate_rows_finish(&rows);
+}
+
 static void conditions(void)
 {
     static const struct {
@@ -312,6 +330,7 @@ static const struct test_case cases[] = {
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},
+    {"samples that are no multiple of the GPUs", any_number_of_samples},
     {"a file that is wrong gets one line", faults},
     {"errors, groups and cells, by hand", summaries},
     {"the study's own measurements", bars},

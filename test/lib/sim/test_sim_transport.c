@@ -149,7 +149,7 @@ static void test_limit_of_ampere(void)
 }
 
 /* On DGX H100: five sixths of a bus of 360 GB/s in a node. Between nodes what 8 cards carry: the message once between two nodes or where
- * switches sum, and twice in a tree of more. A rank alone on its node has no NVSwitch to sum for it. */
+ * switches sum, and twice in a tree of more. One or two ranks of a node have no NVSwitch to sum for them. */
 static void test_sums_in_switches(void)
 {
     double bytes = 1 << 30, own = 5.0 / 6 * 360e9;
@@ -159,6 +159,8 @@ static void test_sums_in_switches(void)
     check_near(time_nvls(64, 8, true, 160, 0), (25 + 18) * us + bytes / 160e9, 1e-9, "switches between 8 nodes");
     check_near(time_nvls(64, 8, true, 160, 500), (25 + 18 + 500) * us + bytes / 160e9, 1e-9, "cards that are late");
     CHECK(time_nvls(4, 1, true, 160, 0) > 1.5 * bytes / 20e9, "a ring: %g", time_nvls(4, 1, true, 160, 0));
+    CHECK(time_nvls(2, 2, true, 160, 0) < bytes / own && time_nvls(8, 2, true, 160, 0) > 1.5 * bytes / 40e9, "two of each node: %g s, %g s",
+          time_nvls(2, 2, true, 160, 0), time_nvls(8, 2, true, 160, 0));
 }
 
 /* Ranks 0, 8, 16, 24 and 1, 9, 17, 25 reduce at once over the same four NICs: claim C4, 17 ms alone, 25 ms together. */

@@ -251,6 +251,30 @@ static void one_rank_is_bound_by_its_launches(void)
 
 /* GPipe with s equal stages and m micro-batches takes (m + s - 1) times a micro-batch's forward and backward on a stage.
  * Source  Huang et al., "GPipe", NeurIPS 2019, section 2.3. */
+static void only_updates(struct simulated_system *s)
+{
+    only_attention(s);
+    memset(s->costs.profile.kernels, 0, sizeof s->costs.profile.kernels);
+    s->costs.profile.kernels[GPT_KERNEL_SGD].launches = 1;
+    s->costs.profile.host.interpreter_launch_s = 10;
+    s->costs.profile.optimizer_fused = 1;
+}
+
+static void updates_together(struct simulated_system *s)
+{
+    only_updates(s);
+    s->costs.profile.optimizer_fused = 2;
+}
+
+/* An optimizer of a framework updates all parameters with one launch; dtbench's, each bucket. */
+static void updates_are_launched_once(void)
+{
+    double each_s = run_keys("\"batch_size\": 1, \"paradigm\": \"ddp\", \"world_size\": 2, " SMALL, only_updates);
+    double together_s = run_keys("\"batch_size\": 1, \"paradigm\": \"ddp\", \"world_size\": 2, " SMALL, updates_together);
+    CHECK(fabs(together_s - 10) < 1, "together: %g s", together_s);
+    CHECK(each_s > 5 * together_s, "162M parameters are more than five buckets: %g s", each_s);
+}
+
 static void the_bubble_of_a_pipeline(void)
 {
     static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
@@ -434,6 +458,7 @@ static const struct test_case cases[] = {
     {"faster hardware is not slower", faster_is_not_slower},
     {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
     {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
+    {"updates are launched once", updates_are_launched_once},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
