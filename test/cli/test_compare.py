@@ -490,6 +490,8 @@ def test_status_tells_what_is_left():
     again = write("again.jsonl", [timed(two, [0.1] * 9, status="interrupted", error="stopped"), four])
     text = run("status", path, again).stdout  # the newer record of two counts, and four is done
     check("2 done, 1 interrupted" in text and "missing" not in text, text)
+    text = run("status", write("last.jsonl", [four])).stdout
+    check("missing: 1 to 2 of 3; --config" in text, text)
     text = run("status", "real.jsonl", "--all").stdout
     check("3 experiments: 3 done" in text and text.count(" done ") == 3 and "time left" not in text, text)
     text = run("status", "real.jsonl", "--config=tiny.json", "--set=sweep.batch_size=[1]").stdout

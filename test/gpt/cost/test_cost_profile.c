@@ -101,6 +101,12 @@ static void wrong_profiles(void)
 static void files_are_found(void)
 {
     char path[PATH_MAX];
+    static const char *const names[][2] = {
+        {"a.json", "a.json"}, {"a", "profiles/a.json"}, {".json", "profiles/.json.json"}, {"./a", "./a"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        dt_data_file_name("profiles", names[i][0], path, sizeof path);
+        CHECK(strcmp(path, names[i][1]) == 0, "%s is %s", names[i][0], path);
+    }
     CHECK(dt_find_data_file("profiles/none.json", "/nowhere", path, sizeof path) == DT_ERR_IO);
     CHECK(strstr(dt_error_message(), "profiles/none.json: not found in /nowhere, ."), "%s", dt_error_message());
     CHECK(dt_find_data_file("/nowhere/none.json", NULL, path, sizeof path) == DT_ERR_IO);
