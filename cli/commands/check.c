@@ -190,13 +190,18 @@ static void print_pipeline(const struct experiment *e, const struct check_pipeli
     printf(" micro-batches; bubble %.4f %s\n", p->bubble, p->by_source ? "by its closed form" : "when played");
 }
 
+static bool same_time(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b)); /* NaN: unknown */
+}
+
 static bool same_stages(const struct check_pipeline *a, const struct check_pipeline *b)
 {
     bool same = a->stages == b->stages;
     for (int i = 0; same && i < a->stages; i++)
         same = a->kept[i] == b->kept[i] && memcmp(&a->ranks[i].device, &b->ranks[i].device, sizeof a->ranks[i].device) == 0 &&
                strcmp(a->ranks[i].layers, b->ranks[i].layers) == 0 && a->ranks[i].parameters == b->ranks[i].parameters &&
-               a->ranks[i].flops_per_step == b->ranks[i].flops_per_step && a->ranks[i].compute_s == b->ranks[i].compute_s;
+               a->ranks[i].flops_per_step == b->ranks[i].flops_per_step && same_time(a->ranks[i].compute_s, b->ranks[i].compute_s);
     return same;
 }
 

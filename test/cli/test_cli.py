@@ -347,6 +347,9 @@ def test_stages_and_their_split():
     check(pointed["config"]["pipeline"]["split"] == [2, 3] and len({c["config_hash"] for c in (even, pointed, parameters)}) == 3, pointed)
     parts = stages_of("pipeline.split=[1,4,12]", world_size=2, model=sizes, pipeline={"stages": 2, "chunks": 2, "order": "zb_v"})[0]
     check([s["layers"] for s in parts["pipeline"]["stages"]] == ["embedding, block 0 | final_norm, head", "blocks 1 to 3 | blocks 4 to 11"], parts)
+    same = config(sweep={"seed": [1, 2]}, paradigm="pdp", world_size=3, model=sizes, pipeline=pipeline)
+    text = run("check", same, code=OK).stdout
+    check(text.count("stages of experiment") == 1 == text.count("order gpipe, 3 stages"), "what is the same is said once:", text)
     order_file("two.csv", "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\n" * 2)
     ring = stages_of("pipeline.split=[1,2,3]", world_size=2, model=sizes, pipeline={"stages": 2, "chunks": 2, "order": "two.csv"})[0]
     check(ring["pipeline"]["stages"][1]["layers"] == "block 1 | blocks 3 to 11, final_norm, head", ring)
