@@ -249,7 +249,6 @@ static int run_plan(const struct plan_options *o, struct planner *p, int measure
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
     if (o->all && dt_record_open(o->all, &w.records) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
-    signals_install();
     watch_search(&w, p);
     dt_status status = find_and_print(o, p, measured_count, &w);
     dt_record_close(w.records);
@@ -370,7 +369,6 @@ static int write_map(const struct plan_options *o, double limit_s, struct map_bo
     int done = 0, found = 0;
     if (dt_record_open(o->output ? o->output : DEFAULT_MAP, &to.records) < 0 || (o->all && dt_record_open(o->all, &w.records) < 0))
         return report_failure("plan", EXIT_CODE_OUTPUT);
-    signals_install();
     dt_status status = make_boxes(o, &w, &to, boxes, count, &done);
     if (status == DT_OK && w.status < 0)
         status = dt_fail(w.status, "%s", w.error);
@@ -441,6 +439,7 @@ static int run(int argc, char **argv)
         return report_failure("plan", EXIT_CODE_USAGE);
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
+    signals_install(); /* before the space is made, which may take a second: a plan has the best so far whenever it is stopped */
     if (o.map.count > 0)
         return run_map(&o, limit_s);
     if (planner_create(&o.planner, &p) < 0)

@@ -191,19 +191,17 @@ void search_do(struct search *s, struct task task, struct experiment *e)
 
 void search_save(struct search *s, struct experiment *e)
 {
-    enum { TRIES = 16 };
+    enum { TRIES = 12, OF_BEST = 4 };
     double most_bytes = s->result->capacity_bytes;
-    for (int i = 0, tries = 0; i < s->level_end[0] && tries < TRIES && isnan(s->best_tokens_per_s) && s->failure == DT_OK; i++) {
-        int index = s->order[i];
-        const struct search_outcome *outcome = &s->result->outcomes[index];
-        if (!isfinite(s->bound_scores[index]) || outcome->state != SEARCH_NOT_NEEDED || outcome->bound.bytes > most_bytes)
+    for (int tries = 0; tries < TRIES && isnan(s->best_tokens_per_s) && s->failure == DT_OK; tries++) {
+        int index = search_easiest(s, -1, most_bytes, tries >= OF_BEST);
+        if (index < 0)
             continue;
         struct measure_result result;
         space_experiment(s->space, space_candidate(s->space, index), e);
         dt_status status = simulate(s, e, false, &result);
         note(s, index, e, status, &result);
         measure_result_finish(&result);
-        most_bytes = LESS * outcome->bound.bytes;
-        tries++;
+        most_bytes = LESS * s->result->outcomes[index].bound.bytes;
     }
 }

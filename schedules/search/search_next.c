@@ -48,15 +48,15 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
 
 /* ---- the first round ---- */
 
-/* Of the family the best bound among those that take little and may fit; -1: there is none. */
-static int best_of_family(const struct search *s, int family)
+int search_easiest(const struct search *s, int family, double most_bytes, bool leanest)
 {
     int best = -1;
     for (int i = 0; i < s->level_end[LEVEL_OF_OPENING]; i++) {
         int index = s->order[i];
-        bool may = s->families[index] == family && search_is_open(s, index) && isfinite(s->bound_scores[index]) &&
-                   s->result->outcomes[index].bound.bytes < s->first_round[family].most_bytes;
-        if (may && (best < 0 || s->bound_scores[index] < s->bound_scores[best]))
+        double bytes = s->result->outcomes[index].bound.bytes;
+        bool may = (family < 0 || s->families[index] == family) && search_is_open(s, index) && isfinite(s->bound_scores[index]) &&
+                   (leanest || bytes < most_bytes);
+        if (may && (best < 0 || (leanest ? bytes < s->result->outcomes[best].bound.bytes : s->bound_scores[index] < s->bound_scores[best])))
             best = index;
     }
     return best;
@@ -70,7 +70,7 @@ static struct task pick_opening(struct search *s)
         struct family *family = &s->first_round[f];
         if (family->opened || family->busy || family->tries >= TRIES_OF_FAMILY)
             continue;
-        int index = best_of_family(s, f);
+        int index = search_easiest(s, f, family->most_bytes, family->tries >= TRIES_OF_FAMILY / 2);
         family->opened = index < 0 || s->bound_scores[index] > s->worst_kept; /* nothing is there, or is worth it */
         if (family->opened)
             continue;
