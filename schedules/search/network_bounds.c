@@ -100,7 +100,8 @@ static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *me
     return DT_OK;
 }
 
-/* Groups of this kind put `bytes` each on the cards of every node: what these carry of it together. Flows of others make none of them faster. */
+/* Groups of this kind put `bytes` each, in the mean, on the cards of every node: what these carry of it together. Flows of others make none of
+ * them faster. */
 static double card_s(const struct network_bounds *b, const struct mesh_shape *mesh, const struct group_rate *rate, double bytes)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
@@ -145,6 +146,24 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
     double table = ((double)model->vocab_size / mesh->size[MESH_TENSOR] + model->block_size + 3) * d * element;
     double block = parameter_bytes * mesh->size[MESH_PIPELINE] / model->layers;
     return fmax(parameter_bytes - block - 2 * table / mesh->size[MESH_PIPELINE], 0);
+}
+
+/* Are all ranks of a node of one stage? */
+static bool stages_are_apart(const struct network_bounds *b, const struct mesh_shape *mesh)
+{
+    return mesh->size[MESH_PIPELINE] == 1 || mesh_moved(mesh, MESH_PIPELINE, 0, 1) >= b->system->placement.ranks_per_node;
+}
+
+dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
+                                 double *out)
+{
+    struct traffic traffic;
+    *out = 0;
+    if (!stages_are_apart(b, mesh)) /* others on the card may have fewer blocks */
+        return DT_OK;
+    DT_TRY(network_bounds_traffic(b, e, mesh, 1, bytes, &traffic));
+    *out = traffic.end;
+    return DT_OK;
 }
 
 dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,

@@ -27,6 +27,11 @@ struct traffic {
 dt_status network_bounds_traffic(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  int micro_batches, double bytes, struct traffic *out);
 
+/* What a block of so many bytes adds to the end of a step of each stage that has it; 0 where a node's cards carry several stages' gradients, of
+ * which others may have fewer. Errors: DT_ERR_HOST_MEMORY. */
+dt_status network_bounds_block_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
+                                 double bytes, double *out);
+
 /* Ranks that share a layer put its output together, in forward after attention and MLP: kernels wait for it, and for attention's once more
  * where forward is repeated. In backward they wait for the rows of what comes in, where ranks have parts of them; what goes out is put
  * together beside the weights' gradients, or by itself where these come later. */
