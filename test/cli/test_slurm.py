@@ -247,7 +247,7 @@ def start_srun(output, *arguments, experiments=1):
     try:
         ranks = wait_for(lambda: len(found := [p for p in processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0") if p not in earlier]) == 4
                          and found, 40, "four ranks")
-        wait_for(lambda: len(read_records(output)) >= experiments - 1 and has_steps(output, drafts), 15, "steps")
+        wait_for(lambda: len(read_records(output)) >= experiments - 1 and has_steps(output, drafts), 60, "steps")
         return process, facts_of(ranks[0])[0]["SLURM_JOB_ID"]
     except Wrong as wrong:
         process.kill()

@@ -216,11 +216,17 @@ static void check_random_plan(void)
     finish(plans, shape.stages);
 }
 
+/* test/meson.build sets ASAN_OPTIONS where sanitizers slow the program down: they need less of what is alike. */
+static bool is_slowed_down(void)
+{
+    return getenv("ASAN_OPTIONS") != NULL;
+}
+
 static void test_random_plans_run(void)
 {
     const char *plans = getenv("DTBENCH_TEST_PLANS");
     state = 1;
-    for (int i = 0; i < (plans ? atoi(plans) : 2000); i++)
+    for (int i = 0; i < (plans ? atoi(plans) : is_slowed_down() ? 200 : 2000); i++)
         check_random_plan();
 }
 
@@ -228,7 +234,7 @@ static void test_random_plans_run(void)
 static void test_a_search_finds_no_less_than_zb_h1(void)
 {
     state = 2;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < (is_slowed_down() ? 20 : 200); i++) {
         struct order_shape shape = shape_of(random_from(1, 10), 1, random_from(1, 40));
         struct result by_hand = {0}, found = {0};
         shape.times = (struct plan_times){random_from(10, 20), random_from(10, 25), random_from(5, 20), random_from(0, 4), NULL};
@@ -243,7 +249,8 @@ static void test_a_search_finds_no_less_than_zb_h1(void)
 static void test_large_plans_take_less_than_a_second(void)
 {
     const struct pipeline_order *order;
-    double limit_s = getenv("ASAN_OPTIONS") ? 10 : 1; /* test/meson.build sets it where sanitizers slow the program down */
+    if (is_slowed_down())
+        SKIP("sanitizers take their time");
     for (int o = 0; (order = pipeline_order_at(o)); o++) {
         struct order_shape shape = shape_of(64, 2, 1024);
         struct plan plans[MOST_STAGES] = {0};
@@ -251,7 +258,7 @@ static void test_large_plans_take_less_than_a_second(void)
         CHECK_OK(plans_make(order->name, &shape, plans));
         double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
         printf("# %s: %.3f s\n", order->name, seconds);
-        CHECK(seconds < limit_s, "%s: %g s", order->name, seconds);
+        CHECK(seconds < 1, "%s: %g s", order->name, seconds);
         finish(plans, shape.stages);
     }
 }
