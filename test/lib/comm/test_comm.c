@@ -330,7 +330,7 @@ static void meetings_that_fail(const struct dt_world *world, bool absent, bool s
 static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, const char *mode, dt_status *out_status)
 {
     struct comm_body b;
-    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 60,
+    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 120,
                                       .init_timeout_s = 60,
                                       .register_buffers = strncmp(mode, "registered", 10) == 0};
     if (is(mode, "absent") || is(mode, "same") || is(mode, "slices")) {
@@ -406,7 +406,7 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
                           .mpirun = !is_cuda(),
                           .input = "",
                           .init_timeout_s = 30,
-                          .step_timeout_s = 60,
+                          .step_timeout_s = 120,
                           .grace_s = 1,
                           .progress = w ? on_progress : NULL,
                           .context = w};
