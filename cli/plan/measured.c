@@ -1,6 +1,7 @@
 #include "cli/plan/measured.h"
 
 #include "cli/plan/strategy.h"
+#include "cli/plan/why.h"
 #include "cli/run/run_launched.h"
 #include "cli/run/signals.h"
 #include "cli/text/format.h"
@@ -10,6 +11,28 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- which ---- */
+
+static const double APART = 0.02;
+
+/* In the plan's order: those that are apart first, then what was left out, until there are `count`. Returns how many there are. */
+static int choose_places(const struct planner *p, int count, struct measured_run runs[MEASURED_MOST])
+{
+    bool chosen[MEASURED_MOST] = {false}; /* of the first ones; behind these nothing is taken only to have more */
+    int found = 0;
+    for (int place = 0; place < p->result.ranked && found < count; place++) {
+        if (found > 0 && why_margin(p, place) < why_margin(p, runs[found - 1].place) + APART)
+            continue;
+        runs[found++].place = place;
+        if (place < MEASURED_MOST)
+            chosen[place] = true;
+    }
+    for (int place = 0; place < p->result.ranked && place < MEASURED_MOST && found < count; place++)
+        if (!chosen[place])
+            runs[found++].place = place;
+    return found;
+}
 
 /* ---- running ---- */
 
@@ -38,7 +61,7 @@ static dt_status run_one(const struct experiment *e, double predicted_s, struct 
 {
     struct report report;
     struct dt_metrics metrics;
-    *out = (struct measured_run){.step_s = NAN, .tokens_per_s = NAN, .error_of_step = NAN};
+    *out = (struct measured_run){.step_s = NAN, .tokens_per_s = NAN, .error_of_step = NAN, .spread = NAN};
     report_init(&report);
     run_launched(e, NULL, progress, NULL, &report);
     progress_clear(progress);
@@ -66,14 +89,16 @@ static void take_mean(struct measured_run *of, const struct measured_run *again,
         *of = *again;
         return;
     }
+    double difference = fabs(of->step_s - again->step_s);
     of->step_s = (of->step_s + again->step_s) / 2;
+    of->spread = difference / of->step_s;
     of->tokens_per_s = 2 / (1 / of->tokens_per_s + 1 / again->tokens_per_s);
     of->error_of_step = predicted_s / of->step_s - 1;
 }
 
-/* The place that run number `run` measures: the first one once for nothing, since whatever runs first on an idle machine is slow; then all of
+/* What run number `run` measures: the first one once for nothing, since whatever runs first on an idle machine is slow; then all of
  * them there and back, so that a machine that becomes slower favours none. */
-static int place_of(int run, int count)
+static int index_of(int run, int count)
 {
     return run == 0 ? 0 : run <= count ? run - 1 : 2 * count - run;
 }
@@ -85,7 +110,7 @@ static dt_status run_all(const struct planner *p, const char *device, bool quiet
     char strategy[STRATEGY_BYTES];
     progress_init(&progress, 2 * out->count + 1, quiet);
     for (int run = 0; run <= 2 * out->count && signals_count() == 0; run++) {
-        int place = place_of(run, out->count);
+        int index = index_of(run, out->count), place = out->runs[index].place;
         double predicted_s = planner_outcome(p, place)->step_s;
         struct measured_run once;
         DT_TRY(make_real(p, device, place, e));
@@ -93,10 +118,11 @@ static dt_status run_all(const struct planner *p, const char *device, bool quiet
         progress_begin(&progress, run + 1, strategy, e->steps.warmup + e->steps.timed,
                        (double)experiment_global_batch(e) * e->model.block_size);
         DT_TRY(run_one(e, predicted_s, &progress, run == 0 ? NULL : records, &once));
+        once.place = place;
         if (run > out->count)
-            take_mean(&out->runs[place], &once, predicted_s);
+            take_mean(&out->runs[index], &once, predicted_s);
         else if (run > 0)
-            out->runs[place] = once;
+            out->runs[index] = once;
     }
     return DT_OK;
 }
@@ -104,9 +130,9 @@ static dt_status run_all(const struct planner *p, const char *device, bool quiet
 static int fastest(const struct measured *m)
 {
     int won = -1;
-    for (int place = 0; place < m->count; place++)
-        if (m->runs[place].status == DT_OK && (won < 0 || m->runs[place].tokens_per_s > m->runs[won].tokens_per_s))
-            won = place;
+    for (int i = 0; i < m->count; i++)
+        if (m->runs[i].status == DT_OK && (won < 0 || m->runs[i].tokens_per_s > m->runs[won].tokens_per_s))
+            won = i;
     return won;
 }
 
@@ -116,9 +142,10 @@ dt_status measured_run(const struct planner *p, const char *device, int count, b
     struct experiment *e = malloc(sizeof *e);
     if (!e)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
-    *out = (struct measured){.device = device, .count = count < planner_shown(p) ? count : planner_shown(p), .won = -1};
-    for (int place = 0; place < out->count; place++)
-        out->runs[place] = (struct measured_run){DT_ERR_INTERRUPTED, "not run", NAN, NAN, NAN};
+    *out = (struct measured){.device = device, .won = -1};
+    out->count = choose_places(p, count, out->runs);
+    for (int i = 0; i < out->count; i++)
+        out->runs[i] = (struct measured_run){DT_ERR_INTERRUPTED, "not run", NAN, NAN, NAN, NAN, out->runs[i].place};
     dt_status status = run_all(p, device, quiet, records, e, out);
     out->won = fastest(out);
     free(e);
@@ -130,38 +157,53 @@ dt_status measured_run(const struct planner *p, const char *device, int count, b
 static void say_winner(const struct measured *m, FILE *to)
 {
     const struct measured_run *won = m->won >= 0 ? &m->runs[m->won] : NULL, *first = &m->runs[0];
-    if (!won)
+    if (!won) {
         fprintf(to, "none of them could be measured\n");
-    else if (m->won == 0)
+        return;
+    }
+    if (m->won == 0) {
         fprintf(to, "the first one won, as predicted\n");
-    else if (first->status == DT_OK)
-        fprintf(to, "number %d won: %.1f %% faster than the first\n", m->won + 1, 100 * (won->tokens_per_s / first->tokens_per_s - 1));
-    else
-        fprintf(to, "number %d won; the first one failed\n", m->won + 1);
+        return;
+    }
+    if (first->status != DT_OK) {
+        fprintf(to, "number %d won; the first one failed\n", won->place + 1);
+        return;
+    }
+    double lead = won->tokens_per_s / first->tokens_per_s - 1, spread = fmax(won->spread, first->spread);
+    fprintf(to, "number %d won: %.1f %% faster than the first", won->place + 1, 100 * lead);
+    if (lead < spread)
+        fprintf(to, ", which is no margin: two runs of the same differ by %.1f %%", 100 * spread);
+    fprintf(to, "\n");
 }
 
 dt_status measured_print(const struct planner *p, const struct measured *m, FILE *to)
 {
     char text[FORMAT_BYTES];
+    struct experiment e;
+    char strategy[STRATEGY_BYTES];
     struct table *t = table_create();
     if (!t)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     fprintf(to, "\nmeasured on device %s\n\n", m->device);
     table_column(t, TABLE_RIGHT, "");
+    table_column(t, TABLE_LEFT, "strategy");
     table_column(t, TABLE_RIGHT, "predicted\nstep, s");
     table_column(t, TABLE_RIGHT, "measured\nstep, s");
     table_column(t, TABLE_RIGHT, "off by\n%");
     table_column(t, TABLE_RIGHT, "measured\ntokens/s");
     table_column(t, TABLE_LEFT, "");
-    for (int place = 0; place < m->count; place++) {
-        const struct measured_run *run = &m->runs[place];
+    for (int i = 0; i < m->count; i++) {
+        const struct measured_run *run = &m->runs[i];
         bool known = run->status == DT_OK;
-        table_cell(t, "%d", place + 1);
-        table_cell(t, "%s", format_number(planner_outcome(p, place)->step_s, text));
+        space_experiment(p->space, space_candidate(p->space, p->result.ranking[run->place]), &e);
+        strategy_describe(&e, strategy);
+        table_cell(t, "%d", run->place + 1);
+        table_cell(t, "%s", strategy);
+        table_cell(t, "%s", format_number(planner_outcome(p, run->place)->step_s, text));
         table_cell(t, "%s", known ? format_number(run->step_s, text) : "-");
         table_cell(t, known ? "%+.1f" : "-", 100 * run->error_of_step);
         table_cell(t, "%s", known ? format_number(run->tokens_per_s, text) : "-");
-        table_cell(t, "%s", place == m->won ? "won" : known ? "" : run->error);
+        table_cell(t, "%s", i == m->won ? "won" : known ? "" : run->error);
     }
     dt_status status = table_print(t, to);
     table_destroy(t);

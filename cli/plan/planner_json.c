@@ -123,19 +123,20 @@ static dt_status add_all(cJSON *top, const struct planner *p, const struct plann
     return kept ? DT_OK : no_memory();
 }
 
-/* {"device": "cpu", "won": 1, "runs": [...]}, places counted from 1. */
+/* {"device": "cpu", "won": 1, "runs": [...]}; won: which of the runs, from 1; place: which of the plans, from 1. */
 static bool add_measured(cJSON *top, const struct measured *m)
 {
     cJSON *object = cJSON_AddObjectToObject(top, "measured"), *runs = NULL;
     bool kept = object && cJSON_AddStringToObject(object, "device", m->device) && add_amount(object, "won", m->won < 0 ? NAN : m->won + 1);
     if (kept)
         runs = cJSON_AddArrayToObject(object, "runs");
-    for (int place = 0; kept && runs && place < m->count; place++) {
-        const struct measured_run *run = &m->runs[place];
+    for (int i = 0; kept && runs && i < m->count; i++) {
+        const struct measured_run *run = &m->runs[i];
         cJSON *one = cJSON_CreateObject();
-        kept = cJSON_AddItemToArray(runs, one) && cJSON_AddStringToObject(one, "status", report_status_name(run->status)) &&
-               add_amount(one, "step_s", run->step_s) && add_amount(one, "tokens_per_s", run->tokens_per_s) &&
-               add_amount(one, "error", run->error_of_step);
+        kept = cJSON_AddItemToArray(runs, one) && add_amount(one, "place", run->place + 1) &&
+               cJSON_AddStringToObject(one, "status", report_status_name(run->status)) && add_amount(one, "step_s", run->step_s) &&
+               add_amount(one, "tokens_per_s", run->tokens_per_s) && add_amount(one, "error", run->error_of_step) &&
+               add_amount(one, "spread", run->spread);
     }
     return kept && runs;
 }
