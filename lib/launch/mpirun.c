@@ -29,6 +29,9 @@ static const char *const settings[] = {
     /* MPICH, whose launcher is Hydra */
     "HYDRA_LAUNCHER=fork",
     "HYDRA_IFACE=lo",
+    /* all of them ask hwloc what the machine has. Its screens are not of interest, and each rank would ask ten X servers by name: a minute,
+     * where "localhost" is in no list of hosts and the name server does not answer */
+    "HWLOC_COMPONENTS=-gl",
     NULL,
 };
 
