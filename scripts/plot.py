@@ -311,7 +311,11 @@ def draw_losses(axes, records, names):
         left = axes.get_xlim()[0]
         axes.axvspan(left, next(iter(warmup)) + 0.5, color="#F2F2F2", zorder=0, linewidth=0)
         axes.set_xlim(left=left)
-        axes.text(left, 0.02, "  warm-up", transform=axes.get_xaxis_transform(), va="bottom", fontsize=9, color="#777777")
+        starts = [line.get_ydata()[0] for line in axes.get_lines()]
+        bottom, top = axes.get_ylim()
+        low = max(starts) > (bottom + top) / 2  # away from where the curves begin
+        axes.text(left, 0.02 if low else 0.98, "  warm-up", transform=axes.get_xaxis_transform(), va="bottom" if low else "top", fontsize=9,
+                  color="#777777")
     if drawn:
         axes.legend(loc="best", frameon=False, fontsize=9)
     else:
