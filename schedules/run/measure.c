@@ -4,40 +4,13 @@
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/rank_conditions.h"
 #include "schedules/run/rank_network.h"
+#include "schedules/run/ranks_per_node.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
-
-struct host_name {
-    char text[64];
-};
-
-/* *out: how many ranks each machine has, where all have as many and they are neighbours in the world; else 0. *several: there are more machines
- * than one. */
-static dt_status find_ranks_per_node(struct dt_comm *world, int *out, bool *several)
-{
-    int size = dt_comm_size(world), first = 0;
-    struct host_name mine = {0}, *all = calloc((size_t)size, sizeof *all);
-    *out = 0;
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the names of %d ranks", size);
-    gethostname(mine.text, sizeof mine.text - 1);
-    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    while (first < size && strcmp(all[first].text, all[0].text) == 0)
-        first++;
-    *several = status == DT_OK && first < size;
-    bool even = status == DT_OK && size % first == 0;
-    for (int i = 0; even && i < size; i++) /* the first rank of a node has another name than the one before, all others the same */
-        even = i == 0 || (strcmp(all[i].text, all[i - 1].text) != 0) == (i % first == 0);
-    free(all);
-    *out = even ? first : 0;
-    return status;
-}
 
 /* ---- steps ---- */
 
@@ -220,7 +193,7 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
     if (size != placed->world_size)
         return dt_fail(DT_ERR_WORLD, "world_size is %d, but there are %d ranks", placed->world_size, size);
     if (placed->ranks_per_node == 0)
-        DT_TRY(find_ranks_per_node(r->world, &placed->ranks_per_node, &placed->several_nodes));
+        DT_TRY(ranks_per_node_find(r->world, &placed->ranks_per_node, &placed->several_nodes));
     dt_status fits = memory_fit_agree(placed, device, r->world);
     r->result->together = fits == DT_ERR_OOM;
     DT_TRY(fits);

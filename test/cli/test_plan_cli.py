@@ -54,6 +54,11 @@ def test_people_read_it():
         check(words in text, words, "\n", text)
 
 
+def test_a_plan_stopped_at_once_has_a_result():
+    found = json.loads(plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--seconds", "1e-6", "--json").stdout)
+    check(found["plans"] and found["search"]["interrupted"], found["search"])
+
+
 def test_energy_is_power_and_time():
     found = json.loads(plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--objective", "energy", "--json", "--top", "3").stdout)
     joules = [one["joules_per_token"] for one in found["plans"]]

@@ -223,6 +223,24 @@ def test_an_interrupt_under_mpirun():
     check([r["status"] for r in read_records(output)] == ["ok", "interrupted"], read_records(output))
 
 
+def test_an_interrupt_of_one_rank_is_told_by_all():
+    output, pids, codes = records_path("one-interrupted.jsonl"), records_path("pids"), records_path("codes")
+    shell = f'"$@" & echo $! $OMPI_COMM_WORLD_RANK $PMI_RANK >>{pids}; wait $!; echo $? >>{codes}'
+    process = subprocess.Popen([*MPIRUN, "2", "sh", "-c", shell, "sh", DTBENCH, "run", config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]"],
+                               cwd=WORK, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
+    try:
+        wait_for(lambda: os.path.exists(output) and os.path.getsize(output) > 100, 30, "the first record")
+        with open(pids, encoding="ascii") as file:
+            os.kill({int(rank): int(pid) for pid, rank in (line.split() for line in file)}[1], signal.SIGINT)
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+    with open(codes, encoding="ascii") as file:
+        check(file.read().split() == [str(128 + signal.SIGINT)] * 2, "the ranks end differently")
+    check([r["status"] for r in read_records(output)] == ["ok", "interrupted"], read_records(output))
+
+
 def test_another_number_of_ranks_is_refused():
     output = records_path("refused.jsonl")
     result = mpirun(3, "run", config(), "-o", output)

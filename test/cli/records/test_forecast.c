@@ -1,10 +1,16 @@
+#include "cli/records/draft.h"
 #include "cli/records/forecast.h"
 #include "cli/records/sweep_identity.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { CONFIG_BYTES = 512 };
 
@@ -125,7 +131,48 @@ static void names_a_sweep(void)
     experiment_list_destroy(other);
 }
 
+/* Is the file there, and does another descriptor hold its lock? */
+static bool is_held(const char *path)
+{
+    int fd = open(path, O_RDWR);
+    bool held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return held;
+}
+
+/* A draft is its process's from its begin to its end, also when it has been written again. */
+static void holds_its_draft(void)
+{
+    int count, fd;
+    char records[] = "/tmp/test_forecast_XXXXXX";
+    struct experiment *e = parse("\"seed\": 3", &count);
+    struct report report;
+    struct draft draft;
+    report_init(&report);
+    fd = mkstemp(records);
+    CHECK(e && fd >= 0);
+    draft_begin(&draft, records, e, &report);
+    CHECK(draft.path && is_held(draft.path), "at first");
+    for (int step = 0; step < 2 && draft.path; step++) {
+        struct stat before, after;
+        CHECK(stat(draft.path, &before) == 0);
+        draft.due_s = 0;
+        draft_step(&draft);
+        CHECK(stat(draft.path, &after) == 0 && after.st_ino != before.st_ino && is_held(draft.path), "step %d", step);
+    }
+    char *path = draft.path ? strdup(draft.path) : NULL;
+    draft_end(&draft);
+    CHECK(path && access(path, F_OK) != 0, "it is left");
+    free(path);
+    close(fd);
+    unlink(records);
+    report_finish(&report);
+    free(e);
+}
+
 static const struct test_case cases[] = {
+    {"a draft is held by its process", holds_its_draft},
     {"a forecast follows the done experiments that are most alike", tells_from_the_most_alike},
     {"what tells nothing is left out", takes_what_tells_nothing},
     {"a sweep's identity and its different experiments", names_a_sweep},

@@ -148,6 +148,35 @@ static void prints_for_reading(void)
     dt_json_destroy(value);
 }
 
+/* The longest list that is printed on one line, in bytes of that line. */
+static size_t longest_line(const char *before, const char *behind)
+{
+    size_t longest = 0;
+    for (int length = 1; length < 300; length++) {
+        char text[400], *printed;
+        struct cJSON *value;
+        snprintf(text, sizeof text, "%s[\"%0*d\", 1]%s", before, length, 0, behind);
+        CHECK_OK(dt_json_parse(text, strlen(text), "t", &value));
+        CHECK_OK(dt_json_print(value, DT_JSON_FIT, &printed));
+        const char *line = strrchr(printed, '[');
+        while (line > printed && line[-1] != '\n')
+            line--;
+        const char *end = strchr(line, ']');
+        bool one = end && memchr(line, '\n', (size_t)(end - line)) == NULL;
+        longest = one && (size_t)(end + 1 - line) > longest ? (size_t)(end + 1 - line) : longest;
+        free(printed);
+        dt_json_destroy(value);
+    }
+    return longest;
+}
+
+/* The first line is as long as any other. */
+static void lines_are_equally_long(void)
+{
+    size_t first = longest_line("", ""), later = longest_line("{\"a\": 1, \"b\": ", "}");
+    CHECK(first == later && first > 50 && first < 250, "%zu and %zu bytes", first, later);
+}
+
 /* Nesting up to the limit, no deeper; the same for keys of one object. */
 static void limits(void)
 {
@@ -233,6 +262,7 @@ static const struct test_case cases[] = {
     {"a NUL byte hides nothing", sees_past_nul},
     {"accepts JSON and prints its canonical form", accepts_and_prints},
     {"prints for people", prints_for_reading},
+    {"lines are equally long", lines_are_equally_long},
     {"limits of depth and keys", limits},
     {"numbers survive their text", numbers_round_trip},
     {"FNV-1a's published values", hashes},

@@ -1,6 +1,7 @@
 /* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this. `test_launch mpirun`
  * has mpirun start them, and without that word the supervisor does. */
 #include "lib/base/clock.h"
+#include "lib/launch/child.h"
 #include "lib/launch/launch.h"
 #include "lib/launch/rank.h"
 #include "lib/launch/world.h"
@@ -235,6 +236,15 @@ static void normal_end(void)
         dt_launch_outcome_finish(&out);
     }
     free(input);
+}
+
+/* One rank needs no mpirun. */
+static void who_starts_ranks(void)
+{
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        struct dt_launch with = {.world_size = ranks, .mpirun = true}, without = {.world_size = ranks};
+        CHECK(dt_launch_uses_mpirun(&with) == (ranks > 1) && !dt_launch_uses_mpirun(&without), "%d ranks", ranks);
+    }
 }
 
 /* Without a limit a step may take as long as it takes. */
@@ -522,6 +532,7 @@ static void places(void)
 static const struct test_case cases[] = {
     {"input, progress and result", normal_end},
     {"a rank that is none", rank_that_is_none},
+    {"who starts ranks", who_starts_ranks},
     {"no limit for steps", no_limit},
     {"a crash is named", crash},
     {"SIGKILL at any moment", killed_at_any_moment},

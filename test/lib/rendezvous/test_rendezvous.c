@@ -217,6 +217,20 @@ static void reductions(void)
     }
 }
 
+/* Who goes well waits for the others' goodbye, and for nobody where there is no other. */
+static void leaving(void)
+{
+    struct rank ranks[MOST];
+    for (int size = 1; size <= 3; size++) {
+        set_up(ranks, size, free_port(), NULL);
+        double start = dt_clock_s();
+        run_ranks(ranks, size, -1);
+        CHECK(dt_clock_s() - start < 3, "%d ranks took %g s", size, dt_clock_s() - start);
+        for (int i = 0; i < size; i++)
+            CHECK(ranks[i].status == DT_OK, "%s", ranks[i].text);
+    }
+}
+
 /* ---- who does not come, or should not ---- */
 
 static void a_rank_never_comes(void)
@@ -524,6 +538,7 @@ static const struct test_case cases[] = {
     {"a port of this machine alone", local_ports},
     {"gatherings, of all and of halves", gatherings},
     {"reductions cost rank 0 as much for each rank, however many there are", reductions},
+    {"leaving", leaving},
     {"a rank that never comes is named", a_rank_never_comes},
     {"ranks that disagree", ranks_that_disagree},
     {"strangers", strangers},

@@ -381,7 +381,29 @@ static void test_spans(void)
     dt_sim_program_destroy(p);
 }
 
+/* Each operation has the text that it was given, whatever other texts were; and each text is kept once. */
+static void test_labels(void)
+{
+    enum { LABELS = 3 * DT_SIM_LABEL_PLACES };
+    struct dt_sim_program *p = NULL;
+    int stream;
+    char label[32];
+    CHECK_OK(dt_sim_program_create(false, &p));
+    CHECK_OK(dt_sim_program_add_stream(p, "compute", &stream));
+    for (int i = 0; i < 2 * LABELS; i++) {
+        snprintf(label, sizeof label, "kernel %d", i % LABELS);
+        CHECK_OK(dt_sim_program_work(p, stream, 1, label));
+    }
+    CHECK(p->op_count == 2 * LABELS && p->label_count == LABELS + 1, "%u texts", p->label_count);
+    for (int i = 0; i < 2 * LABELS; i++) {
+        snprintf(label, sizeof label, "kernel %d", i % LABELS);
+        CHECK(strcmp(p->labels[p->ops[i].label], label) == 0, "%s instead of %s", p->labels[p->ops[i].label], label);
+    }
+    dt_sim_program_destroy(p);
+}
+
 static const struct test_case cases[] = {
+    {"labels", test_labels},
     {"host and stream clocks", test_host_and_stream},
     {"consecutive work made one operation gives the same times", test_coalescing_is_exact},
     {"a collective begins with its last rank and ends for all", test_collective},

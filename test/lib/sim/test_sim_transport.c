@@ -252,6 +252,27 @@ static void test_copies(void)
     check_near(time_copies(DT_SIM_WITHIN_HOST, 0, 2), 0.02, 1e-9, "which all ranks of the node share");
 }
 
+/* On memory that two groups use at once each has half of it, though one has twice the ranks, and each of its bytes is copied twice as often. */
+static void test_groups_share_a_host(void)
+{
+    struct sim_case c;
+    struct dt_sim_program *few = sim_one_collective(DT_SIM_ALL_REDUCE, 3e9), *many = sim_one_collective(DT_SIM_ALL_REDUCE, 1e9);
+    sim_case_load(&c, "cpu_node");
+    c.cluster.gpus_per_node = 6;
+    c.cluster.host.copy_gb_per_s = 12;
+    c.cluster.collectives.gb_per_s = c.cluster.collectives.sum_gb_per_s = 6;
+    sim_case_start(&c, 6, 0);
+    int pair = sim_case_group(&c, 0, 1, 2), four = sim_case_group(&c, 2, 1, 4);
+    for (int r = 0; r < 6; r++)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, r, r < 2 ? few : many, r < 2 ? &pair : &four));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    check_near(dt_sim_engine_end_s(c.engine, 0), 2 * 30 * us + 3e9 / (12e9 / 2 / 2), 1e-9, "two ranks");
+    check_near(dt_sim_engine_end_s(c.engine, 2), 2 * 30 * us + 1.5e9 / (12e9 / 2 / 4), 1e-9, "four ranks");
+    sim_case_finish(&c);
+    dt_sim_program_destroy(few);
+    dt_sim_program_destroy(many);
+}
+
 /* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter, unless each card has a switch of its own with
  * the same cards of other nodes (rails), which NCCL's rings stay on. */
 static void test_blocking_fabric(void)
@@ -326,6 +347,7 @@ static void tables_are_sound(void)
 
 static const struct test_case cases[] = {
     {"tables are sound", tables_are_sound},
+    {"groups share a host", test_groups_share_a_host},
     {"sums in switches", test_sums_in_switches},
     {"a limit of Ampere", test_limit_of_ampere},
     {"rings within a node", test_rings_in_a_node},

@@ -1,5 +1,6 @@
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
+#include "schedules/config/tuning.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -402,6 +403,26 @@ static void whose_pipeline(void)
     }
 }
 
+/* Products' algorithms are a GPU's: elsewhere nobody looks for their file. */
+static void tuning_is_of_gpus(void)
+{
+    static const char *const devices[] = {"cuda", "auto", "cpu", "sim"};
+    for (int d = 0; d < 4; d++) {
+        struct experiment *e = NULL;
+        int count;
+        char text[512];
+        snprintf(text, sizeof text, "{" TINY ",\"device\":\"%s\",\"tuning\":\"nowhere/t.json\"}", devices[d]);
+        dt_status status = experiments_parse(text, strlen(text), "t", NULL, 0, &e, &count);
+        if (status == DT_OK) {
+            status = experiment_check_tuning(e, "t");
+            CHECK((status == DT_OK) == (d >= 2), "%s: %s", devices[d], dt_error_message());
+        }
+        CHECK(d < 2 ? status < 0 && strstr(dt_error_message(), "nowhere/t.json") : status == DT_OK, "%s: %s", devices[d],
+              dt_error_message());
+        free(e);
+    }
+}
+
 /* A list gives back what an array has, whatever a sweep varies; and repeated combinations are left out of both. */
 static void lists_are_whole(void)
 {
@@ -431,6 +452,7 @@ static void lists_are_whole(void)
 }
 
 static const struct test_case cases[] = {
+    {"tuning is of GPUs", tuning_is_of_gpus},
     {"a list of experiments", lists_are_whole},
     {"whose pipeline it is", whose_pipeline},
     {"defaults", defaults},

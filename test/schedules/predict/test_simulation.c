@@ -3,7 +3,9 @@
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/predict/simulation_ranks.h"
+#include "schedules/predict/symmetry.h"
 #include "schedules/run/memory_fit.h"
+#include "schedules/step/step_times.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -45,6 +47,18 @@ static double run_keys(const char *keys, void (*change)(struct simulated_system 
     simulated_system_destroy(system);
     free(e);
     return seconds;
+}
+
+/* Each wait ends with its message, and is bubble until that was made: before, in the middle of, or after the wait, or nobody knows when. */
+static void bubbles_by_hand(void)
+{
+    struct timeline_message waits[] = {{.key = 1, .begin_ns = 100, .end_ns = 200},
+                                       {.key = 2, .begin_ns = 300, .end_ns = 400},
+                                       {.key = 3, .begin_ns = 500, .end_ns = 600},
+                                       {.key = 4, .begin_ns = 700, .end_ns = 710}};
+    struct timeline_message one[] = {{.key = 1, .begin_ns = 40}, {.key = 3, .begin_ns = 900}}, other[] = {{.key = 2, .begin_ns = 330}};
+    const struct step_messages received = {waits, 4}, sent[] = {{one, 2}, {other, 1}, {NULL, 0}};
+    CHECK(step_bubble_ns(&received, sent, 3) == 0 + 30 + 100 + 10, "%lld ns", (long long)step_bubble_ns(&received, sent, 3));
 }
 
 static const char *const divisions[] = {
@@ -366,6 +380,32 @@ static void what_is_refused(void)
     refused("\"profile\": \"profiles/none.json\", " TINY, "profile: profiles/none.json: not found in ");
 }
 
+/* How many ranks are simulated, by hand. */
+static void who_stands_for_whom(void)
+{
+    static const struct {
+        const char *keys;
+        int count;
+    } rows[] = {
+        {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"ddp\", " TINY, 1}, /* all of both nodes are alike */
+        {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", " TINY, 1},
+        {"\"world_size\": 8, \"gpus_per_node\": 4, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 4}, " TINY, 1},
+        /* groups of three on nodes of two: the second half of one node and the first of the next are in other groups than their neighbours */
+        {"\"world_size\": 6, \"gpus_per_node\": 2, \"straddle_nodes\": true, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 3}, " TINY,
+         6},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct simulated_system *system;
+        struct experiment *e = experiment_of(rows[i].keys);
+        CHECK_OK(simulated_system_create(e, &system));
+        simulated_system_apply(system, e);
+        CHECK(symmetric_part_count(e, system) == rows[i].count, "%d, not %d: %s", symmetric_part_count(e, system), rows[i].count,
+              rows[i].keys);
+        simulated_system_destroy(system);
+        free(e);
+    }
+}
+
 static void ranks_that_do_the_same_are_one(void)
 {
     static const int roles[DIVISIONS] = {1, 4, 1, 1, 1, 2, 2}; /* at most, where there is a root: its own and the others' */
@@ -467,6 +507,8 @@ static const struct test_case cases[] = {
     {"which peaks are reported", which_peaks_are_reported},
     {"what is refused", what_is_refused},
     {"ranks that do the same are one", ranks_that_do_the_same_are_one},
+    {"who stands for whom", who_stands_for_whom},
+    {"bubbles by hand", bubbles_by_hand},
     {"four thousand ranks", four_thousand_ranks},
     {"it can be stopped", it_can_be_stopped},
     {"traces", traces},

@@ -1,4 +1,5 @@
 #include "schedules/run/memory_fit.h"
+#include "schedules/run/ranks_per_node.h"
 #include "test/check.h"
 
 #include <string.h>
@@ -77,6 +78,28 @@ static void limits_are_each_ranks(void)
     CHECK(memory_fit_check(&e, ranks, 2) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "rank 1"), "%s", dt_error_message());
 }
 
+/* Letters are machines. */
+static void ranks_lie_on_machines(void)
+{
+    static const struct {
+        const char *ranks;
+        int per_node;
+        bool several;
+    } examples[] = {{"a", 1, false},   {"aaaa", 4, false},  {"ab", 1, true},  {"aabb", 2, true},     {"aabbcc", 2, true},
+                    {"abab", 1, true}, {"aabab", 0, true},  {"aab", 0, true}, {"aabc", 0, true},     {"aabbb", 0, true},
+                    {"abba", 0, true}, {"aabcbc", 0, true}, {"abb", 0, true}, {"aaaabbcc", 0, true}, {"aabbbb", 0, true}};
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        struct host_name ranks[8] = {0};
+        int size = (int)strlen(examples[i].ranks);
+        bool several;
+        for (int r = 0; r < size; r++)
+            ranks[r].text[0] = examples[i].ranks[r];
+        int per_node = ranks_per_node(ranks, size, &several);
+        CHECK(per_node == examples[i].per_node && several == examples[i].several, "%s: %d ranks each", examples[i].ranks, per_node);
+    }
+}
+
 static const struct test_case cases[] = {{"ranks share what is there", ranks_share_what_is_there},
+                                         {"ranks lie on machines", ranks_lie_on_machines},
                                          {"limits are each rank's", limits_are_each_ranks}};
 TEST_MAIN(cases)

@@ -253,6 +253,10 @@ static void an_interrupted_search_has_results(void)
     scene_of("{\"device\": \"sim\", \"world_size\": 8, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
     CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
     CHECK(found.interrupted && found.ranked == 3, "interrupted %d, %d results", found.interrupted, found.ranked);
+    int told = 0;
+    for (int state = 0; state < SEARCH_STATES; state++)
+        told += found.states[state];
+    CHECK(told == space_count(s.space), "%d of %d candidates are told of", told, space_count(s.space));
     search_result_finish(&found);
     scene_finish(&s);
 }
@@ -353,7 +357,63 @@ static void requests_restrict(void)
     scene_finish(&s);
 }
 
+enum { MOST_SIZE = 32 };
+
+/* What the space tries of groups of ranks on nodes of eight, and whether a step of one gather is tried in several ways. */
+static void sizes_of_groups(void)
+{
+    static const char *const shards[] = {"paradigm=hsdp", "tensor.size=1"}, *const tensors[] = {"paradigm=ddp"},
+                             *const gathers[] = {"paradigm=fsdp", "micro_batches=1", "pipeline.stages=1"};
+    static const struct {
+        struct space_request request;
+        unsigned long long shards, tensors; /* bit n: size n */
+    } rows[] = {
+        /* 24 ranks: divisors that fill nodes evenly; three, six and twelve lie across */
+        {{.fix = shards, .fix_count = 2, .max_batch = 1}, 1 << 2 | 1 << 4 | 1 << 8, 1 << 1},
+        {{.fix = tensors, .fix_count = 1, .max_batch = 1}, 1 << 0, 1 << 1 | 1 << 2 | 1 << 4}, /* of four heads */
+        {{.fix = gathers, .fix_count = 3, .max_batch = 1}, 1 << 0, 1 << 1 | 1 << 2 | 1 << 4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct scene s;
+        unsigned long long found_shards = 0, found_tensors = 0;
+        scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 24, \"paradigm\": \"ddp\", "
+                 "\"model\": {\"layers\": 2, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 100, \"block_size\": 16}}",
+                 &rows[i].request, &s);
+        for (int c = 0; c < space_count(s.space); c++) {
+            struct experiment e;
+            space_experiment(s.space, space_candidate(s.space, c), &e);
+            CHECK(e.hsdp.shard_size <= MOST_SIZE && e.tensor.size <= MOST_SIZE);
+            found_shards |= e.paradigm == PARADIGM_HSDP ? 1ull << e.hsdp.shard_size : 1;
+            found_tensors |= 1ull << e.tensor.size;
+            CHECK(e.paradigm != PARADIGM_FSDP || e.fsdp.gather == GATHER_EACH, "one gather is each one");
+        }
+        CHECK(found_shards == rows[i].shards && found_tensors == rows[i].tensors, "row %zu: shards %#llx, tensors %#llx", i, found_shards,
+              found_tensors);
+        scene_finish(&s);
+    }
+}
+
+/* What a host does once a step comes to what it issues. */
+static void a_slower_host(void)
+{
+    static const struct space_request request = {.max_batch = 1};
+    struct bound bound[2];
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"world_size\": 8, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
+    for (int slow = 0; slow < 2; slow++) {
+        struct bounds *bounds;
+        s.machine.profile.host.step_s += slow;
+        CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
+        CHECK_OK(bounds_find(bounds, &s.base, &bound[slow]));
+        bounds_destroy(bounds);
+    }
+    CHECK(fabs(bound[1].host_s - bound[0].host_s - 1) < 1e-9 && bound[1].step_s >= 1, "%g s and %g s", bound[0].host_s, bound[1].host_s);
+    scene_finish(&s);
+}
+
 static const struct test_case cases[] = {
+    {"sizes of groups", sizes_of_groups},
+    {"a slower host", a_slower_host},
     {"wrong requests are refused", wrong_requests_are_refused},
     {"requests restrict the space", requests_restrict},
     {"nothing passes a bound", nothing_passes_a_bound},
