@@ -25,11 +25,12 @@
 #define DEFAULT_CONFIG "plan.json"
 #define DEFAULT_MAP "map.jsonl"
 #define DEFAULT_SECONDS "60"
+#define DEFAULT_ROUNDS "7"
 
 struct plan_options {
     struct planner_arguments planner;
     struct option_list map, texts; /* texts: what is no option */
-    const char *all, *output, *seconds, *measure;
+    const char *all, *output, *seconds, *measure, *rounds;
     bool rule, json, quiet;
 };
 
@@ -78,7 +79,9 @@ static const struct option_row options[] = {
      "fp32; cuda: for this machine's GPUs, which --cluster describes. Default: sim",
      NULL},
     {"measure", 0, OPTION_TEXT, AT(measure), "N",
-     "then run the first N on that device, and say which one won and how far off each prediction was", NULL},
+     "then run the first N on that device, in rounds of one run each, and say which one won and how far off each prediction was", NULL},
+    {"rounds", 0, OPTION_TEXT, AT(rounds), "N",
+     "of --measure: at most; from the fourth on those that may still win, until one has won; default: " DEFAULT_ROUNDS, NULL},
     {"rule", 'r', OPTION_FLAG, AT(rule), NULL, "also follow two rules of thumb, and say what they cost", NULL},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the plans with their configs and all that is said of them", NULL},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
@@ -186,36 +189,50 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
     return status;
 }
 
-/* *count: 0 where nothing is to be measured. Errors: DT_ERR_INVALID, DT_ERR_UNAVAILABLE with one line. */
-static dt_status read_measure(const struct plan_options *o, const struct planner *p, int *count)
+static dt_status read_small_count(const char *option, const char *text, int most, int *out)
 {
     char *end;
+    long value = strtol(text, &end, 10);
+    if (*end || end == text || value < 1 || value > most)
+        return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1 to %d", option, text, most);
+    *out = (int)value;
+    return DT_OK;
+}
+
+/* What is to be measured. */
+struct measuring {
+    int count, rounds; /* count: 0 where nothing is */
+};
+
+/* Errors: DT_ERR_INVALID, DT_ERR_UNAVAILABLE with one line. */
+static dt_status read_measure(const struct plan_options *o, const struct planner *p, struct measuring *out)
+{
     const char *kind;
     struct experiment e = p->base;
-    *count = 0;
+    *out = (struct measuring){.count = 0};
+    if (o->rounds && !o->measure)
+        return dt_fail(DT_ERR_INVALID, "--rounds belongs to --measure");
     if (!o->measure)
         return DT_OK;
-    long value = strtol(o->measure, &end, 10);
-    if (*end || end == o->measure || value < 1 || value > MEASURED_MOST)
-        return dt_fail(DT_ERR_INVALID, "--measure %.40s: expected a whole number from 1 to %d", o->measure, MEASURED_MOST);
+    DT_TRY(read_small_count("measure", o->measure, MEASURED_MOST, &out->count));
+    DT_TRY(read_small_count("rounds", o->rounds ? o->rounds : DEFAULT_ROUNDS, MEASURED_ROUNDS_MOST, &out->rounds));
     if (!o->planner.device || strcmp(o->planner.device, "sim") == 0)
         return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
     snprintf(e.device, sizeof e.device, "%s", o->planner.device);
-    *count = (int)value;
     return device_choose(&e, &kind);
 }
 
 /* Planned, printed, and measured where that is asked for: as JSON all of it is one object. */
-static dt_status find_and_print(const struct plan_options *o, struct planner *p, int measured_count, struct watch *w)
+static dt_status find_and_print(const struct plan_options *o, struct planner *p, const struct measuring *wanted, struct watch *w)
 {
     struct measured measured = {.won = -1};
-    bool measures = measured_count > 0;
+    bool measures = wanted->count > 0;
     DT_TRY(planner_search(p));
     measures = measures && p->result.ranked > 0 && signals_count() == 0;
     if (!o->json)
         DT_TRY(print(o, p, NULL, w));
     if (measures)
-        DT_TRY(measured_run(p, o->planner.device, measured_count, o->quiet, w->records, &measured));
+        DT_TRY(measured_run(p, o->planner.device, wanted->count, wanted->rounds, o->quiet, w->records, &measured));
     if (o->json)
         return print(o, p, measures ? &measured : NULL, w);
     return measures ? measured_print(p, &measured, stdout) : DT_OK;
@@ -243,14 +260,14 @@ static void watch_search(struct watch *w, struct planner *p)
     p->options.done = keep_record;
 }
 
-static int run_plan(const struct plan_options *o, struct planner *p, int measured_count, double limit_s)
+static int run_plan(const struct plan_options *o, struct planner *p, const struct measuring *wanted, double limit_s)
 {
     struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
     if (o->all && dt_record_open(o->all, &w.records) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
     watch_search(&w, p);
-    dt_status status = find_and_print(o, p, measured_count, &w);
+    dt_status status = find_and_print(o, p, wanted, &w);
     dt_record_close(w.records);
     if (status < 0)
         return report_failure("plan", EXIT_CODE_OTHER);
@@ -393,7 +410,7 @@ static int run_map(const struct plan_options *o, double limit_s)
     struct map_box *boxes = calloc((size_t)MAP_VALUES * MAP_VALUES, sizeof *boxes);
     int count = 0, code;
     dt_status status = map && boxes ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a map");
-    if (status == DT_OK && o->measure)
+    if (status == DT_OK && (o->measure || o->rounds))
         status = dt_fail(DT_ERR_INVALID, "--measure runs the first ones of one plan: leave out --map");
     if (status == DT_OK)
         status = map_read(&o->map, &o->planner, map);
@@ -444,9 +461,8 @@ static int run(int argc, char **argv)
         return run_map(&o, limit_s);
     if (planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
-    int measured_count;
-    int code =
-        read_measure(&o, p, &measured_count) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, measured_count, limit_s);
+    struct measuring wanted;
+    int code = read_measure(&o, p, &wanted) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, &wanted, limit_s);
     planner_destroy(p);
     return code;
 }

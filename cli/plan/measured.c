@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each is run three times: fewer tell nothing (lib/base/ratio.h). */
+enum { ROUNDS_OF_ALL = 3 };
+
 /* ---- which ---- */
 
 static const double APART = 0.02;
@@ -56,124 +59,201 @@ static dt_status keep_record(const struct report *report, const struct experimen
     return status;
 }
 
-static dt_status run_one(const struct experiment *e, double predicted_s, struct progress *progress, struct dt_record_file *records,
-                         struct measured_run *out)
+/* One more run of a candidate. One that is interrupted says nothing, and neither does one that does not count. */
+static dt_status run_once(const struct experiment *e, struct progress *progress, struct dt_record_file *records, bool counts,
+                          struct measured_run *out)
 {
     struct report report;
     struct dt_metrics metrics;
-    *out = (struct measured_run){.step_s = NAN, .tokens_per_s = NAN, .error_of_step = NAN, .spread = NAN};
     report_init(&report);
     run_launched(e, NULL, progress, NULL, &report);
     progress_clear(progress);
-    out->status = report.status;
-    snprintf(out->error, sizeof out->error, "%.255s", report.error);
     dt_status status = report_measure(&report, e, &metrics);
-    if (status == DT_OK)
+    if (status == DT_OK && counts)
         status = keep_record(&report, e, records);
+    if (counts && report.status != DT_ERR_INTERRUPTED) {
+        out->status = report.status;
+        snprintf(out->error, sizeof out->error, "%.255s", report.error);
+    }
+    if (counts && report.status == DT_OK)
+        out->steps_s[out->done++] = metrics.step_s.median;
     report_finish(&report);
-    DT_TRY(status);
-    if (out->status < 0)
-        return DT_OK;
-    out->step_s = metrics.step_s.median;
-    out->tokens_per_s = metrics.tokens_per_s;
-    out->error_of_step = predicted_s / out->step_s - 1;
+    return status;
+}
+
+/* ---- judging ---- */
+
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* values [count], count > 0. */
+static double median(const double *values, int count)
+{
+    double sorted[MEASURED_ROUNDS_MOST];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+}
+
+static void find_fastest(const struct planner *p, struct measured *m)
+{
+    m->won = -1;
+    for (int i = 0; i < m->count; i++) {
+        struct measured_run *run = &m->runs[i];
+        const struct search_outcome *predicted = planner_outcome(p, run->place);
+        if (run->status != DT_OK) {
+            run->step_s = run->tokens_per_s = run->error_of_step = NAN;
+            continue;
+        }
+        run->step_s = median(run->steps_s, run->done);
+        run->error_of_step = predicted->step_s / run->step_s - 1;
+        run->tokens_per_s = predicted->tokens_per_s * predicted->step_s / run->step_s;
+        if (m->won < 0 || run->tokens_per_s > m->runs[m->won].tokens_per_s)
+            m->won = i;
+    }
+}
+
+/* Steps may have different batches, so that a ratio of steps is none of throughputs yet. */
+static dt_status compare_with(const struct measured_run *fastest, struct measured_run *run)
+{
+    double tokens = run->tokens_per_s * run->step_s / (fastest->tokens_per_s * fastest->step_s);
+    DT_TRY(dt_ratio_compare(fastest->steps_s, fastest->done, run->steps_s, run->done, &run->of_fastest));
+    run->of_fastest.ratio *= tokens;
+    run->of_fastest.low *= tokens;
+    run->of_fastest.high *= tokens;
+    run->wins = run == fastest || !(run->of_fastest.high < 1);
     return DT_OK;
 }
 
-/* What a second run of the same says as well; one that was interrupted says nothing. */
-static void take_mean(struct measured_run *of, const struct measured_run *again, double predicted_s)
+/* What all runs so far say. */
+static dt_status judge(const struct planner *p, struct measured *m)
 {
-    if (of->status != DT_OK || again->status == DT_ERR_INTERRUPTED)
-        return;
-    if (again->status != DT_OK) {
-        *of = *again;
-        return;
-    }
-    double difference = fabs(of->step_s - again->step_s);
-    of->step_s = (of->step_s + again->step_s) / 2;
-    of->spread = difference / of->step_s;
-    of->tokens_per_s = 2 / (1 / of->tokens_per_s + 1 / again->tokens_per_s);
-    of->error_of_step = predicted_s / of->step_s - 1;
-}
-
-/* What run number `run` measures: the first one once for nothing, since whatever runs first on an idle machine is slow; then all of
- * them there and back, so that a machine that becomes slower favours none. */
-static int index_of(int run, int count)
-{
-    return run == 0 ? 0 : run <= count ? run - 1 : 2 * count - run;
-}
-
-static dt_status run_all(const struct planner *p, const char *device, bool quiet, struct dt_record_file *records, struct experiment *e,
-                         struct measured *out)
-{
-    struct progress progress;
-    char strategy[STRATEGY_BYTES];
-    progress_init(&progress, 2 * out->count + 1, quiet);
-    for (int run = 0; run <= 2 * out->count && signals_count() == 0; run++) {
-        int index = index_of(run, out->count), place = out->runs[index].place;
-        double predicted_s = planner_outcome(p, place)->step_s;
-        struct measured_run once;
-        DT_TRY(make_real(p, device, place, e));
-        strategy_describe(e, strategy);
-        progress_begin(&progress, run + 1, strategy, e->steps.warmup + e->steps.timed,
-                       (double)experiment_global_batch(e) * e->model.block_size);
-        DT_TRY(run_one(e, predicted_s, &progress, run == 0 ? NULL : records, &once));
-        once.place = place;
-        if (run > out->count)
-            take_mean(&out->runs[index], &once, predicted_s);
-        else if (run > 0)
-            out->runs[index] = once;
+    find_fastest(p, m);
+    for (int i = 0; i < m->count; i++) {
+        m->runs[i].wins = false;
+        if (m->runs[i].status == DT_OK)
+            DT_TRY(compare_with(&m->runs[m->won], &m->runs[i]));
     }
     return DT_OK;
 }
 
-static int fastest(const struct measured *m)
+static int count_winners(const struct measured *m)
 {
-    int won = -1;
+    int winners = 0;
     for (int i = 0; i < m->count; i++)
-        if (m->runs[i].status == DT_OK && (won < 0 || m->runs[i].tokens_per_s > m->runs[won].tokens_per_s))
-            won = i;
-    return won;
+        winners += m->runs[i].wins;
+    return winners;
 }
 
-dt_status measured_run(const struct planner *p, const char *device, int count, bool quiet, struct dt_record_file *records,
+/* ---- rounds ---- */
+
+struct campaign {
+    const struct planner *planner;
+    const char *device;
+    struct dt_record_file *records;
+    struct progress progress;
+    struct experiment experiment;
+    int runs; /* so far */
+};
+
+static dt_status run_candidate(struct campaign *c, bool counts, struct measured_run *run)
+{
+    struct experiment *e = &c->experiment;
+    char strategy[STRATEGY_BYTES];
+    DT_TRY(make_real(c->planner, c->device, run->place, e));
+    strategy_describe(e, strategy);
+    progress_begin(&c->progress, ++c->runs, strategy, e->steps.warmup + e->steps.timed,
+                   (double)experiment_global_batch(e) * e->model.block_size);
+    return run_once(e, &c->progress, c->records, counts, run);
+}
+
+/* Each that may still win, there in even rounds and back in odd ones. */
+static dt_status run_round(struct campaign *c, int round, struct measured *m)
+{
+    for (int k = 0; k < m->count && signals_count() == 0; k++) {
+        struct measured_run *run = &m->runs[round % 2 == 0 ? k : m->count - 1 - k];
+        bool fails = run->status != DT_OK && run->status != DT_ERR_INTERRUPTED;
+        if (!fails && (round < ROUNDS_OF_ALL || run->wins))
+            DT_TRY(run_candidate(c, true, run));
+    }
+    return DT_OK;
+}
+
+/* Whatever runs first on an idle machine is slow: the first one is run once for nothing. */
+static dt_status run_all(struct campaign *c, int rounds, struct measured *m)
+{
+    DT_TRY(run_candidate(c, false, &m->runs[0]));
+    for (int round = 0; round < rounds && signals_count() == 0; round++) {
+        DT_TRY(run_round(c, round, m));
+        DT_TRY(judge(c->planner, m));
+        if (round + 1 >= ROUNDS_OF_ALL && count_winners(m) < 2)
+            return DT_OK;
+    }
+    return DT_OK;
+}
+
+dt_status measured_run(const struct planner *p, const char *device, int count, int rounds, bool quiet, struct dt_record_file *records,
                        struct measured *out)
 {
-    struct experiment *e = malloc(sizeof *e);
-    if (!e)
+    struct campaign *c = calloc(1, sizeof *c);
+    if (!c)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    *c = (struct campaign){.planner = p, .device = device, .records = records};
     *out = (struct measured){.device = device, .won = -1};
     out->count = choose_places(p, count, out->runs);
     for (int i = 0; i < out->count; i++)
-        out->runs[i] = (struct measured_run){DT_ERR_INTERRUPTED, "not run", NAN, NAN, NAN, NAN, out->runs[i].place};
-    dt_status status = run_all(p, device, quiet, records, e, out);
-    out->won = fastest(out);
-    free(e);
+        out->runs[i] = (struct measured_run){.status = DT_ERR_INTERRUPTED,
+                                             .error = "not run",
+                                             .place = out->runs[i].place,
+                                             .step_s = NAN,
+                                             .tokens_per_s = NAN,
+                                             .error_of_step = NAN,
+                                             .of_fastest = {NAN, NAN, NAN, 1}};
+    progress_init(&c->progress, rounds * out->count + 1, quiet);
+    dt_status status = run_all(c, rounds, out);
+    free(c);
     return status;
 }
 
 /* ---- telling ---- */
 
+/* "won", "3.1 % slower (2.0 to 4.2)", or why it failed. */
+static void verdict_cell(struct table *t, const struct measured *m, int i)
+{
+    const struct measured_run *run = &m->runs[i];
+    const struct dt_ratio *r = &run->of_fastest;
+    if (run->status != DT_OK)
+        table_cell(t, "%s", run->error);
+    else if (i == m->won)
+        table_cell(t, "%s", count_winners(m) == 1 ? "won" : "the fastest");
+    else if (isnan(r->low))
+        table_cell(t, "%.1f %% slower", 100 * (1 - r->ratio));
+    else
+        table_cell(t, "%.1f %% slower (%.1f to %.1f)", 100 * (1 - r->ratio), 100 * (1 - r->high), 100 * (1 - r->low));
+}
+
 static void say_winner(const struct measured *m, FILE *to)
 {
-    const struct measured_run *won = m->won >= 0 ? &m->runs[m->won] : NULL, *first = &m->runs[0];
-    if (!won) {
+    const char *before = "";
+    if (m->won < 0) {
         fprintf(to, "none of them could be measured\n");
         return;
     }
-    if (m->won == 0) {
-        fprintf(to, "the first one won, as predicted\n");
+    fprintf(to, "number %d ", m->runs[m->won].place + 1);
+    if (count_winners(m) == 1) {
+        fprintf(to, "won%s\n", m->won == 0 ? ", as predicted" : "");
         return;
     }
-    if (first->status != DT_OK) {
-        fprintf(to, "number %d won; the first one failed\n", won->place + 1);
-        return;
-    }
-    double lead = won->tokens_per_s / first->tokens_per_s - 1, spread = fmax(won->spread, first->spread);
-    fprintf(to, "number %d won: %.1f %% faster than the first", won->place + 1, 100 * lead);
-    if (lead < spread)
-        fprintf(to, ", which is no margin: two runs of the same differ by %.1f %%", 100 * spread);
-    fprintf(to, "\n");
+    fprintf(to, "was the fastest, but cannot be told from");
+    for (int i = 0; i < m->count; i++)
+        if (i != m->won && m->runs[i].wins) {
+            fprintf(to, "%s number %d", before, m->runs[i].place + 1);
+            before = ",";
+        }
+    fprintf(to, " by these runs\n");
 }
 
 dt_status measured_print(const struct planner *p, const struct measured *m, FILE *to)
@@ -191,6 +271,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     table_column(t, TABLE_RIGHT, "measured\nstep, s");
     table_column(t, TABLE_RIGHT, "off by\n%");
     table_column(t, TABLE_RIGHT, "measured\ntokens/s");
+    table_column(t, TABLE_RIGHT, "runs");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < m->count; i++) {
         const struct measured_run *run = &m->runs[i];
@@ -203,7 +284,8 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
         table_cell(t, "%s", known ? format_number(run->step_s, text) : "-");
         table_cell(t, known ? "%+.1f" : "-", 100 * run->error_of_step);
         table_cell(t, "%s", known ? format_number(run->tokens_per_s, text) : "-");
-        table_cell(t, "%s", i == m->won ? "won" : known ? "" : run->error);
+        table_cell(t, known ? "%d" : "-", run->done);
+        verdict_cell(t, m, i);
     }
     dt_status status = table_print(t, to);
     table_destroy(t);

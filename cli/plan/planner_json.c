@@ -123,21 +123,33 @@ static dt_status add_all(cJSON *top, const struct planner *p, const struct plann
     return kept ? DT_OK : no_memory();
 }
 
-/* {"device": "cpu", "won": 1, "runs": [...]}; won: which of the runs, from 1; place: which of the plans, from 1. */
+static bool add_run(cJSON *runs, const struct measured_run *run)
+{
+    const struct dt_ratio *ratio = &run->of_fastest;
+    cJSON *one = cJSON_CreateObject(), *of_fastest = NULL, *steps = NULL;
+    bool kept = cJSON_AddItemToArray(runs, one) && add_amount(one, "place", run->place + 1) &&
+                cJSON_AddStringToObject(one, "status", report_status_name(run->status)) && add_amount(one, "step_s", run->step_s) &&
+                add_amount(one, "tokens_per_s", run->tokens_per_s) && add_amount(one, "error", run->error_of_step) &&
+                cJSON_AddBoolToObject(one, "wins", run->wins);
+    of_fastest = kept ? cJSON_AddObjectToObject(one, "of_fastest") : NULL;
+    kept = of_fastest && add_amount(of_fastest, "ratio", ratio->ratio) && add_amount(of_fastest, "low", ratio->low) &&
+           add_amount(of_fastest, "high", ratio->high);
+    steps = kept ? cJSON_AddArrayToObject(one, "steps_s") : NULL;
+    for (int i = 0; kept && steps && i < run->done; i++)
+        kept = cJSON_AddItemToArray(steps, cJSON_CreateNumber(run->steps_s[i]));
+    return kept && steps;
+}
+
+/* {"device": "cpu", "won": 1, "runs": [...]}; won: which of the runs was the fastest, from 1; place: which of the plans, from 1; wins: it is that
+ * one or cannot be told from it; of_fastest: its throughput over that one's, with the interval. */
 static bool add_measured(cJSON *top, const struct measured *m)
 {
     cJSON *object = cJSON_AddObjectToObject(top, "measured"), *runs = NULL;
     bool kept = object && cJSON_AddStringToObject(object, "device", m->device) && add_amount(object, "won", m->won < 0 ? NAN : m->won + 1);
     if (kept)
         runs = cJSON_AddArrayToObject(object, "runs");
-    for (int i = 0; kept && runs && i < m->count; i++) {
-        const struct measured_run *run = &m->runs[i];
-        cJSON *one = cJSON_CreateObject();
-        kept = cJSON_AddItemToArray(runs, one) && add_amount(one, "place", run->place + 1) &&
-               cJSON_AddStringToObject(one, "status", report_status_name(run->status)) && add_amount(one, "step_s", run->step_s) &&
-               add_amount(one, "tokens_per_s", run->tokens_per_s) && add_amount(one, "error", run->error_of_step) &&
-               add_amount(one, "spread", run->spread);
-    }
+    for (int i = 0; kept && runs && i < m->count; i++)
+        kept = add_run(runs, &m->runs[i]);
     return kept && runs;
 }
 

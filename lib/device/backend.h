@@ -67,6 +67,7 @@ struct dt_device_backend {
     dt_status (*copy)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
     dt_status (*copy_from_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
     dt_status (*copy_to_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
+    dt_status (*count_to_host)(struct dt_stream *stream, size_t bytes); /* where nothing is moved: pieces together, as one copy. NULL */
     dt_status (*zero)(struct dt_stream *stream, void *to, size_t bytes);
 
     bool captures;

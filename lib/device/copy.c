@@ -37,6 +37,28 @@ dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, 
     return dt_span_end(stream);
 }
 
+static dt_status copy_around(struct dt_stream *stream, char *to, const char *from, size_t bytes, size_t first, size_t end)
+{
+    const struct dt_device_backend *backend = stream->device->backend;
+    if (backend->count_to_host)
+        return backend->count_to_host(stream, bytes - (end - first));
+    if (first > 0)
+        DT_TRY(backend->copy_to_host(stream, to, from, first));
+    return end < bytes ? backend->copy_to_host(stream, to + end, from + end, bytes - end) : DT_OK;
+}
+
+dt_status dt_copy_to_host_around(struct dt_stream *stream, void *to, const void *from, size_t bytes, size_t first, size_t end)
+{
+    if (first >= end)
+        return dt_copy_to_host(stream, to, from, bytes);
+    if (end - first == bytes)
+        return DT_OK;
+    DT_TRY(check_pointers("copy to host", to, from));
+    DT_TRY(dt_span_begin(stream, "copy_to_host", DT_SPAN_COPY, bytes - (end - first), NULL));
+    DT_TRY(copy_around(stream, to, from, bytes, first, end));
+    return dt_span_end(stream);
+}
+
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes)
 {
     if (bytes == 0)

@@ -129,7 +129,10 @@ dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, siz
 dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* device to device */
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
-dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes);                           /* device memory */
+/* All but bytes [first, end), which are left as they are in `to`. What lies before and behind them is queued together, so that it does not
+ * matter where they lie. sim: leaves a caller's own `to` alone. */
+dt_status dt_copy_to_host_around(struct dt_stream *stream, void *to, const void *from, size_t bytes, size_t first, size_t end);
+dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes); /* device memory */
 
 /* Graphs: what is queued on all of a device's streams, kept, and launched again as a whole without the host's work in between.
  *

@@ -409,11 +409,16 @@ static dt_status sim_copy_from_host(struct dt_stream *stream, void *to, const vo
     return move_across(stream, DT_SIM_TO_DEVICE, bytes);
 }
 
+static dt_status sim_count_to_host(struct dt_stream *stream, size_t bytes)
+{
+    return move_across(stream, DT_SIM_TO_HOST, bytes);
+}
+
 static dt_status sim_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
 {
     if ((uintptr_t)to < SIM_FIRST_ADDRESS) /* the caller's own memory */
         memset(to, 0, bytes);
-    return move_across(stream, DT_SIM_TO_HOST, bytes);
+    return sim_count_to_host(stream, bytes);
 }
 
 static dt_status sim_zero(struct dt_stream *stream, void *to, size_t bytes)
@@ -445,5 +450,6 @@ const struct dt_device_backend dt_device_sim = {
     .copy = sim_copy,
     .copy_from_host = sim_copy_from_host,
     .copy_to_host = sim_copy_to_host,
+    .count_to_host = sim_count_to_host,
     .zero = sim_zero,
 };

@@ -172,14 +172,6 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
     return DT_OK;
 }
 
-/* Elements [first, end) of the bucket's parameters go from the device to their home. */
-static dt_status store(struct buckets *b, const struct bucket *bucket, size_t first, size_t end)
-{
-    const struct dp_setup *s = &b->base.setup;
-    return dt_copy_to_host(s->offload->to_host, replica_params(&b->replica, s, bucket->first_elem + first),
-                           (const char *)bucket->params + dp_bytes(s, first), dp_bytes(s, end - first));
-}
-
 /* bucket->params, on the device: this rank's part, elements [own, own_end), from its home; publish; the others' parts to their homes. */
 static dt_status publish_through_device(struct buckets *b, struct bucket *bucket,
                                         dt_status (*publish)(struct buckets *b, struct bucket *bucket))
@@ -194,8 +186,8 @@ static dt_status publish_through_device(struct buckets *b, struct bucket *bucket
     DT_TRY(publish(b, bucket));
     DT_TRY(dt_event_record(bucket->published, s->network));
     DT_TRY(dt_stream_wait(o->to_host, bucket->published));
-    DT_TRY(store(b, bucket, 0, own));
-    return store(b, bucket, own_end, bucket->elems);
+    return dt_copy_to_host_around(o->to_host, replica_params(&b->replica, s, bucket->first_elem), bucket->params,
+                                  dp_bytes(s, bucket->elems), dp_bytes(s, own), dp_bytes(s, own_end));
 }
 
 /* Parameters in host memory are sent through the device. */

@@ -100,11 +100,11 @@ static bool divides_buckets(const struct experiment *e)
     return mode == DP_ZERO1 || mode == DP_ZERO2;
 }
 
-/* A shard of fsdp is padded to the size of the others. What of a divided bucket is fetched from the host depends on where it lies. */
+/* A shard of fsdp is padded to the size of the others. */
 static bool is_symmetric(const struct experiment *e, const struct simulated_system *s)
 {
     enum dp_kind mode = paradigm_of(e->paradigm)->mode;
-    bool alike = mode == DP_NONE || mode == DP_DDP || mode == DP_FSDP || (divides_buckets(e) && !e->parameter_offload);
+    bool alike = mode == DP_NONE || mode == DP_DDP || mode == DP_FSDP || divides_buckets(e);
     bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
     return alike && apart && e->world_size % s->placement.ranks_per_node == 0;
 }

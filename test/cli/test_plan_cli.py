@@ -92,7 +92,7 @@ def test_the_first_are_measured():
     if made.returncode != 0:
         check("cpu" in made.stderr or "MPI" in made.stderr, made.stderr)  # a build without them
         return
-    done = subprocess.run([DTBENCH, *tiny, "--measure", "2", "--top", "100", "--json", "--all", "all.jsonl"], cwd=here, capture_output=True, text=True,
+    done = subprocess.run([DTBENCH, *tiny, "--measure", "2", "--rounds", "3", "--top", "100", "--json", "--all", "all.jsonl"], cwd=here, capture_output=True, text=True,
                           timeout=120)
     check(done.returncode == 0, done.stderr)
     measured = json.loads(done.stdout)["measured"]
@@ -106,11 +106,14 @@ def test_the_first_are_measured():
     predicted = [plans[run["place"] - 1]["step_s"] for run in runs]
     apart = [number for number, one in enumerate(plans, 1) if one["margin"] >= 0.02]
     check(runs[0]["place"] == 1 and runs[1]["place"] == (apart[0] if apart else 2), runs, apart, "candidates that nobody could tell apart")
-    check(len(real) == 4, len(real), "records, not those of two runs there and two back")
-    for place, (run, step_s) in enumerate(zip(runs, predicted, strict=True)):
-        mean = sum(record["metrics"]["step_s"]["median"] for record in (real[place], real[3 - place])) / 2
-        check(abs(mean / run["step_s"] - 1) < 1e-9, mean, run)
+    check(len(real) == 6, len(real), "records, not those of three rounds: there, back and there")
+    for number, (run, step_s) in enumerate(zip(runs, predicted, strict=True)):
+        steps = [real[place]["metrics"]["step_s"]["median"] for place in (number, 3 - number, 4 + number)]
+        check(run["steps_s"] == steps and run["step_s"] == sorted(steps)[1], steps, run)
         check(abs(run["error"] - (step_s / run["step_s"] - 1)) < 1e-9, run, step_s)
+    rates = [[run["tokens_per_s"] * run["step_s"] / step_s for step_s in run["steps_s"]] for run in runs]
+    slower = 1 - fastest
+    check(runs[fastest]["wins"] and runs[slower]["wins"] == (max(rates[slower]) >= min(rates[fastest])), runs, "three runs tell by all of them")
 
 
 def test_rules_cost_something():
@@ -163,6 +166,7 @@ def test_wrong_requests_get_a_line():
     refused("whole number", *SMALL, "--top", "none")
     refused("expected tokens, memory, cost or energy", *SMALL, "--objective", "speed")
     refused("--measure 3: needs --device", *SMALL, "--measure", "3")
+    refused("--rounds belongs to --measure", *SMALL, "--rounds", "3")
     refused("expected sim, cpu or cuda", *SMALL, "--device", "tpu")
     refused("needs --cluster", "--model", "GPTSmall", "--device", "cuda")
     refused("--floor belongs", *SMALL, "--floor", "3")

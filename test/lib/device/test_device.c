@@ -65,6 +65,12 @@ static void data_goes_there_and_back(const char *kind)
         memset(from, 0, bytes);
     memset(from + 7, 0, 100);
     CHECK(memcmp(from, to, bytes) == 0);
+    memset(to, 1, bytes);
+    CHECK_OK(dt_copy_to_host_around(compute, to, b.data, bytes, 1000, 3000));
+    CHECK_OK(dt_copy_to_host_around(compute, to + 1000, b.data, 2000, 0, 2000));
+    CHECK_OK(dt_stream_synchronize(compute));
+    memset(from + 1000, 1, 2000);
+    CHECK(strcmp(kind, "sim") == 0 || memcmp(from, to, bytes) == 0, "the hole is left as it was");
     dt_free(compute, &a);
     dt_free(compute, &b);
     CHECK(!a.data && !a.bytes && !b.block);
