@@ -91,35 +91,52 @@ static void add_columns(struct table *t, const struct experiment_columns *column
 static void number_cell(struct table *table, double value)
 {
     char text[FORMAT_BYTES];
-    table_cell(table, "%s", value == 0 ? "0" : format_number(value, text));
+    table_text(table, value == 0 ? "0" : format_number(value, text));
+}
+
+enum { NUMBERS_MOST = DT_CATEGORY_COUNT + 5 };
+
+/* What a column showed in the row above: in a large sweep most rows have the same. */
+struct shown {
+    double value;
+    char text[FORMAT_BYTES];
+};
+
+/* The next number of a row, whose column showed *above last. */
+static void number_again(struct table *table, struct shown *above, double value)
+{
+    if (!*above->text || value != above->value)
+        snprintf(above->text, sizeof above->text, "%s", value == 0 ? "0" : format_number(value, (char[FORMAT_BYTES]){0}));
+    above->value = value;
+    table_text(table, above->text);
 }
 
 static void add_row(struct table *t, const struct experiment_columns *columns, const struct experiment *e, const struct check *check,
-                    const struct scales *scales)
+                    const struct scales *scales, struct shown above[NUMBERS_MOST])
 {
     const struct unit *flops = &scales->flops, *bytes = &scales->bytes;
     char text[FORMAT_BYTES], value[VALUE_BYTES];
     if (columns->names_differ)
-        table_cell(t, "%s", e->name);
-    table_cell(t, "%s", paradigm_name(e->paradigm));
+        table_text(t, e->name);
+    table_text(t, paradigm_name(e->paradigm));
     table_cell(t, "%d", e->world_size);
     table_cell(t, "%d", e->batch_size);
     for (int c = 0; c < columns->count; c++) {
         experiment_cell(e, columns->fields[c], value);
-        table_cell(t, "%s", value);
+        table_text(t, value);
     }
-    table_cell(t, "%s", format_count(check->parameters, text));
-    table_cell(t, "%s", format_count(check->tokens_per_step, text));
-    number_cell(t, check->flops_per_step / flops->size);
+    table_text(t, format_count(check->parameters, text));
+    table_text(t, format_count(check->tokens_per_step, text));
+    number_again(t, above++, check->flops_per_step / flops->size);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
-    number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
+        number_again(t, above++, (double)check->usage.device.peak_bytes[c] / bytes->size);
+    number_again(t, above++, (double)check->usage.device.peak_total_bytes / bytes->size);
     if (scales->communicates)
-        number_cell(t, (double)step_traffic_all(&check->traffic) / scales->traffic.size);
+        number_again(t, above++, (double)step_traffic_all(&check->traffic) / scales->traffic.size);
     if (scales->host)
-        number_cell(t, (double)check->usage.host.peak_total_bytes / bytes->size);
+        number_again(t, above++, (double)check->usage.host.peak_total_bytes / bytes->size);
     if (scales->timed)
-        table_cell(t, "%s", format_number(check->step_s / scales->seconds.size, text));
+        table_text(t, format_number(check->step_s / scales->seconds.size, text));
 }
 
 /* A note, with the number of experiments that have it where it is the first of them. */
@@ -255,14 +272,14 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     table_column(t, TABLE_LEFT, "layers");
     for (int s = 0; s < p->stages; s++) {
         table_cell(t, "%d", s);
-        table_cell(t, "%s", format_count(p->ranks[s].parameters, text));
+        table_text(t, format_count(p->ranks[s].parameters, text));
         number_cell(t, p->ranks[s].flops_per_step / flops.size);
         if (!isnan(longest))
-            table_cell(t, "%s", format_number(p->ranks[s].compute_s / seconds.size, text));
+            table_text(t, format_number(p->ranks[s].compute_s / seconds.size, text));
         table_cell(t, "%.4g", p->kept[s]);
         number_cell(t, (double)p->ranks[s].device.peak_bytes[DT_ACTIVATIONS] / bytes.size);
         number_cell(t, (double)p->ranks[s].device.peak_total_bytes / bytes.size);
-        table_cell(t, "%s", p->ranks[s].layers);
+        table_text(t, p->ranks[s].layers);
     }
     printf("\nstages of experiment %d, %s:\n", i + 1, paradigm_name(experiment_list_get(experiments, i, &e)->paradigm));
     dt_status status = table_print(t, stdout);
@@ -337,6 +354,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     struct experiment e;
     struct experiment_columns columns;
     double most_flops = 0, most_bytes = 0, longest = 0, most_traffic = 0;
+    struct shown above[NUMBERS_MOST] = {0};
     struct scales scales = {0}; /* a column only where something is offloaded, and where a time is known */
     for (int i = 0; i < count; i++) {
         most_flops = fmax(most_flops, checks[i].flops_per_step);
@@ -357,7 +375,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     add_columns(table, &columns, &scales);
     for (int i = 0; i < count; i++)
-        add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales);
+        add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales, above);
     if (!columns.models_differ && !columns.names_differ)
         print_heading(experiment_list_get(experiments, 0, &e));
     dt_status status = table_print(table, stdout);

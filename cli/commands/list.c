@@ -19,15 +19,15 @@ static void add_model(struct table *t, const struct dt_model_preset *preset, con
     struct dt_model model = model_of_preset(preset, family);
     double parameters = (double)dt_model_parameter_count(&model);
     char text[FORMAT_BYTES];
-    table_cell(t, "%s", preset->name);
+    table_text(t, preset->name);
     table_cell(t, "%d", model.layers);
     table_cell(t, "%d", model.heads);
     table_cell(t, "%d", model.hidden);
     table_cell(t, "%d", model.vocab_size);
     table_cell(t, "%d", model.block_size);
-    table_cell(t, "%s", format_count((uint64_t)parameters, text));
-    table_cell(t, "%s", format_number(dt_model_step_flops(&model, 1) / 1e9, text));
-    table_cell(t, "%s", format_number(parameters * STATE_BYTES / 0x1p30, text));
+    table_text(t, format_count((uint64_t)parameters, text));
+    table_text(t, format_number(dt_model_step_flops(&model, 1) / 1e9, text));
+    table_text(t, format_number(parameters * STATE_BYTES / 0x1p30, text));
 }
 
 static dt_status print_models(void)
@@ -53,8 +53,8 @@ static dt_status print_paradigms(void)
     table_column(t, TABLE_LEFT, "what it does");
     for (int i = 0; i < PARADIGM_COUNT; i++) {
         const struct paradigm *paradigm = paradigm_of((enum paradigm_kind)i);
-        table_cell(t, "%s", paradigm->name);
-        table_cell(t, "%s", paradigm->help);
+        table_text(t, paradigm->name);
+        table_text(t, paradigm->help);
     }
     dt_status status = table_print(t, stdout);
     table_destroy(t);
@@ -140,9 +140,9 @@ static dt_status print_devices(void)
     for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
         char text[1024];
         bool available = describe_device(kind, text, sizeof text);
-        table_cell(t, "%s", kind);
-        table_cell(t, "%s", available ? "yes" : "no");
-        table_cell(t, "%s", text);
+        table_text(t, kind);
+        table_text(t, available ? "yes" : "no");
+        table_text(t, text);
     }
     dt_status status = table_print(t, stdout);
     table_destroy(t);
@@ -159,9 +159,9 @@ static dt_status print_communicators(void)
     for (int i = 0; (backend = dt_comm_backend_name(i)); i++) {
         char text[256];
         bool available = dt_comm_available(backend, text, sizeof text);
-        table_cell(t, "%s", backend);
-        table_cell(t, "%s", available ? "yes" : "no");
-        table_cell(t, "%s", text);
+        table_text(t, backend);
+        table_text(t, available ? "yes" : "no");
+        table_text(t, text);
     }
     dt_status status = table_print(t, stdout);
     table_destroy(t);

@@ -64,7 +64,7 @@ static void print_unnamed(const struct sweep_status *sweep, FILE *to)
 static void duration_cell(struct table *table, double seconds)
 {
     char text[FORMAT_BYTES];
-    table_cell(table, "%s", isfinite(seconds) ? format_duration(seconds, text) : "-");
+    table_text(table, isfinite(seconds) ? format_duration(seconds, text) : "-");
 }
 
 static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *to)
@@ -85,7 +85,7 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
         if (!named || (item->state == STATE_DONE && !all))
             continue;
         table_cell(table, "%d", i + 1);
-        table_cell(table, "%s", item->label);
+        table_text(table, item->label);
         table_colour_cell(table, colour ? colours[item->state] : COLOUR_NONE,
                           item->state == STATE_FAILED ? item->record->status : sweep_state_name(item->state));
         duration_cell(table, item->took_s);

@@ -246,7 +246,7 @@ static void print_rows(const struct validate_collectives *c, struct table *t)
 {
     for (int i = 0; i < c->count; i++) {
         const struct validate_collective *row = &c->rows[i];
-        table_cell(t, "%s", dt_sim_collective_name(row->kind));
+        table_text(t, dt_sim_collective_name(row->kind));
         table_cell(t, "%.0f", row->bytes / 0x1p20);
         table_cell(t, "%d", row->nodes);
         table_cell(t, "%d", row->gpus);

@@ -85,8 +85,8 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     for (int g = 0; g < summary->group_count; g++) {
         const struct validate_group *group = &summary->groups[g];
         bool first = g == 0 || strcmp(group->key, group[-1].key) != 0;
-        table_cell(t, "%s", first ? group->key : "");
-        table_cell(t, "%s", group->value);
+        table_text(t, first ? group->key : "");
+        table_text(t, group->value);
         table_cell(t, "%d", group->rows);
         table_cell(t, "%d", group->out_of_memory);
         table_cell(t, "%d", group->skipped);

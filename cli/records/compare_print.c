@@ -119,7 +119,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
         const struct comparison *row = &c->rows[i];
         fill(row, &bytes, &cells);
         for (int j = 0; j < COLUMNS - 1; j++)
-            table_cell(table, "%s", cells.text[j]);
+            table_text(table, cells.text[j]);
         table_colour_cell(table, colour ? colour_of(row) : COLOUR_NONE, cells.text[COLUMNS - 1]);
     }
     dt_status status = table_print(table, to);

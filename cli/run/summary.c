@@ -28,21 +28,21 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
         if (s->outcomes[i].elsewhere)
             continue;
         table_cell(t, "%d", i + 1);
-        table_cell(t, "%s", e->name);
-        table_cell(t, "%s", paradigm_name(e->paradigm));
+        table_text(t, e->name);
+        table_text(t, paradigm_name(e->paradigm));
         table_cell(t, "%d", e->world_size);
         table_cell(t, "%d", e->batch_size);
         if (*e->model.preset)
-            table_cell(t, "%s", e->model.preset);
+            table_text(t, e->model.preset);
         else
             table_cell(t, "%dx%d", e->model.layers, e->model.hidden);
         table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
         for (int c = 0; c < s->columns.count; c++) {
             experiment_cell(e, s->columns.fields[c], value);
-            table_cell(t, "%s", value);
+            table_text(t, value);
         }
-        table_cell(t, "%s", e->hash);
-        table_cell(t, "%s", s->outcomes[i].skipped ? "skipped: has a record" : "");
+        table_text(t, e->hash);
+        table_text(t, s->outcomes[i].skipped ? "skipped: has a record" : "");
     }
     dt_status status = table_print(t, to);
     table_destroy(t);
@@ -143,7 +143,7 @@ static void add_columns(struct table *t, const struct sweep *s, const struct sca
 static void number_cell(struct table *table, double value)
 {
     char text[FORMAT_BYTES];
-    table_cell(table, "%s", format_number(value, text));
+    table_text(table, format_number(value, text));
 }
 
 static void loss_cell(struct table *table, double loss)
@@ -189,13 +189,13 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     const struct outcome *o = &s->outcomes[index];
     char value[VALUE_BYTES];
     if (s->columns.names_differ)
-        table_cell(t, "%s", e->name);
-    table_cell(t, "%s", paradigm_name(e->paradigm));
+        table_text(t, e->name);
+    table_text(t, paradigm_name(e->paradigm));
     table_cell(t, "%d", e->world_size);
     table_cell(t, "%d", e->batch_size);
     for (int c = 0; c < s->columns.count; c++) {
         experiment_cell(e, s->columns.fields[c], value);
-        table_cell(t, "%s", value);
+        table_text(t, value);
     }
     for (int c = 0; c < COLUMNS; c++)
         if (scales[c].shown)

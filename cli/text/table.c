@@ -8,8 +8,9 @@
 
 enum { MAX_COLUMNS = 32, MAX_TITLE_LINES = 3, GAP = 2 };
 
+/* Cells' texts stand behind each other: a sweep's table has a million. */
 struct cell {
-    char *text;
+    size_t text; /* where it begins in `texts` */
     int colour;
 };
 
@@ -21,6 +22,8 @@ struct table {
     int column_count;
     struct cell *cells;
     size_t cell_count, cell_capacity;
+    char *texts;
+    size_t text_bytes, text_capacity;
     bool failed;
 };
 
@@ -35,8 +38,7 @@ void table_destroy(struct table *table)
         return;
     for (int c = 0; c < table->column_count; c++)
         free(table->columns[c].title);
-    for (size_t i = 0; i < table->cell_count; i++)
-        free(table->cells[i].text);
+    free(table->texts);
     free(table->cells);
     free(table);
 }
@@ -51,26 +53,46 @@ void table_column(struct table *table, enum table_align align, const char *title
     table->columns[table->column_count++].align = align;
 }
 
+/* Room for one more cell with a text of so many bytes. */
+static bool make_room(struct table *table, size_t bytes)
+{
+    if (table->cell_count == table->cell_capacity) {
+        size_t capacity = 2 * table->cell_capacity + 64;
+        struct cell *cells = realloc(table->cells, capacity * sizeof *cells);
+        if (!cells)
+            return false;
+        table->cells = cells;
+        table->cell_capacity = capacity;
+    }
+    if (table->text_capacity - table->text_bytes < bytes) {
+        size_t capacity = 2 * table->text_capacity + bytes + 1024;
+        char *texts = realloc(table->texts, capacity);
+        if (!texts)
+            return false;
+        table->texts = texts;
+        table->text_capacity = capacity;
+    }
+    return true;
+}
+
 void table_colour_cell(struct table *table, int colour, const char *text)
 {
     if (!table || table->failed)
         return;
-    if (table->cell_count == table->cell_capacity) {
-        size_t capacity = 2 * table->cell_capacity + 64;
-        struct cell *cells = realloc(table->cells, capacity * sizeof *cells);
-        if (!cells) {
-            table->failed = true;
-            return;
-        }
-        table->cells = cells;
-        table->cell_capacity = capacity;
-    }
-    char *copy = strdup(text);
-    if (copy)
-        dt_printable(copy);
-    if (copy)
-        table->cells[table->cell_count++] = (struct cell){copy, colour};
-    table->failed |= !copy;
+    size_t bytes = strlen(text) + 1;
+    table->failed = !make_room(table, bytes);
+    if (table->failed)
+        return;
+    char *copy = table->texts + table->text_bytes;
+    memcpy(copy, text, bytes);
+    dt_printable(copy);
+    table->cells[table->cell_count++] = (struct cell){table->text_bytes, colour};
+    table->text_bytes += bytes;
+}
+
+void table_text(struct table *table, const char *text)
+{
+    table_colour_cell(table, 0, text);
 }
 
 void table_cell(struct table *table, const char *format, ...)
@@ -80,7 +102,12 @@ void table_cell(struct table *table, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    table_colour_cell(table, 0, text);
+    table_text(table, text);
+}
+
+static const char *text_of(const struct table *table, const struct cell *cell)
+{
+    return table->texts + cell->text;
 }
 
 int text_width(const char *text)
@@ -111,6 +138,13 @@ struct line {
     int pending; /* blanks that are due before the next text: none is left at a line's end */
 };
 
+static void put_blanks(int count, FILE *to)
+{
+    static const char blanks[] = "                                                                ";
+    for (int left = count; left > 0; left -= (int)sizeof blanks - 1)
+        fwrite(blanks, 1, left < (int)sizeof blanks - 1 ? (size_t)left : sizeof blanks - 1, to);
+}
+
 static void put(struct line *line, const char *text, int colour, int width, enum table_align align)
 {
     int blanks = width - text_width(text);
@@ -119,7 +153,7 @@ static void put(struct line *line, const char *text, int colour, int width, enum
         line->pending += blanks;
         return;
     }
-    fprintf(line->to, "%*s", line->pending + before, "");
+    put_blanks(line->pending + before, line->to);
     if (colour)
         fprintf(line->to, "\033[%dm%s\033[0m", colour, text);
     else
@@ -143,7 +177,7 @@ dt_status table_print(const struct table *table, FILE *to)
             title_lines = width && l + 1 > title_lines ? l + 1 : title_lines;
         }
         for (size_t r = 0; r < rows; r++) {
-            int width = text_width(table->cells[r * (size_t)columns + (size_t)c].text);
+            int width = text_width(text_of(table, &table->cells[r * (size_t)columns + (size_t)c]));
             widths[c] = width > widths[c] ? width : widths[c];
         }
         total += widths[c] + (c ? GAP : 0);
@@ -164,7 +198,7 @@ dt_status table_print(const struct table *table, FILE *to)
         struct line line = {.to = to};
         for (int c = 0; c < columns; c++) {
             const struct cell *cell = &table->cells[r * (size_t)columns + (size_t)c];
-            put(&line, cell->text, cell->colour, widths[c], table->columns[c].align);
+            put(&line, text_of(table, cell), cell->colour, widths[c], table->columns[c].align);
             line.pending += GAP;
         }
         fputc('\n', to);

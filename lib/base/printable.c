@@ -43,6 +43,10 @@ void dt_printable(char *text)
     const char *from = text;
     char *to = text;
     while (*from) {
+        if (*from >= ' ' && *from <= '~') { /* most are */
+            *to++ = *from++;
+            continue;
+        }
         uint32_t character = 0;
         int length = decode((const unsigned char *)from, &character);
         if (length > 0 && is_printable(character)) {

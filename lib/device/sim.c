@@ -247,11 +247,16 @@ static dt_status sim_stream_create(struct dt_device *base, const char *name, str
         free(stream);
         return dt_fail(DT_ERR_HOST_MEMORY, "sim stream %s: no host memory", name);
     }
+    int number;
+    dt_status status = device->program ? dt_sim_program_add_stream(device->program, name, &number) : DT_OK;
+    if (status < 0) {
+        free(stream);
+        return status;
+    }
     stream->number = device->stream_count++;
     snprintf(device->stream_names[stream->number], sizeof device->stream_names[0], "%s", name);
     *out = &stream->base;
-    int number;
-    return device->program ? dt_sim_program_add_stream(device->program, name, &number) : DT_OK;
+    return DT_OK;
 }
 
 static void sim_stream_destroy(struct dt_stream *stream)

@@ -57,6 +57,27 @@ static void only_between_start_and_finish(void)
     dt_device_destroy(device);
 }
 
+/* One stream more than a program has is refused, and nothing of it stays. */
+static void too_many_streams(void)
+{
+    struct dt_device_options options = {.sim = &description};
+    struct dt_device *device;
+    struct dt_stream *streams[DT_SIM_MAX_STREAMS], *one_more;
+    struct dt_sim_program *program;
+    CHECK_OK(dt_device_create("sim", &options, &device));
+    CHECK_OK(dt_sim_record_start(device, false));
+    for (int i = 0; i < DT_SIM_MAX_STREAMS; i++)
+        CHECK_OK(dt_stream_create(device, "one", &streams[i]));
+    CHECK(dt_stream_create(device, "one more", &one_more) == DT_ERR_INVALID && !one_more, "%s", dt_error_message());
+    CHECK_OK(dt_sim_work(streams[DT_SIM_MAX_STREAMS - 1], 1, 1, 1, "kernel"));
+    CHECK_OK(dt_sim_record_finish(device, &program));
+    CHECK(program->stream_count == DT_SIM_MAX_STREAMS, "%d streams", program->stream_count);
+    dt_sim_program_destroy(program);
+    for (int i = 0; i < DT_SIM_MAX_STREAMS; i++)
+        dt_stream_destroy(streams[i]);
+    dt_device_destroy(device);
+}
+
 static void communicators_and_copies(void)
 {
     struct dt_device_options options = {.sim = &description};
@@ -137,6 +158,7 @@ static void without_a_description(void)
 
 static const struct test_case cases[] = {
     {"a program is what came between start and finish", only_between_start_and_finish},
+    {"too many streams", too_many_streams},
     {"communicators and copies", communicators_and_copies},
     {"allocations", allocations},
     {"without a description", without_a_description},

@@ -49,16 +49,16 @@ static double run_keys(const char *keys, void (*change)(struct simulated_system 
     return seconds;
 }
 
-/* Each wait ends with its message, and is bubble until that was made: before, in the middle of, or after the wait, or nobody knows when. */
+/* Each wait ends with its message, and is bubble until that was made: in the middle of the wait, before it, after it, or nobody knows when. */
 static void bubbles_by_hand(void)
 {
-    struct timeline_message waits[] = {{.key = 1, .begin_ns = 100, .end_ns = 200},
-                                       {.key = 2, .begin_ns = 300, .end_ns = 400},
+    struct timeline_message waits[] = {{.key = 2, .begin_ns = 300, .end_ns = 400},
+                                       {.key = 1, .begin_ns = 100, .end_ns = 200},
                                        {.key = 3, .begin_ns = 500, .end_ns = 600},
                                        {.key = 4, .begin_ns = 700, .end_ns = 710}};
     struct timeline_message one[] = {{.key = 1, .begin_ns = 40}, {.key = 3, .begin_ns = 900}}, other[] = {{.key = 2, .begin_ns = 330}};
     const struct step_messages received = {waits, 4}, sent[] = {{one, 2}, {other, 1}, {NULL, 0}};
-    CHECK(step_bubble_ns(&received, sent, 3) == 0 + 30 + 100 + 10, "%lld ns", (long long)step_bubble_ns(&received, sent, 3));
+    CHECK(step_bubble_ns(&received, sent, 3) == 30 + 0 + 100 + 10, "%lld ns", (long long)step_bubble_ns(&received, sent, 3));
 }
 
 static const char *const divisions[] = {
