@@ -425,6 +425,9 @@ def test_list():
     text = run("list", code=OK).stdout
     for word in ("GPTSmall", "162,052,608", "GPT1T", "ddp", "pdp", "fsdp", "cpu", "cuda", "sim", "mpi"):
         check(word in text, word, "is not listed:", text)
+    found = json.loads(run("check", "--json", one("none"), "--set", "world_size=1", "--set", 'model={"preset":"GPTSmall"}', code=OK).stdout)[0]
+    row = next(line.split() for line in text.splitlines() if line.startswith("GPTSmall "))
+    check(abs(float(row[7]) / (found["flops_per_step"] / found["tokens_per_step"] / 1e9) - 1) < 1e-3, row, found["flops_per_step"])
 
 
 def test_dry_run():

@@ -54,6 +54,11 @@ def test_people_read_it():
         check(words in text, words, "\n", text)
 
 
+def test_two_replicas_are_told():
+    text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
+    check("averaged over 2 replicas once a step" in text, text)
+
+
 def test_a_plan_stopped_at_once_has_a_result():
     found = json.loads(plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--seconds", "1e-6", "--json").stdout)
     check(found["plans"] and found["search"]["interrupted"], found["search"])

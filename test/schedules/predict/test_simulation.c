@@ -331,6 +331,24 @@ static void ddp_hides_its_network(void)
           compute, both);
 }
 
+/* PyTorch's DataParallel: the root has the outputs of all other ranks, and each of them its own. */
+static void outputs_go_to_the_root(void)
+{
+    struct simulated_system *system;
+    struct experiment *e = experiment_of("\"world_size\": 4, \"paradigm\": \"data_parallel\", \"batch_size\": 4, " SMALL);
+    struct measure_result result;
+    uint64_t bytes[4];
+    CHECK_OK(simulated_system_create(e, &system));
+    run(e, system, &result);
+    for (int r = 0; r < 4; r++)
+        bytes[r] = result.ranks[r].memory.device.peak_bytes[DT_COMMUNICATION];
+    CHECK(bytes[1] == 4u * 256 * 50000 * 2 && bytes[2] == bytes[1] && bytes[3] == bytes[1], "%.0f bytes", (double)bytes[1]);
+    CHECK(bytes[0] == 3 * bytes[1], "the root has %.0f bytes", (double)bytes[0]);
+    measure_result_finish(&result);
+    simulated_system_destroy(system);
+    free(e);
+}
+
 static void what_does_not_fit(void)
 {
     struct simulated_system *system;
@@ -390,6 +408,13 @@ static void who_stands_for_whom(void)
         {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"ddp\", " TINY, 1}, /* all of both nodes are alike */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", " TINY, 1},
         {"\"world_size\": 8, \"gpus_per_node\": 4, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 4}, " TINY, 1},
+        /* tensor ranks are alike, but not where both have a copy of the only head of keys */
+        {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, \"model\": {\"layers\": 2, "
+         "\"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}",
+         1},
+        {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, \"model\": {\"layers\": 2, "
+         "\"heads\": 4, \"kv_heads\": 1, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}",
+         2},
         /* groups of three on nodes of two: the second half of one node and the first of the next are in other groups than their neighbours */
         {"\"world_size\": 6, \"gpus_per_node\": 2, \"straddle_nodes\": true, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 3}, " TINY,
          6},
@@ -503,6 +528,7 @@ static const struct test_case cases[] = {
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
     {"DDP hides its network behind its kernels", ddp_hides_its_network},
+    {"outputs go to the root", outputs_go_to_the_root},
     {"what does not fit", what_does_not_fit},
     {"which peaks are reported", which_peaks_are_reported},
     {"what is refused", what_is_refused},
