@@ -393,6 +393,53 @@ static void sizes_of_groups(void)
     }
 }
 
+/* A pipeline has from one to eight chunks for each stage, doubled each time, as far as there are samples. */
+static void numbers_of_chunks(void)
+{
+    static const char *const fix[] = {"paradigm=pdp", "pipeline.stages=2", "tensor.size=1", "batch_size=32"};
+    static const struct space_request request = {.fix = fix, .fix_count = 4, .max_batch = 32};
+    struct scene s;
+    unsigned chunks = 0;
+    scene_of("{\"device\": \"sim\", \"world_size\": 2, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
+    for (int c = 0; c < space_count(s.space); c++) {
+        struct experiment e;
+        space_experiment(s.space, space_candidate(s.space, c), &e);
+        CHECK(e.pipeline.chunks < 32 && e.micro_batches == 1);
+        chunks |= 1u << e.pipeline.chunks;
+    }
+    CHECK(chunks == (1u << 2 | 1u << 4 | 1u << 8 | 1u << 16), "%#x", chunks);
+    scene_finish(&s);
+}
+
+static double compute_bound_s(struct scene *s)
+{
+    struct bounds *bounds;
+    struct bound bound;
+    CHECK_OK(bounds_create(&s->base, &s->machine, NULL, &bounds));
+    CHECK_OK(bounds_find(bounds, &s->base, &bound));
+    bounds_destroy(bounds);
+    return bound.compute_s;
+}
+
+/* What tensor ranks sum is waited for in forward: on channels of half the speed for longer. Where MPI sums nothing is told of it. */
+static void sums_of_tensor_ranks(void)
+{
+    static const struct space_request request = {.max_batch = 1};
+    double own_s, slow_s, mpi_s;
+    struct scene s;
+    scene_of(
+        "{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, "
+        "\"model\": {\"preset\": \"GPTSmall\"}}",
+        &request, &s);
+    own_s = compute_bound_s(&s);
+    s.machine.cluster.collectives.channel_gb_per_s /= 2;
+    slow_s = compute_bound_s(&s);
+    s.machine.cluster.collectives.library = DT_SIM_MPI;
+    mpi_s = compute_bound_s(&s);
+    CHECK(mpi_s < own_s && own_s < slow_s && slow_s - mpi_s < 2.5 * (own_s - mpi_s), "%g s, %g s, %g s", own_s, slow_s, mpi_s);
+    scene_finish(&s);
+}
+
 /* What a host does once a step comes to what it issues. */
 static void a_slower_host(void)
 {
@@ -413,6 +460,8 @@ static void a_slower_host(void)
 
 static const struct test_case cases[] = {
     {"sizes of groups", sizes_of_groups},
+    {"numbers of chunks", numbers_of_chunks},
+    {"sums of tensor ranks", sums_of_tensor_ranks},
     {"a slower host", a_slower_host},
     {"wrong requests are refused", wrong_requests_are_refused},
     {"requests restrict the space", requests_restrict},
