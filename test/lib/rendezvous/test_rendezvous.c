@@ -140,6 +140,19 @@ static void local_ports(void)
     dt_port_close(&port);
 }
 
+/* The others may know rank 0 by an address that its machine does not have, of a gateway say: it listens on all that it has. */
+static void an_address_of_elsewhere(void)
+{
+    const struct dt_rendezvous_place place = {.address = "192.0.2.1", .port = free_port(), .size = 2}; /* RFC 5737: nobody's */
+    struct dt_port port;
+    struct sockaddr_in a;
+    CHECK_OK(dt_port_open(&place, "elsewhere", &port));
+    int fd = socket_on(place.port, &a);
+    CHECK(port.count == 1 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0, "%d sockets", port.count);
+    close(fd);
+    dt_port_close(&port);
+}
+
 static void gatherings(void)
 {
     static const char *const addresses[] = {"127.0.0.1", "localhost", "::1"};
@@ -536,6 +549,7 @@ static void names(void)
 
 static const struct test_case cases[] = {
     {"a port of this machine alone", local_ports},
+    {"an address of elsewhere", an_address_of_elsewhere},
     {"gatherings, of all and of halves", gatherings},
     {"reductions cost rank 0 as much for each rank, however many there are", reductions},
     {"leaving", leaving},

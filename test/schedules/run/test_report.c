@@ -143,7 +143,20 @@ static void test_record(void)
     free(e);
 }
 
+/* Ranks go on together after what all of them found out, and after a lack of memory where all were told. */
+static void test_ended_together(void)
+{
+    for (int together = 0; together < 2; together++) {
+        const struct measure_result result = {.together = together};
+        CHECK(measure_ended_together(DT_OK, &result) && measure_ended_together(DT_ERR_INTERRUPTED, &result) &&
+              measure_ended_together(DT_ERR_INVALID, &result));
+        CHECK(measure_ended_together(DT_ERR_OOM, &result) == together);
+        CHECK(!measure_ended_together(DT_ERR_COMM, &result) && !measure_ended_together(DT_ERR_TIMEOUT, &result));
+    }
+}
+
 static const struct test_case cases[] = {
+    {"who ended together", test_ended_together},
     {"tokens/s, TFLOP/s, ACO and the highest rank's peak", test_metrics},
     {"a result through JSON and back", test_through_json},
     {"steps that were heard of before a crash", test_steps_that_were_heard},
