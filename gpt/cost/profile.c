@@ -150,6 +150,10 @@ static const struct dt_field fields[] = {
                     "says; two stages that stay empty are no run."},
     {"schedule.fewest_chunks", DT_FIELD_INT, AT(schedule.fewest_chunks), .max = 1, .initial = "0",
      .description = "1: a pipeline's micro-batches are no fewer than its stages less one; fewer are no run."},
+    {"schedule.copies_shares", DT_FIELD_INT, AT(schedule.copies_shares), .max = 1, .initial = "0",
+     .description =
+         "1: zero1 and zero2 copy every rank's share of a bucket's gradients before they are reduced, and gather all parameters at "
+         "once, from where every rank's share of each is copied to its place."},
 };
 
 static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0], .complete = true};

@@ -92,7 +92,7 @@ struct gpt_cost_profile {
      * count. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
-            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks;
+            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares;
     } schedule;
     struct gpt_measured_list measured; /* kernels that need no formula */
 };

@@ -26,6 +26,7 @@ struct framework_policy {
     bool offloads_in_turn; /* offload: copies are among the kernels of compute, not beside them */
     bool whole_head;       /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
     bool wide_gradients;   /* gradients in 16 bits are reduced in 32 */
+    bool gathers_at_once;  /* zero1, zero2: all updated parameters are gathered in one collective, behind the last update */
     bool fills_stages;     /* stages are split by DT_SPLIT_SHARES, whatever pipeline.split says */
     double gradient_bytes; /* of a parameter, held from backward to the update; 0: those of the model's dtype */
 };

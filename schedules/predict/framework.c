@@ -1,5 +1,8 @@
 #include "schedules/predict/framework.h"
 
+#include "lib/device/sim.h"
+
+#include <math.h>
 #include <stdlib.h>
 
 /* What an ACTION_EXTRA does: its `segment`. */
@@ -13,6 +16,9 @@ enum extra_kind {
     RELEASE_SEPARATE,  /* all of them */
     FLATTEN,           /* a group's gradients are copied into one piece */
     EXCHANGE_OUTPUTS,  /* the root gets the outputs of all ranks, and they their gradients */
+    COPY_GRADIENTS,    /* a bucket's shares, before they are reduced */
+    COPY_AGAIN,        /* the same on the network's stream, for which kernels may have to wait */
+    COPY_PARAMETERS,   /* everybody's shares of all tensors to their places */
 };
 
 struct framework {
@@ -103,6 +109,14 @@ static bool gathers_outputs(const struct framework *f, const struct data_paralle
            dt_comm_size(dp->setup.replicas) > 1;
 }
 
+/* Shares of buckets, of several ranks. */
+static bool copies_shares(const struct change *c)
+{
+    const struct dp_setup *s = &c->dp->setup;
+    enum dp_kind mode = paradigm_of(c->f->experiment->paradigm)->mode;
+    return c->f->profile->schedule.copies_shares && (mode == DP_ZERO1 || mode == DP_ZERO2) && !s->offload && dt_comm_size(s->shards) > 1;
+}
+
 static dt_status before(struct change *c, const struct action *a, struct plan *out)
 {
     const struct framework *f = c->f;
@@ -121,6 +135,8 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
     }
     if (a->op == ACTION_END && has_output(c, a) && computed_again(f, a))
         DT_TRY(append_extra(out, a, RELEASE_AGAIN));
+    if (a->op == ACTION_REDUCE && copies_shares(c))
+        DT_TRY(append_extra(out, a, COPY_GRADIENTS));
     return a->op == ACTION_END_STEP && f->profile->schedule.separate_first_gradients ? append_extra(out, a, RELEASE_SEPARATE) : DT_OK;
 }
 
@@ -142,6 +158,10 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
         DT_TRY(append_extra(out, a, FLATTEN));
     if (runs_head(c, a) && gathers_outputs(f, c->dp))
         DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
+    if (a->op == ACTION_REDUCE && copies_shares(c))
+        DT_TRY(append_extra(out, a, COPY_AGAIN));
+    if (a->op == ACTION_END_STEP && copies_shares(c))
+        DT_TRY(append_extra(out, a, COPY_PARAMETERS));
     bool separate = f->profile->schedule.separate_first_gradients && c->dp->keeps_gradients;
     return separate && backward && (backward->flags & ACTION_FIRST) ? append_extra(out, backward, SEPARATE_GRADIENT) : DT_OK;
 }
@@ -196,6 +216,49 @@ static dt_status flatten(const struct framework *f, const struct data_parallel *
         DT_TRY(dt_copy(dp->setup.compute, flat.data, flat.data, bytes));
     dt_free(dp->setup.compute, &flat);
     return DT_OK;
+}
+
+/* So many small copies of `bytes` in all, which the host queues one by one. */
+static dt_status copy_in_pieces(const struct data_parallel *dp, struct dt_stream *stream, double copies, double bytes)
+{
+    const struct dt_sim_device *d = dt_sim_device_of(dp->setup.device);
+    if (!d)
+        return DT_OK;
+    double moved_s = d->memory_bytes_per_s > 0 ? 2 * bytes / d->memory_bytes_per_s : 0; /* read and written */
+    return dt_sim_work(stream, copies, copies * d->copy_host_s, fmax(moved_s, copies * d->kernel_s), "copy");
+}
+
+/* Every rank's share of the bucket to a place beside. */
+static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream *stream, int group)
+{
+    const struct dp_setup *s = &dp->setup;
+    size_t elems = 0;
+    for (int g = 0; g < s->stage->group_count; g++)
+        elems += dp->bucket_of[g] == dp->bucket_of[group] ? s->stage->groups[g].param_elems : 0;
+    return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)dp_bytes(s, dp_reduced_elems(s, elems)));
+}
+
+/* PyTorch's copies. What waits for the reduction is queued behind it; where all streams share a queue, kernels are behind that. */
+static dt_status copy_again(struct framework *f, const struct data_parallel *dp, int group)
+{
+    const struct dp_setup *s = &dp->setup;
+    DT_TRY(copy_gradients(dp, s->network, group));
+    if (f->experiment->tensor.size == 1)
+        return DT_OK;
+    if (!f->back)
+        DT_TRY(dt_event_create(s->device, &f->back));
+    DT_TRY(dt_event_record(f->back, s->network));
+    return timeline_wait(s->timeline, f->back);
+}
+
+/* Every rank's share of each tensor to its place; before that what PyTorch has gathered, to a piece for each rank. */
+static dt_status copy_parameters(const struct data_parallel *dp)
+{
+    const struct dp_setup *s = &dp->setup;
+    double tensors = 0;
+    for (int g = 0; g < s->stage->group_count; g++)
+        tensors += s->stage->groups[g].param_elems > 0;
+    return copy_in_pieces(dp, s->compute, (tensors + 1) * dt_comm_size(s->shards), 2 * (double)dp_bytes(s, s->stage->param_elems));
 }
 
 /* To the root, or back from it. */
@@ -259,6 +322,9 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case RELEASE_SEPARATE: release_separate(f, dp); return DT_OK;
     case FLATTEN: return flatten(f, dp, a->group);
     case EXCHANGE_OUTPUTS: return exchange_outputs(f, samples, dp);
+    case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
+    case COPY_AGAIN: return copy_again(f, dp, a->group);
+    case COPY_PARAMETERS: return copy_parameters(dp);
     }
     return DT_OK;
 }

@@ -11,7 +11,18 @@
  *   gathers_outputs            DataParallel gathers the replicas' outputs on the root, where the loss is computed, and scatters their
  *                              gradients. The root's loss of the others' outputs costs nothing. Source: PyTorch 1.11,
  *                              torch/nn/parallel/data_parallel.py and scatter_gather.py.
- *   flattening_copies          FSDP brings a unit's gradients into one piece before they are reduced. */
+ *   flattening_copies          FSDP brings a unit's gradients into one piece before they are reduced.
+ *
+ * nanotron of January 2025:
+ *
+ *   copies_shares              ZeRO-1 puts every rank's share of a bucket's gradients into a piece of its own, and PyTorch these into
+ *                              one, before it reduces them. Parameters are gathered once, behind the optimizer, into a piece for each rank,
+ *                              and every rank's share of every tensor (here: of every layer) is copied to its place: so many small copies
+ *                              that the host takes longer than the device. Where ranks share layers all streams share one queue
+ *                              (CUDA_DEVICE_MAX_CONNECTIONS=1), and kernels come behind what waits for a reduction.
+ *                              Source: huggingface/nanotron, src/nanotron/distributed.py (reduce_scatter_coalesced, all_gather_coalesced),
+ *                              optim/gradient_accumulator.py, optim/zero.py, parallel/utils.py; PyTorch 2.x, ProcessGroupNCCL.cpp:
+ *                              reduce_scatter and allgather of lists of tensors. */
 #ifndef SCHEDULES_PREDICT_FRAMEWORK_H
 #define SCHEDULES_PREDICT_FRAMEWORK_H
 

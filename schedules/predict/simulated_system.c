@@ -254,6 +254,7 @@ void simulated_system_apply(const struct simulated_system *s, struct experiment 
         .gathers_layers = p->schedule.gathers_layers,
         .whole_head = p->schedule.whole_head,
         .wide_gradients = p->schedule.wide_gradients,
+        .gathers_at_once = p->schedule.copies_shares,
         .fills_stages = p->schedule.fills_stages,
         .gradient_bytes = p->memory.gradient_bytes,
     };

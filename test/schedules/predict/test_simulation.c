@@ -289,6 +289,53 @@ static void updates_are_launched_once(void)
     CHECK(each_s > 5 * together_s, "162M parameters are more than five buckets: %g s", each_s);
 }
 
+static void copies_take_ten_seconds(struct simulated_system *s)
+{
+    s->device.copy_host_s = 10;
+}
+
+static void copies_of_shares_take_ten_seconds(struct simulated_system *s)
+{
+    copies_take_ten_seconds(s);
+    s->costs.profile.schedule.copies_shares = 1;
+}
+
+/* Of one bucket's gradients twice for each rank; then of what is gathered once, and of each layer's parameters: the embedding, three of
+ * each block, the head. */
+static void shares_are_copied(void)
+{
+    enum { BLOCKS = 4, OF_BLOCK = 3, OTHERS = 2 };
+    for (int ranks = 8; ranks <= 16; ranks *= 2) {
+        char keys[512];
+        snprintf(keys, sizeof keys, "\"world_size\": %d, \"paradigm\": \"zero1\", \"batch_size\": 4, " TINY, ranks);
+        double copies = (run_keys(keys, copies_of_shares_take_ten_seconds) - run_keys(keys, copies_take_ten_seconds)) / 10;
+        CHECK(fabs(copies / ranks - (2 + 1 + BLOCKS * OF_BLOCK + OTHERS)) < 0.01, "%g copies for each of %d ranks", copies / ranks, ranks);
+    }
+}
+
+static void slow_network(struct simulated_system *s)
+{
+    s->cluster.nvlink.gb_per_s = 5;
+    s->device.copy_host_s = s->device.kernel_s = s->device.memory_bytes_per_s = 0;
+}
+
+static void slow_network_of_shares(struct simulated_system *s)
+{
+    slow_network(s);
+    s->costs.profile.schedule.copies_shares = 1;
+}
+
+/* Kernels wait for the reduction only where ranks share layers, which asks for one queue. */
+static void one_queue_waits_for_reductions(void)
+{
+    static const char *const keys[] = {"\"world_size\": 8, \"paradigm\": \"zero1\", \"batch_size\": 32, " SMALL,
+                                       "\"world_size\": 8, \"paradigm\": \"zero1\", \"batch_size\": 32, \"tensor\": {\"size\": 2}, " SMALL};
+    double more[2];
+    for (int i = 0; i < 2; i++)
+        more[i] = run_keys(keys[i], slow_network_of_shares) / run_keys(keys[i], slow_network) - 1;
+    CHECK(fabs(more[0]) < 1e-3 && more[1] > 5e-3, "%g, and %g where ranks share layers", more[0], more[1]);
+}
+
 static void the_bubble_of_a_pipeline(void)
 {
     static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
@@ -524,6 +571,8 @@ static const struct test_case cases[] = {
     {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
     {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
     {"updates are launched once", updates_are_launched_once},
+    {"shares are copied", shares_are_copied},
+    {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
