@@ -22,6 +22,7 @@ SMALL = ["--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hi
 def plan(*arguments, code=0):
     result = subprocess.run([DTBENCH, "plan", *arguments], cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
+    check("waits 0 %" not in " ".join(result.stdout.split()), "what nobody waits for is told:", result.stdout)
     check("\033" not in result.stdout + result.stderr, "progress in a pipe:", result.stderr)
     return result
 
@@ -57,6 +58,8 @@ def test_people_read_it():
 def test_two_replicas_are_told():
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
     check("averaged over 2 replicas once a step" in text, text)
+    text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "256", "--fix", "tensor.size=1").stdout.split())
+    check(re.search(r"of which it waits \d+ %", text) and re.search(r"a step takes [\d.]+ s - |a step takes [\d.]+ s what", text), text)
 
 
 def test_a_plan_stopped_at_once_has_a_result():

@@ -247,6 +247,8 @@ def test_another_number_of_ranks_is_refused():
     check(result.returncode == CONFIG, result.returncode)
     check(len(re.findall("mpirun started 3 ranks.*world_size 2", result.stderr)) == 1, result.stderr)
     check(not os.path.exists(output), "something was written")
+    result = mpirun(2, "run", one(), "-o", output, "--set", "sweep.gpus_per_node=[2,1]")
+    check(result.returncode == CONFIG and result.stderr.count("experiment 2 of 2: gpus_per_node: 1 are asked for") == 1, result.returncode, result.stderr)
     result = run("run", one(), environment={"RANK": "1", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, code=CONFIG)
     check("RANK" in result.stderr, result.stderr)
 

@@ -1,6 +1,7 @@
 #include "cli/records/draft.h"
 #include "cli/records/forecast.h"
 #include "cli/records/sweep_identity.h"
+#include "cli/text/format.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"
@@ -171,7 +172,20 @@ static void holds_its_draft(void)
     free(e);
 }
 
+static void durations_for_people(void)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } all[] = {{0, "0:00"},       {59.4, "0:59"},    {59.6, "1:00"},        {3599, "59:59"},
+               {3600, "1:00:00"}, {7325, "2:02:05"}, {360000, "100:00:00"}, {NAN, "0:00"}};
+    char text[FORMAT_BYTES];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        CHECK(strcmp(format_duration(all[i].seconds, text), all[i].text) == 0, "%g s: %s", all[i].seconds, text);
+}
+
 static const struct test_case cases[] = {
+    {"durations for people", durations_for_people},
     {"a draft is held by its process", holds_its_draft},
     {"a forecast follows the done experiments that are most alike", tells_from_the_most_alike},
     {"what tells nothing is left out", takes_what_tells_nothing},
