@@ -245,6 +245,44 @@ static void measured_collectives_are_carried(void)
     dt_sim_program_destroy(p);
 }
 
+/* One of the two ranks of a message. */
+static struct dt_sim_program *message_of(bool sends, int peer)
+{
+    struct dt_sim_program *p = NULL;
+    int stream, slot;
+    CHECK_OK(dt_sim_program_create(true, &p));
+    CHECK_OK(dt_sim_program_add_stream(p, "network", &stream));
+    CHECK_OK(dt_sim_program_add_slot(p, &slot));
+    CHECK_OK(sends ? dt_sim_program_send(p, stream, slot, peer, 1 << 20, NULL) : dt_sim_program_recv(p, stream, slot, peer, 1 << 20, NULL));
+    CHECK_OK(dt_sim_program_finish(p));
+    return p;
+}
+
+/* Within a node and between two they were measured apart: a quarter, and half of a second. */
+static void measured_messages_are_carried(void)
+{
+    for (int away = 0; away < 2; away++) {
+        struct sim_case c;
+        struct dt_sim_program *programs[] = {message_of(true, 1), message_of(false, 0)};
+        sim_case_load(&c, "cpu_node");
+        c.cluster.nodes = 2;
+        c.cluster.nic.count = 1;
+        c.cluster.nic.label_gbit_per_s = c.cluster.nic.total_gbit_per_s = c.cluster.nic.flow_gbit_per_s = 1;
+        c.cluster.collectives.measured.entries[0] = (struct dt_sim_measured){DT_SIM_MESSAGE, 2, 1 << 20, 0.25, 0.1, 1};
+        c.cluster.collectives.measured.entries[1] = (struct dt_sim_measured){DT_SIM_MESSAGE, 2, 1 << 20, 0.5, 0.1, 2};
+        c.cluster.collectives.measured.count = 2;
+        sim_case_start(&c, 2, away ? 1 : 2);
+        int group = sim_case_group(&c, 0, 1, 2);
+        for (int r = 0; r < 2; r++)
+            CHECK_OK(dt_sim_engine_set_program(c.engine, r, programs[r], &group));
+        CHECK_OK(dt_sim_engine_run(c.engine));
+        CHECK(fabs(dt_sim_engine_end_s(c.engine, -1) - (away ? 0.5 : 0.25)) < 1e-9, "%d: %g", away, dt_sim_engine_end_s(c.engine, -1));
+        sim_case_finish(&c);
+        dt_sim_program_destroy(programs[0]);
+        dt_sim_program_destroy(programs[1]);
+    }
+}
+
 /* Two nodes of two ranks, on cards of 4 MB/s: as many communicators over both nodes as `count`, whose all_reduce of 1 MiB was measured. */
 static double time_across(int count, double measured_s, double load, bool shared)
 {
@@ -367,6 +405,7 @@ static const struct test_case cases[] = {
     {"emulated nodes share processors", emulated_nodes_share_processors},
     {"groups of nodes", groups_of_nodes},
     {"measured collectives are carried", measured_collectives_are_carried},
+    {"measured messages are carried", measured_messages_are_carried},
     {"kernels are probed", kernels_are_probed},
 };
 TEST_MAIN(cases)
