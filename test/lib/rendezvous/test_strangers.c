@@ -360,6 +360,18 @@ static void too_many_gatherings(void)
     close(fd);
 }
 
+/* The network may cut anywhere: the challenge's end comes later, with the welcome. */
+static void write_in_two(int fd, const struct dt_challenge *challenge, const struct dt_frame *welcome)
+{
+    enum { FIRST = 10, LATER = sizeof *challenge - FIRST };
+    char rest[LATER + sizeof *welcome];
+    memcpy(rest, (const char *)challenge + FIRST, LATER);
+    memcpy(rest + LATER, welcome, sizeof *welcome);
+    write_all(fd, challenge, FIRST);
+    dt_sleep_ms(20);
+    write_all(fd, rest, sizeof rest);
+}
+
 /* A false rank 0 that knows the secret answers rank 1's gathering with `answer`. */
 static void false_rank_0(struct dt_frame answer, const char *want)
 {
@@ -377,9 +389,8 @@ static void false_rank_0(struct dt_frame answer, const char *want)
     int fd = accept(listener, NULL, NULL);
     CHECK(read_all(fd, &hello, sizeof hello), "no hello");
     CHECK_OK(dt_challenge_make(&secret, &hello, &challenge));
-    write_all(fd, &challenge, sizeof challenge);
+    write_in_two(fd, &challenge, &welcome);
     CHECK(read_all(fd, &claim, sizeof claim) && dt_claim_is_true(&secret, &hello, &challenge, &claim), "a false claim");
-    write_all(fd, &welcome, sizeof welcome);
     write_all(fd, &met, sizeof met);
     CHECK(read_all(fd, &frame, sizeof frame) && read_all(fd, &payload, frame.bytes) && frame.type == DT_FRAME_GATHER, "no piece");
     write_all(fd, &answer, sizeof answer);

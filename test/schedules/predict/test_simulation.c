@@ -455,6 +455,8 @@ static void who_stands_for_whom(void)
         {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"ddp\", " TINY, 1}, /* all of both nodes are alike */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", " TINY, 1},
         {"\"world_size\": 8, \"gpus_per_node\": 4, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 4}, " TINY, 1},
+        /* the smallest layer's 128 elements give 16 shards at least 14 whole ones: the first node's ranks are alike, the second's are not */
+        {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"zero1\", " TINY, 9},
         /* tensor ranks are alike, but not where both have a copy of the only head of keys */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, \"model\": {\"layers\": 2, "
          "\"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}",
