@@ -2,6 +2,7 @@
 
 Usage: test_runs_cli.py DTBENCH [CASE...]. Runs the program on tiny models; needs the cpu device and mpirun.
 """
+import glob
 import json
 import os
 import pty
@@ -209,12 +210,25 @@ def test_under_mpirun():
     check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
 
 
+def endless_trains(output):
+    """Does the draft of the sweep's second experiment have a step's loss?"""
+    for path in glob.glob(output + ".*.draft"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                draft = json.load(file)
+        except (OSError, ValueError):  # the first one's goes, or is not written yet
+            continue
+        if draft["config"]["steps"]["timed"] == 1000000 and draft["losses"]:
+            return True
+    return False
+
+
 def test_an_interrupt_under_mpirun():
     output = records_path("mpirun-interrupted.jsonl")
     process = subprocess.Popen([*MPIRUN, "2", DTBENCH, "run", config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]"], cwd=WORK,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
     try:
-        wait_for(lambda: os.path.exists(output) and os.path.getsize(output) > 100, 30, "the first record")
+        wait_for(lambda: endless_trains(output), 30, "steps of the second experiment")
         process.send_signal(signal.SIGINT)
         check(process.wait(20) != OK, "an interrupted run ends well")
     finally:
@@ -229,7 +243,7 @@ def test_an_interrupt_of_one_rank_is_told_by_all():
     process = subprocess.Popen([*MPIRUN, "2", "sh", "-c", shell, "sh", DTBENCH, "run", config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]"],
                                cwd=WORK, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
     try:
-        wait_for(lambda: os.path.exists(output) and os.path.getsize(output) > 100, 30, "the first record")
+        wait_for(lambda: endless_trains(output), 30, "steps of the second experiment")
         with open(pids, encoding="ascii") as file:
             os.kill({int(rank): int(pid) for pid, rank in (line.split() for line in file)}[1], signal.SIGINT)
         process.wait(20)

@@ -101,6 +101,22 @@ static void meshes_become_experiments(void)
     validate_rows_finish(&rows);
 }
 
+/* Each name is its own column's, wherever it stands. */
+static void columns_in_any_order(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(
+        read_text("color,dtype,status,pp,dp,tp,seq,# layers,attention heads,hidden size,micro batch,global batch,GPUs,iteration time (ms)\n"
+                  "red,fp16,ok,1,8,1,2048,24,16,1024,2,32,8,250\n",
+                  &rows, path));
+    const struct experiment *e = &rows.rows[0].experiment;
+    CHECK(rows.count == 1 && e->model.heads == 16 && e->model.hidden == 1024 && e->model.layers == 24 && e->model.block_size == 2048 &&
+              e->world_size == 8 && e->micro_batches == 2 && rows.rows[0].measured_s == 0.25,
+          "heads %d, hidden %d", e->model.heads, e->model.hidden);
+    validate_rows_finish(&rows);
+}
+
 /* A width of its own is taken over; four times the hidden size is what is usual. */
 static void widths_of_layers(void)
 {
@@ -327,6 +343,7 @@ static void collectives_alone(void)
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
+    {"columns in any order", columns_in_any_order},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},

@@ -1,6 +1,7 @@
 #include "cli/records/draft.h"
 #include "cli/records/forecast.h"
 #include "cli/records/sweep_identity.h"
+#include "cli/run/verify.h"
 #include "cli/text/format.h"
 #include "test/check.h"
 
@@ -132,6 +133,28 @@ static void names_a_sweep(void)
     experiment_list_destroy(other);
 }
 
+/* What makes no difference to one device alone, or would keep it from training, is not the reference's. */
+static void one_reference_for_all(void)
+{
+    static const char *const changes[] = {"\"seed\": 1", "\"fsdp\": {\"unit\": \"linear\"}, \"hsdp\": {\"shard_size\": 2}",
+                                          "\"memory_limit_gib\": 0.5, \"host_memory_limit_gib\": 0.25, \"threads\": 3",
+                                          "\"activation\": \"checkpoint\", \"activation_blocks\": 2, \"ddp\": {\"bucket_mib\": 7}"};
+    char hash[sizeof((struct experiment *)0)->hash] = "";
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        int count;
+        struct experiment *e = parse(changes[i], &count), reference;
+        if (!e)
+            continue;
+        CHECK_OK(verify_reference_of(e, &reference));
+        CHECK(reference.paradigm == PARADIGM_NONE && reference.world_size == 1 && reference.batch_size == 4 &&
+              reference.micro_batches == 2);
+        CHECK(reference.memory_limit_bytes == 0 && reference.host_memory_limit_bytes == 0, "%s: a limit", changes[i]);
+        CHECK(i == 0 || strcmp(reference.hash, hash) == 0, "%s: another reference", changes[i]);
+        memcpy(hash, reference.hash, sizeof hash);
+        free(e);
+    }
+}
+
 /* Is the file there, and does another descriptor hold its lock? */
 static bool is_held(const char *path)
 {
@@ -185,6 +208,7 @@ static void durations_for_people(void)
 }
 
 static const struct test_case cases[] = {
+    {"one reference for all", one_reference_for_all},
     {"durations for people", durations_for_people},
     {"a draft is held by its process", holds_its_draft},
     {"a forecast follows the done experiments that are most alike", tells_from_the_most_alike},
