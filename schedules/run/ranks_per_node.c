@@ -16,6 +16,19 @@ int ranks_per_node(const struct host_name *ranks, int size, bool *several)
     return even ? first : 0;
 }
 
+char *distinct_hosts(const struct host_name *ranks, int size)
+{
+    char *lines = calloc((size_t)size, sizeof ranks->text + 1), *end = lines;
+    for (int i = 0; lines && i < size; i++) {
+        bool known = false;
+        for (int j = 0; j < i && !known; j++)
+            known = strcmp(ranks[i].text, ranks[j].text) == 0;
+        if (!known)
+            end = stpcpy(stpcpy(end, end == lines ? "" : "\n"), ranks[i].text);
+    }
+    return lines;
+}
+
 dt_status ranks_per_node_find(struct dt_comm *world, int *out, bool *several)
 {
     int size = dt_comm_size(world);

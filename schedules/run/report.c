@@ -8,6 +8,7 @@
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plans.h"
+#include "schedules/run/ranks_per_node.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -34,20 +35,17 @@ void report_finish(struct report *report)
 
 /* Where a rank is. */
 struct whereabouts {
-    char host[256], gpu[48];
+    struct host_name host;
+    char gpu[48];
 };
 
-/* Each machine once, in the order of its first rank. */
-static char *distinct_hosts(const struct whereabouts *ranks, int count)
+static char *all_hosts(const struct whereabouts *ranks, int count)
 {
-    char *lines = calloc((size_t)count, sizeof ranks[0].host + 1), *end = lines;
-    for (int i = 0; lines && i < count; i++) {
-        bool known = false;
-        for (int j = 0; j < i && !known; j++)
-            known = strcmp(ranks[i].host, ranks[j].host) == 0;
-        if (!known)
-            end = stpcpy(stpcpy(end, end == lines ? "" : "\n"), ranks[i].host);
-    }
+    struct host_name *hosts = malloc((size_t)count * sizeof *hosts);
+    for (int i = 0; hosts && i < count; i++)
+        hosts[i] = ranks[i].host;
+    char *lines = hosts ? distinct_hosts(hosts, count) : NULL;
+    free(hosts);
     return lines;
 }
 
@@ -87,7 +85,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     add_version(report, kernels, model_kernels_available(info.kind, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
-    gethostname(mine.host, sizeof mine.host - 1);
+    gethostname(mine.host.text, sizeof mine.host.text - 1);
     memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
     all = calloc((size_t)size, sizeof *all);
     if (!all)
@@ -99,7 +97,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     }
     free(report->hosts);
     free(report->gpus);
-    report->hosts = distinct_hosts(all, size);
+    report->hosts = all_hosts(all, size);
     report->gpus = *mine.gpu ? all_gpus(all, size) : NULL;
     free(all);
     if (!report->hosts || (*mine.gpu && !report->gpus))

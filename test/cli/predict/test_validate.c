@@ -107,7 +107,7 @@ static void columns_in_any_order(void)
     struct validate_rows rows;
     char path[64];
     CHECK_OK(
-        read_text("color,dtype,status,pp,dp,tp,seq,# layers,attention heads,hidden size,micro batch,global batch,GPUs,iteration time (ms)\n"
+        read_text("color,dtype,status,pp,dp,tp,seq,# layers,attention heads,hidden size,micro batch,global batch,gpus,iteration time (ms)\n"
                   "red,fp16,ok,1,8,1,2048,24,16,1024,2,32,8,250\n",
                   &rows, path));
     const struct experiment *e = &rows.rows[0].experiment;

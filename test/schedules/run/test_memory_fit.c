@@ -2,6 +2,7 @@
 #include "schedules/run/ranks_per_node.h"
 #include "test/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { GIB = 30 };
@@ -95,6 +96,14 @@ static void ranks_lie_on_machines(void)
         for (int r = 0; r < size; r++)
             ranks[r].text[0] = examples[i].ranks[r];
         int per_node = ranks_per_node(ranks, size, &several);
+        char *hosts = distinct_hosts(ranks, size), first[8] = "";
+        for (int r = 0; r < size; r++)
+            if (!strchr(first, ranks[r].text[0]))
+                strcat(first, ranks[r].text);
+        CHECK(strlen(hosts) == 2 * strlen(first) - 1, "%s: machines %s", examples[i].ranks, hosts);
+        for (size_t h = 0; h < strlen(hosts); h++)
+            CHECK(hosts[h] == (h % 2 ? '\n' : first[h / 2]), "%s: machines %s", examples[i].ranks, hosts);
+        free(hosts);
         CHECK(per_node == examples[i].per_node && several == examples[i].several, "%s: %d ranks each", examples[i].ranks, per_node);
     }
 }
