@@ -153,14 +153,18 @@ cudaError_t release(void *out, bool pinned)
 void fill(void *to, int value, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)to % page;
-    if (value != 0xff || !in_arena(to) || bytes < before + NAN_BYTES) {
+    if ((value != 0xff && value != 0) || !in_arena(to) || bytes < before + NAN_BYTES) {
         memset(to, value, bytes);
         return;
     }
+    char *start = (char *)to + before;
     size_t whole = (bytes - before) / page * page;
     memset(to, value, before);
-    fill_with_nan((char *)to + before, whole);
-    memset((char *)to + before + whole, value, bytes - before - whole);
+    if (value != 0)
+        fill_with_nan(start, whole);
+    else if (mmap(start, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        memset(start, 0, whole);
+    memset(start + whole, value, bytes - before - whole);
 }
 
 bool in_arena(const void *address)

@@ -153,7 +153,7 @@ void drain(int device);
 /* Whether the address is the emulator's memory, live or not. */
 bool in_arena(const void *address);
 
-/* memset; cheap where much is filled with NaN. */
+/* memset; cheap where much is filled with NaN or zeros: pages are made when they are written. */
 void fill(void *to, int value, size_t bytes);
 
 /* The event behind a handle, shared so that captures and queues may keep it; NULL: no such event. The lock is held. */

@@ -18,7 +18,7 @@ class fiber_stacks {
     void forget();
 
   private:
-    enum : size_t { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096 };
+    enum : size_t { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096, LINE_BYTES = 64, LINES = 4096 / LINE_BYTES };
     char *memory = nullptr;
     int reserved = 0;
 };
