@@ -1,8 +1,9 @@
 # Sourced by the other scripts: making and refreshing build directories.
 # shellcheck shell=bash
 
-# What was compiled for one copy of the source serves the next one, in whatever folder it lies.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+# What was compiled for one copy of the source serves the next one, in whatever folder it lies. It is found by the files that the compiler
+# said it had read: without a run of the preprocessor, which takes a third of the time of a build that finds nothing.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 
 # configure DIR [MESON OPTION...]: set DIR up for this source tree, or bring the options of the one that is there up to date. A directory
 # that is broken, or belongs to another copy of the source, is made anew.
