@@ -80,7 +80,7 @@ std::vector<variable> find_variables()
 std::once_flag once;
 std::vector<variable> variables;
 
-typedef volatile uint64_t word __attribute__((may_alias, aligned(1)));
+typedef volatile uint64_t words __attribute__((vector_size(32), may_alias, aligned(1)));
 
 } // namespace
 
@@ -93,8 +93,8 @@ __attribute__((no_sanitize("address"))) void poison_static_shared()
     for (const variable &v : variables) {
         char *bytes = anchor + v.from_anchor;
         size_t i = 0;
-        for (; i + sizeof(word) <= v.bytes; i += sizeof(word))
-            *(word *)(bytes + i) = ~UINT64_C(0);
+        for (; i + sizeof(words) <= v.bytes; i += sizeof(words))
+            *(words *)(bytes + i) = (words){} == 0;
         for (; i < v.bytes; i++)
             *(volatile char *)(bytes + i) = (char)0xFF;
     }

@@ -21,6 +21,7 @@ enum : size_t { MOST_SHARED_BYTES = 163 * 1024, CANARY_BYTES = 256 };
 enum class waiting { nothing, block, warp, returned };
 
 struct cuda_thread {
+    int stack; /* it runs on, or -1: it has not begun */
     fiber_state *state;
     uint3 index;
     waiting wait;
@@ -59,9 +60,11 @@ uint64_t given_seed()
     return given ? strtoull(given, nullptr, 10) : 1;
 }
 
-/* A host thread's executor. */
+/* A host thread's executor. A CUDA thread gets a stack when it begins, the one that was left last: threads that wait for nobody use the same
+ * one after the other, without a switch between them. Who waits switches to the next one by itself. */
 struct executor {
     fiber_stacks stacks;
+    std::vector<int> free_stacks;
     std::vector<cuda_thread> threads; /* of the block that runs */
     /* Until the next barrier one warp runs as far ahead of the others as it can, and another only when no other can: most of what a barrier
      * too few lets go wrong needs that, and no order drawn thread by thread would show it. */
@@ -83,6 +86,7 @@ struct executor {
     }
     void draw_order();
     bool draw_next();
+    void switch_to_next(fiber_state **from);
     void pause();
     void pass_barrier();
     void check_warp(int t);
@@ -105,14 +109,6 @@ const char *name_of(warp_call call)
 {
     static const char *const names[] = {"__syncwarp", "a shuffle", "a vote", "a product of tiles", "a load of matrices"};
     return names[(int)call];
-}
-
-/* Lets others run; returns when somebody made the caller runnable. */
-void executor::pause()
-{
-    int me = running;
-    fiber_switch(&threads[(size_t)me].state, scheduler);
-    threadIdx = threads[(size_t)me].index;
 }
 
 /* The first complaint counts; the scheduler sees it when the fiber that complains never comes back. */
@@ -142,6 +138,31 @@ bool executor::draw_next()
         return true;
     }
     return false;
+}
+
+void fiber_main(void *);
+
+/* To the thread that runs next, or, where there is none or somebody complained, to the scheduler. from: as in fiber_switch. */
+void executor::switch_to_next(fiber_state **from)
+{
+    if (!problem.empty() || !draw_next())
+        return fiber_switch(from, scheduler);
+    cuda_thread &next = threads[(size_t)running];
+    if (next.stack < 0) {
+        next.stack = free_stacks.back();
+        free_stacks.pop_back();
+        next.state = fiber_prepare(stacks.end_of(next.stack), fiber_main, nullptr);
+    }
+    if (from != &next.state) /* who waited is not itself the next */
+        fiber_switch(from, next.state);
+}
+
+/* Lets others run; returns when somebody made the caller runnable. */
+void executor::pause()
+{
+    int me = running;
+    switch_to_next(&threads[(size_t)me].state);
+    threadIdx = threads[(size_t)me].index;
 }
 
 void executor::pass_barrier()
@@ -206,13 +227,21 @@ void executor::returned()
     pass_warp(me);
 }
 
+/* One CUDA thread, and then all those that begin when the one before has returned. */
 void fiber_main(void *)
 {
-    threadIdx = current->threads[(size_t)current->running].index;
-    (*current->kernel)();
-    current->returned();
+    executor &e = *current;
+    int stack = e.threads[(size_t)e.running].stack;
+    do {
+        e.threads[(size_t)e.running].stack = stack;
+        threadIdx = e.threads[(size_t)e.running].index;
+        (*e.kernel)();
+        e.returned();
+    } while (e.problem.empty() && e.draw_next() && e.threads[(size_t)e.running].stack < 0);
+    bool drawn = e.problem.empty() && e.threads[(size_t)e.running].wait == waiting::nothing;
+    e.free_stacks.push_back(stack);
     fiber_state *gone;
-    fiber_switch(&gone, current->scheduler);
+    fiber_switch(&gone, drawn ? e.threads[(size_t)e.running].state : e.scheduler);
 }
 
 std::string executor::stuck() const
@@ -255,11 +284,12 @@ void executor::run_block(const grid &grid)
         lanes_left[(size_t)(t / WARP)] |= 1u << t % WARP;
         thread.open.clear();
         thread.groups.clear();
-        thread.state = fiber_prepare(stacks.end_of(t), fiber_main, nullptr);
+        thread.stack = -1;
         make_runnable(t);
     }
-    while (problem.empty() && draw_next())
-        fiber_switch(&scheduler, threads[(size_t)running].state);
+    free_stacks.resize((size_t)count);
+    std::iota(free_stacks.rbegin(), free_stacks.rend(), 0);
+    switch_to_next(&scheduler); /* back when no thread may run */
     if (problem.empty() && alive > 0)
         problem = stuck();
     for (size_t i = 0; i < CANARY_BYTES && problem.empty(); i++)
