@@ -59,6 +59,7 @@ static void refuses(void)
         {"\"\xed\xa0\x80\"", "t:1:2: byte 0xED is not valid UTF-8"},
         {"\"\xf4\x90\x80\x80\"", "t:1:2: byte 0xF4 is not valid UTF-8"},
         {"\"\xe2\x82", "t:1:2: byte 0xE2 is not valid UTF-8"},
+        {"\xEF\xBB\xBF", "t:1:1: the file begins with a byte order mark; save it as plain UTF-8"},
         {"\xEF\xBB\xBF{}", "t:1:1: the file begins with a byte order mark; save it as plain UTF-8"},
         {"\xC2\xA0{}", "t:1:1: a value must stand here, not byte 0xC2"},
     };
