@@ -151,6 +151,9 @@ def test_losses_and_memory():
     row = compare(base, write("new.jsonl", [timed(one, one["metrics"]["step_s"]["all"], losses=losses), two]), code=REGRESSION)["experiments"][0]
     check(row["losses"] == "rounding" and row["first_step_with_other_loss"] == 4 and row["regressions"] == ["losses"], row)
     check("losses differ from step 4 on" in row["reason"], row)
+    first = [math.nextafter(one["losses"][0], 0), *one["losses"][1:]]
+    row = compare(base, write("new.jsonl", [timed(one, one["metrics"]["step_s"]["all"], losses=first), two]), code=REGRESSION)["experiments"][0]
+    check(row["first_step_with_other_loss"] == 1, row)
     # elsewhere only what rounding does not explain
     other = timed(one, one["metrics"]["step_s"]["all"], losses=losses, **{"provenance.device_name": "another processor"})
     row = compare(base, write("new.jsonl", [other, two]), "--allow-different")["experiments"][0]
