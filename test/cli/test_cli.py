@@ -532,6 +532,9 @@ def test_predicted_out_of_memory():
     for arguments, text in ((["--verify"], "--verify needs losses"), ([], "")):
         result = run("run", config("sim.json", device="sim"), "-o", output, *arguments, code=CONFIG if arguments else OK)
         check(text in result.stderr, text, result.stderr)
+    # each experiment is looked at before the first one runs
+    result = run("run", one("none"), "-o", output, "--verify", "--set", "world_size=1", "--set", 'sweep.device=["cpu","sim"]', code=CONFIG)
+    check("--verify needs losses" in result.stderr, result.stderr)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ static void each_rule(void)
         {&at_hub, {.type = DT_FRAME_ASK, .index = FROM + 1}, DT_FRAME_BAD_INDEX},
         {&at_hub, {.type = DT_FRAME_FAILED, .index = FROM, .count = 5, .bytes = 1023}, DT_FRAME_FINE},
         {&at_hub, {.type = DT_FRAME_FAILED, .index = FROM, .count = 5, .bytes = 1024}, DT_FRAME_BAD_LENGTH},
+        {&at_hub, {.type = DT_FRAME_FAILED, .index = FROM, .count = 1}, DT_FRAME_FINE},
         {&at_hub, {.type = DT_FRAME_FAILED, .index = FROM, .count = 0}, DT_FRAME_BAD_COUNT},
         {&at_hub, {.type = DT_FRAME_FAILED, .index = FROM, .count = 12}, DT_FRAME_BAD_COUNT},
         {&at_hub, {.type = DT_FRAME_FAILED, .index = FROM, .count = 5, .group = 1}, DT_FRAME_BAD_UNUSED},
