@@ -533,7 +533,8 @@ def test_predicted_out_of_memory():
         result = run("run", config("sim.json", device="sim"), "-o", output, *arguments, code=CONFIG if arguments else OK)
         check(text in result.stderr, text, result.stderr)
     # each experiment is looked at before the first one runs
-    result = run("run", one("none"), "-o", output, "--verify", "--set", "world_size=1", "--set", 'sweep.device=["cpu","sim"]', code=CONFIG)
+    result = run("run", one("none"), "-o", output, "--verify", "--set", "world_size=1", "--set", 'sweep.device=["cpu","sim"]',
+                 "--set", "sweep.seed=[1,2]", code=CONFIG)
     check("--verify needs losses" in result.stderr, result.stderr)
 
 

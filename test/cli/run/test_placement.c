@@ -109,6 +109,8 @@ static void nodes(void)
     CHECK_OK(placement_check_alone(&e, 1, 1, -1));
     e.gpus_per_node = 0;
     CHECK_OK(placement_check_alone(&e, 1, 1, -1));
+    CHECK(placement_check_alone(&e, 1, 1, 0) == DT_ERR_INVALID && strstr(dt_error_message(), "this machine has 0 GPUs"), "%s",
+          dt_error_message());
 }
 
 /* "a:G a:H b:G": node and GPU of each rank; none where the name is missing. */

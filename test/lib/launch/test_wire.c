@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct header {
@@ -84,6 +85,10 @@ static void names(void)
     CHECK(dt_wire_connect("", &fd) == DT_ERR_INVALID && dt_wire_listen("", &fd) == DT_ERR_INVALID, "no name");
     snprintf(name, sizeof name, "%-*d", ROOM, (int)getpid());
     CHECK_OK(dt_wire_listen(name, &fd));
+    struct sockaddr_un address;
+    socklen_t bytes = sizeof address;
+    CHECK(getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 && address.sun_path[0] == 0 && address.sun_path[1] == name[0],
+          "a file");
     CHECK_OK(dt_wire_connect(name, &other));
     close(other);
     close(fd);
