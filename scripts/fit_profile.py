@@ -7,6 +7,7 @@ is not fitted. --folds leaves whole models and whole GPU counts out in turn and 
 
   scripts/fit_profile.py                    fit on all rows, write cluster and profile files in place
   scripts/fit_profile.py --folds            hold-outs only; writes nothing but the table
+  scripts/fit_profile.py --unseen --every 4 the errors, with the constants as they are, on the rows that a fit with --every 4 does not see
   scripts/fit_profile.py --leave COLUMN     the same for any table: each value of a column left out in turn
   scripts/fit_profile.py --only gemm.peak_fraction host.launch_s --data T.csv --profile P.json --cluster C.json --set model.attention=unfused
                                             another table, and fewer constants
@@ -251,6 +252,15 @@ def folds(model, names, rows, every, rounds, jobs, folder):
     print(line("all folds", all_rows, all_predicted, all_right, all_cells))
 
 
+def unseen(model, names, rows, every, folder):
+    """The errors on the rows that a fit on every Nth row does not see, with the constants of the files."""
+    test = [row for i, row in enumerate(rows) if i % every]
+    verdict = model.validate(model.start(), write_rows(names, test, os.path.join(folder, "test.csv")), "unseen")
+    fastest = verdict["fastest_paradigm"]
+    print(HEAD)
+    print(line(f"all but every {every}. row", test, verdict["rows"], fastest["clear_right"], fastest["clear_cells"]))
+
+
 def leave_out(model, names, rows, column, every, rounds, jobs, folder):
     """Fit without the rows of each value of a column, beginning with first estimates, and predict those."""
     print("| left out | rows | median % | p90 % | bias % |\n|---|---|---|---|---|", flush=True)
@@ -285,6 +295,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=1, help="predictions at a time")
     parser.add_argument("--folds", action="store_true", help="hold-outs; the files stay")
+    parser.add_argument("--unseen", action="store_true", help="no fit: the errors on the rows that --every leaves out; the files stay")
     parser.add_argument("--leave", metavar="COLUMN", help="hold-outs by the values of a column; the files stay")
     parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
     parser.add_argument("--set", action="append", default=[], help="as dtbench validate's")
@@ -302,6 +313,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model = Model(arguments.dtbench, arguments.cluster, arguments.profile, folder, arguments.set)
         CONSTANTS[:] = [c for c in CONSTANTS if get(model.files[c[0]], c[1])]
+        if arguments.unseen:
+            if arguments.every < 2:
+                sys.exit("fit_profile: --unseen: a fit on every row sees all of them: --every 2 or more")
+            unseen(model, names, rows, arguments.every, folder)
+            return
         if arguments.leave:
             leave_out(model, names, rows, arguments.leave, arguments.every, arguments.rounds, arguments.jobs, folder)
             return
