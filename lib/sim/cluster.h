@@ -55,8 +55,8 @@ struct dt_sim_cluster {
         double label_gbit_per_s; /* what is written on it */
         /* Measured; where the file has none, what the transport makes of the label. */
         double flow_gbit_per_s; /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
-        double more_nodes;      /* what is left of that when a byte passes twice the links, as in a ring of twice the nodes; 1: all */
-        double tree_more_nodes; /* the same in trees of sums in NVSwitches; 0: more_nodes */
+        double more_nodes;      /* what is left of that when a byte passes four links instead of two, as in a ring of four nodes; 1: all */
+        double tree_more_nodes; /* the same in trees of sums in NVSwitches, and again for each doubling; 0: as more_nodes */
         double step_us;    /* a ring's step across nodes takes at least so long, whatever its bytes; 0: as the library's table has it */
         double fewer_gpus; /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
         double tree;       /* of a card's rate that trees make use of; 1: all */

@@ -19,6 +19,15 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
+/* What is left of a flow whose bytes pass n links one after another, were 1 left of two links, and `four` of four. It goes at the pace of the
+ * slowest of them. The most that n equal chances differ from their mean grows with the root of log n, so much of their deviation (the
+ * Gaussian's largest of n; Gumbel, Statistics of Extremes, 1958). */
+static double left_by_slowest(double links, double four)
+{
+    double root = sqrt(log(2)), behind = (sqrt(log(links)) - root) / (sqrt(log(4)) - root);
+    return 1 / (1 + (1 / four - 1) * behind);
+}
+
 double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, enum dt_sim_algorithm algorithm)
 {
     const struct dt_sim_cluster *c = &l->cluster;
@@ -27,8 +36,9 @@ double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, enum dt_si
                       : tree     ? 2 * log2(nodes)
                                  : nodes,
            halvings = log2((double)c->gpus_per_node / l->placement.ranks_per_node);
-    double more_nodes = nvls_tree && c->nic.tree_more_nodes > 0 ? c->nic.tree_more_nodes : c->nic.more_nodes;
-    return c->nic.flow_gbit_per_s * pow(more_nodes, log2(in_a_row / 2)) * pow(c->nic.fewer_gpus, halvings);
+    bool loses_more = nvls_tree && c->nic.tree_more_nodes > 0;
+    double left = loses_more ? pow(c->nic.tree_more_nodes, log2(in_a_row / 2)) : left_by_slowest(in_a_row, c->nic.more_nodes);
+    return c->nic.flow_gbit_per_s * left * pow(c->nic.fewer_gpus, halvings);
 }
 
 double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *l, int nodes, double flows)

@@ -298,6 +298,30 @@ static void test_blocking_fabric(void)
     check_near(end[2], end[0], 1e-9, "rails do not block");
 }
 
+/* Of four links the slowest leaves 0.9 of what it leaves of two: the root of log n once more. Of 16, which is 2.42 times as far, 0.788. */
+static void test_slowest_of_many_links(void)
+{
+    static const double left[] = {1, 0.9, 0.788};
+    double rate[3];
+    for (int i = 0; i < 3; i++) {
+        struct sim_case c;
+        struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_GATHER, 1e11);
+        int world = 16 << (i == 2 ? 3 : i);
+        sim_case_load(&c, "dgx_a100");
+        c.cluster.nic.flow_gbit_per_s = 10;
+        c.cluster.nic.more_nodes = 0.9;
+        sim_case_start(&c, world, 0);
+        int group = sim_case_group(&c, 0, 1, world);
+        for (int r = 0; r < world; r++)
+            CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
+        CHECK_OK(dt_sim_engine_run(c.engine));
+        rate[i] = (world - 1.0) / world / dt_sim_engine_end_s(c.engine, -1);
+        sim_case_finish(&c);
+        dt_sim_program_destroy(p);
+        check_near(rate[i] / rate[0], left[i], 1e-3, "what is left of a flow");
+    }
+}
+
 /* Each of a ring's steps waits for the card: 15 of 16 ranks, however few the bytes, and none more for the bytes that fit into them. */
 static void test_steps_across_nodes(void)
 {
@@ -360,6 +384,7 @@ static const struct test_case cases[] = {
     {"copies share PCIe links", test_copies},
     {"switches that block, and rails that do not", test_blocking_fabric},
     {"steps of a ring across nodes", test_steps_across_nodes},
+    {"the slowest of many links", test_slowest_of_many_links},
     {"MPI on processors", test_mpi},
 };
 
