@@ -113,7 +113,9 @@ static double card_s(const struct network_bounds *b, const struct mesh_shape *me
     return groups * bytes / c->nic.count / dt_sim_links_card_bytes_per_s(b->links, all_nodes, fmax(flows, 1));
 }
 
-static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
+/* cards: whether all groups of a node send as much, so that its cards tell more than one group's own rate. */
+static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, bool cards,
+                          double *out)
 {
     struct group_rate rate;
     *out = 0;
@@ -123,12 +125,13 @@ static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mes
     double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
     if (rate.comm.nodes == 2)
         on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
-    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, mesh, &rate, on_card * bytes));
+    *out = fmax(bytes * rate.all_reduce_s_per_byte, cards ? card_s(b, mesh, &rate, on_card * bytes) : 0);
     return DT_OK;
 }
 
 /* Gathering or reduce-scattering `bytes` in all. */
-static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double *out)
+static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, bool cards,
+                          double *out)
 {
     struct group_rate rate;
     *out = 0;
@@ -136,7 +139,7 @@ static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mes
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
     double n = rate.ranks;
-    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, mesh, &rate, (n - 1) / n * bytes));
+    *out = fmax(bytes * rate.gather_s_per_byte, cards ? card_s(b, mesh, &rate, (n - 1) / n * bytes) : 0);
     return DT_OK;
 }
 
@@ -154,42 +157,46 @@ static bool stages_are_apart(const struct network_bounds *b, const struct mesh_s
     return mesh->size[MESH_PIPELINE] == 1 || mesh_moved(mesh, MESH_PIPELINE, 0, 1) >= b->system->placement.ranks_per_node;
 }
 
-dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
-                                 double *out)
-{
-    struct traffic traffic;
-    *out = 0;
-    if (!stages_are_apart(b, mesh)) /* others on the card may have fewer blocks */
-        return DT_OK;
-    DT_TRY(network_bounds_traffic(b, e, mesh, 1, bytes, &traffic));
-    *out = traffic.end;
-    return DT_OK;
-}
-
-dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                                 double bytes, struct traffic *out)
+static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                              double bytes, bool cards, struct traffic *out)
 {
     double scatter = 0, reduce = 0, publish = 0, once = gathered_bytes(&e->model, mesh, bytes);
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     switch (paradigm_of(e->paradigm)->mode) {
-    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, &reduce)); break;
+    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, cards, &reduce)); break;
     case DP_ZERO1:
     case DP_ZERO2:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, cards, &scatter));
         publish = scatter;
         break;
     case DP_FSDP:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, &out->gather));
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, &scatter));
-        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], &reduce));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, cards, &out->gather));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, cards, &scatter));
+        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], cards, &reduce));
         break;
     default: break;
     }
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = scatter + reduce + publish;
     out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
+    return DT_OK;
+}
+
+dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                                 double bytes, struct traffic *out)
+{
+    return find_traffic(b, e, mesh, micro_batches, bytes, true, out);
+}
+
+/* Other stages on a card may have fewer blocks, and be at another time. */
+dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
+                                 double *out)
+{
+    struct traffic traffic;
+    DT_TRY(find_traffic(b, e, mesh, 1, bytes, stages_are_apart(b, mesh), &traffic));
+    *out = traffic.end;
     return DT_OK;
 }
 

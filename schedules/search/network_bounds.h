@@ -27,8 +27,8 @@ struct traffic {
 dt_status network_bounds_traffic(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  int micro_batches, double bytes, struct traffic *out);
 
-/* What a block of so many bytes adds to the end of a step of each stage that has it; 0 where a node's cards carry several stages' gradients, of
- * which others may have fewer. Errors: DT_ERR_HOST_MEMORY. */
+/* What a block of so many bytes adds to the end of a step of each stage that has it: by its group's own rate alone where a node's cards carry
+ * several stages' gradients, of which others may have fewer. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_block_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  double bytes, double *out);
 

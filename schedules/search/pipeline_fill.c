@@ -96,11 +96,23 @@ static int blocks_of_rank(const struct pipeline_play *p, int rank)
     return blocks;
 }
 
-static double longest_s(const struct pipeline_play *p, double update_s)
+/* Behind the last pass of a rank: that completes the gradients of one of its parts, which are on the network from its begin at the earliest. */
+static double gradients_left_s(const struct pipeline_play *p, int rank, double end_s)
 {
-    double longest = p->ranks[0].end - p->ranks[0].begin + update_s * blocks_of_rank(p, 0);
+    double least = INFINITY;
+    for (int part = 0; part < p->plans[rank].parts; part++) {
+        int v = plan_virtual_stage(&p->plans[rank], &(struct action){.part = part});
+        const struct plan_part_times *t = &p->parts[v];
+        least = fmin(least, p->blocks[v] * end_s - t->backward_input - t->backward_weight - t->early - t->again);
+    }
+    return fmax(least, 0);
+}
+
+static double longest_s(const struct pipeline_play *p, const struct pass_times *t)
+{
+    double longest = p->ranks[0].end - p->ranks[0].begin + gradients_left_s(p, 0, t->end_s) + t->update_s * blocks_of_rank(p, 0);
     for (int k = 0; k < p->stages; k++)
-        longest = fmax(longest, p->ranks[k].busy + update_s * blocks_of_rank(p, k));
+        longest = fmax(longest, p->ranks[k].busy + gradients_left_s(p, k, t->end_s) + t->update_s * blocks_of_rank(p, k));
     return longest;
 }
 
@@ -114,7 +126,7 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
     for (double inputs = 0.5; inputs < most; inputs += 0.1) {
         divide_passes(p, t, inputs);
         DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
-        *out = fmin(*out, longest_s(p, t->update_s));
+        *out = fmin(*out, longest_s(p, t));
     }
     return DT_OK;
 }

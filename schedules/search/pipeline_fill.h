@@ -34,11 +34,13 @@ struct pass_times {
     double first_s, first_forward_s;
     double last_s, last_forward_s;
     double message_s; /* from one stage to the next */
+    double end_s;     /* of a block: its gradients on the network, once a step and between its last pass and its update */
     double update_s;  /* of a block, once a step: behind all passes of a rank, and the next step waits for it */
 };
 
 /* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it begins
- * with and its update, since the next step begins there behind it, and all passes and the update of the rank that has most. Backward is divided into halves as makes this
+ * with, what is left of its gradients on the network, and its update, since the next step begins there behind it; and all passes, what is
+ * left of the gradients, and the update of the rank that has most. Backward is divided into halves as makes this
  * shortest. Errors: as plans_make. */
 dt_status pipeline_played_s(const struct experiment *experiment, const struct pass_times *times, double *out);
 
