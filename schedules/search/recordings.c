@@ -154,7 +154,10 @@ static dt_status measure_alone(const struct recordings *r, struct alone *what)
     /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
     what->parameter_bytes += others * fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES);
     what->optimizer_bytes += others * fmax(0, more.optimizer_bytes - what->optimizer_bytes - 3 * ROUNDED_BYTES);
-    what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
+    if (what->activation == ACTIVATION_OFFLOAD) /* inputs of a few segments are there at a time, however many follow */
+        what->activation_bytes = more.activation_bytes;
+    else
+        what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
     return DT_OK;
 }
 

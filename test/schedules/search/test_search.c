@@ -135,6 +135,25 @@ static void nothing_passes_a_bound(void)
            worst.sum_of_time / worst.count, worst.time, worst.sum_of_bytes / worst.count, worst.bytes);
 }
 
+/* Of many blocks only a few inputs are on the device at a time. */
+static void offloaded_inputs_are_on_the_host(void)
+{
+    static const char *const fixed[] = {"activation=offload", "micro_batches=1", "tensor.size=1"};
+    const struct space_request request = {.fix = fixed, .fix_count = 3, .max_batch = 64};
+    struct worst worst = {.time = 0};
+    struct bounds *bounds;
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 2, \"paradigm\": \"ddp\", "
+             "\"model\": {\"layers\": 24, \"heads\": 2, \"hidden\": 64, \"vocab_size\": 100, \"block_size\": 64}}",
+             &request, &s);
+    CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
+    for (int i = 0; i < space_count(s.space); i += 1 + space_count(s.space) / 40)
+        compare_bound(bounds, &s, space_candidate(s.space, i), &worst);
+    CHECK(worst.count > 0, "no candidate");
+    bounds_destroy(bounds);
+    scene_finish(&s);
+}
+
 /* ---- ranks that stand for others ---- */
 
 static double simulate(const struct scene *s, const struct experiment *e, bool symmetric, struct measure_result *out)
@@ -460,6 +479,7 @@ static void a_slower_host(void)
 
 static const struct test_case cases[] = {
     {"sizes of groups", sizes_of_groups},
+    {"offloaded inputs are on the host", offloaded_inputs_are_on_the_host},
     {"numbers of chunks", numbers_of_chunks},
     {"sums of tensor ranks", sums_of_tensor_ranks},
     {"a slower host", a_slower_host},
