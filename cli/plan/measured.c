@@ -6,11 +6,11 @@
 #include "cli/run/signals.h"
 #include "cli/text/format.h"
 #include "cli/text/table.h"
+#include "lib/base/statistics.h"
 #include "schedules/config/parse.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Each is run three times: fewer tell nothing (lib/base/ratio.h). */
 enum { ROUNDS_OF_ALL = 3 };
@@ -83,22 +83,7 @@ static dt_status run_once(const struct experiment *e, struct progress *progress,
 
 /* ---- judging ---- */
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* values [count], count > 0. */
-static double median(const double *values, int count)
-{
-    double sorted[MEASURED_ROUNDS_MOST];
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-}
-
-static void find_fastest(const struct planner *p, struct measured *m)
+static dt_status find_fastest(const struct planner *p, struct measured *m)
 {
     m->won = -1;
     for (int i = 0; i < m->count; i++) {
@@ -108,12 +93,13 @@ static void find_fastest(const struct planner *p, struct measured *m)
             run->step_s = run->tokens_per_s = run->error_of_step = NAN;
             continue;
         }
-        run->step_s = median(run->steps_s, run->done);
+        DT_TRY(dt_statistics_quantile(run->steps_s, run->done, 0.5, &run->step_s));
         run->error_of_step = predicted->step_s / run->step_s - 1;
         run->tokens_per_s = predicted->tokens_per_s * predicted->step_s / run->step_s;
         if (m->won < 0 || run->tokens_per_s > m->runs[m->won].tokens_per_s)
             m->won = i;
     }
+    return DT_OK;
 }
 
 /* Steps may have different batches, so that a ratio of steps is none of throughputs yet. */
@@ -131,7 +117,7 @@ static dt_status compare_with(const struct measured_run *fastest, struct measure
 /* What all runs so far say. */
 static dt_status judge(const struct planner *p, struct measured *m)
 {
-    find_fastest(p, m);
+    DT_TRY(find_fastest(p, m));
     for (int i = 0; i < m->count; i++) {
         m->runs[i].wins = false;
         if (m->runs[i].status == DT_OK)
