@@ -62,7 +62,10 @@ static void write_draft(struct draft *draft)
         return;
     (void)replace(draft, line);
     free(line);
-    double cost_s = dt_clock_s() - begun_s, interval_s = times_its_cost * cost_s;
+    /* on a busy machine one write may take long by chance: two in a row tell what it costs */
+    double took_s = dt_clock_s() - begun_s, cost_s = draft->took_s > 0 && draft->took_s < took_s ? draft->took_s : took_s;
+    double interval_s = times_its_cost * cost_s;
+    draft->took_s = took_s;
     draft->due_s = dt_clock_s() + (interval_s > least_interval_s ? interval_s : least_interval_s);
 }
 

@@ -14,9 +14,10 @@
 struct draft {
     const struct experiment *experiment; /* NULL: there is none */
     const struct report *report;
-    char *path;   /* owned */
-    int fd;       /* holds the lock */
-    double due_s; /* when to write again, on the clock that only goes forward */
+    char *path;    /* owned */
+    int fd;        /* holds the lock */
+    double due_s;  /* when to write again, on the clock that only goes forward */
+    double took_s; /* the last write; 0: none yet */
 };
 
 /* Begin the draft of an experiment, whose report the caller fills until draft_end. Without a place to write (standard output, a folder
