@@ -19,7 +19,8 @@ struct dt_canonical {
     struct piece *pieces; /* [table->count], by path */
     char *text;
     size_t used, room;
-    bool whole; /* the text is that of the pieces */
+    size_t same; /* this many bytes at the beginning are as the last time */
+    bool whole;  /* the text is that of the pieces */
 };
 
 /* '.' comes before all characters of a key, so that this is the order of keys, object by object. */
@@ -102,7 +103,7 @@ static dt_status put_key(struct dt_canonical *c, const char *before, const char 
 static dt_status write_whole(struct dt_canonical *c)
 {
     const char *before = NULL;
-    c->used = 0;
+    c->used = c->same = 0;
     for (int i = 0; i < c->table->count; i++) {
         struct piece *p = &c->pieces[i];
         if (!p->wanted)
@@ -124,6 +125,7 @@ static dt_status replace(struct dt_canonical *c, int index, size_t old)
 {
     const struct piece *p = &c->pieces[index];
     DT_TRY(grow(c, p->bytes));
+    c->same = p->at < c->same ? p->at : c->same;
     memmove(c->text + p->at + p->bytes, c->text + p->at + old, c->used - p->at - old);
     memcpy(c->text + p->at, p->value, p->bytes);
     c->used += p->bytes - old;
@@ -163,11 +165,13 @@ static dt_status update(struct dt_canonical *c, const void *source, const bool *
 }
 
 dt_status dt_canonical_write(struct dt_canonical *c, const void *source, const bool *changed, const bool *wanted, const char **out,
-                             size_t *out_bytes)
+                             size_t *out_bytes, size_t *out_same)
 {
+    c->same = c->used;
     dt_status status = update(c, source, changed, wanted);
     c->whole = status == DT_OK;
     *out = c->text;
     *out_bytes = c->used;
+    *out_same = c->same;
     return status;
 }

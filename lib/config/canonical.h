@@ -12,8 +12,8 @@ dt_status dt_canonical_create(const struct dt_table *table, struct dt_canonical 
 void dt_canonical_destroy(struct dt_canonical *canonical); /* takes NULL */
 
 /* changed[i]: field i may be another one than the last time; at first all are. wanted[i]: the text has it. *out is the canonical's until the
- * next call. Errors: DT_ERR_HOST_MEMORY; all fields count as changed then. */
+ * next call; its first *out_same bytes are those of the last text. Errors: DT_ERR_HOST_MEMORY; all fields count as changed then. */
 dt_status dt_canonical_write(struct dt_canonical *canonical, const void *source, const bool *changed, const bool *wanted, const char **out,
-                             size_t *out_bytes);
+                             size_t *out_bytes, size_t *out_same);
 
 #endif

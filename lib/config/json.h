@@ -50,5 +50,7 @@ size_t dt_utf8_bytes(const char *text, const char *end);
 
 /* FNV-1a, 64 bits. Source: Fowler, Noll, Vo; RFC 9923. */
 uint64_t dt_hash_fnv1a(const void *bytes, size_t count);
+/* The hash of some bytes and `bytes` behind them, from `hash`, that of the first ones alone. */
+uint64_t dt_hash_fnv1a_more(uint64_t hash, const void *bytes, size_t count);
 
 #endif

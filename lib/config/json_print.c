@@ -247,11 +247,15 @@ void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes)
     free(whole);
 }
 
-uint64_t dt_hash_fnv1a(const void *bytes, size_t count)
+uint64_t dt_hash_fnv1a_more(uint64_t hash, const void *bytes, size_t count)
 {
     const unsigned char *b = bytes;
-    uint64_t hash = 0xCBF29CE484222325u;
     for (size_t i = 0; i < count; i++)
         hash = (hash ^ b[i]) * 0x100000001B3u;
     return hash;
+}
+
+uint64_t dt_hash_fnv1a(const void *bytes, size_t count)
+{
+    return dt_hash_fnv1a_more(0xCBF29CE484222325u, bytes, count);
 }

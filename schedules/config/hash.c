@@ -21,7 +21,21 @@ struct experiment_hasher {
     bool *changed, *wanted; /* [rows] */
     bool any;               /* `last` is one */
     struct experiment last;
+    uint64_t hash; /* of the first `hashed` bytes of the last text, which are those that the one before it had as well */
+    size_t hashed;
 };
+
+/* The hash of the text. Of a sweep the keys before the first that it changes are hashed once. */
+static uint64_t hash_of(struct experiment_hasher *h, const char *text, size_t bytes, size_t same)
+{
+    if (same < h->hashed || h->hashed == 0) {
+        h->hash = dt_hash_fnv1a(text, same);
+        h->hashed = same;
+    }
+    h->hash = dt_hash_fnv1a_more(h->hash, text + h->hashed, same - h->hashed);
+    h->hashed = same;
+    return dt_hash_fnv1a_more(h->hash, text + same, bytes - same);
+}
 
 dt_status experiment_hasher_create(struct experiment_hasher **out)
 {
@@ -74,7 +88,7 @@ dt_status experiment_hasher_set(struct experiment_hasher *h, struct experiment *
 {
     const struct dt_table *table = experiment_table();
     const char *text;
-    size_t bytes;
+    size_t bytes, same;
     bool decides = find_changes(h, e);
     h->any = false; /* until this one is */
     for (int i = 0; i < table->count; i++) {
@@ -83,9 +97,9 @@ dt_status experiment_hasher_set(struct experiment_hasher *h, struct experiment *
         DT_TRY(experiment_shows(e, &table->fields[i], &h->wanted[i]));
         h->wanted[i] &= experiment_depends_on(e, table->fields[i].path);
     }
-    DT_TRY(dt_canonical_write(h->canonical, e, h->changed, h->wanted, &text, &bytes));
+    DT_TRY(dt_canonical_write(h->canonical, e, h->changed, h->wanted, &text, &bytes, &same));
     memcpy(&h->last, e, sizeof h->last);
     h->any = true;
-    snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, bytes));
+    snprintf(e->hash, sizeof e->hash, "%016" PRIx64, hash_of(h, text, bytes, same));
     return DT_OK;
 }

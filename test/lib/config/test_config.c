@@ -322,13 +322,15 @@ static void canonical_text(void)
     struct target t = {0}, last = {0};
     struct dt_canonical *canonical;
     uint64_t state = 1;
+    char *before = strdup("");
+    size_t most = 0;
     CHECK_OK(dt_config_defaults(&table, &t));
     CHECK_OK(dt_canonical_create(&table, &canonical));
     for (int turn = 0; turn < TURNS; turn++) {
         bool changed[FIELDS], wanted[FIELDS];
         const char *text;
         char *alone;
-        size_t bytes;
+        size_t bytes, same;
         struct cJSON *object;
         state = state * 6364136223846793005u + 1442695040888963407u;
         t.seed = state >> (state >> 59); /* few digits and many */
@@ -340,19 +342,24 @@ static void canonical_text(void)
             changed[i] = turn == 0 || !dt_field_same(&fields[i], &t, &last);
             wanted[i] = turn % 10 ? turn % 7 || i % 2 : turn / 10 % 3 == i % 3; /* seldom others; once none of an object */
         }
-        CHECK_OK(dt_canonical_write(canonical, &t, changed, wanted, &text, &bytes));
+        CHECK_OK(dt_canonical_write(canonical, &t, changed, wanted, &text, &bytes, &same));
         CHECK_OK(dt_config_write(&table, &t, wanted, &object));
         CHECK_OK(dt_json_print(object, DT_JSON_SORTED, &alone));
         CHECK(bytes == strlen(alone) && strncmp(text, alone, bytes) == 0, "turn %d: %.*s, expected %s", turn, (int)bytes, text, alone);
-        free(alone);
+        CHECK(same <= bytes && before && strncmp(text, before, same) == 0, "turn %d: %zu bytes as before", turn, same);
+        most = same > most ? same : most;
+        free(before);
+        before = alone;
         dt_json_destroy(object);
         last = t;
     }
+    CHECK(most > 20);
+    free(before);
     const bool all[FIELDS] = {[0 ... FIELDS - 1] = true}, none[FIELDS] = {false};
     const char *text;
-    size_t bytes;
-    CHECK_OK(dt_canonical_write(canonical, &t, all, none, &text, &bytes));
-    CHECK(bytes == 2 && strncmp(text, "{}", 2) == 0, "%.*s", (int)bytes, text);
+    size_t bytes, same;
+    CHECK_OK(dt_canonical_write(canonical, &t, all, none, &text, &bytes, &same));
+    CHECK(bytes == 2 && same == 0 && strncmp(text, "{}", 2) == 0, "%.*s", (int)bytes, text);
     dt_canonical_destroy(canonical);
 }
 

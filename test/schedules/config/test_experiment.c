@@ -3,6 +3,7 @@
 #include "schedules/config/tuning.h"
 #include "test/check.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define TINY "\"model\":{\"layers\":2,\"heads\":4,\"hidden\":64,\"vocab_size\":500,\"block_size\":32}"
@@ -337,6 +338,24 @@ static void hashes(void)
     free(other);
 }
 
+/* Of a sweep, what has not changed is not hashed again; each hash is that of the experiment alone. */
+static void hashes_of_a_sweep(void)
+{
+    int count, one;
+    struct experiment *all =
+        parse("{" TINY ",\"sweep\":{\"seed\":[3,1,22],\"optimizer.learning_rate\":[0.5,0.125],\"batch_size\":[4,2,16]}}", &count);
+    CHECK(all && count == 18);
+    for (int i = 0; all && i < count; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{" TINY ",\"seed\":%" PRIu64 ",\"optimizer\":{\"learning_rate\":%g},\"batch_size\":%d}", all[i].seed,
+                 all[i].optimizer.learning_rate, all[i].batch_size);
+        struct experiment *alone = parse(text, &one);
+        CHECK(alone && strcmp(alone->hash, all[i].hash) == 0, "%s", text);
+        free(alone);
+    }
+    free(all);
+}
+
 static void sets_and_files(void)
 {
     static const char *const sets[] = {"model.dtype=bf16", "paradigm=fsdp", "sweep.batch_size=[1,2]", "device=cpu"};
@@ -466,6 +485,7 @@ static const struct test_case cases[] = {
     {"resolved experiments parse to themselves", round_trips},
     {"NCCL settings", nccl_settings},
     {"the hash sees what matters and nothing else", hashes},
+    {"hashes of a sweep", hashes_of_a_sweep},
     {"--set, and files", sets_and_files},
     {"the table of fields is sound", table_is_sound},
 };
