@@ -318,6 +318,9 @@ dt_status dt_sim_program_finish(struct dt_sim_program *p)
         DT_TRY(append(p, (struct dt_sim_op){.kind = DT_SIM_HOST, .stream = DT_SIM_ON_HOST, .peer = -1}, NULL));
     if (p->op_count >= UINT32_MAX)
         return dt_fail(DT_ERR_INVALID, "simulation: a program of %zu operations is too long", p->op_count);
+    struct dt_sim_op *shrunk = realloc(p->ops, (p->op_count + 1) * sizeof *shrunk); /* half of its room may never be used */
+    p->ops = shrunk ? shrunk : p->ops;
+    p->op_room = shrunk ? p->op_count + 1 : p->op_room;
     size_t streams = (size_t)p->stream_count + 1; /* one more, so that none is no special case */
     p->stream_op_count = calloc(streams, sizeof *p->stream_op_count);
     p->stream_ops = calloc(streams, sizeof *p->stream_ops);
