@@ -216,15 +216,18 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     return DT_OK;
 }
 
-/* A pipeline's ranks hold what they hold at most when there are two micro-batches for each stage, others with the second micro-batch; the first
- * and the last rank alone tell it sooner than all of them. */
+/* A pipeline's ranks hold most of what they hold at most when there are two micro-batches for each stage, others with the second micro-batch; the
+ * first and the last rank alone tell it sooner than all of them. Orders and frameworks may hold something of every micro-batch, too. */
 static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
-    struct experiment few = *e;
+    struct experiment few = *e, all = *e;
     struct known *known;
     int left;
+    bool pipelined = experiment_stages(e) > 1;
     shorten(&few, 2, &left);
     DT_TRY(find_known(f, &few, false, &known));
+    if (known->fits && left > 0 && pipelined)
+        DT_TRY(find_known(f, &all, false, &known));
     *out = (struct short_form){.exists = true, .fits = known->fits, .bytes = known->bytes};
     return DT_OK;
 }
