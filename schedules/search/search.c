@@ -40,15 +40,15 @@ static dt_status sort_indices(const double *scores, int count, int *out, int *ke
     return DT_OK;
 }
 
-/* By level, and in each by bound. */
+/* Those of the lowest levels together by bound: where bounds are near what is simulated, the best are found soonest so. Then level by level. */
 static dt_status order_candidates(struct search *s)
 {
     int all, count = s->result->count, placed = 0, *by_bound = malloc(((size_t)count + 1) * sizeof *by_bound);
     dt_status status = by_bound ? sort_indices(s->bound_scores, count, by_bound, &all)
                                 : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", count);
-    for (int level = 0; status == DT_OK && level < LEVELS; level++) {
+    for (int level = LEVEL_OF_FIRST; status == DT_OK && level < LEVELS; level++) {
         for (int i = 0; i < all; i++)
-            if (s->levels[by_bound[i]] == level)
+            if (s->levels[by_bound[i]] == level || (level == LEVEL_OF_FIRST && s->levels[by_bound[i]] < level))
                 s->order[placed++] = by_bound[i];
         s->level_end[level] = placed;
     }
@@ -198,6 +198,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     *out = (struct search_result){.count = (int)count};
     out->outcomes = calloc(count, sizeof *out->outcomes);
     out->ranking = calloc(count, sizeof *out->ranking);
+    s.level = LEVEL_OF_FIRST;
     s.bound_scores = calloc(count, sizeof *s.bound_scores);
     s.scores = calloc(count, sizeof *s.scores);
     s.order = calloc(count, sizeof *s.order);

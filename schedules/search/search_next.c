@@ -51,11 +51,11 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
 int search_easiest(const struct search *s, int family, double most_bytes, bool leanest)
 {
     int best = -1;
-    for (int i = 0; i < s->level_end[LEVEL_OF_OPENING]; i++) {
+    for (int i = 0; i < s->level_end[LEVEL_OF_FIRST]; i++) {
         int index = s->order[i];
         double bytes = s->result->outcomes[index].bound.bytes;
-        bool may = (family < 0 || s->families[index] == family) && search_is_open(s, index) && isfinite(s->bound_scores[index]) &&
-                   (leanest || bytes < most_bytes);
+        bool may = s->levels[index] <= LEVEL_OF_OPENING && (family < 0 || s->families[index] == family) && search_is_open(s, index) &&
+                   isfinite(s->bound_scores[index]) && (leanest || bytes < most_bytes);
         if (may && (best < 0 || (leanest ? bytes < s->result->outcomes[best].bound.bytes : s->bound_scores[index] < s->bound_scores[best])))
             best = index;
     }
@@ -99,7 +99,7 @@ static struct task pick_of_level(struct search *s)
     }
 }
 
-/* The first round, and then level after level: what takes little may spare what takes long. The lock is held. */
+/* The first round, all that takes about a second, and then level after level: what takes little may spare what takes long. The lock is held. */
 struct task search_next(struct search *s)
 {
     if (s->stopped || s->failure < 0)

@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-/* LEVELS: of effort, each of which has four times as much as the one before. */
-enum { FAMILIES = 4 * PARADIGM_COUNT, LEVELS = 12 };
+/* LEVELS: of effort, each of which has four times as much as the one before. Candidates up to LEVEL_OF_FIRST take about a second at most. */
+enum { FAMILIES = 4 * PARADIGM_COUNT, LEVELS = 12, LEVEL_OF_FIRST = 2 };
 
 /* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
 enum look {
@@ -33,8 +33,8 @@ struct search {
     const struct search_options *options;
     struct search_result *result;
     double *bound_scores, *scores; /* [count]; scores: NAN before the simulation */
-    int *order;                    /* [count] by level, and in each by bound */
-    int level_end[LEVELS];         /* of the order */
+    int *order;                    /* [count] by level, and in each by bound; up to LEVEL_OF_FIRST all are one */
+    int level_end[LEVELS];         /* of the order; from LEVEL_OF_FIRST on */
     uint8_t *families;             /* [count] of find_family */
     uint8_t *levels;               /* [count] what a simulation takes: those that take little come first */
     uint8_t *looks;                /* [count] enum look: which is next */
