@@ -17,6 +17,7 @@ struct play {
     struct made *activations, *gradients; /* [virtual_stages, micro_batches] */
     int *at;                              /* [stages] the action that comes next, */
     double *now;                          /* and when the last one ended */
+    double (*arrived)[PLAN_CHANNELS];     /* [stages] by the rank that sends: when its last message has */
     int (*sent)[PLAN_CHANNELS];           /* [stages] by the rank that sends */
     int (*received)[PLAN_CHANNELS];       /* the same */
 };
@@ -162,13 +163,22 @@ static double early_of(const struct plan *plan, int at, const struct plan_times 
     return part.early + (window > 0 && (int)a->micro_batch % window < window - 1 ? part.again : 0);
 }
 
+static double message_s(const struct play *p, int from, int to)
+{
+    const struct plan_uneven_times *uneven = p->times->uneven;
+    return uneven && uneven->nodes && uneven->nodes[from] != uneven->nodes[to] ? uneven->send_away : p->times->send;
+}
+
 static void send(struct play *p, int rank, const struct action *a)
 {
     const struct plan *plan = &p->plans[rank];
     bool gradient = concerns_gradients(a->op);
-    int v = plan_virtual_stage(plan, a);
-    *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) =
-        (struct made){.number = ++p->sent[rank][plan_channel(plan, a)], .time = p->now[rank] + p->times->send};
+    int v = plan_virtual_stage(plan, a), channel = plan_channel(plan, a);
+    double *arrived = &p->arrived[rank][channel], begins = p->now[rank];
+    if (p->times->uneven && *arrived > begins) /* one after another */
+        begins = *arrived;
+    *arrived = begins + message_s(p, rank, peer_of(plan, a));
+    *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) = (struct made){++p->sent[rank][channel], *arrived};
 }
 
 static dt_status receive(struct play *p, int rank, const struct action *a, bool *ran)
@@ -268,18 +278,25 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
         .micro_batches = plans[0].micro_batches,
         .at = calloc((size_t)stages, sizeof *p.at),
         .now = calloc((size_t)stages, sizeof *p.now),
+        .arrived = malloc((size_t)stages * sizeof *p.arrived),
         .sent = calloc((size_t)stages, sizeof *p.sent),
         .received = calloc((size_t)stages, sizeof *p.received),
     };
     size_t places = (size_t)p.virtual_stages * (size_t)p.micro_batches;
     p.activations = calloc(places, sizeof *p.activations);
     p.gradients = calloc(places, sizeof *p.gradients);
-    bool all = p.at && p.now && p.sent && p.received && p.activations && p.gradients;
+    bool all = p.at && p.now && p.arrived && p.sent && p.received && p.activations && p.gradients;
+    for (int rank = 0; all && rank < stages; rank++) {
+        p.now[rank] = p.times->uneven && p.times->uneven->starts ? p.times->uneven->starts[rank] : 0;
+        for (int channel = 0; channel < PLAN_CHANNELS; channel++)
+            p.arrived[rank][channel] = p.now[rank];
+    }
     dt_status status = all ? play_all(&p, ends) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
     free(p.gradients);
     free(p.activations);
     free(p.received);
     free(p.sent);
+    free(p.arrived);
     free(p.now);
     free(p.at);
     return status;

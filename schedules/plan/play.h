@@ -9,8 +9,8 @@
  *   a deadlock               names the ranks that wait for each other, and for what each does
  *   messages that cross      the sequence in which they are received is not the one in which they were sent
  *   messages nobody receives
- * A pass takes its part of `times` (NULL: plan_unit_times), and a message is there `send` after the pass that made it; no rank is busy with
- * it meanwhile. ends: NULL, or [stages] arrays of [count]: when each action ends, from the step's beginning.
+ * A pass takes its part of `times` (NULL: plan_unit_times), and a message is there `send` after the pass that made it (with uneven times: and after
+ * the one before it in its channel); no rank is busy with it meanwhile. ends: NULL, or [stages] arrays of [count]: when each action ends, from the step's beginning.
  * Errors: DT_ERR_INVALID with that text, DT_ERR_HOST_MEMORY. */
 dt_status plan_play(const struct plan *plans, int stages, const struct plan_times *times, double **ends);
 

@@ -13,7 +13,8 @@
  *          updated come to this one's behind all of it.
  *          Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided:
  *          a stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided,
- *          the same of the blocks of each virtual stage; pipeline_played_s plays the order with the passes that are told here.
+ *          the same of the blocks of each virtual stage; pipeline_played_s plays the order with the passes and messages that are told here,
+ *          and adds what a card that several stages share needs for all their gradients.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the network's part is left out. */
 #ifndef SCHEDULES_SEARCH_BOUNDS_H

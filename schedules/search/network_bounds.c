@@ -100,22 +100,52 @@ static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *me
     return DT_OK;
 }
 
-/* Groups of this kind put `bytes` each, in the mean, on the cards of every node: what these carry of it together. Flows of others make none of
- * them faster. */
-static double card_s(const struct network_bounds *b, const struct mesh_shape *mesh, const struct group_rate *rate, double bytes)
+/* What so many flows get out of a card together, at most. More flows get more out of it: of each of its ranks a message in each of four channels
+ * may be beside them, and a collective of its layers, one of its gradients and one of tables that two stages have. Where a node has
+ * one card, each of these takes its part of that as soon as it has it: rates are max-min fair, so that no flow has less than its part of the
+ * fullest card on its way. */
+static double card_bytes_per_s(const struct network_bounds *b, double flows)
+{
+    enum { FLOWS_OF_RANK = 7 };
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int nodes = b->system->placement.world_size / b->system->placement.ranks_per_node;
+    double most = FLOWS_OF_RANK * ceil((double)c->gpus_per_node / c->nic.count);
+    double of_most = dt_sim_links_card_bytes_per_s(b->links, nodes, fmax(most, flows));
+    if (c->nic.count > 1)
+        return of_most;
+    double together = dt_sim_links_card_bytes_per_s(b->links, nodes, flows);
+    for (double others = 1; flows + others <= most; others++) {
+        double more = dt_sim_links_card_bytes_per_s(b->links, nodes, flows + others) - others * of_most / most;
+        if (more <= together)
+            break; /* each further one adds less */
+        together = more;
+    }
+    return together;
+}
+
+/* Of the groups of one kind that have ranks on a node: the part that sends, and whether the others send beside them. part 0: not known. */
+struct crowd {
+    double part;
+    bool beside;
+    bool alone; /* what a group would need by itself counts, too */
+};
+
+static const struct crowd everybody = {.part = 1, .alone = true};
+
+/* So many of a node's groups put `bytes` each, in the mean, on its cards: what these need for it. */
+static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, const struct crowd *crowd)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
     int per_node = b->system->placement.ranks_per_node, nodes = rate->comm.nodes;
-    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0)
+    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0 || crowd->part == 0)
         return 0;
-    double groups = (double)per_node / (rate->ranks / nodes), flows = fmin(groups, ceil((double)c->gpus_per_node / c->nic.count));
-    int all_nodes = mesh_count(mesh, ~0u) / per_node;
-    return groups * bytes / c->nic.count / dt_sim_links_card_bytes_per_s(b->links, all_nodes, fmax(flows, 1));
+    double groups = (double)per_node / (rate->ranks / nodes), sending = crowd->part * groups;
+    double flows = fmin(crowd->beside ? groups : sending, ceil((double)c->gpus_per_node / c->nic.count));
+    return sending * bytes / c->nic.count / card_bytes_per_s(b, fmax(flows, 1));
 }
 
-/* cards: whether all groups of a node send as much, so that its cards tell more than one group's own rate. */
-static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, bool cards,
-                          double *out)
+static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes,
+                          const struct crowd *crowd, double *out)
 {
     struct group_rate rate;
     *out = 0;
@@ -125,13 +155,13 @@ static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mes
     double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
     if (rate.comm.nodes == 2)
         on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
-    *out = fmax(bytes * rate.all_reduce_s_per_byte, cards ? card_s(b, mesh, &rate, on_card * bytes) : 0);
+    *out = fmax(crowd->alone ? bytes * rate.all_reduce_s_per_byte : 0, card_s(b, &rate, on_card * bytes, crowd));
     return DT_OK;
 }
 
 /* Gathering or reduce-scattering `bytes` in all. */
-static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, bool cards,
-                          double *out)
+static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes,
+                          const struct crowd *crowd, double *out)
 {
     struct group_rate rate;
     *out = 0;
@@ -139,7 +169,7 @@ static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mes
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
     double n = rate.ranks;
-    *out = fmax(bytes * rate.gather_s_per_byte, cards ? card_s(b, mesh, &rate, (n - 1) / n * bytes) : 0);
+    *out = fmax(crowd->alone ? bytes * rate.gather_s_per_byte : 0, card_s(b, &rate, (n - 1) / n * bytes, crowd));
     return DT_OK;
 }
 
@@ -151,30 +181,36 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
     return fmax(parameter_bytes - block - 2 * table / mesh->size[MESH_PIPELINE], 0);
 }
 
-/* Are all ranks of a node of one stage? */
-static bool stages_are_apart(const struct network_bounds *b, const struct mesh_shape *mesh)
+/* The part of a node's ranks that is of one stage. 0: nodes differ in that. */
+static double part_of_stage(const struct network_bounds *b, const struct mesh_shape *mesh)
 {
-    return mesh->size[MESH_PIPELINE] == 1 || mesh_moved(mesh, MESH_PIPELINE, 0, 1) >= b->system->placement.ranks_per_node;
+    int per_node = b->system->placement.ranks_per_node, stages = mesh->size[MESH_PIPELINE];
+    int stride = stages == 1 ? per_node : mesh_moved(mesh, MESH_PIPELINE, 0, 1);
+    if (stride % per_node == 0)
+        return 1;
+    if (per_node % stride != 0 || (stride * stages % per_node != 0 && per_node % (stride * stages) != 0))
+        return 0;
+    return fmax((double)stride / per_node, 1.0 / stages);
 }
 
 static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                              double bytes, bool cards, struct traffic *out)
+                              double bytes, const struct crowd *crowd, struct traffic *out)
 {
     double scatter = 0, reduce = 0, publish = 0, once = gathered_bytes(&e->model, mesh, bytes);
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     switch (paradigm_of(e->paradigm)->mode) {
-    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, cards, &reduce)); break;
+    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, crowd, &reduce)); break;
     case DP_ZERO1:
     case DP_ZERO2:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, cards, &scatter));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, crowd, &scatter));
         publish = scatter;
         break;
     case DP_FSDP:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, cards, &out->gather));
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, cards, &scatter));
-        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], cards, &reduce));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, crowd, &out->gather));
+        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, crowd, &scatter));
+        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], crowd, &reduce));
         break;
     default: break;
     }
@@ -187,16 +223,19 @@ static dt_status find_traffic(struct network_bounds *b, const struct experiment 
 dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
                                  double bytes, struct traffic *out)
 {
-    return find_traffic(b, e, mesh, micro_batches, bytes, true, out);
+    return find_traffic(b, e, mesh, micro_batches, bytes, &everybody, out);
 }
 
 /* Other stages on a card may have fewer blocks, and be at another time. */
 dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
-                                 double *out)
+                                 double *out, double *of_card)
 {
-    struct traffic traffic;
-    DT_TRY(find_traffic(b, e, mesh, 1, bytes, stages_are_apart(b, mesh), &traffic));
-    *out = traffic.end;
+    struct traffic own, on_card;
+    double part = part_of_stage(b, mesh);
+    DT_TRY(find_traffic(b, e, mesh, 1, bytes, &(struct crowd){.part = part, .alone = true}, &own));
+    DT_TRY(find_traffic(b, e, mesh, 1, bytes, &(struct crowd){.part = part, .beside = true}, &on_card));
+    *out = own.end;
+    *of_card = on_card.end;
     return DT_OK;
 }
 
@@ -261,34 +300,25 @@ static dt_status find_senders(struct network_bounds *b, const struct experiment 
     return DT_OK;
 }
 
-/* What one of `senders` equal flows gets of a card at most. Flows beside them may be there, which get more out of the card together: of each
- * of its ranks a message in each of four channels, and a collective of its layers, one of its gradients and one of tables that
- * two stages have. */
-static double card_share_bytes_per_s(const struct network_bounds *b, int senders)
-{
-    enum { FLOWS_OF_RANK = 7 };
-    const struct dt_sim_cluster *c = &b->machine->cluster;
-    int per_node = b->system->placement.ranks_per_node, nodes = b->system->placement.world_size / per_node;
-    double ranks = c->nic.count > 0 ? ceil((double)c->gpus_per_node / c->nic.count) : 1;
-    return c->nic.count > 0 ? dt_sim_links_card_bytes_per_s(b->links, nodes, FLOWS_OF_RANK * ranks) / senders : INFINITY;
-}
-
-dt_status network_bounds_message_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
-                                   double *out)
+dt_status network_bounds_messages(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                                  struct message_times *out)
 {
     struct dt_sim_transport transport = dt_sim_links_transport(b->links);
     int per_node = b->system->placement.ranks_per_node, senders;
     DT_TRY(find_senders(b, e, mesh, &senders));
+    double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they move alike */
     double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
     bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
-    *out = INFINITY;
+    *out = (struct message_times){.near_s = INFINITY, .away_s = INFINITY, .ranks_per_node = per_node};
     for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {
         int from = mesh_moved(mesh, MESH_PIPELINE, 0, k), to = mesh_moved(mesh, MESH_PIPELINE, 0, k + 1);
         struct dt_sim_movement movement;
         DT_TRY(transport.message(transport.context, from, to, bytes, &movement));
-        bool on_card = from / per_node != to / per_node && movement.flow.bytes == bytes; /* what was measured is in other units */
-        double rate = on_card ? fmin(movement.flow.rate_cap, card_share_bytes_per_s(b, senders)) : movement.flow.rate_cap;
-        *out = fmin(*out, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / rate : 0));
+        bool away = from / per_node != to / per_node;
+        bool on_card = away && movement.flow.bytes == bytes; /* what was measured is in other units */
+        double rate = on_card ? fmin(movement.flow.rate_cap, share) : movement.flow.rate_cap;
+        double *least = away ? &out->away_s : &out->near_s;
+        *least = fmin(*least, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / rate : 0));
     }
     return DT_OK;
 }

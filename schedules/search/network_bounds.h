@@ -3,6 +3,7 @@
 #define SCHEDULES_SEARCH_NETWORK_BOUNDS_H
 
 #include "schedules/predict/simulated_system.h"
+#include "schedules/search/pipeline_fill.h"
 
 struct network_bounds;
 
@@ -27,10 +28,10 @@ struct traffic {
 dt_status network_bounds_traffic(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  int micro_batches, double bytes, struct traffic *out);
 
-/* What a block of so many bytes adds to the end of a step of each stage that has it: by its group's own rate alone where a node's cards carry
- * several stages' gradients, of which others may have fewer. Errors: DT_ERR_HOST_MEMORY. */
+/* What a block of so many bytes adds to the end of a step of each stage that has it, whose groups share their nodes' cards with no other; and,
+ * of_card, what it adds on such a card, which carries the gradients of all stages of its node at a time. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_block_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
-                                 double bytes, double *out);
+                                 double bytes, double *out, double *of_card);
 
 /* Ranks that share a layer put its output together, in forward after attention and MLP: kernels wait for it, and for attention's once more
  * where forward is repeated. In backward they wait for the rows of what comes in, where ranks have parts of them; what goes out is put
@@ -43,9 +44,9 @@ struct summing {
 dt_status network_bounds_summing(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  int samples, bool halves, struct summing *out);
 
-/* Activations of a micro-batch from one stage to the next, with those of equal ranks beside them, where that is shortest.
+/* Activations of a micro-batch from one stage to the next, with those of equal ranks beside them, where that is shortest. samples: of a micro-batch.
  * Errors: DT_ERR_HOST_MEMORY. */
-dt_status network_bounds_message_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
-                                   int samples, double *out);
+dt_status network_bounds_messages(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
+                                  int samples, struct message_times *out);
 
 #endif

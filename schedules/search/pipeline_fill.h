@@ -26,6 +26,12 @@ struct block_times {
  * has most. */
 double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *times, int *most);
 
+/* A message from one stage to the next, in seconds. */
+struct message_times {
+    double near_s, away_s; /* within a node, and to another one */
+    int ranks_per_node;
+};
+
 /* A micro-batch's passes, in seconds: of one block, and what the first and the last virtual stage have besides theirs. */
 struct pass_times {
     double block_s, block_forward_s; /* all passes, and forward alone; 0: not known */
@@ -33,9 +39,10 @@ struct pass_times {
     double early_s;                  /* of a backward pass: what is computed again before its gradient has come */
     double first_s, first_forward_s;
     double last_s, last_forward_s;
-    double message_s; /* from one stage to the next */
-    double end_s;     /* of a block: its gradients on the network, once a step and between its last pass and its update */
-    double update_s;  /* of a block, once a step: behind all passes of a rank, and the next step waits for it */
+    double end_s;    /* of a block: its gradients on the network, once a step and between its last pass and its update */
+    double card_s;   /* of that, what a card needs that carries gradients of several stages at a time */
+    double update_s; /* of a block, once a step: behind all passes of a rank, and the next step waits for it */
+    struct message_times messages;
 };
 
 /* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it begins
