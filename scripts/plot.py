@@ -1,9 +1,10 @@
 #!/usr/bin/python3 -s
 """Draw a picture of dtbench's records: throughput, memory, where a step's time goes, and the losses.
 
-Usage: plot.py RECORDS.jsonl... [-o PICTURE.png]
+Usage: plot.py RECORDS.jsonl... [-o PICTURE.svg|PICTURE.png]
 
 One column per experiment. A line that is no JSON object (a torn tail) is left out; of several records with one config the last counts.
+An SVG needs nothing but Python; other kinds are drawn by matplotlib.
 """
 import argparse
 import json
@@ -11,14 +12,7 @@ import math
 import os
 import sys
 
-try:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
-except ImportError as error:
-    sys.exit(f"plot.py: no matplotlib: {error}; install the package python3-matplotlib (this script is run by {sys.executable} -s)")
+import svg  # beside this script
 
 # Colours that stay apart for colour-blind readers (Okabe and Ito's set).
 EXPERIMENT_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#5B5B5B"]
@@ -46,6 +40,38 @@ PARADIGMS = {
 }
 MOST_EXPERIMENTS = 40
 INK, PALE = "#222222", "#DDDDDD"
+
+
+def matplotlib_pyplot():
+    """Loaded when something asks for it: that takes longer than drawing an SVG. Exception: ImportError."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+def __getattr__(name):
+    """plt, for the scripts that need matplotlib."""
+    if name != "plt":
+        raise AttributeError(name)
+    try:
+        return matplotlib_pyplot()
+    except ImportError as error:
+        script = os.path.basename(sys.argv[0])
+        sys.exit(f"{script}: no matplotlib: {error}; install the package python3-matplotlib (this script is run by {sys.executable} -s)")
+
+
+def drawing_of(picture, records):
+    """What draws, and the picture's name: one without a name is a PNG where there is matplotlib, and an SVG where there is none."""
+    if picture:
+        return svg if picture.endswith(".svg") else sys.modules[__name__].plt, picture
+    stem = os.path.splitext(records)[0]
+    try:
+        return matplotlib_pyplot(), stem + ".png"
+    except ImportError:
+        return svg, stem + ".svg"
 
 
 def read(paths):
@@ -305,7 +331,8 @@ def draw_losses(axes, records, names):
     warmup = {(record["config"].get("steps") or {}).get("warmup") for record in records}
     finish(axes, None, "Loss (the curves should coincide)", "mean loss of the step")
     axes.set_xlabel("step")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    most = max((len(record.get("losses") or []) for record in records), default=0)
+    axes.set_xticks(range(1, most + 1, most // 10 + 1))
     axes.ticklabel_format(axis="y", useOffset=False)
     if len(warmup) == 1 and drawn and next(iter(warmup)):
         left = axes.get_xlim()[0]
@@ -334,12 +361,12 @@ def draw_records(description, draw):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draw dtbench's records as one PNG.")
+    parser = argparse.ArgumentParser(description="Draw dtbench's records as one picture.")
     parser.add_argument("records", nargs="+", help="files of JSON lines, as dtbench writes them")
-    parser.add_argument("-o", "--output", help="the picture (default: the first file's name with .png)")
+    parser.add_argument("-o", "--output", help="the picture: .svg, or, with matplotlib, another kind (default: the first file's name with .png or .svg)")
     options = parser.parse_args()
     records = read(options.records)
-    output = options.output or os.path.splitext(options.records[0])[0] + ".png"
+    plt, output = drawing_of(options.output, options.records[0])
 
     plt.rcParams.update({"font.size": 10, "axes.edgecolor": "#888888", "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK})
     names = labels(records)

@@ -49,14 +49,26 @@ record() { # record PARADIGM STATUS METRICS LOSSES
 
 good='{"tokens_per_s":500,"step_s":{"median":2,"p95":2.2,"cv":0.05,"all":[2,2.2,1.9]},"forward_s":0.5,"backward_s":1,"optimizer_s":0.1,"exposed_comm_s":0.3,"peak_bytes":{"total":1500000000,"parameters":324105216,"gradients":324105216,"optimizer":0,"activations":900000000,"communication":1000,"workspace":0}}'
 nothing='{"tokens_per_s":null,"step_s":{"median":null,"all":[]},"peak_bytes":{"total":null}}'
+{ record ddp ok "$good" '[10.9,10.8,10.7]'; record fsdp oom "$nothing" '[]'; printf '{"schema_ver'; } >"$work/mixed.jsonl"
+record pdp failed null null >"$work/failed.jsonl"
+mkdir "$work/without" && echo 'raise ImportError("this is none")' >"$work/without/matplotlib.py"
+# shellcheck disable=SC2317 # called through expect
+without() { PYTHONPATH=$work/without "$@"; }
+# shellcheck disable=SC2317 # called through expect
+texts_of_svg() { /usr/bin/python3 -s -c 'import sys, xml.dom.minidom as d; print(*(t.firstChild.data for t in d.parse(sys.argv[1]).getElementsByTagName("tspan") if t.firstChild), sep="\n")' "$1"; }
+expect "plot.py draws without matplotlib" 0 '1 line left out' without scripts/plot.py "$work/mixed.jsonl"
+expect "plot.py's SVG has the results" 0 '^500$' texts_of_svg "$work/mixed.svg"
+expect "plot.py's SVG says what failed" 0 '^out of$' texts_of_svg "$work/mixed.svg"
+expect "plot.py draws failures only without matplotlib" 0 '' without scripts/plot.py "$work/failed.jsonl" --output "$work/other.svg"
+expect "plot.py's SVG says that there are no losses" 0 '^no losses recorded$' texts_of_svg "$work/other.svg"
+expect "plot.py says what a PNG needs" 1 'install the package python3-matplotlib' without scripts/plot.py "$work/mixed.jsonl" -o "$work/none.png"
+expect "plot_memory.py says what it needs" 1 'plot_memory.py: no matplotlib: this is none' without scripts/plot_memory.py "$work/mixed.jsonl"
 # Only a package that is not there is skipped: one that cannot be imported shows in the verdicts.
 if ! /usr/bin/python3 -s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("matplotlib"))'; then
-    skip "plot.py" "matplotlib is missing (python3-matplotlib)"
+    skip "plots with matplotlib" "matplotlib is missing (python3-matplotlib)"
 else
-    { record ddp ok "$good" '[10.9,10.8,10.7]'; record fsdp oom "$nothing" '[]'; printf '{"schema_ver'; } >"$work/mixed.jsonl"
     expect "plot.py says how many lines it left out" 0 '1 line left out' scripts/plot.py "$work/mixed.jsonl"
     expect "plot.py makes a PNG beside the records" 0 "" is_png "$work/mixed.png"
-    record pdp failed null null >"$work/failed.jsonl"
     expect "plot.py draws a file of failures only" 0 '' scripts/plot.py "$work/failed.jsonl" --output "$work/other.png"
     expect "plot.py writes where it is told" 0 "" is_png "$work/other.png"
     : >"$work/empty.jsonl"
