@@ -24,7 +24,7 @@ dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model
 {
     *out = NULL;
     if (!gpt_simd_for(isa, model->dtype))
-        return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine has no %s", dt_cpu_isa_name(isa));
+        return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine, or this build, has no %s", dt_cpu_isa_name(isa));
     struct gpt_kernels *k = calloc(1, sizeof *k);
     if (!k)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");

@@ -21,7 +21,9 @@ static enum dt_cpu_isa of_processor(void)
 enum dt_cpu_isa dt_cpu_isa(void)
 {
     enum dt_cpu_isa has = of_processor();
-    return has < DT_ISA_MOST ? has : DT_ISA_MOST;
+    if (has >= DT_ISA_MOST)
+        return DT_ISA_MOST;
+    return has < DT_ISA_BELOW ? has : DT_ISA_BELOW;
 }
 
 const char *dt_cpu_isa_name(enum dt_cpu_isa isa)

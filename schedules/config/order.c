@@ -75,7 +75,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
 dt_status experiment_check_order(struct experiment *e, const char *where)
 {
     struct experiment_order order = {0};
-    char error[1024];
+    char error[sizeof e->pipeline.order + 1024]; /* the file, and what is wrong with it */
     int parts = 1;
     if (experiment_mesh(e).size[MESH_PIPELINE] == 1 || !pipeline_order_is_file(e->pipeline.order))
         return DT_OK;

@@ -189,7 +189,8 @@ static inline void for_every_cpu_setup(void (*body)(struct setup *s))
         CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
         for (s.isa = 0; s.isa <= dt_cpu_isa(); s.isa++)
             for (s.dtype = 0; s.dtype < DT_DTYPE_COUNT; s.dtype++)
-                setup_run(&s, body);
+                if (gpt_simd_for(s.isa, s.dtype)) /* a build for the best level alone leaves some out */
+                    setup_run(&s, body);
         dt_stream_destroy(s.stream);
         dt_device_destroy(s.device);
     }

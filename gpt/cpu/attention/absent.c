@@ -1,4 +1,4 @@
-/* The table of an instruction set that this build leaves out: dt_cpu_isa() says so, and nobody asks for it. */
+/* The table of an instruction set that this build leaves out: gpt_tile_ops_for() does not hand it out. */
 #include "gpt/cpu/attention/element.h"
 #include "gpt/cpu/attention/tile.h"
 

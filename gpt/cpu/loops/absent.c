@@ -1,4 +1,4 @@
-/* The table of a level that this build leaves out: dt_cpu_isa() says so, and nobody asks for it. */
+/* The table of a level that this build leaves out: gpt_simd_for() does not hand it out. */
 #include "gpt/cpu/loops/tables.h"
 
 const struct gpt_simd GPT_SIMD_TABLE = {0};

@@ -1,4 +1,4 @@
-/* The table of a tile unit that this build leaves out: dt_cpu_isa() says so, and nobody asks for it. */
+/* The table of a tile unit that this build leaves out: gpt_matmul_ops_for() does not hand it out. */
 #include "gpt/cpu/matmul/element.h"
 #include "gpt/cpu/matmul/matmul.h"
 

@@ -12,5 +12,6 @@ const struct gpt_matmul_ops *gpt_matmul_ops_for(const char *name)
     if (strcmp(name, gpt_matmul_ops_twin.name) == 0)
         return &gpt_matmul_ops_twin;
     bool amx = dt_cpu_isa() >= DT_ISA_AVX512BF16 && gpt_cpu_amx_usable(); /* the vectors between the tiles are of AVX-512 */
+    amx = amx && gpt_matmul_ops_amx.name;                                 /* absent.c's has no name */
     return amx && strcmp(name, gpt_matmul_ops_amx.name) == 0 ? &gpt_matmul_ops_amx : NULL;
 }

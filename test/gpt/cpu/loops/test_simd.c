@@ -11,7 +11,10 @@ static void every_half_widens(void)
                 size_t count = 1024 - first % 7; /* ends of all lengths */
                 for (size_t i = 0; i < 1024; i++)
                     bits[i] = (unsigned short)(first + i);
-                gpt_simd_for(isa, dtype)->widen(wide, bits, count);
+                const struct gpt_simd *simd = gpt_simd_for(isa, dtype);
+                if (!simd) /* a build for the best level alone */
+                    continue;
+                simd->widen(wide, bits, count);
                 for (size_t i = 0; i < count; i++) {
                     float want = dtype == DT_FP16 ? dt_fp16_to_fp32(bits[i]) : dt_bf16_to_fp32(bits[i]);
                     CHECK(wide[i] == want || (isnan(wide[i]) && isnan(want)), "%s %04x: %g, not %g (%s)", dt_dtype_name(dtype), bits[i],
@@ -33,7 +36,10 @@ static void narrowing_rounds_as_the_scalar_does(void)
     memcpy(values, special, sizeof special);
     for (enum dt_cpu_isa isa = 0; isa <= dt_cpu_isa(); isa++)
         for (enum dt_dtype dtype = DT_FP16; dtype < DT_DTYPE_COUNT; dtype++) {
-            gpt_simd_for(isa, dtype)->narrow(got, values, COUNT);
+            const struct gpt_simd *simd = gpt_simd_for(isa, dtype);
+            if (!simd)
+                continue;
+            simd->narrow(got, values, COUNT);
             for (size_t i = 0; i < COUNT; i++) {
                 unsigned short want = dtype == DT_FP16 ? dt_fp32_to_fp16(values[i]) : dt_fp32_to_bf16(values[i]);
                 bool both_nan = isnan(values[i]) && (got[i] & 0x7FFF) > (dtype == DT_FP16 ? 0x7C00 : 0x7F80);
