@@ -262,7 +262,7 @@ static dt_status meet(struct mpi_comm *comm, const char *what)
     dt_status status = dt_mpi_requests_add(&requests, barrier, -1);
     if (status == DT_OK)
         status = dt_mpi_wait(&waiting, &requests);
-    dt_mpi_requests_finish(&requests, status < 0);
+    dt_mpi_requests_finish(&requests, dt_mpi_withdrawal(status));
     return status;
 }
 

@@ -100,9 +100,11 @@ dt_status dt_mpi_post(struct mpi_waiting *waiting, struct mpi_requests *requests
 dt_status dt_mpi_requests_add(struct mpi_requests *requests, MPI_Request request, int peer);
 /* Until all are complete; there are none afterwards. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
 dt_status dt_mpi_wait(struct mpi_waiting *waiting, struct mpi_requests *requests);
-/* Free. withdraw: after a failure, take back first what is not complete, so that nothing arrives in memory whose owner is about to free it.
- */
-void dt_mpi_requests_finish(struct mpi_requests *requests, bool withdraw);
+/* Free. After a failure, take back first what is not complete, so that nothing arrives in memory whose owner is about to free it. What a
+ * peer that is gone never lets go is waited for until the withdrawal's end, 20 ms from its beginning for all requests of an operation. */
+void dt_mpi_requests_finish(struct mpi_requests *requests, int64_t withdrawal_ns);
+/* When that ends, by dt_clock_ns; 0: no failure. */
+int64_t dt_mpi_withdrawal(dt_status status);
 
 /* As dt_comm_give_up: send the others a notice, and give up. Does not wait long for those who do not take it. */
 void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text);

@@ -24,7 +24,7 @@ dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer 
         dt_comm_mark(&comm->base, transfers[i].sequence, DT_COMM_WAITING);
     }
     dt_status status = move(&waiting, &requests, transfers, count);
-    dt_mpi_requests_finish(&requests, status < 0);
+    dt_mpi_requests_finish(&requests, dt_mpi_withdrawal(status));
     for (int i = 0; i < count; i++)
         dt_comm_mark(&comm->base, transfers[i].sequence, status < 0 ? DT_COMM_FAILED : DT_COMM_DONE);
     return status;
@@ -278,11 +278,12 @@ static dt_status run_reduce(struct collective *c, const struct dt_comm_operation
 
 static void finish(struct collective *c, dt_status status)
 {
+    int64_t withdrawal_ns = dt_mpi_withdrawal(status);
     for (int i = 0; i < ARRIVING; i++)
-        dt_mpi_requests_finish(&c->arriving[i], status < 0);
+        dt_mpi_requests_finish(&c->arriving[i], withdrawal_ns);
     for (int i = 0; i < ANNOUNCED; i++)
-        dt_mpi_requests_finish(&c->announced[i], status < 0);
-    dt_mpi_requests_finish(&c->moved, status < 0);
+        dt_mpi_requests_finish(&c->announced[i], withdrawal_ns);
+    dt_mpi_requests_finish(&c->moved, withdrawal_ns);
     free(atomic_exchange(&c->comm->scratch, c->arrivals));
 }
 

@@ -157,25 +157,26 @@ dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
     return DT_OK;
 }
 
-static void take_back(struct mpi_requests *r)
+static void take_back(struct mpi_requests *r, int64_t until_ns)
 {
     int complete = 0;
     for (int i = 0; i < r->count; i++) {
         if (r->requests[i] != MPI_REQUEST_NULL)
             MPI_Cancel(&r->requests[i]);
     }
-    for (int tries = 0; tries < 20 && !complete; tries++) {
-        if (MPI_Testall(r->count, r->requests, &complete, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-            break;
-        if (!complete)
-            dt_sleep_ms(1);
-    }
+    while (MPI_Testall(r->count, r->requests, &complete, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !complete && dt_clock_ns() < until_ns)
+        dt_sleep_ms(1);
 }
 
-void dt_mpi_requests_finish(struct mpi_requests *r, bool withdraw)
+int64_t dt_mpi_withdrawal(dt_status status)
 {
-    if (withdraw && r->count)
-        take_back(r);
+    return status < 0 ? dt_clock_ns() + 20 * INT64_C(1000000) : 0;
+}
+
+void dt_mpi_requests_finish(struct mpi_requests *r, int64_t withdrawal_ns)
+{
+    if (withdrawal_ns && r->count)
+        take_back(r, withdrawal_ns);
     free(r->requests);
     free(r->peers);
     *r = (struct mpi_requests){0};

@@ -7,6 +7,7 @@
 #include "lib/launch/launch.h"
 #include "lib/launch/rank.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,6 +24,37 @@ static bool is(const char *mode, const char *name)
 static bool is_cuda(void)
 {
     return is(test_device_kind(), "cuda");
+}
+
+/* Where an operation has to end by itself: long beside what a busy machine makes ranks wait for each other, short for who waits for the test. */
+static const double limit_s = 1;
+
+/* The folder in which each rank leaves a file when it has said its last word. */
+#define LAST_WORDS "DTBENCH_TEST_LAST_WORDS"
+
+static void last_word_path(int rank, char *path, size_t bytes)
+{
+    snprintf(path, bytes, "%s/%d", getenv(LAST_WORDS), rank);
+}
+
+static void say_last_word(int rank)
+{
+    char path[256];
+    last_word_path(rank, path, sizeof path);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        abort();
+    fclose(file);
+}
+
+/* A rank that takes no part must not leave before the others have seen that: they would see that instead. */
+static void await_last_words(int rank, int size)
+{
+    char path[256];
+    double end = dt_clock_s() + 60;
+    for (int i = 0; i < size; i++)
+        for (last_word_path(i, path, sizeof path); i != rank && access(path, F_OK) != 0 && dt_clock_s() < end;)
+            dt_sleep_ms(5);
 }
 
 struct dump {
@@ -59,7 +91,7 @@ static void one_never_comes(struct comm_body *b)
 {
     int last = b->size - 1;
     if (b->rank == last) {
-        dt_sleep_ms(1500);
+        await_last_words(b->rank, b->size);
         return;
     }
     struct dt_buffer buffer;
@@ -70,23 +102,27 @@ static void one_never_comes(struct comm_body *b)
     CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
     check_dump(b, "");
     CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT);
-    CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
+    CHECK(dt_clock_s() - start < 20 * limit_s, "%g s", dt_clock_s() - start);
     snprintf(want, sizeof want, "for rank %d", last);
     CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());
     check_dump(b, "failed");
-    /* What comes later does not wait any more. */
-    start = dt_clock_s();
-    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->second));
-    CHECK(dt_stream_synchronize(b->second) == DT_ERR_COMM, "%s", dt_error_message());
-    CHECK(dt_clock_s() - start < 0.4, "%g s", dt_clock_s() - start);
+    /* What comes later does not wait any more. Of several times, since other processes take the processor in some of them. */
+    double fastest_s = 1e9;
+    for (int i = 0; i < 5; i++) {
+        start = dt_clock_s();
+        CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->second));
+        CHECK(dt_stream_synchronize(b->second) == DT_ERR_COMM, "%s", dt_error_message());
+        fastest_s = fmin(fastest_s, dt_clock_s() - start);
+    }
+    CHECK(fastest_s < limit_s / 4, "%g s", fastest_s);
     dt_free(b->first, &buffer);
 }
 
 static void aborted(struct comm_body *b)
 {
     if (b->rank == b->size - 1) {
-        dt_sleep_ms(700);
+        await_last_words(b->rank, b->size);
         return;
     }
     struct dt_buffer buffer;
@@ -96,7 +132,7 @@ static void aborted(struct comm_body *b)
     double start = dt_clock_s();
     dt_comm_abort(b->comm);
     CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
-    CHECK(dt_clock_s() - start < 0.4, "%g s", dt_clock_s() - start);
+    CHECK(dt_clock_s() - start < 20, "%g s", dt_clock_s() - start);
     dt_free(b->first, &buffer);
 }
 
@@ -129,12 +165,12 @@ static void one_never_comes_to_a_graph(struct comm_body *b)
     CHECK_OK(dt_graph_end(b->first, &graph));
     CHECK_OK(dt_stream_synchronize(b->first));
     if (b->rank == last) {
-        dt_sleep_ms(1500);
+        await_last_words(b->rank, b->size);
     } else {
         double start = dt_clock_s();
         CHECK_OK(dt_graph_launch(graph, b->first));
         CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT, "%s", dt_error_message());
-        CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
+        CHECK(dt_clock_s() - start < 20 * limit_s, "%g s", dt_clock_s() - start);
         CHECK(strstr(dt_error_message(), "graph") && strstr(dt_error_message(), "world"), "%s", dt_error_message());
         printf("# %s\n", dt_error_message());
     }
@@ -147,11 +183,11 @@ static void one_never_comes_to_the_hosts(struct comm_body *b)
 {
     double mine = 1, all[2];
     if (b->rank == b->size - 1) {
-        dt_sleep_ms(1500);
+        await_last_words(b->rank, b->size);
         return;
     }
     CHECK(dt_host_reduce(b->comm, &mine, 1, all) == DT_ERR_TIMEOUT);
-    CHECK(strstr(dt_error_message(), "waited 0.5 s for rank 2"), "\"%s\"", dt_error_message());
+    CHECK(strstr(dt_error_message(), "waited 1 s for rank 2"), "\"%s\"", dt_error_message());
 }
 
 /* The last rank comes to none of two communicators, whose operations hang beside each other: all of them are given up at once. */
@@ -167,13 +203,13 @@ static void one_never_comes_to_two(struct comm_body *b)
     CHECK_OK(dt_zero(b->first, buffer.data, 8192));
     CHECK_OK(dt_stream_synchronize(b->first));
     if (b->rank == b->size - 1) {
-        dt_sleep_ms(1500);
+        await_last_words(b->rank, b->size);
     } else {
         double start = dt_clock_s();
         CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
         CHECK_OK(dt_all_reduce(copy, (char *)buffer.data + 4096, 1024, DT_FP32, DT_SUM, b->second));
         CHECK(dt_stream_synchronize(b->second) == DT_ERR_TIMEOUT, "%s", dt_error_message());
-        CHECK(dt_clock_s() - start < 2, "%g s", dt_clock_s() - start);
+        CHECK(dt_clock_s() - start < 20 * limit_s, "%g s", dt_clock_s() - start);
     }
     dt_free(b->first, &buffer);
     dt_comm_destroy(copy);
@@ -209,7 +245,7 @@ static void one_gives_up(struct comm_body *b)
     if (b->rank == last) {
         dt_sleep_ms(300);
         dt_comm_give_up(b->comm, DT_ERR_OOM, "12 GiB are too many");
-        dt_sleep_ms(1000);
+        await_last_words(b->rank, b->size);
         _exit(0);
     }
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
@@ -311,10 +347,10 @@ static void meetings_that_fail(const struct dt_world *world, bool absent, bool s
     struct dt_device_options own = {.local_rank = world->local_rank, .local_size = world->local_size};
     struct dt_device *device;
     struct dt_comm *comm = NULL;
-    struct dt_comm_options options = {.init_timeout_s = absent ? 0.5 : 20};
+    struct dt_comm_options options = {.init_timeout_s = absent ? limit_s : 60};
     CHECK_OK(dt_device_create("cuda", slices ? &own : NULL, &device)); /* NULL: the first one, on all ranks */
     if (absent && world->rank == 1) {
-        dt_sleep_ms(1200);
+        await_last_words(world->rank, world->size);
     } else {
         dt_status status = dt_comm_create(device, world, &options, &comm);
         const char *want = absent   ? "rank 1 of 3 did not reach"
@@ -330,7 +366,7 @@ static void meetings_that_fail(const struct dt_world *world, bool absent, bool s
 static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, const char *mode, dt_status *out_status)
 {
     struct comm_body b;
-    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? 0.5 : 120,
+    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? limit_s : 120,
                                       .init_timeout_s = 60,
                                       .register_buffers = strncmp(mode, "registered", 10) == 0};
     if (is(mode, "absent") || is(mode, "same") || is(mode, "slices")) {
@@ -371,9 +407,9 @@ static int rank_main(const char *mode, const char *socket_name)
     if (is(mode, "body"))
         dt_comm_library_finish();
     dt_launch_rank_finish(rank);
-    if (!is(mode, "body") &&
-        !is_cuda()) /* mpirun ends everybody once one leaves without MPI_Finalize: after all have said their last word */
-        dt_sleep_ms(is(mode, "disagree") ? 400 : world.rank == world.size - 1 ? 0 : 1500);
+    say_last_word(world.rank);
+    if (!is(mode, "body") && !is_cuda()) /* mpirun ends everybody once one leaves without MPI_Finalize */
+        await_last_words(world.rank, world.size);
     /* Not through exit: a leak checker would list what MPI keeps in modules that it has unloaded, which no suppression can name. */
     fflush(stdout);
     _exit(0);
@@ -411,9 +447,18 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
                           .progress = w ? on_progress : NULL,
                           .context = w};
     struct dt_launch_outcome outcome;
+    char last_words[] = "/tmp/dt_test_comm_XXXXXX";
     double start = dt_clock_s();
+    if (!mkdtemp(last_words) || setenv(LAST_WORDS, last_words, 1) != 0)
+        abort();
     fflush(stdout);
     *out_status = dt_launch_run(&l, &outcome);
+    for (int i = 0; i < ranks; i++) {
+        char path[256];
+        last_word_path(i, path, sizeof path);
+        unlink(path);
+    }
+    rmdir(last_words);
     printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, dt_clock_s() - start, *out_status == DT_OK ? "ok" : dt_error_message());
     dt_launch_outcome_finish(&outcome);
     if (*out_status == DT_ERR_UNAVAILABLE)
