@@ -5,9 +5,9 @@ Usage: test_cli.py DTBENCH [CASE...]. Runs nothing but device sim, and one rank 
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, OK, OOM, USAGE,
                      WORK, config, main, one, read_records, records_path, run)  # beside this script
@@ -15,13 +15,20 @@ from tap_cases import check
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+
+def processor_s():
+    """Of all commands so far: a busy machine makes them wait, which is not their time."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 # ---- the command line ----
 
 
 def test_help_is_instant_and_complete():
-    begin = time.monotonic()
+    begin = processor_s()
     text = run("--help", code=OK).stdout
-    check(time.monotonic() - begin < 2, "help took", time.monotonic() - begin)
+    check(processor_s() - begin < 1, "help took", processor_s() - begin)
     for word in ("run", "check", "compare", "merge", "status", "list", "130", "--config"):
         check(word in text, word, "is not in the help")
     check("rank " not in text, "the hidden command shows")
@@ -101,9 +108,9 @@ def test_wrong_configs_run_nothing():
 def test_check_tells_sizes():
     path = config("large.json", paradigm="fsdp", sweep=None, world_size=512, device="cuda",
                   model={"preset": "GPT1T", "dtype": "fp16"})
-    begin = time.monotonic()
+    begin = processor_s()
     text = run("check", path, code=OK).stdout
-    check(time.monotonic() - begin < 5, "check took", time.monotonic() - begin)
+    check(processor_s() - begin < 5, "check took", processor_s() - begin)
     check("1,009,242,163,200" in text and "512" in text, text)
     check("note: cannot run here" in text, "no note about the device:", text)
     text = run("check", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout
