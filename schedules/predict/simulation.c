@@ -352,22 +352,32 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
     }
 }
 
-static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r,
+/* A step that is not replayed again. */
+static void forget_step(struct simulated_ranks *r, int step)
+{
+    for (int i = 0; i < r->role_count; i++) {
+        dt_sim_program_destroy(r->roles[i].steps[step]);
+        r->roles[i].steps[step] = NULL;
+    }
+}
+
+static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, struct simulated_ranks *r,
                               const struct measure_hooks *hooks, struct measure_result *result)
 {
     double seconds[RECORDED_STEPS] = {0}, before_s = 0;
     int last = RECORDED_STEPS - 1;
-    bool alike = true;
+    bool alike = true, ahead = s->costs.profile.host.runs_ahead;
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
-    if (s->costs.profile.host.runs_ahead) { /* two steps were recorded together, the second beginning before the first is over */
+    if (ahead) { /* two steps were recorded together, the second beginning before the first is over */
         DT_TRY(replay_step(s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
+        forget_step(r, 0); /* a third of what was recorded */
         before_s = seconds[0];
     }
     struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s};
     DT_TRY(replay_step(s, r, last, hooks->trace, &question));
     seconds[last] -= before_s;
-    for (int step = 0; step < last && before_s == 0; step++) {
+    for (int step = 0; step < last && !ahead; step++) {
         seconds[step] = seconds[last];
         if (!alike)
             DT_TRY(replay_step(s, r, step, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[step]}));
