@@ -203,7 +203,7 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
         divide_passes(p, t, inputs);
         DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
         double longest = longest_s(p, t);
-        if (p->beside > 1 && t->card_s > 0)
+        if (p->beside > 1 && t->card_s > 0 && longest < *out)
             DT_TRY(play_node(p, t, &times, &uneven, &longest));
         *out = fmin(*out, longest);
     }

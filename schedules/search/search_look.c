@@ -138,10 +138,12 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
 static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
 {
     struct bound bound = s->result->outcomes[task->index].bound;
-    struct short_form form = {.exists = true, .fits = true};
+    struct short_form form;
     bool plays = task->look == LOOK_PLAYED && experiment_stages(e) > 1;
     pthread_mutex_unlock(&s->lock);
-    dt_status status = plays ? pipeline_played_s(e, &bound.passes, &form.step_s) : short_forms_find(s->shorts, e, &bound, &form);
+    dt_status status = plays ? short_forms_fit(s->shorts, e, &form) : short_forms_find(s->shorts, e, &bound, &form);
+    if (status == DT_OK && plays && form.fits)
+        status = pipeline_played_s(e, &bound.passes, &form.step_s);
     pthread_mutex_lock(&s->lock);
     DT_TRY(status);
     task->look = plays ? LOOK_SHORT : LOOK_WHOLE;

@@ -94,7 +94,7 @@ static void take_few_blocks(struct experiment *e, int segments)
     *e->model.preset = '\0';
 }
 
-/* Of the first and the last stage, which have most micro-batches at a time, and the head. */
+/* Of the last and the first stage, which have the head and what a framework does behind it, and most micro-batches at a time. */
 static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
                              struct known *out)
 {
@@ -102,7 +102,7 @@ static dt_status record_ends(const struct short_forms *f, const struct experimen
     while (experiment_rank_of_kind(e, last + 1) >= 0)
         last++;
     out->fits = true;
-    for (int end = 0; end < (last > 0 ? 2 : 1) && out->fits; end++) {
+    for (int end = last > 0 ? 1 : 0; end >= 0 && out->fits; end--) {
         struct dt_memory_usage usage;
         DT_TRY(simulation_fits(e, system, experiment_rank_of_kind(e, end ? last : 0), f->capacity_bytes, &out->fits, &usage));
         out->bytes = fmax(out->bytes, out->fits ? (double)usage.device.peak_total_bytes : f->capacity_bytes);
@@ -216,20 +216,42 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     return DT_OK;
 }
 
+static void note_memory(const struct known *known, struct short_form *out)
+{
+    *out = (struct short_form){.exists = true, .fits = known->fits, .bytes = known->bytes};
+}
+
 /* A pipeline's ranks hold most of what they hold at most when there are two micro-batches for each stage, others with the second micro-batch; the
- * first and the last rank alone tell it sooner than all of them. Orders and frameworks may hold something of every micro-batch, too. */
+ * first and the last rank alone tell it sooner than all of them. */
 static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    struct experiment few = *e;
+    struct known *known;
+    int left;
+    shorten(&few, 2, &left);
+    DT_TRY(find_known(f, &few, false, &known));
+    note_memory(known, out);
+    return DT_OK;
+}
+
+/* Of a pipeline's first and last rank with all micro-batches: orders and frameworks may hold something of each. */
+static dt_status find_memory_of_all(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e, all = *e;
     struct known *known;
     int left;
-    bool pipelined = experiment_stages(e) > 1;
-    shorten(&few, 2, &left);
-    DT_TRY(find_known(f, &few, false, &known));
-    if (known->fits && left > 0 && pipelined)
-        DT_TRY(find_known(f, &all, false, &known));
-    *out = (struct short_form){.exists = true, .fits = known->fits, .bytes = known->bytes};
+    if (experiment_stages(e) == 1 || !shorten(&few, 2, &left))
+        return DT_OK;
+    DT_TRY(find_known(f, &all, false, &known));
+    note_memory(known, out);
     return DT_OK;
+}
+
+dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    *out = (struct short_form){.exists = false};
+    DT_TRY(find_memory_of_blocks(f, e, out));
+    return out->exists ? DT_OK : find_memory(f, e, out);
 }
 
 dt_status short_forms_find(struct short_forms *f, const struct experiment *e, const struct bound *bound, struct short_form *out)
@@ -237,11 +259,10 @@ dt_status short_forms_find(struct short_forms *f, const struct experiment *e, co
     struct experiment few = *e;
     struct known *known;
     int left;
-    *out = (struct short_form){.exists = false};
-    DT_TRY(find_memory_of_blocks(f, e, out));
-    if (!out->exists)
-        DT_TRY(find_memory(f, e, out));
-    if ((out->exists && !out->fits) || !shorten(&few, 1, &left) || !tells_time(&few, left))
+    DT_TRY(short_forms_fit(f, e, out));
+    if (out->fits)
+        DT_TRY(find_memory_of_all(f, e, out));
+    if (!out->fits || !shorten(&few, 1, &left) || !tells_time(&few, left))
         return DT_OK;
     DT_TRY(find_known(f, &few, true, &known));
     out->exists = true;

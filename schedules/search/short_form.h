@@ -22,6 +22,9 @@ struct short_form {
     double step_s; /* what the whole experiment takes at least; 0: not told */
 };
 
+/* Whether few micro-batches of it fit: what is soonest told. step_s is not. For any number of threads. Errors: as below. */
+dt_status short_forms_fit(struct short_forms *forms, const struct experiment *experiment, struct short_form *out);
+
 /* Of an experiment with this bound. For any number of threads. Errors: DT_ERR_INTERRUPTED, and the simulator's own. */
 dt_status short_forms_find(struct short_forms *forms, const struct experiment *experiment, const struct bound *bound,
                            struct short_form *out);
