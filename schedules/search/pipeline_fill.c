@@ -111,11 +111,17 @@ static double gradients_left_s(const struct pipeline_play *p, int rank, double e
     return fmax(least, 0);
 }
 
+/* Behind the last pass of a rank: a group is updated as soon as its gradients are there, while others' are on their way. */
+static double behind_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
+{
+    return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
+}
+
 static double longest_s(const struct pipeline_play *p, const struct pass_times *t)
 {
-    double longest = p->ranks[0].end - p->ranks[0].begin + gradients_left_s(p, 0, t->end_s) + t->update_s * blocks_of_rank(p, 0);
+    double longest = p->ranks[0].end - p->ranks[0].begin + behind_passes_s(p, t, 0);
     for (int k = 0; k < p->stages; k++)
-        longest = fmax(longest, p->ranks[k].busy + gradients_left_s(p, k, t->end_s) + t->update_s * blocks_of_rank(p, k));
+        longest = fmax(longest, p->ranks[k].busy + behind_passes_s(p, t, k));
     return longest;
 }
 
@@ -153,15 +159,13 @@ static double blocks_from(const struct pipeline_play *p, double *const *ends, do
 /* Until the card of the node with the first stages has carried all their gradients, and the rank whose were the last ones is at its next step. */
 static double carried_s(const struct pipeline_play *p, const struct pass_times *t, double *const *ends)
 {
-    double longest = 0, update_s = INFINITY;
-    for (int k = 0; k < p->beside; k++) {
-        update_s = fmin(update_s, t->update_s * blocks_of_rank(p, k));
+    double longest = 0;
+    for (int k = 0; k < p->beside; k++)
         for (int part = 0; part < p->plans[k].parts; part++) {
             double from_s = last_gradients_s(p, k, part, ends[k]);
             longest = fmax(longest, from_s + blocks_from(p, ends, from_s) * t->card_s);
         }
-    }
-    return longest + update_s;
+    return longest;
 }
 
 /* Whichever rank of the first node has the last gradients: its next step begins behind them, and takes no less from there than this one took from

@@ -46,8 +46,8 @@ struct pass_times {
 };
 
 /* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it begins
- * with, what is left of its gradients on the network, and its update, since the next step begins there behind it; and all passes, what is
- * left of the gradients, and the update of the rank that has most. Backward is divided into halves as makes this
+ * with, and what is left of its gradients on the network or its update, since the next step begins there behind it; the same of all passes
+ * of the rank that has most; and until the card of the first node has carried the gradients of all stages there. Backward is divided into halves as makes this
  * shortest. Errors: as plans_make. */
 dt_status pipeline_played_s(const struct experiment *experiment, const struct pass_times *times, double *out);
 
