@@ -268,6 +268,16 @@ static int card_of(const struct dt_sim_cluster *c, int gpu)
     return gpu * c->nic.count / c->gpus_per_node;
 }
 
+/* Who stands for a rank as far as messages go: shards of zero1 and zero2 differ in what they update, behind all messages of a step and before the
+ * gathering for which all of them wait alike. */
+static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
+    bool divides = (mode == DP_ZERO1 || mode == DP_ZERO2) && c->fabric.blocking_factor <= 1 && !c->host.shared_processors;
+    return part->stand_in[divides ? mesh_moved(&part->mesh, MESH_SHARD, rank, 0) : rank];
+}
+
 static dt_status count_senders(const struct network_bounds *b, const struct experiment *e, int *out)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
@@ -278,7 +288,7 @@ static dt_status count_senders(const struct network_bounds *b, const struct expe
     for (int one = 0; status == DT_OK && one < per_node && one < e->world_size; one++) {
         int senders = 0;
         for (int gpu = 0; gpu < per_node && gpu < e->world_size; gpu++)
-            senders += part.stand_in[gpu] == part.stand_in[one] && card_of(c, gpu) == card_of(c, one);
+            senders += messenger_of(b, &part, e, gpu) == messenger_of(b, &part, e, one) && card_of(c, gpu) == card_of(c, one);
         *out = senders > *out ? senders : *out;
     }
     symmetric_part_finish(&part);
