@@ -1,3 +1,4 @@
+#include "schedules/plan/orders.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/search/search_parts.h"
 
@@ -133,6 +134,25 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     return DT_OK;
 }
 
+/* A play costs by its passes, those of orders with halves several times; that few micro-batches fit by a recording of the model's blocks. A block's
+ * recording takes as long as some twenty passes of a play. */
+static bool plays_for_long(const struct experiment *e)
+{
+    const double passes_of_block = 20, recorded = 8; /* two ranks, two micro-batches for each stage, two steps */
+    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    double passes = (double)experiment_stages(e) * e->pipeline.chunks * (order && order->halves ? 5 : 1);
+    return passes > passes_of_block * recorded * e->model.layers;
+}
+
+/* First what is soonest told: whether few micro-batches fit, or the time in which the order is played. */
+static dt_status play(struct search *s, const struct experiment *e, const struct bound *bound, struct short_form *out)
+{
+    *out = (struct short_form){.exists = true, .fits = true};
+    if (plays_for_long(e))
+        DT_TRY(short_forms_fit(s->shorts, e, out));
+    return out->fits ? pipeline_played_s(e, &bound->passes, &out->step_s) : DT_OK;
+}
+
 /* By less than its whole simulation. task->look is then LOOK_WHOLE where nothing else is left to look at. The lock is held, but for what
  * takes long. */
 static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
@@ -141,9 +161,7 @@ static dt_status look_shortly(struct search *s, struct task *task, const struct 
     struct short_form form;
     bool plays = task->look == LOOK_PLAYED && experiment_stages(e) > 1;
     pthread_mutex_unlock(&s->lock);
-    dt_status status = plays ? short_forms_fit(s->shorts, e, &form) : short_forms_find(s->shorts, e, &bound, &form);
-    if (status == DT_OK && plays && form.fits)
-        status = pipeline_played_s(e, &bound.passes, &form.step_s);
+    dt_status status = plays ? play(s, e, &bound, &form) : short_forms_find(s->shorts, e, &bound, &form);
     pthread_mutex_lock(&s->lock);
     DT_TRY(status);
     task->look = plays ? LOOK_SHORT : LOOK_WHOLE;

@@ -14,7 +14,7 @@ enum { FAMILIES = 4 * PARADIGM_COUNT, LEVELS = 12, LEVEL_OF_FIRST = 2 };
 
 /* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
 enum look {
-    LOOK_PLAYED, /* few micro-batches fit, and a pipeline's order is played (pipeline_fill.h) */
+    LOOK_PLAYED, /* a pipeline's order is played (pipeline_fill.h) */
     LOOK_SHORT,  /* a simulation of few micro-batches (short_form.h) */
     LOOK_WHOLE,  /* of all */
 };
