@@ -79,8 +79,8 @@ struct gpt_cost_profile {
         double gathered_elems;                    /* per block, token and d: kept whole where ranks share the rows */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */
         double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
-        double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for one rank */
-        double reallocation_spread;               /* a collective waits for the slowest of n ranks: n^spread as long */
+        double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for each rank of a node */
+        double reallocation_spread;               /* the part of each other node's that does not coincide with a node's own */
         double full_at;                           /* part of the device's memory from where on that is so; 0: never */
         double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
         double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory */

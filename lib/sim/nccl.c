@@ -101,17 +101,21 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
     return (on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total) + inter_steps * extra_us;
 }
 
-/* What it takes on this network. Each rank sends as many messages one after another as a ring has steps, also the one that sends to another
- * node. */
+/* What it takes on this network, beside `transfer_s` for the bytes. Each rank sends as many messages one after another as a ring has steps, also
+ * the one that sends to another node. While a chunk goes on from a node's card over its ranks to the next card, the first card sends the chunks
+ * of all these ranks: only what the way takes longer than that is waited for. Ranks alone on their nodes have nothing else to send, and where
+ * links within the node are no faster than the cards the way takes as long. */
 static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
-                                enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol)
+                                enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double transfer_s)
 {
-    double us = latency_us(c, kind, bytes, algorithm, protocol, c->net_latency_us);
+    double us = latency_us(c, kind, bytes, algorithm, protocol, c->net_latency_us), base_us = c->tables->base_us[algorithm][protocol];
     int steps, inter_steps;
     if (algorithm != DT_SIM_RING || c->nodes == 1 || kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
         return us;
     ring_steps(c, kind, &steps, &inter_steps);
-    return fmax(us, c->tables->base_us[algorithm][protocol] + steps * c->net_step_us);
+    double slower = fmin(c->actual_bus[algorithm] / c->own_bus, 1);
+    double others_us = 1e6 * transfer_s * (1 - (double)c->nodes / c->ranks) * (1 - slower);
+    return base_us + fmax(fmax(us - base_us - others_us, 0), steps * c->net_step_us);
 }
 
 static bool is_possible(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm,
@@ -151,8 +155,8 @@ struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *c, enum 
     ring_steps(c, kind, &steps, &inter);
     double ratio = plan.algorithm == DT_SIM_RING ? (double)steps / c->ranks : 1;
     plan.wire = wire[plan.protocol];
-    plan.latency_s = 1e-6 * actual_latency_us(c, kind, bytes, plan.algorithm, plan.protocol);
     plan.bus_bytes = bytes * ratio;
     plan.bus_bytes_per_s = 1e9 * ratio * algorithm_bandwidth(c, kind, bytes, plan.algorithm, plan.protocol, c->actual_bus[plan.algorithm]);
+    plan.latency_s = 1e-6 * actual_latency_us(c, kind, bytes, plan.algorithm, plan.protocol, plan.bus_bytes / plan.bus_bytes_per_s);
     return plan;
 }

@@ -51,6 +51,7 @@ struct dt_sim_nccl_comm {
     int channels;
     double bus[DT_SIM_ALGORITHMS];        /* GB/s that NCCL believes each algorithm's channels have together */
     double actual_bus[DT_SIM_ALGORITHMS]; /* GB/s that they get */
+    double own_bus;                       /* GB/s that channels within a node have together */
     double net_latency_us;                /* of a step across nodes, beyond the table */
     double net_step_us;                   /* each of a ring's steps takes at least so long, where there are several nodes */
 };

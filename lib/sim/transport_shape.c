@@ -55,6 +55,7 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         .nvls = tables->nvls && c->collectives.nvls && s->most_on_node > NVLS_BEYOND,
         .sums = c->fabric.sums,
         .channels = away ? c->collectives.net_channels : c->collectives.channels,
+        .own_bus = own,
         .net_latency_us = c->nic.latency_us,
         .net_step_us = c->nic.step_us,
     };

@@ -378,6 +378,29 @@ static void ddp_hides_its_network(void)
           compute, both);
 }
 
+/* A gigabyte is given back and taken anew in 1000 s, were there one rank on one node; a third of another node's waits does not coincide. */
+static void a_full_device(struct simulated_system *s)
+{
+    s->costs.profile.memory.full_at = 1e-9;
+    s->costs.profile.memory.reallocation_s_per_gb = 1000;
+    s->costs.profile.memory.reallocation_spread = 1 / 3.0;
+}
+
+/* One after another on a node, and a collective waits for all nodes: 2, 4 and 2 x (1 + 1/3) times as long, and 2 x (1 + 3/3) on four nodes. */
+static void ranks_of_a_node_reallocate_in_turn(void)
+{
+    static const char *const placed[] = {"\"world_size\": 2", "\"world_size\": 4", "\"world_size\": 4, \"gpus_per_node\": 2",
+                                         "\"world_size\": 8, \"gpus_per_node\": 2"};
+    static const double expected[] = {1, 2, 4 / 3.0, 2};
+    char keys[512];
+    double seconds[4];
+    for (int i = 0; i < 4; i++) {
+        snprintf(keys, sizeof keys, "%s, \"paradigm\": \"fsdp\", \"batch_size\": 4, " SMALL, placed[i]);
+        seconds[i] = run_keys(keys, a_full_device);
+        CHECK(fabs(seconds[i] / seconds[0] - expected[i]) < 0.01, "%s: %g s, and %g s with two ranks", placed[i], seconds[i], seconds[0]);
+    }
+}
+
 /* PyTorch's DataParallel: the root has the outputs of all other ranks, and each of them its own. */
 static void outputs_go_to_the_root(void)
 {
@@ -579,6 +602,7 @@ static const struct test_case cases[] = {
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
     {"DDP hides its network behind its kernels", ddp_hides_its_network},
+    {"ranks of a node reallocate in turn", ranks_of_a_node_reallocate_in_turn},
     {"outputs go to the root", outputs_go_to_the_root},
     {"what does not fit", what_does_not_fit},
     {"which peaks are reported", which_peaks_are_reported},
