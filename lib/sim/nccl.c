@@ -104,7 +104,7 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
 /* What it takes on this network, beside `transfer_s` for the bytes. Each rank sends as many messages one after another as a ring has steps, also
  * the one that sends to another node. While a chunk goes on from a node's card over its ranks to the next card, the first card sends the chunks
  * of all these ranks: only what the way takes longer than that is waited for. Ranks alone on their nodes have nothing else to send, and where
- * links within the node are no faster than the cards the way takes as long. */
+ * links within the node are no faster than the cards, or the protocol is what limits both, the way takes as long. */
 static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
                                 enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double transfer_s)
 {
@@ -113,7 +113,7 @@ static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_co
     if (algorithm != DT_SIM_RING || c->nodes == 1 || kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
         return us;
     ring_steps(c, kind, &steps, &inter_steps);
-    double slower = fmin(c->actual_bus[algorithm] / c->own_bus, 1);
+    double own = ring_bus(c, kind, protocol, c->own_bus), slower = fmin(ring_bus(c, kind, protocol, c->actual_bus[algorithm]) / own, 1);
     double others_us = 1e6 * transfer_s * (1 - (double)c->nodes / c->ranks) * (1 - slower);
     return base_us + fmax(fmax(us - base_us - others_us, 0), steps * c->net_step_us);
 }
