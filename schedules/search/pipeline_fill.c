@@ -196,14 +196,23 @@ static dt_status play_node(const struct pipeline_play *p, const struct pass_time
 
 /* ---- all of it ---- */
 
-/* Gradients of inputs take at least as long as those of weights, which no attention is part of. */
-static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double *out)
+/* The least part of backward that makes gradients of inputs. They take at least as long as those of weights, which no attention is part of; but
+ * for few rows, whose products wait for memory: weights are read for the former, their gradients read and written for the latter. */
+static double least_of_inputs(const struct experiment *e)
+{
+    const double many_rows = 1024; /* more than a GPU computes for each byte that it reads */
+    struct mesh_shape mesh = experiment_mesh(e);
+    double samples = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / e->micro_batches / e->pipeline.chunks;
+    return samples * e->model.block_size < many_rows ? 0.2 : 0.5;
+}
+
+static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double least, double *out)
 {
     struct plan_uneven_times uneven = {.parts = p->parts, .window = p->window, .nodes = p->nodes, .send_away = t->messages.away_s};
     struct plan_times times = {.uneven = &uneven, .send = t->messages.near_s};
     double most = has_halves(&p->plans[0]) ? 0.95 : 0.55;
     *out = INFINITY;
-    for (double inputs = 0.5; inputs < most; inputs += 0.1) {
+    for (double inputs = least; inputs < most; inputs += 0.1) {
         divide_passes(p, t, inputs);
         DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
         double longest = longest_s(p, t);
@@ -252,7 +261,7 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     if (status == DT_OK)
         find_nodes(&p, e, times->messages.ranks_per_node);
     if (status == DT_OK)
-        status = play_shortest(&p, times, out);
+        status = play_shortest(&p, times, has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out);
     for (int i = 0; p.plans && i < stages; i++)
         plan_finish(&p.plans[i]);
     free(p.parts);
