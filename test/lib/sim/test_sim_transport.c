@@ -20,22 +20,27 @@ static void check_near(double value, double expected, double tolerance, const ch
     CHECK(fabs(value - expected) <= tolerance * expected, "%s: %.9g s, not %.9g", what, value, expected);
 }
 
-/* How long one collective of all ranks takes alone. */
+/* How long one collective of all ranks takes alone, on a cluster that is loaded; ends the case. */
+static double time_on(struct sim_case *c, int world, int per_node, enum dt_sim_collective kind, double bytes)
+{
+    struct dt_sim_program *p = sim_one_collective(kind, bytes);
+    sim_case_start(c, world, per_node);
+    int group = sim_case_group(c, 0, 1, world);
+    for (int r = 0; r < world; r++)
+        CHECK_OK(dt_sim_engine_set_program(c->engine, r, p, &group));
+    CHECK_OK(dt_sim_engine_run(c->engine));
+    double end = dt_sim_engine_end_s(c->engine, -1);
+    sim_case_finish(c);
+    dt_sim_program_destroy(p);
+    return end;
+}
+
 static double time_collective(const char *cluster, int world, int per_node, enum dt_sim_collective kind, double bytes)
 {
     struct sim_case c;
-    struct dt_sim_program *p = sim_one_collective(kind, bytes);
     sim_case_load(&c, cluster);
     plain_network(&c);
-    sim_case_start(&c, world, per_node);
-    int group = sim_case_group(&c, 0, 1, world);
-    for (int r = 0; r < world; r++)
-        CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
-    CHECK_OK(dt_sim_engine_run(c.engine));
-    double end = dt_sim_engine_end_s(c.engine, -1);
-    sim_case_finish(&c);
-    dt_sim_program_destroy(p);
-    return end;
+    return time_on(&c, world, per_node, kind, bytes);
 }
 
 /* One A100 node: the bus is NCCL's 235 GB/s, and a ring's steps are 3.4 us each. */
@@ -101,7 +106,6 @@ static void test_ring_across_nodes(void)
 static double time_with_late_cards(int per_node, bool slow_inside)
 {
     struct sim_case c;
-    struct dt_sim_program *p = sim_one_collective(DT_SIM_ALL_GATHER, 25 << 20);
     sim_case_load(&c, "gcp_a2");
     plain_network(&c);
     c.cluster.nic.latency_us = 4000;
@@ -109,15 +113,7 @@ static double time_with_late_cards(int per_node, bool slow_inside)
         c.cluster.collectives.channels = 1;
         c.cluster.collectives.channel_gb_per_s = 2;
     }
-    sim_case_start(&c, 4 * per_node, per_node);
-    int group = sim_case_group(&c, 0, 1, 4 * per_node);
-    for (int r = 0; r < 4 * per_node; r++)
-        CHECK_OK(dt_sim_engine_set_program(c.engine, r, p, &group));
-    CHECK_OK(dt_sim_engine_run(c.engine));
-    double end = dt_sim_engine_end_s(c.engine, -1);
-    sim_case_finish(&c);
-    dt_sim_program_destroy(p);
-    return end;
+    return time_on(&c, 4 * per_node, per_node, DT_SIM_ALL_GATHER, 25 << 20);
 }
 
 /* Each node's card sends 31 of 32 parts. A part takes 28 steps within nodes and 3 between them; what the card sends meanwhile are 7 of 8 parts, but
