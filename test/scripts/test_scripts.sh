@@ -183,21 +183,23 @@ expect "check_fresh refuses a Debian that it does not know" 2 "unknown option 'b
 expect "check_fresh refuses a command that it does not know" 2 "not 'gate'" scripts/check_fresh --only gate
 expect "check_fresh says why it cannot" 77 'skipped: ' env PATH="$work/few" scripts/check_fresh trixie
 
-# An installation that is interrupted while it is made: with a mount of its own and a process that would go on.
+# An installation that is interrupted while it is made: with a mount of its own and a process that would go on, which another run of this test
+# would not take for its own.
 name="check_fresh leaves nothing behind when it is ended"
 if [ "$(id -u)" -ne 0 ] || ! command -v git >/dev/null || ! unshare --mount --mount-proc --pid --fork --kill-child --uts true 2>/dev/null; then
     skip "$name" "needs root, git and name spaces (unshare)"
 else
     mkdir "$work/fake" "$work/tmp"
+    seconds=61.$$
     # shellcheck disable=SC2016 # for the inner shell
-    printf '#!/bin/sh\nmkdir "$3" && mount -t tmpfs none "$3" && touch "%s/there" && exec sleep 61.25\n' "$work" >"$work/fake/debootstrap"
+    printf '#!/bin/sh\nmkdir "$3" && mount -t tmpfs none "$3" && touch "%s/there" && exec sleep %s\n' "$work" "$seconds" >"$work/fake/debootstrap"
     chmod +x "$work/fake/debootstrap"
     TMPDIR=$work/tmp PATH=$work/fake:$PATH scripts/check_fresh trixie --logs "$work/logs" >"$work/said" 2>&1 &
     pid=$! status=0
     for ((i = 0; i < 300; i++)); do [ ! -e "$work/there" ] || break; sleep 0.1; done
     kill -TERM $pid
     wait $pid || status=$?
-    left=$(ls -A "$work/tmp")$(grep -lzxF 61.25 /proc/[0-9]*/cmdline 2>/dev/null || true)$(grep -F "$work/tmp" /proc/mounts || true)
+    left=$(ls -A "$work/tmp")$(grep -lzxF "$seconds" /proc/[0-9]*/cmdline 2>/dev/null || true)$(grep -F "$work/tmp" /proc/mounts || true)
     echo "exit status $status, left: $left" >>"$work/said"
     verdict "$name" $((status != 143 || ${#left} > 0))
 fi
