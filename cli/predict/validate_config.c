@@ -156,6 +156,7 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     free(experiments);
     if (run->samples % replica_gpus(run))
         row->experiment.replica_samples = run->samples;
+    row->experiment.model.vocab_size -= row->experiment.model.vocab_size % run->tensor; /* no framework here deals unequal parts of it */
     return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "--set: a row is one experiment, and this makes %d of it", count);
 }
 

@@ -27,7 +27,8 @@ struct gpt_costs {
  * The larger of two times. Memory: each operand and the output crosses it once. Arithmetic: with the fastest of the library's tiles, whole
  * tiles at the GPU's peak, times peak_fraction, times what a smaller tile loses because it reuses less of what it loads, times k / (k +
  * half_k) (filling and draining a tile's pipeline), times the share of multiprocessors that work on average over the waves of tiles. Where
- * that is below least_fill, the inner dimension may be split. Rows that do not begin at 16-byte boundaries limit peak_fraction's share.
+ * that is below least_fill, the inner dimension may be split. Rows that do not begin at 16-byte boundaries limit peak_fraction's share
+ * in batches, and cost one product (batch 1) a part of its speed.
  * Source  NVIDIA, "Matrix Multiplication Background User's Guide", sections 2 and 3: tiles and their reuse, tile and wave quantisation,
  *         alignment; cuBLAS documentation, cublasLtMatmul: split-K and its reduction. */
 double gpt_cost_product_s(const struct gpt_costs *costs, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,

@@ -4,23 +4,34 @@
 
 #include <math.h>
 
-/* The most that aligned products' own share of the peak may be, with rows of these lengths. Kernels for rows that are not aligned read
- * fewer bytes at a time, and below a length leave the tensor cores: their speed no longer follows from k. */
-static double alignment_limit(const struct gpt_cost_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
-{
-    size_t unit = (size_t)p->gemm.aligned_bytes, left = left_elems * element_bytes, right = right_elems * element_bytes;
-    size_t both = left | right; /* a power of two divides both where it divides this */
-    return both % unit == 0                          ? 1
-           : unit % 2 == 0 && both % (unit / 2) == 0 ? p->gemm.half_aligned
-           : unit % 4 == 0 && both % (unit / 4) == 0 ? p->gemm.quarter_aligned
-                                                     : p->gemm.unaligned;
-}
-
 struct product {
     const struct gpt_costs *costs;
     double batch, m, n, k;
-    double limit; /* alignment_limit */
+    double limit; /* of its share of the peak, for its rows' alignment */
+    double kept;  /* of its speed, for the same */
 };
+
+/* How often aligned_bytes must be halved until it divides the rows of both operands; 3 stands for more, too. */
+static int halvings(const struct gpt_cost_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
+{
+    size_t unit = (size_t)p->gemm.aligned_bytes;
+    size_t both = left_elems * element_bytes | right_elems * element_bytes; /* a power of two divides both where it divides this */
+    for (int i = 0; i < 3; i++, unit /= 2)
+        if (unit && both % unit == 0)
+            return i;
+    return 3;
+}
+
+/* Kernels for rows that are not aligned read fewer bytes at a time. For batches of small products they leave the tensor cores below a
+ * length: their speed no longer follows from k. One large product stays there, and loses a part at the first two halvings. */
+static void align(struct product *p, int times)
+{
+    const struct gpt_cost_profile *profile = &p->costs->profile;
+    bool batched = p->batch > 1 || profile->gemm.unbatched_unaligned <= 0;
+    const double limits[] = {1, profile->gemm.half_aligned, profile->gemm.quarter_aligned, profile->gemm.unaligned};
+    p->limit = batched ? limits[times] : 1;
+    p->kept = batched ? 1 : pow(profile->gemm.unbatched_unaligned, fmin(times / 2.0, 1));
+}
 
 /* Operations on each element that a tile loads, over the same with the side that half of the speed needs. */
 static double reuse(const struct gpt_costs *c, double rows, double columns)
@@ -38,7 +49,7 @@ static double tiled_s(const struct product *p, double rows, double columns)
     double tiles = p->batch * ceil(p->m / rows) * ceil(p->n / columns), waves = tiles / profile->gemm.multiprocessors;
     double share =
         reuse(c, rows, columns) / reuse(c, profile->gemm.tile_rows, profile->gemm.tile_columns) * p->k / (p->k + profile->gemm.half_k);
-    double flops_per_s = c->hardware.peak_flops * profile->gemm.peak_fraction * fmin(share, p->limit);
+    double flops_per_s = c->hardware.peak_flops * profile->gemm.peak_fraction * fmin(share, p->limit) * p->kept;
     double full_s = 2 * tiles * rows * columns * p->k / flops_per_s, fill = waves / ceil(waves);
     if (fill >= profile->gemm.least_fill)
         return full_s / fill;
@@ -53,7 +64,8 @@ static double arithmetic_s(const struct product *p)
     const struct gpt_cost_profile *profile = &p->costs->profile;
     double best_s = INFINITY, k_share = p->k / (p->k + profile->gemm.half_k);
     if (profile->gemm.tile_rows < 1 || profile->gemm.tile_columns < 1 || profile->gemm.multiprocessors < 1)
-        return 2 * p->batch * p->m * p->n * p->k / (p->costs->hardware.peak_flops * profile->gemm.peak_fraction * fmin(k_share, p->limit));
+        return 2 * p->batch * p->m * p->n * p->k /
+               (p->costs->hardware.peak_flops * profile->gemm.peak_fraction * fmin(k_share, p->limit) * p->kept);
     for (double rows = profile->gemm.tile_rows; rows == profile->gemm.tile_rows || rows >= SMALLEST; rows /= 2)
         for (double columns = profile->gemm.tile_columns; columns == profile->gemm.tile_columns || columns >= SMALLEST; columns /= 2)
             best_s = fmin(best_s, tiled_s(p, rows, columns));
@@ -63,7 +75,8 @@ static double arithmetic_s(const struct product *p)
 double gpt_cost_product_s(const struct gpt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                           size_t element_bytes)
 {
-    const struct product p = {c, batch, m, n, k, alignment_limit(&c->profile, left_elems, right_elems, element_bytes)};
+    struct product p = {c, batch, m, n, k, 1, 1};
+    align(&p, halvings(&c->profile, left_elems, right_elems, element_bytes));
     double moved_s = gpt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
     return fmax(arithmetic_s(&p), moved_s);
 }

@@ -51,6 +51,10 @@ static const struct dt_field fields[] = {
      .description = "The most of peak_fraction that products reach, whatever k, where only half of aligned_bytes divides a row length."},
     {"gemm.quarter_aligned", DT_FIELD_NUMBER, AT(gemm.quarter_aligned), .above = true, .max = 1, .description = "A quarter."},
     {"gemm.unaligned", DT_FIELD_NUMBER, AT(gemm.unaligned), .above = true, .max = 1, .description = "None of them."},
+    {"gemm.unbatched_unaligned", DT_FIELD_NUMBER, AT(gemm.unbatched_unaligned), .max = 1, .initial = "0",
+     .description =
+         "Share of its speed that one product, not a batch of them, keeps where none of them or a quarter divides; its square root where a "
+         "half does; 0: as batches."},
     {"gemm.half_reuse", DT_FIELD_NUMBER, AT(gemm.half_reuse), .max = 1000, .initial = "0",
      .description = "Operations on each loaded element at which a tile reaches half of its speed: what smaller tiles lose; 0: nothing."},
     {"gemm.fused_attention", DT_FIELD_NUMBER, AT(gemm.fused_attention), .above = true, .max = 100,

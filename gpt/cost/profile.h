@@ -41,7 +41,8 @@ struct gpt_cost_profile {
         double least_fill;              /* share of the multiprocessors below which a product's inner dimension is split */
         int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
         double half_aligned, quarter_aligned, unaligned; /* most of peak_fraction where only a half, a quarter of it, or neither divides */
-        double half_reuse;                               /* operations on a loaded element at which a tile reaches half of its speed */
+        double unbatched_unaligned; /* share of its speed that one product (no batch) keeps where no half divides; 0: as batches */
+        double half_reuse;          /* operations on a loaded element at which a tile reaches half of its speed */
         double fused_attention;     /* time of fused products over that of whole squares: less for causality, more for efficiency */
         double fused_peak_fraction; /* of fused attention's products, whatever the width of a head; 0: as other products */
         int qkv_products;           /* 1: q, k and v in one product, as dtbench; 3: one after the other */

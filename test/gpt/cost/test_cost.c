@@ -46,6 +46,14 @@ static void products(void)
     close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.8, "rows of 8200 bytes");
     close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4098, 1280, 2), flops / 5e13 / 0.6, "rows of 8196 bytes");
     close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.2, "rows of 8194 bytes");
+    c.profile.gemm.unbatched_unaligned = 0.25;
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.5, "8200 bytes, no batch");
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1282, 2), flops / 5e13 / 0.25, "2564 bytes, no batch");
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.25, "8194 bytes, no batch");
+    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13, "whole rows, no batch");
+    c.hardware.memory_bytes_per_s = 1e13;
+    close_to(gpt_cost_product_s(&c, 100, 128, 128, 4096, 4097, 128, 2), flops / 5e13 / 0.2, "8194 bytes, a batch");
+    c.hardware.memory_bytes_per_s = 1e12;
     close_to(gpt_cost_product_s(&c, 1, 12800, 12800, 1, 8, 12800, 2), (12800.0 + 12800 + 12800.0 * 12800) * 2 / 5e11, "bound by memory");
     c.profile.gemm.half_k = 4096;
     close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), 2 * flops / 5e13, "half of it");
