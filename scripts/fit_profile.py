@@ -32,6 +32,7 @@ CONSTANTS = [
     ("profile", "gemm.peak_fraction", 0.3, 1, 0.8),
     ("profile", "gemm.half_k", 1, 4000, 500),
     ("profile", "gemm.half_aligned", 0.01, 1, 0.05),
+    ("profile", "gemm.unbatched_unaligned", 0.1, 1, 0.5),
     ("profile", "bandwidth_fraction", 0.3, 1, 0.7),
     ("profile", "kernels.linear_weight_gradient.weight_passes", 0.2, 10, 3),
     ("profile", "kernels.sgd.passes", 3, 60, 7),
@@ -264,16 +265,24 @@ def unseen(model, names, rows, every, folder):
 def leave_out(model, names, rows, column, every, rounds, jobs, folder):
     """Fit without the rows of each value of a column, beginning with first estimates, and predict those."""
     print("| left out | rows | median % | p90 % | bias % |\n|---|---|---|---|---|", flush=True)
-    all_errors = []
+    all_errors, placed = [], {"one node": [], "several nodes": []}
     for value in sorted({row[column] for row in rows}):
         train = [row for row in rows if row[column] != value][::every]
         test = [row for row in rows if row[column] == value]
         start = [estimate for *_, estimate in CONSTANTS]
         fitted = fit(model, write_rows(names, train, os.path.join(folder, "train.csv")), start, rounds, jobs, quiet=True)
         predicted = model.predict(fitted, write_rows(names, test, os.path.join(folder, "test.csv")), "fold")
-        errors = [p["predicted_step_s"] / p["measured_step_s"] - 1 for p in predicted if p["predicted_step_s"] and p["measured_step_s"]]
+        pairs = [(row, p["predicted_step_s"] / p["measured_step_s"] - 1) for row, p in zip(test, predicted)
+                 if p["predicted_step_s"] and p["measured_step_s"]]
+        errors = [error for _, error in pairs]
         all_errors += errors
+        for row, error in pairs:
+            if row.get("gpus_per_node"):
+                placed["several nodes" if several_nodes(row) else "one node"].append(error)
         print(error_line(f"{column} {value}", errors), flush=True)
+    for name, errors in placed.items():
+        if errors and len(errors) < len(all_errors):
+            print(error_line(f"all, {name}", errors))
     print(error_line("all", all_errors))
 
 
