@@ -115,6 +115,7 @@ chmod +x "$work/validating"
 printf '%s\n' paradigm,activation,gpus,gpus_per_node,step_s ddp,keep,8,8,2 fsdp,keep,8,8,1 ddp,keep,8,8,1 >"$work/measured.csv"
 expect "regret finds what predictions lose" 0 '^the plan +1 +50\.0 ' scripts/regret --dtbench "$work/validating" "$work/measured.csv"
 expect "regret finds what a rule loses" 0 '^always FSDP +1 +0\.0 ' scripts/regret --dtbench "$work/validating" "$work/measured.csv"
+expect "regret takes the fastest of any batch" 0 '^the plan +1 +0\.0 ' scripts/regret --any-batch --dtbench "$work/validating" "$work/measured.csv"
 expect "regret passes on what dtbench refuses" 1 '^regret: ' scripts/regret --dtbench /bin/false "$work/measured.csv"
 
 cat >"$work/testlog.json" <<'LOG'
