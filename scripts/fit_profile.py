@@ -194,7 +194,8 @@ def fit(model, data, values, rounds, jobs, quiet=False):
 
 
 def several_nodes(row):
-    return int(row["gpus"]) > int(row["gpus_per_node"] or row["gpus"])
+    """Tables that do not tell how many GPUs a node has are of one node."""
+    return bool(row.get("gpus_per_node")) and int(row["gpus"]) > int(row["gpus_per_node"])
 
 
 def quantile(values, q):
@@ -223,8 +224,8 @@ def line(name, rows, predicted, clear_right, clear_cells):
         time, _, _ = errors_of(rows, predicted, keep)
         cells.append(f"| {len(time)} | {100 * quantile(time, .5):.1f} | {100 * quantile(time, .9):.1f} " if time else "| 0 | - | - ")
     _, memory, oom = errors_of(rows, predicted, lambda row: True)
-    cells.append(f"| {100 * quantile(memory, .5):.1f} | {100 * quantile(memory, .9):.1f} | {oom} "
-                 f"| {clear_right} of {clear_cells} |")
+    peaks = f"{100 * quantile(memory, .5):.1f} | {100 * quantile(memory, .9):.1f}" if memory else "- | -"
+    cells.append(f"| {peaks} | {oom} | {clear_right} of {clear_cells} |")
     return "".join(cells)
 
 
