@@ -82,6 +82,7 @@ struct dt_sim_cluster {
         bool nvls;                            /* nccl: NVSwitches of the third generation (Hopper), which sum */
         double compute_share;                 /* nccl: of a GPU's multiprocessors, that a collective within a node takes from kernels */
         double net_compute_share;             /* nccl: the same across nodes */
+        double compute_slowdown;              /* nccl: so much longer does a collective within a node take while kernels run beside it */
         double step_us;                       /* mpi: of a message, and of each of a collective's phases */
         double gb_per_s;                      /* mpi: what a rank of a node sends to others of it */
         double sum_gb_per_s;                  /* mpi: the same in phases that sum; 0: the same */

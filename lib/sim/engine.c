@@ -326,10 +326,10 @@ static dt_status pass_moment(struct dt_sim_engine *e, double now_s)
         bool over;
         DT_TRY(engine_begin_flow(e, activity, now_s, &over));
         if (over)
-            engine_end_activity(e, activity, now_s);
+            DT_TRY(engine_end_activity(e, activity, now_s));
     }
     for (uint32_t activity; (activity = dt_sim_network_take(e->network, now_s)) != UINT32_MAX;)
-        engine_end_activity(e, activity, now_s);
+        DT_TRY(engine_end_activity(e, activity, now_s));
     return DT_OK;
 }
 

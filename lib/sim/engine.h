@@ -29,6 +29,7 @@ struct dt_sim_movement {
     double latency_s;        /* before bytes move */
     struct dt_sim_flow flow; /* flow.bytes 0: nothing moves beyond the latency. flow.uses must stay as long as the transport */
     double compute_share;    /* collectives: while it moves, the other work of its ranks is slower by so much, from 0 to below 1 */
+    double compute_slowdown; /* collectives: while its ranks work on other streams, it takes so much longer; 0: no longer */
 };
 
 /* How messages travel. The functions have no effect on virtual time; they may keep what they work out. Errors: those of their own, which

@@ -73,6 +73,7 @@ struct activity {
     int group;
     int rank[2], stream[2]; /* sender, receiver; copy, work: only the first */
     double came_s[2], start_s;
+    bool lengthened; /* a collective: the time that kernels beside it cost is counted */
     const struct dt_sim_op *op[2];
     struct dt_sim_movement movement;
 };
@@ -121,7 +122,7 @@ dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, con
 /* The latency of an activity is over: its bytes begin to move, or it ends (*out_over) where there are none. */
 dt_status engine_begin_flow(struct dt_sim_engine *e, uint32_t activity, double now_s, bool *out_over);
 /* All ranks of the activity leave it. */
-void engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s);
+dt_status engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s); /* or, once: it goes on for a while */
 /* Put a rank into the list of those that may go on. */
 void engine_wake(struct dt_sim_engine *e, int rank);
 

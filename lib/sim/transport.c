@@ -97,6 +97,7 @@ static dt_status carry_collective(void *context, const struct dt_sim_group *grou
         return DT_OK;
     out->latency_s = plan.latency_s;
     out->flow = flow_of(pattern, plan.bus_bytes * plan.wire, plan.bus_bytes_per_s * plan.wire);
+    out->compute_slowdown = s->nodes > 1 ? 0 : l->cluster.collectives.compute_slowdown; /* a network is slower than what kernels leave */
     out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
     if (mpi)
         plan_mpi(l, s, kind, bytes, out);

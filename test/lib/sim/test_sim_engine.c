@@ -8,13 +8,14 @@ struct fixture {
     struct dt_sim_network *network;
     struct dt_sim_engine *engine;
     struct dt_sim_use use;
-    double compute_share; /* of collectives */
+    double compute_share, compute_slowdown; /* of collectives */
 };
 
 static dt_status one_second(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
                             struct dt_sim_movement *out)
 {
-    *out = (struct dt_sim_movement){.latency_s = 1, .compute_share = ((const struct fixture *)context)->compute_share};
+    const struct fixture *f = context;
+    *out = (struct dt_sim_movement){.latency_s = 1, .compute_share = f->compute_share, .compute_slowdown = f->compute_slowdown};
     return DT_OK;
 }
 
@@ -184,6 +185,48 @@ static void test_contention(void)
         finish(&f);
         dt_sim_program_destroy(p);
     }
+}
+
+/* Two ranks' collective of 1 s, which kernels slow by a half. Rank 1 works `beside_s` of it: it and rank 0, which waits, leave it as much later
+ * as a half of that. With a quarter of the multiprocessors taken besides, the work goes on for a quarter of the longer time. */
+static void check_slowed(double beside_s, double share, double collective_s, double work_s)
+{
+    struct fixture f;
+    int group, ranks[] = {0, 1};
+    uint32_t left[2], worked;
+    struct dt_sim_program *p[2];
+    start(&f, 2, NULL);
+    f.compute_share = share;
+    f.compute_slowdown = 0.5;
+    CHECK_OK(dt_sim_engine_add_group(f.engine, "data_parallel", ranks, 2, &group));
+    for (int r = 0; r < 2; r++) {
+        p[r] = new_program(false, 2, 1);
+        if (r == 1)
+            CHECK_OK(dt_sim_program_work(p[r], 0, beside_s, NULL));
+        CHECK_OK(dt_sim_program_collective(p[r], 1, 0, DT_SIM_ALL_REDUCE, 100, 0, NULL));
+        CHECK_OK(dt_sim_program_record(p[r], 1, &left[r]));
+        if (r == 1)
+            CHECK_OK(dt_sim_program_record(p[r], 0, &worked));
+        CHECK_OK(dt_sim_program_wait(p[r], 0, left[r]));
+        CHECK_OK(dt_sim_program_finish(p[r]));
+        CHECK_OK(dt_sim_engine_set_program(f.engine, r, p[r], &group));
+    }
+    CHECK_OK(dt_sim_engine_run(f.engine));
+    for (int r = 0; r < 2; r++)
+        check_near(dt_sim_engine_event_s(f.engine, r, left[r]), collective_s, "the collective");
+    check_near(dt_sim_engine_end_s(f.engine, 1), work_s, "the end");
+    finish(&f);
+    for (int r = 0; r < 2; r++)
+        dt_sim_program_destroy(p[r]);
+}
+
+static void test_slowed_by_work(void)
+{
+    check_slowed(0, 0, 1, 1);          /* nothing beside it */
+    check_slowed(0.4, 0, 1.2, 1.2);    /* for a part of it */
+    check_slowed(1, 0, 1.5, 1.5);      /* for all of it */
+    check_slowed(8, 0, 1.5, 8);        /* and on: only what was beside it counts */
+    check_slowed(8, 0.25, 1.5, 8.375); /* both slow each other */
 }
 
 /* The host waits for 2 s of work and 1 s of a collective before it goes on. */
@@ -411,6 +454,7 @@ static const struct test_case cases[] = {
     {"consecutive work made one operation gives the same times", test_coalescing_is_exact},
     {"a collective begins with its last rank and ends for all", test_collective},
     {"a collective slows down the work beside it", test_contention},
+    {"work slows down the collective beside it", test_slowed_by_work},
     {"the host waits for the whole device", test_whole_device},
     {"messages meet, share a link, and go together in a group", test_messages},
     {"operations of a communicator keep their order over streams", test_order_on_a_communicator},

@@ -57,6 +57,44 @@ static void test_rings_in_a_node(void)
     check_near(time_collective("gcp_a2_1", 2, 0, DT_SIM_ALL_REDUCE, bytes), (8.4 + 2 * 3.4) * us + bytes / bus, 1e-9, "two ranks");
 }
 
+/* How long an all-reduce of 1 GiB takes while kernels run on rank 0's GPU for `beside_s` seconds, which slow it by a half. */
+static double time_beside_kernels(const char *cluster, int world, double beside_s)
+{
+    struct sim_case c;
+    struct dt_sim_program *p = NULL, *idle = sim_one_collective(DT_SIM_ALL_REDUCE, 1 << 30);
+    int number, group;
+    uint32_t done;
+    sim_case_load(&c, cluster);
+    c.cluster.collectives.compute_slowdown = 0.5;
+    CHECK_OK(dt_sim_program_create(false, &p));
+    CHECK_OK(dt_sim_program_add_stream(p, "compute", &number));
+    CHECK_OK(dt_sim_program_add_stream(p, "network", &number));
+    CHECK_OK(dt_sim_program_add_slot(p, &number));
+    CHECK_OK(dt_sim_program_work(p, 0, beside_s, NULL));
+    CHECK_OK(dt_sim_program_collective(p, 1, 0, DT_SIM_ALL_REDUCE, 1 << 30, 0, NULL));
+    CHECK_OK(dt_sim_program_record(p, 1, &done));
+    CHECK_OK(dt_sim_program_finish(p));
+    sim_case_start(&c, world, 0);
+    group = sim_case_group(&c, 0, 1, world);
+    for (int r = 0; r < world; r++)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, r, r ? idle : p, &group));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    double done_s = dt_sim_engine_event_s(c.engine, 0, done);
+    sim_case_finish(&c);
+    dt_sim_program_destroy(p);
+    dt_sim_program_destroy(idle);
+    return done_s;
+}
+
+/* Within a node its channels share the GPU's memory with them; between nodes the network is slower than either. */
+static void test_kernels_slow_collectives(void)
+{
+    double one = time_beside_kernels("gcp_a2_1", 8, 0), two = time_beside_kernels("gcp_a2", 16, 0);
+    check_near(time_beside_kernels("gcp_a2_1", 8, 10), 1.5 * one, 1e-9, "in a node, beside kernels all the time");
+    check_near(time_beside_kernels("gcp_a2_1", 8, one / 2), 1.25 * one, 1e-9, "in a node, half of the time");
+    check_near(time_beside_kernels("gcp_a2", 16, 10), two, 1e-9, "across nodes");
+}
+
 static struct dt_sim_nccl_plan plan_of(const char *cluster, int world, int per_node, enum dt_sim_collective kind, double bytes)
 {
     struct sim_case c;
@@ -403,6 +441,7 @@ static const struct test_case cases[] = {
     {"sums in switches", test_sums_in_switches},
     {"a limit of Ampere", test_limit_of_ampere},
     {"rings within a node", test_rings_in_a_node},
+    {"kernels slow collectives within a node", test_kernels_slow_collectives},
     {"NCCL's choice of algorithm and protocol", test_choice},
     {"a ring across nodes passes each NIC once", test_ring_across_nodes},
     {"latency beside other ranks' chunks", test_latency_beside_other_chunks},
