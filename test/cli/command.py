@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Wrong, check, chosen, descendants, run_all  # beside this script
+from tap_cases import Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -97,16 +97,6 @@ def left_behind(supervisor):
     """Processes that name the supervisor's socket, wherever they have gone in the process tree."""
     name = f"dtbench-{supervisor}-"
     return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and name in command_of(pid)]
-
-
-def wait_for(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise Wrong(f"not within {seconds} s: {what}")
 
 
 class Started:

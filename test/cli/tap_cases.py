@@ -22,6 +22,17 @@ def check(condition, *what):
         raise Wrong(" ".join(str(w) for w in what))
 
 
+def wait_for(condition, seconds, what):
+    """Its value, once it has one. It is looked at once more when the time is over: this process itself may have had to wait for a processor."""
+    end, late = time.monotonic() + seconds, False
+    while not (value := condition()):
+        if late:
+            raise Wrong(f"not within {seconds} s: {what}")
+        time.sleep(0.05)
+        late = time.monotonic() >= end
+    return value
+
+
 def chosen(names):
     """(name, function) of the cases in a script's globals(): all, or those that its command line names."""
     cases = [(name[5:], function) for name, function in names.items() if name.startswith("test_")]

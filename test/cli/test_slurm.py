@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Skip, Wrong, check  # beside this script
+from tap_cases import Skip, Wrong, check, wait_for  # beside this script
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DTBENCH = os.path.abspath(sys.argv[1])
@@ -74,16 +74,6 @@ def srun(*arguments, options=(), code=None, **environment):
 def sbatch(*arguments, **environment):
     """The job's number."""
     return run("sbatch", "--parsable", *arguments, code=OK, **environment).stdout.strip()
-
-
-def wait_for(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.1)
-    raise Wrong(f"not within {seconds} s: {what}")
 
 
 def is_over(job):
