@@ -121,8 +121,8 @@ dt_status engine_come_to_message(struct dt_sim_engine *e, int rank, int stream, 
 dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
 /* The latency of an activity is over: its bytes begin to move, or it ends (*out_over) where there are none. */
 dt_status engine_begin_flow(struct dt_sim_engine *e, uint32_t activity, double now_s, bool *out_over);
-/* All ranks of the activity leave it. */
-dt_status engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s); /* or, once: it goes on for a while */
+/* All ranks of the activity leave it; a collective beside which they worked goes on first, once, for as long as that cost. */
+dt_status engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s);
 /* Put a rank into the list of those that may go on. */
 void engine_wake(struct dt_sim_engine *e, int rank);
 
