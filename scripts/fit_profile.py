@@ -9,6 +9,7 @@ is not fitted. --folds leaves whole models and whole GPU counts out in turn and 
   scripts/fit_profile.py --folds            hold-outs only; writes nothing but the table
   scripts/fit_profile.py --unseen --every 4 the errors, with the constants as they are, on the rows that a fit with --every 4 does not see
   scripts/fit_profile.py --leave COLUMN     the same for any table: each value of a column left out in turn
+  scripts/fit_profile.py --cross COLUMN --every 4   four fits, each on another quarter; the errors on the rows that a fit did not see
   scripts/fit_profile.py --only gemm.peak_fraction host.launch_s --data T.csv --profile P.json --cluster C.json --set model.attention=unfused
                                             another table, and fewer constants
 Needs python3 alone. A round on all rows takes about 23 predictions of 20 s on one core; --every 4 is enough to fit on.
@@ -263,28 +264,51 @@ def unseen(model, names, rows, every, folder):
     print(line(f"all but every {every}. row", test, verdict["rows"], fastest["clear_right"], fastest["clear_cells"]))
 
 
+def errors_without(model, names, train, test, rounds, jobs, folder):
+    """Fit on `train`, beginning with first estimates: (row, error) of each of `test` that is predicted."""
+    start = [estimate for *_, estimate in CONSTANTS]
+    fitted = fit(model, write_rows(names, train, os.path.join(folder, "train.csv")), start, rounds, jobs, quiet=True)
+    predicted = model.predict(fitted, write_rows(names, test, os.path.join(folder, "test.csv")), "fold")
+    return [(row, p["predicted_step_s"] / p["measured_step_s"] - 1) for row, p in zip(test, predicted)
+            if p["predicted_step_s"] and p["measured_step_s"]]
+
+
+def print_totals(pairs):
+    placed = {"one node": [], "several nodes": []}
+    for row, error in pairs:
+        if row.get("gpus_per_node"):
+            placed["several nodes" if several_nodes(row) else "one node"].append(error)
+    for name, errors in placed.items():
+        if errors and len(errors) < len(pairs):
+            print(error_line(f"all, {name}", errors))
+    print(error_line("all", [error for _, error in pairs]))
+
+
 def leave_out(model, names, rows, column, every, rounds, jobs, folder):
-    """Fit without the rows of each value of a column, beginning with first estimates, and predict those."""
-    print("| left out | rows | median % | p90 % | bias % |\n|---|---|---|---|---|", flush=True)
-    all_errors, placed = [], {"one node": [], "several nodes": []}
+    """Fit without the rows of each value of a column, and predict those."""
+    print(f"| left out {ERRORS}", flush=True)
+    pairs = []
     for value in sorted({row[column] for row in rows}):
         train = [row for row in rows if row[column] != value][::every]
         test = [row for row in rows if row[column] == value]
-        start = [estimate for *_, estimate in CONSTANTS]
-        fitted = fit(model, write_rows(names, train, os.path.join(folder, "train.csv")), start, rounds, jobs, quiet=True)
-        predicted = model.predict(fitted, write_rows(names, test, os.path.join(folder, "test.csv")), "fold")
-        pairs = [(row, p["predicted_step_s"] / p["measured_step_s"] - 1) for row, p in zip(test, predicted)
-                 if p["predicted_step_s"] and p["measured_step_s"]]
-        errors = [error for _, error in pairs]
-        all_errors += errors
-        for row, error in pairs:
-            if row.get("gpus_per_node"):
-                placed["several nodes" if several_nodes(row) else "one node"].append(error)
-        print(error_line(f"{column} {value}", errors), flush=True)
-    for name, errors in placed.items():
-        if errors and len(errors) < len(all_errors):
-            print(error_line(f"all, {name}", errors))
-    print(error_line("all", all_errors))
+        pairs += (found := errors_without(model, names, train, test, rounds, jobs, folder))
+        print(error_line(f"{column} {value}", [error for _, error in found]), flush=True)
+    print_totals(pairs)
+
+
+def cross(model, names, rows, column, every, rounds, jobs, folder):
+    """Each of N fits sees another Nth of the rows, and predicts all others: a row is predicted by all of them but one."""
+    pairs = []
+    for part in range(every):
+        test = [row for i, row in enumerate(rows) if i % every != part]
+        pairs += errors_without(model, names, rows[part::every], test, rounds, jobs, folder)
+    print(f"| not seen {ERRORS}")
+    for value in sorted({row[column] for row in rows}):
+        print(error_line(f"{column} {value}", [error for row, error in pairs if row[column] == value]))
+    print_totals(pairs)
+
+
+ERRORS = "| predictions | median % | p90 % | bias % |\n|---|---|---|---|---|"
 
 
 def error_line(name, errors):
@@ -307,6 +331,7 @@ def main():
     parser.add_argument("--folds", action="store_true", help="hold-outs; the files stay")
     parser.add_argument("--unseen", action="store_true", help="no fit: the errors on the rows that --every leaves out; the files stay")
     parser.add_argument("--leave", metavar="COLUMN", help="hold-outs by the values of a column; the files stay")
+    parser.add_argument("--cross", metavar="COLUMN", help="a fit on each Nth of the rows, N: --every, and the errors on the rest, by a column")
     parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
     parser.add_argument("--set", action="append", default=[], help="as dtbench validate's")
     parser.add_argument("--output", help="write files here (cluster.json, profile.json) instead of in place")
@@ -323,14 +348,17 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model = Model(arguments.dtbench, arguments.cluster, arguments.profile, folder, arguments.set)
         CONSTANTS[:] = [c for c in CONSTANTS if get(model.files[c[0]], c[1])]
+        if (arguments.unseen or arguments.cross) and arguments.every < 2:
+            sys.exit("fit_profile: a fit on every row sees all of them: --every 2 or more")
         if arguments.unseen:
-            if arguments.every < 2:
-                sys.exit("fit_profile: --unseen: a fit on every row sees all of them: --every 2 or more")
             unseen(model, names, rows, arguments.every, folder)
             return
-        if arguments.leave:
-            leave_out(model, names, rows, arguments.leave, arguments.every, arguments.rounds, arguments.jobs, folder)
-            return
+        for hold_out, column in ((leave_out, arguments.leave), (cross, arguments.cross)):
+            if column:
+                if column not in names:
+                    sys.exit(f"fit_profile: {arguments.data}: no column {column}")
+                hold_out(model, names, rows, column, arguments.every, arguments.rounds, arguments.jobs, folder)
+                return
         if arguments.folds:
             folds(model, names, rows, arguments.every, arguments.rounds, arguments.jobs, folder)
             return
