@@ -173,7 +173,7 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
     struct place *places = malloc((size_t)count * sizeof *places);
     if (!places)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", r->source->name, count);
-    for (int i = 0; i < count && failures.left_out == 0; i++) {
+    for (int i = 0; i < count; i++) {
         dt_status status = resolve_combination(r, i, &one);
         if (status == DT_OK)
             status = experiment_list_add(list, &one);

@@ -443,6 +443,26 @@ static void tuning_is_of_gpus(void)
     }
 }
 
+/* Of failures for which there is no room the number is told. */
+static void counts_failures(void)
+{
+    enum { COMBINATIONS = 1000 };
+    char text[8192];
+    int length = snprintf(text, sizeof text, "{" TINY ",\"world_size\":2,\"sweep\":{\"seed\":[0");
+    for (int seed = 1; seed < COMBINATIONS; seed++)
+        length += snprintf(text + length, sizeof text - (size_t)length, ",%d", seed);
+    length += snprintf(text + length, sizeof text - (size_t)length, "]}}");
+    struct experiment *e = NULL;
+    int count, lines = 0, left_out = 0;
+    CHECK(experiments_parse(text, (size_t)length, "t", NULL, 0, &e, &count) == DT_ERR_INVALID && !e, "refused");
+    const char *last = dt_error_message();
+    for (const char *feed = strchr(last, '\n'); feed; feed = strchr(last, '\n')) {
+        last = feed + 1;
+        lines++;
+    }
+    CHECK(sscanf(last, "and %d more", &left_out) == 1 && lines > 1 && lines + left_out == COMBINATIONS, "%d lines, then %s", lines, last);
+}
+
 /* A list gives back what an array has, whatever a sweep varies; and repeated combinations are left out of both. */
 static void lists_are_whole(void)
 {
@@ -478,6 +498,7 @@ static const struct test_case cases[] = {
     {"defaults", defaults},
     {"defaults that hang on other fields", dependent_defaults},
     {"combinations that make no sense are refused", refuses_combinations},
+    {"failures beyond the room for them are counted", counts_failures},
     {"meshes that make no sense are refused", refuses_meshes},
     {"whose the pipeline is", pipelines_of_paradigms},
     {"keys that came later", later_keys},
