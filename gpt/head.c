@@ -1,6 +1,8 @@
 /* Final norm, head and loss. */
 #include "gpt/layer_parts.h"
 
+#include <string.h>
+
 dt_status layer_final_norm_forward(const struct layer_run *r)
 {
     DT_TRY(layer_keep_norm_input(r));
@@ -119,9 +121,22 @@ static dt_status head_input_gradient(const struct layer_run *r)
     return layer_input_gradient(&w.run, r->stash->dx.data, r->kept->logits.data, w.name, vocab_of(r).count, r->d);
 }
 
+/* The embedding's backward adds to all gradients of its group after a tied head has begun them. The head writes those of the token table
+ * alone: where there is nothing to add to, the others (positions) become zero. */
+static dt_status begin_table_gradients(const struct layer_run *table)
+{
+    for (int i = 0; i < table->layer->tensor_count && table->layer->kind == GPT_EMBEDDING && !table->accumulate; i++) {
+        const struct gpt_tensor *tensor = &table->layer->tensors[i];
+        if (strcmp(tensor->name, "token.weight") != 0 && tensor->count_elems > 0)
+            DT_TRY(dt_zero(table->stream, layer_grad(table, tensor->name), tensor->count_elems * table->element_bytes));
+    }
+    return DT_OK;
+}
+
 static dt_status head_weight_gradient(const struct layer_run *r, const struct dt_buffer *input)
 {
     struct head_weight w = weight_of(r);
+    DT_TRY(begin_table_gradients(&w.run));
     return layer_weight_gradients(&w.run, r->kept->logits.data, input->data, w.name, NULL, vocab_of(r).count, r->d);
 }
 
@@ -169,6 +184,7 @@ dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows)
     struct head_weight w = weight_of(r);
     struct layer_run piece = w.run;
     struct dt_buffer logits;
+    DT_TRY(begin_table_gradients(&w.run));
     DT_TRY(layer_gather(r, DT_WORKSPACE, &stash->x));
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &stash->dx));
     DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, piece_rows * V * r->element_bytes, &logits));

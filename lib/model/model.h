@@ -102,7 +102,7 @@ struct dt_group {
     size_t param_elems;
     bool backward_reads_params; /* false for an embedding: its backward only adds to the gradients */
     bool kept_with_next;        /* the next group's backward reads what this one keeps: both are forgotten together */
-    /* Its layers read the parameters of their part's first group, too: both must be valid. Its backward writes or adds to the gradients of
+    /* Its layers read the parameters of their part's first group, too: both must be valid. Its backward writes or adds to all gradients of
      * that one, whose own backward then adds to them. */
     bool reads_first;
     /* Elements that the part at the model's other end has, too, first in this one's embedding and last in that one's head: a table of both.

@@ -15,11 +15,12 @@ struct fixture {
     struct dt_stage *stage;
     struct dt_stash stash;
     bool halves; /* all input gradients before the first weight gradient */
+    bool adds;   /* to the gradients that are there */
     float *params, *grads;
 };
 
 /* The model is deliberately odd: 3 heads of width 5, 7 positions, 11 tokens. */
-static bool fixture_init(struct fixture *f, enum dt_attention attention, float dropout, bool sum_loss)
+static bool fixture_init(struct fixture *f, enum dt_attention attention, bool tied, float dropout, bool sum_loss)
 {
     struct dt_device_options options = {.threads = 2, .local_size = 1};
     *f = (struct fixture){.model = {.layers = 2,
@@ -29,7 +30,8 @@ static bool fixture_init(struct fixture *f, enum dt_attention attention, float d
                                     .block_size = 7,
                                     .dtype = DT_FP32,
                                     .dropout = dropout,
-                                    .attention = attention}};
+                                    .attention = attention,
+                                    .tied = tied}};
     char reason[256];
     if (!dt_device_available("cpu", reason, sizeof reason)) {
         snprintf(test_skip_reason, sizeof test_skip_reason, "%.200s", reason);
@@ -73,28 +75,39 @@ static void fixture_finish(struct fixture *f)
     free(f->grads);
 }
 
+static void backward(struct fixture *f, int g, enum dt_backward part)
+{
+    CHECK_OK(gpt_backward(f->stage, g, &f->stash, part, f->stream));
+    if (f->stage->groups[g].reads_first && part & DT_BACKWARD_WEIGHTS) /* a tied head has written to the table's gradients */
+        f->stage->groups[0].accumulate = true;
+}
+
 static double loss_of(struct fixture *f)
 {
     double loss = 0, scale = 1.0 / (SAMPLES * f->model.block_size);
+    for (int g = 0; g < f->stage->group_count; g++)
+        f->stage->groups[g].accumulate = f->adds;
+    if (!f->adds) /* what is not written, or is added to by mistake, is no number */
+        memset(f->grads, 0xff, f->stage->param_elems * sizeof *f->grads);
     CHECK_OK(gpt_stash_begin(f->stage, &f->stash, SAMPLES, 5, f->stream));
     CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
     for (int g = 0; g < f->stage->group_count; g++)
         CHECK_OK(gpt_forward(f->stage, g, &f->stash, (struct dt_loss_scales){(float)scale, (float)scale}, f->stream));
     /* backward also when only the loss is wanted: it empties the stash */
     for (int g = f->stage->group_count - 1; g >= 0; g--)
-        CHECK_OK(gpt_backward(f->stage, g, &f->stash, f->halves ? DT_BACKWARD_INPUT : DT_BACKWARD_WHOLE, f->stream));
+        backward(f, g, f->halves ? DT_BACKWARD_INPUT : DT_BACKWARD_WHOLE);
     for (int g = f->stage->group_count - 1; f->halves && g >= 0; g--)
-        CHECK_OK(gpt_backward(f->stage, g, &f->stash, DT_BACKWARD_WEIGHTS, f->stream));
+        backward(f, g, DT_BACKWARD_WEIGHTS);
     gpt_stash_end(&f->stash, f->stream);
     CHECK_OK(dt_copy_to_host(f->stream, &loss, f->stage->loss.data, sizeof loss));
     CHECK_OK(dt_stream_synchronize(f->stream));
     return loss;
 }
 
-static void compare(enum dt_attention attention, float dropout, bool sum_loss)
+static void compare(enum dt_attention attention, bool tied, float dropout, bool sum_loss)
 {
     struct fixture f;
-    if (!fixture_init(&f, attention, dropout, sum_loss))
+    if (!fixture_init(&f, attention, tied, dropout, sum_loss))
         return;
     loss_of(&f);
     float *analytic = malloc(f.stage->param_elems * sizeof(float)), *direction = malloc(f.stage->param_elems * sizeof(float));
@@ -139,35 +152,39 @@ static void compare(enum dt_attention attention, float dropout, bool sum_loss)
 
 static void fused(void)
 {
-    compare(DT_ATTENTION_FUSED, 0, false);
+    compare(DT_ATTENTION_FUSED, false, 0, false);
 }
 
 static void fused_dropout(void)
 {
-    compare(DT_ATTENTION_FUSED, 0.2f, false);
+    compare(DT_ATTENTION_FUSED, false, 0.2f, false);
 }
 
 static void unfused_dropout(void)
 {
-    compare(DT_ATTENTION_UNFUSED, 0.2f, false);
+    compare(DT_ATTENTION_UNFUSED, false, 0.2f, false);
+}
+
+static void tied_table(void)
+{
+    compare(DT_ATTENTION_FUSED, true, 0.1f, false);
 }
 
 static void sum_of_logits(void)
 {
-    compare(DT_ATTENTION_FUSED, 0.1f, true);
+    compare(DT_ATTENTION_FUSED, false, 0.1f, true);
 }
 
 /* Backward with accumulate adds: twice the same micro-batch gives twice the gradient. */
-static void accumulates(void)
+static void accumulates(bool tied)
 {
     struct fixture f;
-    if (!fixture_init(&f, DT_ATTENTION_FUSED, 0.1f, false))
+    if (!fixture_init(&f, DT_ATTENTION_FUSED, tied, 0.1f, false))
         return;
     loss_of(&f);
     float *once = malloc(f.stage->param_elems * sizeof(float));
     memcpy(once, f.grads, f.stage->param_elems * sizeof(float));
-    for (int g = 0; g < f.stage->group_count; g++)
-        f.stage->groups[g].accumulate = true;
+    f.adds = true;
     loss_of(&f);
     double error = 0, norm = 0;
     for (size_t i = 0; i < f.stage->param_elems; i++) {
@@ -177,6 +194,16 @@ static void accumulates(void)
     CHECK(sqrt(error / norm) < 1e-6, "relative error %g", sqrt(error / norm));
     free(once);
     fixture_finish(&f);
+}
+
+static void accumulates_own_head(void)
+{
+    accumulates(false);
+}
+
+static void accumulates_tied_table(void)
+{
+    accumulates(true);
 }
 
 static uint64_t activation_bytes(struct fixture *f)
@@ -191,7 +218,7 @@ static void in_halves(void)
 {
     for (int attention = DT_ATTENTION_FUSED; attention <= DT_ATTENTION_UNFUSED; attention++) {
         struct fixture f;
-        if (!fixture_init(&f, (enum dt_attention)attention, 0.1f, false))
+        if (!fixture_init(&f, (enum dt_attention)attention, true, 0.1f, false))
             return;
         uint64_t before = activation_bytes(&f);
         double loss = loss_of(&f);
@@ -199,7 +226,6 @@ static void in_halves(void)
         size_t bytes = f.stage->param_elems * sizeof(float);
         float *whole = malloc(bytes);
         memcpy(whole, f.grads, bytes);
-        memset(f.grads, 0x7f, bytes);
         f.halves = true;
         CHECK(loss_of(&f) == loss);
         CHECK(memcmp(f.grads, whole, bytes) == 0);
@@ -214,7 +240,7 @@ static void attention_again(void)
 {
     for (int attention = DT_ATTENTION_FUSED; attention <= DT_ATTENTION_UNFUSED; attention++) {
         struct fixture f;
-        if (!fixture_init(&f, (enum dt_attention)attention, 0.1f, false))
+        if (!fixture_init(&f, (enum dt_attention)attention, true, 0.1f, false))
             return;
         uint64_t before = activation_bytes(&f);
         double loss = loss_of(&f);
@@ -223,7 +249,6 @@ static void attention_again(void)
         memcpy(kept, f.grads, bytes);
         f.stage->parts[0].attention_again = true;
         for (int halves = 0; halves < 2; halves++) {
-            memset(f.grads, 0x7f, bytes);
             f.halves = halves;
             CHECK(loss_of(&f) == loss);
             CHECK(memcmp(f.grads, kept, bytes) == 0);
@@ -245,7 +270,9 @@ static const struct test_case cases[] = {
     {"fused attention, dropout", fused_dropout},
     {"unfused attention, dropout", unfused_dropout},
     {"the study's sum of logits", sum_of_logits},
-    {"accumulation", accumulates},
+    {"a table that is the head's weight, too", tied_table},
+    {"accumulation", accumulates_own_head},
+    {"accumulation in a tied table", accumulates_tied_table},
     {"weight gradients later than input gradients", in_halves},
     {"attention computed again", attention_again},
 };
