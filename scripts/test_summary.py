@@ -15,18 +15,35 @@ import sys
 CASE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*?)\s*(?:#\s*(SKIP|TODO)\b\s*(.*))?$", re.IGNORECASE)
 
 
+def cut(text):
+    """One line of a reason, which may hold whole records."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_REASON else text[:LONGEST_REASON] + " ..."
+
+
+def how_it_ended(test, last_case):
+    """Why a test failed none of whose cases says so: a crash, a time-out, an exception outside of all cases, a sanitizer's report."""
+    code = test.get("returncode")
+    said = [line.strip() for line in (test.get("stderr") or "").splitlines() if line.strip()]
+    telling = [line for line in said if re.match(r"SUMMARY: |.*runtime error: ", line)] or said
+    return cut("; ".join([f"{test['result'].lower()}, exit status {code}" + (f", after {last_case}" if last_case else "")] + telling[-1:]))
+
+
 def cases_of(test):
-    """(name, verdict, reason) of each case of one test in meson's log."""
+    """(name, verdict, reason) of each case of one test in meson's log. A failed one's reason is the first line of what it said (# ...)."""
     result, name = test["result"], test["name"]
     output = test.get("stdout") or ""
-    cases = []
+    cases, said = [], []
     if re.search(r"^1\.\.\d+", output, re.MULTILINE):
         for line in output.splitlines():
+            if line.startswith("# "):
+                said.append(line[2:])
             match = CASE.match(line)
             if not match:
                 continue
             verdict = "skipped" if match[3] else "failed" if match[1] else "passed"
-            cases.append((f"{name}: {match[2]}", verdict, match[4] or ""))
+            cases.append((f"{name}: {match[2]}", verdict, match[4] or (cut(said[0]) if match[1] and said else "")))
+            said = []
     if result in ("OK", "EXPECTEDFAIL"):
         return cases or [(name, "passed", "")]
     if result == "SKIP":
@@ -34,11 +51,11 @@ def cases_of(test):
         reason = re.sub(r"^1\.\.0\s*#\s*SKIP\s*", "", lines[-1], flags=re.IGNORECASE) if lines else "no reason given"
         return cases or [(name, "skipped", reason)]
     if not any(verdict == "failed" for _, verdict, _ in cases):
-        # A crash, a time-out, or sanitizer output after the last case.
-        cases.append((name, "failed", f"{result.lower()}, exit status {test.get('returncode')}"))
+        cases.append((name, "failed", "; ".join([how_it_ended(test, cases[-1][0] if cases else "")] + [cut(line) for line in said[:1]])))
     return cases
 
 
+LONGEST_REASON = 300  # characters
 LONGEST = 10
 
 

@@ -44,6 +44,7 @@ static char test_skip_reason[256];
 static inline int test_main(const struct test_case *cases, int count)
 {
     int failed = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what was said before a crash is not lost */
     printf("1..%d\n", count);
     for (int i = 0; i < count; i++) {
         test_failures = 0;
@@ -52,7 +53,6 @@ static inline int test_main(const struct test_case *cases, int count)
         failed += test_failures != 0;
         printf("%s %d - %s%s%s\n", test_failures ? "not ok" : "ok", i + 1, cases[i].name, test_skip_reason[0] ? " # SKIP " : "",
                test_skip_reason);
-        fflush(stdout);
     }
     return failed != 0;
 }

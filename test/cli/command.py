@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
+from tap_cases import Skip, Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -99,11 +99,21 @@ def left_behind(supervisor):
     return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and name in command_of(pid)]
 
 
+def open_terminal():
+    """The two ends of a new pseudo-terminal; a case that needs one is skipped where the system has none."""
+    try:
+        return pty.openpty()
+    except OSError as problem:
+        if os.path.exists("/dev/ptmx") and os.path.ismount("/dev/pts"):
+            raise
+        raise Skip(f"needs a terminal: no /dev/ptmx, or nothing at /dev/pts ({problem})") from None
+
+
 class Started:
     """A run in the background whose standard error is a terminal: its progress line tells when the ranks train."""
 
     def __init__(self, *arguments):
-        self.text, (self.terminal, slave) = "", pty.openpty()
+        self.text, (self.terminal, slave) = "", open_terminal()
         self.process = subprocess.Popen([DTBENCH, "run", *arguments], cwd=WORK, stdout=subprocess.PIPE, stderr=slave, text=True,
                                         stdin=subprocess.DEVNULL, env={**ENVIRONMENT, "TERM": "xterm"})
         os.close(slave)

@@ -2,9 +2,9 @@
 import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
+import traceback
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
@@ -71,6 +71,19 @@ def end_what_runs():
         time.sleep(0.005)
 
 
+def attempt(function):
+    """Why a case failed, or None; what its line of TAP ends with if it was skipped. The first line of why names the line of the script."""
+    try:
+        function()
+    except Skip as reason:
+        return None, f" # SKIP {reason}"
+    except Exception as problem:  # whatever it is, the cases that follow run
+        script = os.path.abspath(sys.argv[0])
+        lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if os.path.abspath(frame.filename) == script]
+        return f"{os.path.basename(script)}:{lines[-1] if lines else '?'}: {type(problem).__name__}: {problem}", ""
+    return None, ""
+
+
 def run_all(cases):
     """Run one after the other. True when any has failed, which is the exit status."""
     # What loses its parent becomes a child of this process, which can end it.
@@ -78,13 +91,8 @@ def run_all(cases):
     failures = 0
     print(f"1..{len(cases)}", flush=True)
     for number, (name, function) in enumerate(cases, 1):
-        begin, error, skipped = time.monotonic(), None, ""
-        try:
-            function()
-        except Skip as reason:
-            skipped = f" # SKIP {reason}"
-        except (Wrong, OSError, ValueError, KeyError, IndexError, TypeError, StopIteration, subprocess.SubprocessError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
+        begin = time.monotonic()
+        error, skipped = attempt(function)
         try:
             end_what_runs()
         except Wrong as problem:

@@ -5,17 +5,17 @@ Usage: test_runs_cli.py DTBENCH [CASE...]. Runs the program on tiny models; need
 import glob
 import json
 import os
-import pty
 import re
 import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, OK, OOM, OUTPUT,
-                     VERIFY, WORK, config, main, one, read_records, records_path, run, wait_for)  # beside this script
+                     VERIFY, WORK, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
 # ---- results ----
@@ -270,11 +270,11 @@ def test_another_number_of_ranks_is_refused():
 
 def on_terminal(environment, *arguments, columns=120):
     """Everything that appears on a terminal."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.chdir(WORK)
-        subprocess.run(["stty", "cols", str(columns), "rows", "40"], check=False)
-        os.execve(DTBENCH, [DTBENCH, *arguments], {**ENVIRONMENT, **environment})
+    fd, slave = open_terminal()
+    termios.tcsetwinsize(slave, (40, columns))
+    process = subprocess.Popen([DTBENCH, *arguments], cwd=WORK, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                               env={**ENVIRONMENT, **environment})
+    os.close(slave)
     text, end = b"", time.monotonic() + 60
     while time.monotonic() < end:
         if select.select([fd], [], [], 1)[0]:
@@ -286,8 +286,7 @@ def on_terminal(environment, *arguments, columns=120):
                 break
             text += piece
     os.close(fd)
-    _, status = os.waitpid(pid, 0)
-    check(os.WEXITSTATUS(status) == OK, "exit code", os.WEXITSTATUS(status), text.decode(errors="replace"))
+    check(process.wait() == OK, "exit code", process.returncode, text.decode(errors="replace"))
     return text.decode(errors="replace")
 
 

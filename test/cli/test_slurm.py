@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Skip, Wrong, check, wait_for  # beside this script
+from tap_cases import Skip, Wrong, attempt, check, wait_for  # beside this script
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DTBENCH = os.path.abspath(sys.argv[1])
@@ -444,13 +444,8 @@ LANES = [
 
 def run_cases(cases, verdicts):
     for name, function in cases:
-        begin, error, skipped = time.monotonic(), None, ""
-        try:
-            function()
-        except Skip as reason:
-            skipped = f" # SKIP {reason}"
-        except (Wrong, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
+        begin = time.monotonic()
+        error, skipped = attempt(function)
         verdicts[name] = (error, skipped, time.monotonic() - begin)
 
 

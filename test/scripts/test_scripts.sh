@@ -119,17 +119,31 @@ expect "regret takes the fastest of any batch" 0 '^the plan +1 +0\.0 ' scripts/r
 expect "regret passes on what dtbench refuses" 1 '^regret: ' scripts/regret --dtbench /bin/false "$work/measured.csv"
 
 cat >"$work/testlog.json" <<'LOG'
-{"name": "a", "stdout": "1..3\nok 1 - x\nnot ok 2 - y\nok 3 - z # SKIP no device\n", "result": "FAIL", "returncode": 1, "duration": 12.34}
-{"name": "b", "stdout": "1..3\nok 1 - x\n", "result": "FAIL", "returncode": -11}
+{"name": "a", "stdout": "1..3\nok 1 - x\n# a.py:7: Wrong: exit code 3, not 0\n# more of it\nnot ok 2 - y\nok 3 - z # SKIP no device\n", "result": "FAIL", "returncode": 1, "duration": 12.34}
+{"name": "b", "stdout": "1..3\nok 1 - x\n# b.c:9: n == 2: 3\n", "result": "FAIL", "returncode": -11, "stderr": "==7==ERROR: it is long\nSUMMARY: AddressSanitizer: SEGV b.c:10\n==7==ABORTING\n"}
 {"name": "c", "stdout": "1..0 # SKIP no library\n", "result": "SKIP", "returncode": 0}
+{"name": "d", "stdout": "", "result": "FAIL", "returncode": 1, "stderr": "Traceback (most recent call last):\n  File x\nOSError: out of pty devices\n"}
 LOG
-printf 'meson\tunit\t%s\ncheck\tbuild\tpassed\ntook\t432\t801.5\n' "$work/testlog.json" >"$work/results"
-expect "a crash, a failed case and skipped ones are counted" 1 '^3 passed, 2 failed, 2 skipped$' scripts/test_summary.py "$work/results"
+printf 'meson\tunit\t%s\ncheck\tbuild\tfailed\ta.c:1:2: error: no ; (exit status 1)\ntook\t432\t801.5\n' "$work/testlog.json" >"$work/results"
+expect "a crash, a failed case and skipped ones are counted" 1 '^2 passed, 4 failed, 2 skipped$' scripts/test_summary.py "$work/results"
 expect "the reason of a skip is told" 1 '^skipped: unit: c \(no library\)$' scripts/test_summary.py "$work/results"
+expect "the check that failed is told" 1 '^failed: unit: a: y \(a\.py:7: Wrong: exit code 3, not 0\)$' scripts/test_summary.py "$work/results"
+expect "a crash is told with what was said before" 1 '^failed: unit: b \(fail, exit status -11, after b: x; SUMMARY: AddressSanitizer: SEGV b\.c:10; b\.c:9: n == 2: 3\)$' scripts/test_summary.py "$work/results"
+expect "an exception outside of all cases is told" 1 '^failed: unit: d \(fail, exit status 1; OSError: out of pty devices\)$' scripts/test_summary.py "$work/results"
+expect "what a compiler refuses is told" 1 '^failed: build \(a\.c:1:2: error: no ; \(exit status 1\)\)$' scripts/test_summary.py "$work/results"
 expect "the longest tests are in a table" 1 '^a +unit +12\.3$' scripts/test_summary.py "$work/results"
 expect "the time that all took is told" 1 '^7\.2 min, 802 s of processor time$' scripts/test_summary.py "$work/results"
 printf 'meson\tunit\t%s\n' "$work/nowhere.json" >"$work/results"
 expect "a run without a log is a failure" 1 '^0 passed, 1 failed, 0 skipped$' scripts/test_summary.py "$work/results"
+
+# The terminals of a minimal root: none. The program is not started.
+without_terminals=(unshare --mount --map-root-user sh -c 'mount -t tmpfs none /dev && exec "$@"' sh)
+if "${without_terminals[@]}" true 2>/dev/null; then
+    expect "a case that needs a terminal is skipped where there is none" 0 '^ok 1 .* # SKIP needs a terminal: no /dev/ptmx' \
+        "${without_terminals[@]}" /usr/bin/python3 -s test/cli/test_runs_cli.py /bin/false progress_on_a_terminal
+else
+    skip "a case that needs a terminal is skipped where there is none" "no namespace of mounts"
+fi
 
 expect "setup refuses an unknown option" 2 "unknown option '--tset'" scripts/setup --tset
 expect "test refuses an unknown option" 2 "unknown option '--quik'" scripts/test --quik
