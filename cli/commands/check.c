@@ -459,6 +459,7 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     if (config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
+    config_note_left_out(experiments);
     int code;
     if (o.plan) {
         dt_status printed = o.times ? print_times(experiments, &times, o.json) : print_plans(experiments, o.json);

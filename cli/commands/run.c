@@ -376,6 +376,8 @@ static int run(int argc, char **argv)
         return report_failure("run", EXIT_CODE_CONFIG);
     if (config_arguments_read(&o.config, &experiments) < 0)
         return refuse(&s, EXIT_CODE_CONFIG);
+    if (!o.quiet && s.world.rank == 0)
+        config_note_left_out(experiments);
     s.experiments = experiments;
     s.count = experiment_list_count(experiments);
     s.inside = strcmp(s.world.launcher, "none") != 0;

@@ -167,6 +167,8 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     if (o.config.config && config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("status", EXIT_CODE_CONFIG);
+    if (experiments)
+        config_note_left_out(experiments);
     int code = record_arguments_read("status", o.records.items, o.records.count, &set);
     if (code == EXIT_CODE_OK)
         code = print_statuses(&set, experiments, &o);

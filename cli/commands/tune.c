@@ -3,6 +3,7 @@
 #include "cli/commands/commands.h"
 
 #include "cli/run/signals.h"
+#include "cli/text/config_arguments.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
@@ -46,6 +47,8 @@ static dt_status list_config(const struct tune_options *o, const char *file, con
     memcpy(sets, o->sets.items, sizeof o->sets.items);
     sets[o->sets.count] = "tuning=\"\"";
     DT_TRY(experiments_read(file, sets, o->sets.count + 1, false, &experiments));
+    if (!o->quiet)
+        config_note_left_out(experiments);
     dt_status status = DT_OK;
     for (int i = 0; i < experiment_list_count(experiments) && status == DT_OK; i++)
         if (experiment_list_get(experiments, i, &e)->model.family == family)

@@ -1,5 +1,6 @@
 #include "cli/text/config_arguments.h"
 
+#include "cli/text/line.h"
 #include "schedules/config/parse.h"
 
 #include <string.h>
@@ -33,4 +34,12 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
         sets[set_count++] = device;
     }
     return experiments_read(a->config ? a->config : a->file, sets, set_count, a->passes_only, out);
+}
+
+void config_note_left_out(const struct experiment_list *experiments)
+{
+    const struct left_out *l = experiment_list_left_out(experiments);
+    if (l->count > 0)
+        line_print(stderr, "dtbench: note: %d of %d combinations of the sweep left out, because they cannot be%s: %s", l->count, l->of,
+                   l->count > 1 ? "; the first" : "", l->first);
 }

@@ -33,4 +33,7 @@ dt_status config_arguments_check(struct config_arguments *arguments);
 /* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as experiments_read. */
 dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment_list **out);
 
+/* Say on standard error how many combinations of the sweep are left out, and why; nothing where there are none. */
+void config_note_left_out(const struct experiment_list *experiments);
+
 #endif

@@ -103,7 +103,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
         m->family = model_family(0);
         m->preset[0] = 0;
     }
-    return check_model(e, where);
+    return DT_OK;
 }
 
 /* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
@@ -321,11 +321,16 @@ dt_status experiment_check(const struct experiment *e, const char *where)
 
 dt_status experiment_resolve_next(struct experiment *e, const bool *given, const char *where, struct experiment_resolver *last)
 {
+    last->impossible = false;
     DT_TRY(resolve_model(e, given, where));
     resolve_pipeline(e, given);
     if (e->tensor.size == 1)
         e->tensor.sequence_parallel = true; /* it makes no difference */
-    DT_TRY(experiment_check(e, where));
+    dt_status status = check_model(e, where);
+    if (status == DT_OK)
+        status = experiment_check(e, where);
+    last->impossible = status == DT_ERR_INVALID;
+    DT_TRY(status);
     if (!is_given(given, "optimizer.learning_rate"))
         e->optimizer.learning_rate = e->optimizer.name == OPTIMIZER_ADAM ? 0.001 : 0.01;
     if (!is_given(given, "loss_scaling"))

@@ -23,6 +23,7 @@ struct experiment_list {
     size_t change_count, change_room;
     struct span *spans;
     int count, room;
+    struct left_out left_out;
 };
 
 enum { WORDS = sizeof(struct experiment) / sizeof(word), BLOCK_WORDS = 32 };
@@ -121,4 +122,14 @@ void experiment_list_drop(struct experiment_list *list, const bool *dropped)
         if (!dropped[i])
             list->spans[kept++] = list->spans[i];
     list->count = kept;
+}
+
+void experiment_list_leave_out(struct experiment_list *list, const struct left_out *left_out)
+{
+    list->left_out = *left_out;
+}
+
+const struct left_out *experiment_list_left_out(const struct experiment_list *list)
+{
+    return &list->left_out;
 }

@@ -26,4 +26,12 @@ bool experiment_list_same(const struct experiment_list *list, int left, int righ
 /* Take out those whose dropped[i] is true; the others keep their order. */
 void experiment_list_drop(struct experiment_list *list, const bool *dropped);
 
+/* Combinations of a sweep that are not in the list, because their values do not go together: no strategy has them. */
+struct left_out {
+    int count, of;    /* of so many combinations */
+    char first[1024]; /* one line: which the first is, and why; "" where there is none */
+};
+void experiment_list_leave_out(struct experiment_list *list, const struct left_out *left_out);
+const struct left_out *experiment_list_left_out(const struct experiment_list *list);
+
 #endif

@@ -3,7 +3,8 @@
  * A config is one JSON object (see configs/schema/config.schema.json and the
  * table in schedules/config/fields.c). Overrides are applied first, then
  * the sweep's combinations are made, and every one is read, completed with
- * defaults and checked before any of them runs. */
+ * defaults and checked before any of them runs. Combinations that no strategy
+ * can have are left out (experiment_list_left_out), unless all are such. */
 #ifndef SCHEDULES_CONFIG_PARSE_H
 #define SCHEDULES_CONFIG_PARSE_H
 
@@ -57,6 +58,7 @@ dt_status experiment_resolve(struct experiment *experiment, const bool *given, c
 struct experiment_resolver {
     char cluster[512], profile[512];  /* of an experiment that names no profile: its cluster, and what that file names; "": none yet */
     struct experiment_hasher *hasher; /* NULL: none yet */
+    bool impossible; /* it failed because its values, each of them right, do not go together; not because of how it is written */
 };
 /* The same for one after another of the same config: a cluster's file is read again only when it is another one. */
 dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct experiment_resolver *last);

@@ -164,12 +164,20 @@ static void find_reach(const struct cJSON *config, bool was_for_pdp, struct expe
     given[index] = true;
 }
 
-/* Of a failure the combinations behind it are read, too, so that all that is wrong is told at once. */
+/* What is told of the combinations that are left out. */
+static void leave_out(const struct dt_failures *impossible, int count, int combinations, struct experiment_list *list)
+{
+    struct left_out left_out = {.count = count, .of = combinations};
+    snprintf(left_out.first, sizeof left_out.first, "%.*s", (int)strcspn(impossible->text, "\n"), impossible->text);
+    experiment_list_leave_out(list, &left_out);
+}
+
+/* After a failure the other combinations are read, too, so that all that is wrong is told at once. */
 static dt_status resolve_combinations(struct reading *r, struct experiment_list *list)
 {
-    int count = r->sweep->combinations;
+    int count = r->sweep->combinations, left_out = 0;
     struct experiment one;
-    struct dt_failures failures = {0};
+    struct dt_failures wrong = {0}, impossible = {0};
     struct place *places = malloc((size_t)count * sizeof *places);
     if (!places)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", r->source->name, count);
@@ -177,12 +185,17 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
         dt_status status = resolve_combination(r, i, &one);
         if (status == DT_OK)
             status = experiment_list_add(list, &one);
-        dt_failures_add(&failures, status);
-        places[i] = place_of(&one, i);
+        bool is_impossible = status < 0 && r->source->last.impossible;
+        dt_failures_add(is_impossible ? &impossible : &wrong, status);
+        left_out += is_impossible;
+        if (status == DT_OK)
+            places[experiment_list_count(list) - 1] = place_of(&one, experiment_list_count(list) - 1);
     }
-    dt_status status = dt_failures_end(&failures);
-    if (status == DT_OK)
+    dt_status status = dt_failures_end(left_out == count ? &impossible : &wrong);
+    if (status == DT_OK) {
+        leave_out(&impossible, left_out, count, list);
         status = drop_repeated(list, places);
+    }
     free(places);
     return status;
 }

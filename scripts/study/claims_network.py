@@ -73,7 +73,7 @@ def _pdp_least(found):
             if ("pdp", m) in found and any((s, m) in found for s in ("ddp", "fsdp"))]
 
 
-@needs("figure_14", "figure_14_pdp")
+@needs("figure_14")
 def c11(predicted, measured, _):
     """The gain of NVLink over Ethernet at batch 8 grows with model size for all three; PDP gains least."""
     mine = ratios.predicted_ratios(predicted, "figure_14")
@@ -155,7 +155,7 @@ def c13(predicted, measured, _):
         f"{others(*theirs)}")
 
 
-@needs("figure_18", "figure_18_pdp", "figure_19", "figure_19_pdp")
+@needs("figure_18", "figure_19")
 def c14(predicted, _measured, _folder):
     """A faster socket transport helps FSDP up to 3 times, DDP sometimes not, PDP almost never."""
     found = [ratios.predicted_ratios(predicted, figure) for figure in ("figure_18", "figure_19")]

@@ -145,7 +145,7 @@ def fastest(runs):
 
 
 def of_figure(runs, figure):
-    """The runs of a figure's configs: figure_14, figure_14_pdp, and so on. Figures 11 and 13 are drawn from the runs of 10 and 12."""
+    """The runs of a figure's configs: figure_14, figure_14_large, and so on. Figures 11 and 13 are drawn from the runs of 10 and 12."""
     source = SAME_RUNS.get(figure, figure)
     return [run for run in runs if run.figure == source or run.figure.startswith(source + "_")]
 

@@ -110,6 +110,28 @@ def test_resume():
         check(len(file.read().splitlines()) == 10, "an oom record is no reason to skip")
 
 
+def test_combinations_that_cannot_be_are_left_out():
+    note = re.compile(r'^dtbench: note: 1 of 6 combinations of the sweep left out, because they cannot be: .*left_out.json: sweep '
+                      r'combination 3 of 6 \(world_size=1, paradigm="pdp"\): pipeline.stages: 2 does not divide world_size 1', re.M)
+    path = config("left_out.json", device="sim", sweep={"world_size": [1, 2], "paradigm": ["ddp", "fsdp", "pdp"]})
+    output = records_path("left_out.jsonl")
+    result = run("run", path, "-o", output, code=OK)
+    check(note.search(result.stderr) and len(note.findall(result.stderr)) == 1, result.stderr)
+    records = read_records(output)
+    check(len(records) == 5 and {r["sweep"]["count"] for r in records} == {5} and {r["status"] for r in records} == {"ok"}, records)
+    result = run("status", output, "--config", path, code=OK)
+    check("5 experiments: 5 done" in result.stdout and note.search(result.stderr), result.stdout, result.stderr)
+    result = run("run", path, "-o", output, "--resume", code=OK)
+    check("nothing is left to run" in result.stderr and note.search(result.stderr), result.stderr)
+    check(not run("run", path, "-o", output, "--resume", "-q", code=OK).stderr, "quiet")
+    result = run("check", path, code=OK)
+    check(note.search(result.stderr) and "pdp" in result.stdout, result.stderr)
+    # where nothing is left, and where one experiment is asked for, it is an error
+    for wrong in (["--set", "sweep.world_size=[1,3]", "--set", "paradigm=pdp"], ["--set", "world_size=1", "--set", "paradigm=pdp"]):
+        result = run("run", path, "-o", output, *wrong, code=CONFIG)
+        check("pipeline.stages: 2 does not divide world_size" in result.stderr and "left out" not in result.stderr, result.stderr)
+
+
 def test_shards():
     shown = []
     for number in (1, 2, 3):

@@ -106,10 +106,9 @@ static void refuses_combinations(void)
          "t: hsdp.shard_size: 3 does not divide world_size 4; 1, 2 and 4 do"},
         {"{" TINY ",\"paradigm\":\"parameter_server\",\"world_size\":2,\"parameter_server\":{\"servers\":3}}",
          "t: parameter_server.servers: 3 is more than world_size 2"},
-        {"{" TINY ",\"paradigm\":\"ddp\",\"sweep\":{\"world_size\":[1,2],\"paradigm\":[\"ddp\",\"none\"]}}",
-         "t: sweep combination 4 of 4 (world_size=2, paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, "
-         "or "
-         "another paradigm"},
+        {"{" TINY ",\"world_size\":2,\"sweep\":{\"paradigm\":[\"none\"]}}",
+         "t: sweep combination 1 of 1 (paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another "
+         "paradigm"},
         {"[]", "t: expected an object with name, device, world_size, ..., not []"},
         {"{" TINY ",\"colour\":1}", "t: colour: unknown key; the nearest are loss, model, tensor"},
         {"{\"model\":{\"preset\":\"GPTSmall\",\"xyzzy\":1}}", "t: model.xyzzy: unknown key; the nearest are layers, heads, dtype"},
@@ -463,6 +462,58 @@ static void counts_failures(void)
     CHECK(sscanf(last, "and %d more", &left_out) == 1 && lines > 1 && lines + left_out == COMBINATIONS, "%d lines, then %s", lines, last);
 }
 
+/* Combinations that no strategy can have are left out and counted; what is wrong in how the config is written still refuses all of it. */
+static void leaves_out_combinations(void)
+{
+    static const struct {
+        const char *text;
+        int count, left_out, of; /* count 0: refused */
+        const char *first;       /* or the whole error */
+    } rows[] = {
+        {"{" TINY ",\"paradigm\":\"ddp\",\"sweep\":{\"world_size\":[1,2],\"paradigm\":[\"ddp\",\"none\",\"pdp\"]}}", 4, 2, 6,
+         "t: sweep combination 3 of 6 (world_size=1, paradigm=\"pdp\"): pipeline.stages: 2 does not divide world_size 1; 1 alone does"},
+        {"{" TINY ",\"sweep\":{\"micro_batches\":[16,1,9]}}", 1, 2, 3,
+         "t: sweep combination 1 of 3 (micro_batches=16): micro_batches: 16 is more than batch_size 8"},
+        {"{" TINY ",\"sweep\":[{\"world_size\":2},{\"world_size\":1}]}", 1, 1, 2,
+         "t: sweep combination 1 of 2 ({\"world_size\":2}): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another "
+         "paradigm"},
+        {"{\"sweep\":{\"model\":[{\"layers\":2,\"heads\":3,\"hidden\":64},{\"layers\":2,\"heads\":4,\"hidden\":64}]}}", 1, 1, 2,
+         "t: sweep combination 1 of 2 (model={\"layers\":2,\"heads\":3,\"hidden\":64}): model.heads: 3 does not divide model.hidden 64"},
+        {"{" TINY ",\"sweep\":{\"seed\":[1,2,1]}}", 3, 0, 3, ""},
+        {"{" TINY ",\"sweep\":{\"world_size\":[2,1,3]},\"paradigm\":\"pdp\"}", 1, 2, 3,
+         "t: sweep combination 2 of 3 (world_size=1): pipeline.stages: 2 does not divide world_size 1; 1 alone does"},
+        {"{\"sweep\":{\"model\":[{\"preset\":\"GPTSmall\"},{\"layers\":2,\"hidden\":64}],\"world_size\":[1,2]}}", 0, 0, 0,
+         "t: sweep combination 3 of 4 (model={\"layers\":2,\"hidden\":64}, world_size=1): model.heads: missing; expected layers, heads and "
+         "hidden, or a preset\n"
+         "t: sweep combination 4 of 4 (model={\"layers\":2,\"hidden\":64}, world_size=2): model.heads: missing; expected layers, heads and "
+         "hidden, or a preset"},
+        {"{" TINY ",\"sweep\":{\"world_size\":[1,2],\"paradigm\":[\"none\",\"ddpp\"]}}", 0, 0, 0,
+         "t: sweep.paradigm[1]: \"ddpp\" is not one of none, ddp, pdp, fsdp, zero1, zero2, hsdp, data_parallel, parameter_server; did you "
+         "mean \"ddp\"?"},
+        {"{" TINY ",\"sweep\":{\"world_size\":[2,3]}}", 0, 0, 0,
+         "t: sweep combination 1 of 2 (world_size=2): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another "
+         "paradigm\n"
+         "t: sweep combination 2 of 2 (world_size=3): world_size: 3 ranks, but paradigm \"none\" is one device; use 1, or another "
+         "paradigm"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct experiment_list *list = NULL;
+        dt_status status = experiments_parse_list(rows[i].text, strlen(rows[i].text), "t", NULL, 0, &list);
+        if (rows[i].count == 0) {
+            CHECK(status == DT_ERR_INVALID && !list && strcmp(dt_error_message(), rows[i].first) == 0, "%s", dt_error_message());
+            continue;
+        }
+        CHECK_OK(status);
+        if (!list)
+            continue;
+        const struct left_out *left = experiment_list_left_out(list);
+        CHECK(experiment_list_count(list) == rows[i].count && left->count == rows[i].left_out && left->of == rows[i].of,
+              "%s: %d experiments, %d of %d left out", rows[i].text, experiment_list_count(list), left->count, left->of);
+        CHECK(strcmp(left->first, rows[i].first) == 0, "%s", left->first);
+        experiment_list_destroy(list);
+    }
+}
+
 /* A list gives back what an array has, whatever a sweep varies; and repeated combinations are left out of both. */
 static void lists_are_whole(void)
 {
@@ -494,6 +545,7 @@ static void lists_are_whole(void)
 static const struct test_case cases[] = {
     {"tuning is of GPUs", tuning_is_of_gpus},
     {"a list of experiments", lists_are_whole},
+    {"combinations that cannot be are left out", leaves_out_combinations},
     {"whose pipeline it is", whose_pipeline},
     {"defaults", defaults},
     {"defaults that hang on other fields", dependent_defaults},
