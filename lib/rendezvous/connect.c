@@ -1,5 +1,6 @@
 /* How a rank that is not rank 0 finds it and introduces itself. */
 #include "lib/base/clock.h"
+#include "lib/base/printable.h"
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ struct search {
     int64_t start_ns, end_ns;  /* end_ns 0: never */
     int64_t stranger_since_ns; /* since when attempts have found something else there; 0: the last one did not */
     char problem[200];         /* of the last attempt */
+    char said[48];             /* how something else has answered */
 };
 
 static bool over(const struct search *s)
@@ -154,8 +156,16 @@ enum answer {
     SOMEBODY_ELSE,
 };
 
+/* The first line of it, for a message. */
+static void keep_said(struct search *s, const void *data, size_t bytes)
+{
+    snprintf(s->said, sizeof s->said, "%.*s", (int)bytes, (const char *)data);
+    s->said[strcspn(s->said, "\r\n")] = '\0';
+    dt_printable(s->said);
+}
+
 /* Rank 0's answer to a hello. */
-static enum answer hear_challenge(const struct search *s, int fd, const struct dt_hello *hello, struct dt_challenge *out)
+static enum answer hear_challenge(struct search *s, int fd, const struct dt_hello *hello, struct dt_challenge *out)
 {
     int64_t end_ns = dt_deadline_ns(silence_s);
     size_t got = 0;
@@ -167,16 +177,18 @@ static enum answer hear_challenge(const struct search *s, int fd, const struct d
         if (now <= 0 && (got == 0 || dt_deadline_passed(end_ns)))
             return NOBODY;
         if (now <= 0)
-            return SOMEBODY_ELSE;
+            break;
         got += (size_t)now;
     }
-    if (got < sizeof *out)
+    if (got < sizeof *out || !dt_magic_fits(out, got)) {
+        keep_said(s, out, got);
         return SOMEBODY_ELSE;
+    }
     return dt_challenge_is_true(s->place->secret, hello, out) ? RANK_0 : ANOTHER_JOB;
 }
 
 /* Both ends prove who they are. */
-static dt_status introduce(const struct search *s, int fd, enum answer *answer)
+static dt_status introduce(struct search *s, int fd, enum answer *answer)
 {
     struct dt_hello hello;
     struct dt_challenge challenge;
@@ -200,7 +212,9 @@ static dt_status introduce(const struct search *s, int fd, enum answer *answer)
 static dt_status fail_stranger(const struct search *s, enum answer answer)
 {
     if (answer == SOMEBODY_ELSE)
-        return dt_fail(DT_ERR_WORLD, "what listens at %s is not dtbench's rank 0: set MASTER_PORT to a port that is free", s->place_name);
+        return dt_fail(DT_ERR_WORLD,
+                       "what listens at %s is not dtbench's rank 0, and answers \"%s\": set MASTER_PORT to a port that is free",
+                       s->place_name, s->said);
     return dt_fail(DT_ERR_WORLD,
                    "another job's ranks connect at %s, or rank %d does not have rank 0's secret: set MASTER_PORT to a port that is "
                    "free, or " DT_SECRET_VARIABLE " to one text on all nodes",

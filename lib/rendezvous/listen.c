@@ -7,6 +7,7 @@
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,6 +66,18 @@ static dt_status contradiction(const struct stranger *n, const char *format, ...
     return dt_fail(DT_ERR_WORLD, "%s", text);
 }
 
+/* Only its launcher's variables can have told it that. */
+static dt_status refuse_rank(const struct stranger *n, int rank, int size)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof address;
+    char host[64] = "an unknown address";
+    if (getpeername(n->fd, (struct sockaddr *)&address, &bytes) == 0)
+        getnameinfo((struct sockaddr *)&address, bytes, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+    return contradiction(n, "a process at %s has rank %d of %d, out of range: ranks are 0 to %d; its launcher's variables are wrong", host,
+                         rank, size, size - 1);
+}
+
 /* One that has proved to be of this job. */
 static dt_status let_in(struct meeting *m, struct stranger *n)
 {
@@ -75,7 +88,9 @@ static dt_status let_in(struct meeting *m, struct stranger *n)
         return contradiction(n, "rank %d is another build of dtbench (%.47s) than rank 0 (%.47s)", rank, n->claim.build, m->build);
     if (n->claim.size != size)
         return contradiction(n, "rank %d expects %d ranks, and rank 0 expects %d", rank, n->claim.size, size);
-    if (rank < 1 || rank >= size || m->r->links[rank].fd >= 0)
+    if (rank < 0 || rank >= size)
+        return refuse_rank(n, rank, size);
+    if (rank == 0 || m->r->links[rank].fd >= 0)
         return contradiction(n, "two of %d processes have rank %d", size, rank);
     m->r->links[rank].fd = n->fd;
     n->fd = -1;

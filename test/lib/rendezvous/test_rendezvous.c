@@ -280,6 +280,14 @@ static void ranks_that_disagree(void)
     ranks[2].place.rank = 1;
     run_ranks(ranks, 3, -1);
     expect(&ranks[0], DT_ERR_WORLD, "two of 3 processes have rank 1");
+    const int outside[] = {-1, 3};
+    for (int i = 0; i < 2; i++) {
+        set_up(ranks, 3, free_port(), NULL);
+        ranks[2].place.rank = outside[i];
+        run_ranks(ranks, 3, -1);
+        expect(&ranks[0], DT_ERR_WORLD,
+               outside[i] < 0 ? "has rank -1 of 3, out of range: ranks are 0 to 2" : "has rank 3 of 3, out of range");
+    }
 }
 
 /* One that talks nonsense, one that says nothing, one that goes at once: all before the ranks come. */
@@ -307,16 +315,17 @@ struct talker {
     int fd, connections;
 };
 
-/* A server of something else, until its socket is shut down. */
-static void *talk_like_ssh(void *context)
+/* A server of something else, until its socket is shut down. What it says is longer than what rank 0 would. */
+static void *talk_like_http(void *context)
 {
     struct talker *talker = context;
+    const char *words = "HTTP/1.1 400 Bad Request\r\nServer: another\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     for (;;) {
         int there = accept(talker->fd, NULL, NULL);
         if (there < 0)
             return NULL;
         talker->connections++;
-        if (write(there, "SSH-2.0-x\r\n", 11) < 0)
+        if (write(there, words, strlen(words)) < 0)
             perror("stranger");
         close(there);
     }
@@ -349,13 +358,13 @@ static void strangers(void)
     if (pthread_create(&first, NULL, run_rank, &ranks[1]) != 0)
         abort();
     struct talker talker = {.fd = fd};
-    if (pthread_create(&stranger, NULL, talk_like_ssh, &talker) != 0)
+    if (pthread_create(&stranger, NULL, talk_like_http, &talker) != 0)
         abort();
     pthread_join(first, NULL);
     shutdown(fd, SHUT_RDWR);
     pthread_join(stranger, NULL);
     close(fd);
-    expect(&ranks[1], DT_ERR_WORLD, "is not dtbench's rank 0: set MASTER_PORT");
+    expect(&ranks[1], DT_ERR_WORLD, "is not dtbench's rank 0, and answers \"HTTP/1.1 400 Bad Request\": set MASTER_PORT");
     CHECK(talker.connections > 1 && ranks[1].took_s > 2 && ranks[1].took_s < 5, "%d connections, %g s", talker.connections,
           ranks[1].took_s); /* rank 0 waits as long for its port */
 }
