@@ -5,7 +5,9 @@
 #include "cli/records/name_file.h"
 #include "cli/records/record_set.h"
 #include "cli/text/exit_code.h"
+#include "cli/text/line.h"
 #include "cli/text/options.h"
+#include "cli/text/predictions.h"
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"
 
@@ -161,6 +163,8 @@ static dt_status write_file(const struct record_set *set, const int *chosen, int
 /* One record of each experiment, in the order of their sweeps. */
 static dt_status write_merged(const struct record_set *set, int *chosen, const struct command_options *o)
 {
+    struct predictions predictions = {0};
+    char predicted[PREDICTIONS_BYTES];
     int count, ok = 0;
     DT_TRY(record_set_newest(set, chosen, &count));
     DT_TRY(sort_by_sweep(set, chosen, count));
@@ -168,10 +172,15 @@ static dt_status write_merged(const struct record_set *set, int *chosen, const s
         DT_TRY(write_records(set, chosen, count, stdout, "standard output"));
     else
         DT_TRY(write_file(set, chosen, count, o->output, o->force));
-    for (int i = 0; i < count; i++)
-        ok += record_is_ok(&set->records[chosen[i]]);
-    fprintf(stderr, "dtbench merge: %d record%s from %d file%s: %d experiment%s, %d ok\n", set->count, set->count == 1 ? "" : "s",
-            set->file_count, set->file_count == 1 ? "" : "s", count, count == 1 ? "" : "s", ok);
+    for (int i = 0; i < count; i++) {
+        const struct record_facts *record = &set->records[chosen[i]];
+        ok += record_is_ok(record);
+        if (record->experiment)
+            predictions_add(&predictions, record->experiment);
+    }
+    predictions_describe(&predictions, predicted);
+    line_print(stderr, "dtbench merge: %d record%s from %d file%s: %d experiment%s, %d ok%s%s", set->count, set->count == 1 ? "" : "s",
+               set->file_count, set->file_count == 1 ? "" : "s", count, count == 1 ? "" : "s", ok, *predicted ? "; " : "", predicted);
     return DT_OK;
 }
 

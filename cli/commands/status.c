@@ -7,6 +7,7 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/format.h"
 #include "cli/text/line.h"
+#include "cli/text/predictions.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 
@@ -110,7 +111,11 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
 
 static void print_summary(const struct sweep_status *sweep, FILE *to)
 {
-    char text[FORMAT_BYTES];
+    char text[FORMAT_BYTES], predicted[PREDICTIONS_BYTES];
+    struct predictions predictions = {0};
+    for (int i = 0; i < sweep->count; i++)
+        if (sweep->items[i].experiment)
+            predictions_add(&predictions, sweep->items[i].experiment);
     int left = sweep->counts[STATE_MISSING] + sweep->counts[STATE_INTERRUPTED], failed = sweep->counts[STATE_FAILED];
     if (*sweep->id)
         line_part(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
@@ -122,6 +127,8 @@ static void print_summary(const struct sweep_status *sweep, FILE *to)
         if (sweep->counts[s] > 0 || s == STATE_DONE)
             fprintf(to, "%s%d %s", s == STATE_DONE ? ": " : ", ", sweep->counts[s], sweep_state_name((enum sweep_state)s));
     fputc('\n', to);
+    if (*predictions_describe(&predictions, predicted))
+        line_print(to, "%s", predicted);
     if (left > 0 && isfinite(sweep->left_s))
         fprintf(to, "time left: about %s, one experiment after another, estimated from those that are done\n",
                 format_duration(sweep->left_s, text));

@@ -43,16 +43,27 @@ static void add_reason(struct comparison *row, const char *text)
     snprintf(row->reason + used, sizeof row->reason - used, "%s%s", used ? "; " : "", text);
 }
 
-/* `name` is `base` in BASE and `new` in NEW: said once in the list of differences. */
-static void add_difference(struct compare *c, const char *name, const char *base, const char *new)
+/* `name` is `base` in BASE and `new` in NEW: said once in `list` [list_bytes]. */
+static void add_difference(char *list, size_t list_bytes, const char *name, const char *base, const char *new)
 {
     char part[320];
     if (strcmp(base, new) == 0)
         return;
     snprintf(part, sizeof part, "%.64s (%.100s, %.100s)", name, *base ? base : "none", *new ? new : "none");
-    size_t used = strlen(c->different);
-    if (!strstr(c->different, part) && used + strlen(part) + 3 < sizeof c->different)
-        snprintf(c->different + used, sizeof c->different - used, "%s%s", used ? ", " : "", part);
+    size_t used = strlen(list);
+    if (!strstr(list, part) && used + strlen(part) + 3 < list_bytes)
+        snprintf(list + used, list_bytes - used, "%s%s", used ? ", " : "", part);
+}
+
+const char *compare_remark(const struct compare *c, int index, char *text, size_t text_bytes)
+{
+    const struct {
+        const char *begin, *rest;
+    } remarks[] = {{"measured with different devices or libraries: ", c->different}, {"also different: ", c->noted}, {"", c->predicted}};
+    if (index >= (int)(sizeof remarks / sizeof *remarks))
+        return NULL;
+    snprintf(text, text_bytes, "%s%s", *remarks[index].rest ? remarks[index].begin : "", remarks[index].rest);
+    return text;
 }
 
 static const char *version_of(const struct record_facts *record, const char *library)
@@ -64,28 +75,77 @@ static const char *version_of(const struct record_facts *record, const char *lib
     return "";
 }
 
-/* What makes two measurements two different things: the device, its driver, the libraries, and how much of the machines a rank had. Which
- * dtbench it was is not among them: that is what is compared. */
+static bool is_simulated(const struct record_facts *record)
+{
+    char device[32];
+    return strcmp(record_provenance(record, "device", device), "sim") == 0;
+}
+
+/* What makes two measurements two different things. Which dtbench it was is not among them: that is what is compared. */
+static const struct {
+    const char *key;
+    bool by_setting; /* follows from the config where settings are compared */
+    bool of_host;    /* only where both records say it; no prediction comes from it */
+    bool noted;      /* no reason to refuse: systems are updated often, and seldom with an effect */
+} facts[] = {
+    {"device", false, false, false},   {"device_name", false, false, false},     {"driver", false, false, false},
+    {"processor", false, true, false}, {"products", true, true, false}, /* products: what computes them */
+    {"kernel", false, true, true},     {"threads_per_rank", true, false, false},
+};
+
+static void find_facts(struct compare *c, bool settings, const struct record_facts *base, const struct record_facts *new)
+{
+    char numbers[2][32];
+    bool simulated = is_simulated(base) && is_simulated(new);
+    for (size_t k = 0; k < sizeof facts / sizeof *facts; k++) {
+        const char *left = record_provenance(base, facts[k].key, numbers[0]), *right = record_provenance(new, facts[k].key, numbers[1]);
+        if ((settings && facts[k].by_setting) || (facts[k].of_host && (simulated || !*left || !*right)))
+            continue;
+        add_difference(facts[k].noted ? c->noted : c->different, facts[k].noted ? sizeof c->noted : sizeof c->different, facts[k].key, left,
+                       right);
+    }
+}
+
+/* People edit clusters and profiles in order to compare: a prediction with others is noted. */
+static void find_files(struct compare *c, const struct record_facts *base, const struct record_facts *new)
+{
+    static const char *const files[] = {"cluster", "profile"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        add_difference(c->noted, sizeof c->noted, files[i], record_simulated_hash(base, files[i]), record_simulated_hash(new, files[i]));
+}
+
 static void find_differences(struct compare *c, const struct compare_options *o, const struct record_facts *base,
                              const struct record_facts *new)
 {
-    static const char *const keys[] = {"device", "device_name", "driver", "threads_per_rank"};
     bool settings = o->by != NULL;
     if (settings && pairing_names(o->by, "device"))
         return;
     char left[32], right[32];
     const char *library, *version;
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0] - settings; k++)
-        add_difference(c, keys[k], record_provenance(base, keys[k], left), record_provenance(new, keys[k], right));
+    find_facts(c, settings, base, new);
     for (int i = 0; (library = record_library(base, i, &version)); i++)
-        add_difference(c, library, version, version_of(new, library));
+        add_difference(c->different, sizeof c->different, library, version, version_of(new, library));
     for (int i = 0; (library = record_library(new, i, &version)); i++)
-        add_difference(c, library, version_of(base, library), version);
+        add_difference(c->different, sizeof c->different, library, version_of(base, library), version);
     if (settings)
         return;
+    find_files(c, base, new);
     snprintf(left, sizeof left, "%d", record_machines(base));
     snprintf(right, sizeof right, "%d", record_machines(new));
-    add_difference(c, "machines", left, right);
+    add_difference(c->different, sizeof c->different, "machines", left, right);
+}
+
+/* All that is predicted, in either set. */
+static void find_predictions(struct compare *c)
+{
+    struct predictions predictions = {0};
+    for (int i = 0; i < c->count; i++) {
+        const struct record_facts *sides[] = {c->rows[i].base, c->rows[i].new};
+        for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+            if (sides[s] && sides[s]->experiment)
+                predictions_add(&predictions, sides[s]->experiment);
+    }
+    predictions_describe(&predictions, c->predicted);
 }
 
 /* Only what ended well has measured on a device that is known. */
@@ -123,12 +183,10 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     static const enum compare_verdict verdicts[] = {
         [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
     const struct record_facts *base = row->base, *new = row->new;
-    char kind[32], text[64];
+    char text[64];
     DT_TRY(dt_ratio_compare(row->base_steps.step_s, row->base_steps.count, row->new_steps.step_s, row->new_steps.count, &row->ratio));
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
-    bool simulated =
-        strcmp(record_provenance(base, "device", kind), "sim") == 0 && strcmp(record_provenance(new, "device", kind), "sim") == 0;
-    if (simulated && base->metrics.step_s.median > 0 && new->metrics.step_s.median > 0) {
+    if (is_simulated(base) && is_simulated(new) && base->metrics.step_s.median > 0 && new->metrics.step_s.median > 0) {
         double ratio = base->metrics.step_s.median / new->metrics.step_s.median;
         row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
     }
@@ -426,6 +484,7 @@ dt_status compare_records(const struct record_set *base, const struct record_set
         return dt_fail(DT_ERR_INVALID,
                        "BASE and NEW were measured with different devices or libraries: %s; --allow-different compares them anyway",
                        out->different);
+    find_predictions(out);
     for (int i = 0; i < out->count; i++) {
         struct comparison *row = &out->rows[i];
         if (row->base)

@@ -4,6 +4,7 @@
 
 #include "cli/records/pairing.h"
 #include "cli/records/record_set.h"
+#include "cli/text/predictions.h"
 #include "lib/base/ratio.h"
 
 #include <stdio.h>
@@ -72,6 +73,8 @@ struct compare {
     int regressions;      /* rows with any */
     int alone;            /* experiments that have no partner, where two settings are compared: they have no row */
     char different[1024]; /* in what the two were measured differently: "driver (535, 550), oneDNN (2.6, 3.1)"; "" in nothing */
+    char noted[512];      /* what else differs, and is no reason to refuse: "kernel (Linux 6.1, Linux 6.5)" */
+    char predicted[PREDICTIONS_BYTES]; /* predictions_describe */
 };
 
 /* Pair the newest records of each experiment and judge the pairs. Records are paired by their config's hash, and those that are left by the
@@ -83,6 +86,9 @@ struct compare {
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,
                           struct compare *out);
 void compare_finish(struct compare *compare);
+
+/* What is to be said below the rows, from 0 on: what differs, and what is predicted. "" where there is nothing of it; NULL past the last. */
+const char *compare_remark(const struct compare *compare, int index, char *text, size_t text_bytes);
 
 const char *compare_verdict_name(enum compare_verdict verdict);
 const char *compare_gate_name(enum compare_gate gate); /* "throughput", ...; NULL for what is not one gate */

@@ -82,7 +82,8 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
     bool done = root && cJSON_AddNumberToObject(root, "threshold", o->threshold) && add_gates(root, "gates", o->gates) &&
                 cJSON_AddNumberToObject(root, "confidence", DT_RATIO_CONFIDENCE) &&
                 add_text(root, "method", "Hodges-Lehmann ratio of throughput over all pairs of timed steps, Mann-Whitney interval") &&
-                add_text(root, "different", *c->different ? c->different : NULL) && add_text(root, "by", o->by ? o->by->keys : NULL) &&
+                add_text(root, "different", *c->different ? c->different : NULL) && add_text(root, "noted", *c->noted ? c->noted : NULL) &&
+                add_text(root, "predicted", *c->predicted ? c->predicted : NULL) && add_text(root, "by", o->by ? o->by->keys : NULL) &&
                 cJSON_AddNumberToObject(root, "alone", c->alone) && cJSON_AddNumberToObject(root, "regressions", c->regressions) &&
                 add_counts(root, c);
     cJSON *rows = done ? cJSON_AddArrayToObject(root, "experiments") : NULL;

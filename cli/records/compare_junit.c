@@ -77,6 +77,11 @@ dt_status compare_print_junit(const struct compare *c, const struct compare_opti
     fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     fprintf(to, "  <testsuite name=\"dtbench compare\" tests=\"%d\" failures=\"%d\" errors=\"0\" skipped=\"%d\">\n", c->count,
             c->regressions, skipped);
+    if (*c->predicted) {
+        fputs("    <properties><property name=\"predicted\" value=\"", to);
+        put(c->predicted, to);
+        fputs("\"/></properties>\n", to);
+    }
     for (int i = 0; i < c->count; i++)
         put_case(&c->rows[i], to);
     fprintf(to, "  </testsuite>\n</testsuites>\n");

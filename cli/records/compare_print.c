@@ -105,7 +105,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     struct unit bytes = unit_of(c);
     struct table *table = table_create();
     struct cells cells;
-    char title[CELL_BYTES], gates[128];
+    char title[CELL_BYTES], gates[128], remark[TEXT_BYTES];
     bool colour = terminal_has_colour(to);
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
@@ -133,8 +133,9 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
         else if (*row->reason)
             line_print(to, "%s: %s", row->label, row->reason);
     }
-    if (*c->different)
-        line_print(to, "measured with different devices or libraries: %s", c->different);
+    for (int i = 0; compare_remark(c, i, remark, sizeof remark); i++)
+        if (*remark)
+            line_print(to, "%s", remark);
     print_counts(c, o, to);
     fprintf(to, "; %d regression%s\n", c->regressions, c->regressions == 1 ? "" : "s");
     print_method(o, to);
@@ -159,7 +160,7 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
 {
     struct unit bytes = unit_of(c);
     struct cells cells;
-    char gates[128];
+    char gates[128], remark[TEXT_BYTES];
     fprintf(to, "### dtbench compare: %s\n\n", c->regressions ? "regression" : "no regression");
     fprintf(to, "| experiment | base tokens/s | new tokens/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n",
             bytes.name, bytes.name);
@@ -187,9 +188,11 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
         put_escaped(row->reason, to);
         fputc('\n', to);
     }
-    if (*c->different) {
-        fputs("- measured with different devices or libraries: ", to);
-        put_escaped(c->different, to);
+    for (int i = 0; compare_remark(c, i, remark, sizeof remark); i++) {
+        if (!*remark)
+            continue;
+        fputs("- ", to);
+        put_escaped(remark, to);
         fputc('\n', to);
     }
     fputc('\n', to);

@@ -312,6 +312,12 @@ const char *record_library(const struct record_facts *record, int index, const c
     return library ? library->string : NULL;
 }
 
+const char *record_simulated_hash(const struct record_facts *record, const char *file)
+{
+    const cJSON *hash = at(at(at(at(record->json, "provenance"), "simulated"), file), "hash");
+    return cJSON_IsString(hash) ? hash->valuestring : "";
+}
+
 int record_machines(const struct record_facts *record)
 {
     return cJSON_GetArraySize(at(at(record->json, "provenance"), "hosts"));

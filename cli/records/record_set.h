@@ -53,5 +53,7 @@ const char *record_provenance(const struct record_facts *record, const char *key
 /* The names of the libraries whose versions it tells, one by one from index 0; NULL past the last. */
 const char *record_library(const struct record_facts *record, int index, const char **version);
 int record_machines(const struct record_facts *record); /* 0: not known */
+/* Of the "cluster" or "profile" that it was predicted with; "" where it was not. */
+const char *record_simulated_hash(const struct record_facts *record, const char *file);
 
 #endif

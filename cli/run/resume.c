@@ -3,7 +3,6 @@
 #include "cli/records/record_set.h"
 #include "schedules/predict/simulated_system.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,16 +13,6 @@
 static bool is_of(const struct record_facts *record, const struct experiment *e)
 {
     return strcmp(record->hash, e->hash) == 0 || (record->experiment && strcmp(record->experiment->hash, e->hash) == 0);
-}
-
-/* The hash of a file that a record was predicted with; "" where it was not. */
-static const char *hash_of(const struct record_facts *record, const char *file)
-{
-    const cJSON *at = cJSON_GetObjectItemCaseSensitive(record->json, "provenance");
-    const char *const path[] = {"simulated", file, "hash"};
-    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
-        at = cJSON_GetObjectItemCaseSensitive(at, path[i]);
-    return cJSON_IsString(at) ? at->valuestring : "";
 }
 
 /* A prediction stands as long as its cluster and profile do. */
@@ -38,7 +27,7 @@ static bool still_stands(const struct record_facts *record, const struct experim
     snprintf(cluster, sizeof cluster, "%016" PRIx64, system->cluster_file.hash);
     snprintf(profile, sizeof profile, "%016" PRIx64, system->profile_file.hash);
     simulated_system_destroy(system);
-    return strcmp(hash_of(record, "cluster"), cluster) == 0 && strcmp(hash_of(record, "profile"), profile) == 0;
+    return strcmp(record_simulated_hash(record, "cluster"), cluster) == 0 && strcmp(record_simulated_hash(record, "profile"), profile) == 0;
 }
 
 static bool is_end(const struct record_facts *record, const struct resume_options *options)

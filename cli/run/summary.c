@@ -2,6 +2,7 @@
 
 #include "cli/text/format.h"
 #include "cli/text/line.h"
+#include "cli/text/predictions.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 
@@ -209,17 +210,25 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     table_colour_cell(t, colour ? colour_of(o) : COLOUR_NONE, state);
 }
 
-/* What all rows have in common stands above them. */
+/* What all rows have in common stands above them, and what is predicted. */
 static void print_heading(const struct sweep *s, FILE *to)
 {
     struct experiment own;
+    struct predictions predictions = {0};
+    char parameters[FORMAT_BYTES], predicted[PREDICTIONS_BYTES];
+    for (int i = 0; i < s->count; i++)
+        if (!s->outcomes[i].elsewhere)
+            predictions_add(&predictions, experiment_list_get(s->experiments, i, &own));
     const struct experiment *e = experiment_list_get(s->experiments, 0, &own);
-    char parameters[FORMAT_BYTES];
-    if (s->columns.models_differ || s->columns.names_differ)
-        return;
+    bool alike = !s->columns.models_differ && !s->columns.names_differ;
     format_count(dt_model_parameter_count(&e->model), parameters);
-    fprintf(to, "%s: %s%s%s parameters, %s, %d tokens a sample\n\n", e->name, e->model.preset, *e->model.preset ? ", " : "", parameters,
-            dt_dtype_name(e->model.dtype), e->model.block_size);
+    if (alike)
+        fprintf(to, "%s: %s%s%s parameters, %s, %d tokens a sample\n", e->name, e->model.preset, *e->model.preset ? ", " : "", parameters,
+                dt_dtype_name(e->model.dtype), e->model.block_size);
+    if (*predictions_describe(&predictions, predicted))
+        line_print(to, "%s", predicted);
+    if (alike || *predicted)
+        fputc('\n', to);
 }
 
 /* By now all of the sweep has run, whatever came first. */

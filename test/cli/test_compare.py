@@ -179,19 +179,54 @@ def test_losses_and_memory():
 def test_other_machines_are_refused():
     records = real_records()
     base = write("base.jsonl", records)
-    for path, value in (("device", "cuda"), ("device_name", "H100"), ("driver", "550.54"), ("threads_per_rank", 99), ("hosts", ["a", "b"]),
+    records = [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.products": "amx"}) for r in records]
+    write("base.jsonl", records)
+    for path, value in (("products", "onednn"), ("processor", "another"), ("device", "cuda"), ("device_name", "H100"), ("driver", "550.54"), ("threads_per_rank", 99), ("hosts", ["a", "b"]),
                         ("versions", {**records[0]["provenance"]["versions"], "oneDNN": "9.9"})):
         new = write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **{"provenance." + path: value}) for r in records])
         said = run("compare", base, new, code=INCOMPARABLE)
         name = {"hosts": "machines", "versions": "oneDNN"}.get(path, path)
         check(name + " (" in said.stderr and said.stderr.count("\n") == 1 and not said.stdout, path, said.stderr)
         check(name + " (" in compare(base, new, "--allow-different")["different"], path)
+    # a system is updated often: that is said, and no reason to refuse; what older records do not name is not known to differ
+    new = write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.kernel": "Linux 9"}) for r in records])
+    check("kernel (" in compare(base, new)["noted"] and "also different: kernel (" in run("compare", base, new).stdout, "another kernel")
+    check("kernel (" in run("compare", base, new, "--format=markdown").stdout, "another kernel in Markdown")
+    unknown = {"provenance.products": None, "provenance.processor": None, "provenance.kernel": None}
+    result = compare(base, write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **unknown) for r in records]))
+    check(result["different"] is None and result["noted"] is None, result)
     # of one that failed nobody knows where
     lost = timed(records[0], [], status="failed", error="x", provenance=None)
     compare(write("lost.jsonl", [lost] + records[1:]), base)
     # another dtbench is what is compared
     new = [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.git_commit": "0" * 12, "provenance.dtbench": "9.0.0"}) for r in records]
     compare(base, write("new.jsonl", new))
+
+
+def test_predictions_are_called_so():
+    """Wherever their figures are shown, with cluster and profile."""
+    for cluster, name in (("gcp_a2", "base"), ("dgx_h100", "other")):
+        text = run("run", "tiny.json", "--device", "sim", "--set", "cluster=" + cluster, "--output", name + "_sim.jsonl", "--quiet").stdout
+        check("predicted, not measured: cluster " + cluster in text, text)
+    said = "predicted, not measured: cluster gcp_a2, profile pytorch_1.11_a100"
+    for text in (run("status", "base_sim.jsonl").stdout, run("merge", "base_sim.jsonl").stderr, run("compare", "base_sim.jsonl", "base_sim.jsonl").stdout,
+                 run("compare", "base_sim.jsonl", "base_sim.jsonl", "--format=markdown").stdout.replace("\\", ""),
+                 run("compare", "base_sim.jsonl", "base_sim.jsonl", "--format=junit").stdout,
+                 compare("base_sim.jsonl", "base_sim.jsonl")["predicted"]):
+        check(said in text, text)
+    real_records()
+    check("predicted" not in run("status", "real.jsonl").stdout + run("merge", "real.jsonl").stderr + run("compare", "real.jsonl", "real.jsonl").stdout,
+          "measurements are none")
+    mixed = run("status", "real.jsonl", "other_sim.jsonl", "base_sim.jsonl").stdout
+    check(mixed.count(said) == 1 and mixed.count("cluster dgx_h100, profile dtbench_cuda_h100") == 1, mixed)
+    mixed = run("run", "tiny.json", "--set", 'sweep.device=["cpu","sim"]', "--set", "cluster=gcp_a2", "--output", "mixed.jsonl", "--quiet").stdout
+    check("the rows of device sim are " + said in mixed, mixed)
+    changed = [json.loads(line) for line in open(os.path.join(WORK, "base_sim.jsonl"), encoding="utf-8")]
+    for record in changed:
+        record["provenance"].update(processor="another", kernel="another")
+        record["provenance"]["simulated"]["profile"]["hash"] = "0" * 16
+    result = compare("base_sim.jsonl", write("changed.jsonl", changed))
+    check(result["different"] is None and "profile (" in result["noted"] and "kernel" not in result["noted"], result)
 
 
 def test_pairs_newest_and_by_config():
