@@ -1,5 +1,4 @@
 #include "gpt/family.h"
-#include "gpt/exchange_bytes.h"
 #include "gpt/kernel_set.h"
 #include "gpt/layout.h"
 #include "gpt/model.h"
@@ -36,7 +35,6 @@ const struct dt_model_family gpt_family = {
     .stage_create = gpt_stage_create,
     .stage_destroy = gpt_stage_destroy,
     .stream_elems = gpt_stream_elems,
-    .exchanged = gpt_exchanged_bytes,
     .init_params = gpt_init_params,
     .stash_create = gpt_stash_create,
     .stash_destroy = gpt_stash_destroy,

@@ -11,7 +11,6 @@
 #include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 #include "schedules/run/memory_fit.h"
-#include "schedules/run/traffic.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -174,15 +173,12 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
 /* ---- all of it ---- */
 
 /* Each number of the busiest rank. */
-static dt_status predict_traffic(const struct experiment *e, const struct simulated_system *system, int rank, struct step_traffic *most)
+static void take_busiest(const struct step_traffic *traffic, struct step_traffic *most)
 {
-    struct step_traffic traffic;
-    DT_TRY(system ? simulation_predict_traffic(e, system, rank, &traffic) : traffic_of_rank(e, rank, &traffic));
     for (int axis = 0; axis < MESH_AXES; axis++)
         for (int kind = 0; kind < DT_COMM_KINDS; kind++)
-            if (traffic.bytes[axis][kind] > most->bytes[axis][kind])
-                most->bytes[axis][kind] = traffic.bytes[axis][kind];
-    return DT_OK;
+            if (traffic->bytes[axis][kind] > most->bytes[axis][kind])
+                most->bytes[axis][kind] = traffic->bytes[axis][kind];
 }
 
 /* system: what a simulation runs on; NULL where there is none, for the reason `refusal`, and dtbench's own bytes are all. */
@@ -198,8 +194,9 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     DT_TRY(check_order(e, &out->pipeline));
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
-        DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage) : memory_fit_predict(e, rank, &usage));
-        DT_TRY(predict_traffic(e, system, rank, &out->traffic));
+        struct step_traffic traffic;
+        DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage, &traffic) : memory_fit_predict(e, rank, &usage, &traffic));
+        take_busiest(&traffic, &out->traffic);
         if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
             out->usage.device = usage.device;
             out->rank = rank;

@@ -168,18 +168,6 @@ enum dt_backward {
     DT_BACKWARD_WHOLE = DT_BACKWARD_INPUT | DT_BACKWARD_WEIGHTS,
 };
 
-/* A pass through a group: forward, also once more for backward; backward, or half of it; or both of a head that is late. */
-struct dt_pass {
-    bool forward, late;
-    bool ends_here;            /* forward: as recompute's */
-    enum dt_backward backward; /* 0: none */
-};
-
-/* Bytes that the ranks of a tensor group exchange in it: whole buffers, as dt_comm_bytes counts. */
-struct dt_exchanged {
-    uint64_t all_reduce, reduce_scatter, all_gather;
-};
-
 /* Scales of the loss: what the sum over a micro-batch's rows is multiplied by (1 / rows of the whole replica's step), and the same for
  * gradients, times the loss scaling of fp16. */
 struct dt_loss_scales {
@@ -270,8 +258,6 @@ struct dt_model_family {
     void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
     /* Elements of the residual stream of so many samples, as this rank has it: of x, of dx, and of what travels between stages. */
     size_t (*stream_elems)(const struct dt_stage *stage, size_t samples);
-    /* In closed form, what a pass of so many samples through group g exchanges; zeros where the rank has whole layers. */
-    void (*exchanged)(const struct dt_stage *stage, int g, struct dt_pass pass, size_t samples, struct dt_exchanged *out);
     /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike
      * are initialised where they live. */
     dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,

@@ -4,7 +4,6 @@
 #include "lib/sim/transport.h"
 #include "schedules/predict/simulation_ranks.h"
 #include "schedules/predict/simulation_trace.h"
-#include "schedules/run/traffic.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ static dt_status train_dry(const struct experiment *e, const struct simulated_sy
 
 /* *out: also where memory did not suffice. */
 static dt_status predict_memory(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
-                                struct dt_memory_usage *out)
+                                struct dt_memory_usage *out, struct step_traffic *traffic)
 {
     struct simulated_role role;
     struct experiment with_framework = *e;
@@ -30,34 +29,24 @@ static dt_status predict_memory(const struct experiment *e, const struct simulat
     dt_status status = train_dry(&with_framework, system, rank, most_bytes, &role);
     if (status == DT_OK || status == DT_ERR_OOM)
         dt_memory_usage(role.device, out);
+    if (status == DT_OK && traffic)
+        trainer_traffic(role.trainer, traffic);
     simulated_role_finish(&role);
     return status;
 }
 
 dt_status simulation_predict_memory(const struct experiment *e, const struct simulated_system *system, int rank,
-                                    struct dt_memory_usage *out)
+                                    struct dt_memory_usage *out, struct step_traffic *traffic)
 {
-    return predict_memory(e, system, rank, 0, out);
+    return predict_memory(e, system, rank, 0, out, traffic);
 }
 
 dt_status simulation_fits(const struct experiment *e, const struct simulated_system *system, int rank, double most_bytes, bool *fits,
                           struct dt_memory_usage *out)
 {
-    dt_status status = predict_memory(e, system, rank, (uint64_t)most_bytes, out);
+    dt_status status = predict_memory(e, system, rank, (uint64_t)most_bytes, out, NULL);
     *fits = status == DT_OK;
     return status == DT_ERR_OOM ? DT_OK : status;
-}
-
-dt_status simulation_predict_traffic(const struct experiment *e, const struct simulated_system *system, int rank, struct step_traffic *out)
-{
-    struct simulated_role role;
-    struct experiment with_framework = *e;
-    simulated_system_apply(system, &with_framework);
-    dt_status status = simulated_role_create(&with_framework, system, &system->device, rank, 0, &role);
-    if (status == DT_OK)
-        status = traffic_expected(role.trainer, out);
-    simulated_role_finish(&role);
-    return status;
 }
 
 /* ---- does it fit? ---- */

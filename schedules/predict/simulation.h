@@ -19,13 +19,9 @@ dt_status simulation_run(const struct experiment *experiment, const struct simul
 dt_status simulation_run_symmetric(const struct experiment *experiment, const struct simulated_system *system,
                                    const struct measure_hooks *hooks, struct measure_result *result);
 
-/* As traffic_of_rank, with what the system's profile changes in the schedule. */
-dt_status simulation_predict_traffic(const struct experiment *experiment, const struct simulated_system *system, int rank,
-                                     struct step_traffic *out);
-
-/* As memory_fit_predict, with what the system's profile adds. */
+/* As memory_fit_predict, with what the system's profile adds and changes in the schedule. */
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,
-                                    struct dt_memory_usage *out);
+                                    struct dt_memory_usage *out, struct step_traffic *traffic);
 
 /* The same, given up as soon as the device holds more than most_bytes: *fits is then false, and *out what it held by then. */
 dt_status simulation_fits(const struct experiment *experiment, const struct simulated_system *system, int rank, double most_bytes,

@@ -16,13 +16,15 @@ static dt_status train_dry(const struct experiment *experiment, int rank, struct
     return trainer_synchronize(dry->trainer);
 }
 
-dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out)
+dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out, struct step_traffic *traffic)
 {
     struct dry_rank dry = {0};
     dt_range_push("predict memory", -1);
     dt_status status = train_dry(experiment, rank, &dry);
     if (status == DT_OK)
         dt_memory_usage(dry.device, out);
+    if (status == DT_OK && traffic)
+        trainer_traffic(dry.trainer, traffic);
     dry_rank_finish(&dry);
     dt_range_pop();
     return status;
@@ -130,7 +132,7 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     mine.gpu_bytes = info.memory_bytes;
     mine.gpu_free_bytes = info.available_bytes;
     mine.machine_bytes = dt_machine_memory_bytes();
-    mine.status = memory_fit_predict(e, rank, &usage);
+    mine.status = memory_fit_predict(e, rank, &usage, NULL);
     snprintf(own, sizeof own, "%s", dt_error_message());
     mine.device_bytes = usage.device.peak_total_bytes;
     mine.host_bytes = usage.host.peak_total_bytes;

@@ -5,10 +5,11 @@
 
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"
+#include "schedules/step/step_traffic.h"
 
-/* The bytes that rank `rank` of the experiment will hold, found by running its schedule on the sim device. Errors: DT_ERR_OOM is not one of
- * them (there is no limit here). */
-dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out);
+/* The bytes that rank `rank` of the experiment will hold, and unless traffic is NULL what it communicates in a step, found by running its
+ * schedule on the sim device. Errors: DT_ERR_OOM is not one of them (there is no limit here). */
+dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out, struct step_traffic *traffic);
 
 /* What one rank will hold at its peak, and where. */
 struct memory_fit_rank {

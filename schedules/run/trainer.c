@@ -397,21 +397,6 @@ bool trainer_has_loss(const struct trainer *t)
     return t->stage->last;
 }
 
-const struct experiment *trainer_experiment(const struct trainer *t)
-{
-    return t->experiment;
-}
-
-size_t trainer_samples(const struct trainer *t)
-{
-    return t->samples;
-}
-
-int trainer_coordinate(const struct trainer *t, enum mesh_axis axis)
-{
-    return t->mesh.at[axis];
-}
-
 void trainer_traffic(const struct trainer *t, struct step_traffic *out)
 {
     *out = t->traffic;

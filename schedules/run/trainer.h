@@ -33,13 +33,9 @@ dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_span 
 /* Wait for all that is queued; the first failure wins. */
 dt_status trainer_synchronize(struct trainer *trainer);
 
-/* What it trains; what each step does; and this rank's part of the model. They live as long as the trainer. */
-const struct experiment *trainer_experiment(const struct trainer *trainer);
+/* What each step does; and this rank's part of the model. They live as long as the trainer. */
 const struct plan *trainer_plan(const struct trainer *trainer);
 const struct dt_stage *trainer_stage(const struct trainer *trainer);
-
-size_t trainer_samples(const struct trainer *trainer);                      /* of a step: of all ranks that work at the same ones */
-int trainer_coordinate(const struct trainer *trainer, enum mesh_axis axis); /* this rank's */
 
 /* What the last step has communicated, as its communicators counted; of a step that was replayed what the captured one has. */
 void trainer_traffic(const struct trainer *trainer, struct step_traffic *out);

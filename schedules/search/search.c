@@ -109,7 +109,7 @@ static dt_status exact_bytes(const struct search *s, const struct experiment *e,
     dt_status status = DT_OK;
     for (int kind = 0, rank; status == DT_OK && (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
-        status = simulation_predict_memory(e, system, rank, &usage);
+        status = simulation_predict_memory(e, system, rank, &usage, NULL);
         if (status == DT_OK)
             *out = fmax(*out, (double)usage.device.peak_total_bytes);
     }

@@ -91,7 +91,7 @@ static void replicas(void)
                 return;
             int count = group_bytes(&e.model, modes[i].unit, bytes);
             double all = (double)dt_model_parameter_count(&e.model), own = all / modes[i].shares, slack = count * (256 + 8 * 4);
-            CHECK_OK(memory_fit_predict(&e, modes[i].ranks - 1, &usage));
+            CHECK_OK(memory_fit_predict(&e, modes[i].ranks - 1, &usage, NULL));
             const uint64_t *device = usage.device.peak_bytes, *host = usage.host.peak_bytes;
             CHECK(device[DT_PARAMETERS] == largest_pair(bytes, count), "%s: %zu, not %zu", modes[i].paradigm, (size_t)device[DT_PARAMETERS],
                   (size_t)largest_pair(bytes, count));
@@ -122,9 +122,9 @@ static void shards(void)
             return;
         int count = group_bytes(&e.model, DT_UNIT_BLOCK, bytes), size = i == 0 ? 4 : 2;
         double own = (double)dt_model_parameter_count(&e.model) / size, slack = count * (256 + 8 * 4);
-        CHECK_OK(memory_fit_predict(&e, 3, &usage));
+        CHECK_OK(memory_fit_predict(&e, 3, &usage, NULL));
         e.parameter_offload = false;
-        CHECK_OK(memory_fit_predict(&e, 3, &resident));
+        CHECK_OK(memory_fit_predict(&e, 3, &resident, NULL));
         const uint64_t *device = usage.device.peak_bytes, *host = usage.host.peak_bytes;
         CHECK(device[DT_COMMUNICATION] == resident.device.peak_bytes[DT_COMMUNICATION]);
         CHECK(device[DT_COMMUNICATION] <= largest_pair(bytes, count) + largest(bytes, count) + 4 * 256, "two groups and one's gradients");
@@ -151,7 +151,7 @@ static void stages_and_recomputation(void)
                     return;
                 int count = group_bytes(&e.model, DT_UNIT_BLOCK, bytes);
                 two = largest(bytes, count) + bytes[1]; /* embedding or head, and a block */
-                CHECK_OK(memory_fit_predict(&e, rank, &usage));
+                CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
                 CHECK(usage.device.peak_bytes[DT_PARAMETERS] <= two && usage.device.peak_bytes[DT_PARAMETERS] > 0, "%zu of %zu",
                       (size_t)usage.device.peak_bytes[DT_PARAMETERS], (size_t)two);
                 CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0 && usage.host.peak_bytes[DT_OPTIMIZER] > 0);

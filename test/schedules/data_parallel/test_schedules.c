@@ -38,7 +38,7 @@ static void replica_bytes(void)
         snprintf(text, sizeof text, small, modes[i], i == 0 ? 1 : 8, "adam");
         if (!parse(text, &e))
             return;
-        CHECK_OK(memory_fit_predict(&e, i == 0 ? 0 : 5, &usage));
+        CHECK_OK(memory_fit_predict(&e, i == 0 ? 0 : 5, &usage, NULL));
         uint64_t params = dt_model_parameter_count(&e.model);
         CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
         /* one device updates a group as soon as its gradients are complete: only the largest group's, the embedding's, are held */
@@ -85,7 +85,7 @@ static void check_division(const struct division *d, int ranks, int shards, cons
     /* Every run of parameters, at most 38 layers, may end in an element of padding for each share and be rounded up as an allocation. */
     double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * shards));
     for (int rank = 0; rank < ranks; rank += ranks - 1) {
-        CHECK_OK(memory_fit_predict(&e, rank, &usage));
+        CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
         const uint64_t *peak = usage.device.peak_bytes;
         CHECK(fabs((double)peak[DT_PARAMETERS] - params) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_PARAMETERS], params);
         CHECK(fabs((double)peak[DT_GRADIENTS] - grads) <= slack, "%s: %zu of %.0f", text, (size_t)peak[DT_GRADIENTS], grads);
@@ -130,7 +130,7 @@ static void transient_bytes(void)
         snprintf(text, sizeof text, small, all[i].paradigm, 8, "adam");
         if (!parse(text, &e))
             return;
-        CHECK_OK(memory_fit_predict(&e, 7, &usage));
+        CHECK_OK(memory_fit_predict(&e, 7, &usage, NULL));
         uint64_t seen = usage.device.peak_bytes[DT_COMMUNICATION];
         CHECK(seen <= (uint64_t)all[i].most * 2 * 38600000 && seen >= 2 * 38400000, "%s: %zu", all[i].paradigm, (size_t)seen);
     }
@@ -152,7 +152,7 @@ static void owner_bytes(void)
         uint64_t params = dt_model_parameter_count(&e.model);
         for (int rank = 0; rank < 8; rank++) {
             struct dt_memory_usage usage;
-            CHECK_OK(memory_fit_predict(&e, rank, &usage));
+            CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
             uint64_t mine = usage.device.peak_bytes[DT_OPTIMIZER];
             CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params));
             CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * params));
@@ -181,7 +181,7 @@ static void pipeline_bytes(void)
     e.pipeline.stages = 4;
     for (int rank = 4; rank < 8; rank++) {
         struct dt_memory_usage usage;
-        CHECK_OK(memory_fit_predict(&e, rank, &usage));
+        CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
         parameters += usage.device.peak_bytes[DT_PARAMETERS];
         CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 0);
     }
@@ -205,7 +205,7 @@ static double stage_params(int stages, int rank)
     struct dt_memory_usage usage;
     if (!parse_pipeline("pdp", stages, "", &e))
         return 0;
-    CHECK_OK(memory_fit_predict(&e, rank, &usage));
+    CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
     return (double)usage.device.peak_bytes[DT_PARAMETERS] / 2;
 }
 
@@ -225,7 +225,7 @@ static void shares_of_stages(void)
                 double params = 2 * (d->params ? share : whole), optim = 12 * (d->optimizer ? share : whole);
                 double grads = 2 * (d->grads ? share + whole : whole) + 2 * share * d->kept_share;
                 double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * 8));
-                CHECK_OK(memory_fit_predict(&e, rank, &usage));
+                CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
                 const uint64_t *peak = usage.device.peak_bytes;
                 CHECK(fabs((double)peak[DT_PARAMETERS] - params) <= slack, "%s%s, stage %d of %d: %zu of %.0f", d->paradigm, d->more, rank,
                       stages, (size_t)peak[DT_PARAMETERS], params);
@@ -273,7 +273,7 @@ static void gathers_in_a_pipeline(void)
             CHECK(count_actions(&plan, ACTION_FREE) == count_actions(&plan, ACTION_GATHER));
             CHECK(count_actions(&plan, ACTION_REDUCE) == groups * windows, "%d reductions", count_actions(&plan, ACTION_REDUCE));
             plan_finish(&plan);
-            CHECK_OK(memory_fit_predict(&e, rank, &usage));
+            CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
             double whole = 2 * stage_params(2, rank), seen = (double)usage.device.peak_bytes[DT_COMMUNICATION], group = 2 * 38600000;
             CHECK(once ? seen >= whole && seen <= whole + group + 8192 : seen <= 3 * group, "stage %d: %.0f of %.0f", rank, seen, whole);
         }
@@ -289,7 +289,7 @@ static void huge(void)
                &e))
         return;
     CHECK(e.fsdp.unit == DT_UNIT_LINEAR, "finer units from 81B on");
-    CHECK_OK(memory_fit_predict(&e, 511, &usage));
+    CHECK_OK(memory_fit_predict(&e, 511, &usage, NULL));
     CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
 }
 
@@ -329,7 +329,7 @@ static void activation_bytes(void)
                      unfused ? "unfused" : "fused", activation_rows[i].activation, activation_rows[i].blocks);
             if (!parse(text, &e))
                 return;
-            CHECK_OK(memory_fit_predict(&e, 0, &usage));
+            CHECK_OK(memory_fit_predict(&e, 0, &usage, NULL));
 
             uint64_t attention = unfused ? 8 * heads * T * T * 2 : M * heads * 4; /* weights; log-sum-exp */
             uint64_t bytes = activation_rows[i].columns * M * d * 2 + activation_rows[i].norms * 2 * M * 4 +

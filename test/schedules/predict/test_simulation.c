@@ -155,9 +155,9 @@ static void bytes_are_those_of_check(void)
         CHECK_OK(simulated_system_create(e, &system));
         run(e, system, &result);
         for (int rank = 0; rank < 16; rank += 5) {
-            CHECK_OK(simulation_predict_memory(e, system, rank, &usage));
+            CHECK_OK(simulation_predict_memory(e, system, rank, &usage, NULL));
             CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
-            CHECK_OK(memory_fit_predict(e, rank, &own));
+            CHECK_OK(memory_fit_predict(e, rank, &own, NULL));
             CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes ||
                       e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
                   "the framework keeps more: %s", divisions[d]);
@@ -170,7 +170,7 @@ static void bytes_are_those_of_check(void)
         system->device.granularity_bytes = 1;
         run(e, system, &result);
         for (int rank = 0; rank < 16; rank++) {
-            CHECK_OK(memory_fit_predict(e, rank, &own));
+            CHECK_OK(memory_fit_predict(e, rank, &own, NULL));
             CHECK(memcmp(&own, &result.ranks[rank].memory, sizeof own) == 0, "rank %d of %s", rank, divisions[d]);
         }
         measure_result_finish(&result);

@@ -6,8 +6,8 @@
 #include "schedules/config/parse.h"
 #include "schedules/run/measure.h"
 #include "schedules/run/memory_fit.h"
-#include "schedules/run/traffic.h"
 #include "test/ranks.h"
+#include "test/schedules/run/expected_traffic.h"
 
 #include <stdlib.h>
 
@@ -75,7 +75,7 @@ static inline void compare_traffic(const struct experiment *e, const struct dt_s
     for (int rank = 0; rank < world.size; rank++) {
         struct step_traffic traffic;
         struct dt_step_metrics expected;
-        CHECK_OK(traffic_of_rank(e, rank, &traffic));
+        CHECK_OK(expected_traffic(e, rank, &traffic));
         step_traffic_measure(&traffic, &expected);
         most.comm_bytes = fmax(most.comm_bytes, expected.comm_bytes);
         most.all_reduce_bytes = fmax(most.all_reduce_bytes, expected.all_reduce_bytes);
@@ -110,7 +110,7 @@ static inline void train_and_compare(const struct experiment *e, const double re
     for (int i = 0; status == DT_OK && i < STEPS; i++)
         CHECK(fabs(result.losses[i] / reference[i] - 1) <= ranks_tolerance(1e-5), "%s: step %d: loss %.9g, one device has %.9g", what, i,
               result.losses[i], reference[i]);
-    CHECK_OK(memory_fit_predict(e, world.rank, &predicted));
+    CHECK_OK(memory_fit_predict(e, world.rank, &predicted, NULL));
     if (status == DT_OK) {
         ranks_check_times(&result, what);
         compare_traffic(e, &result.metrics.step, what);

@@ -70,7 +70,7 @@ static bool train(struct experiment *e, bool graph, const char *what, struct mea
     if (status < 0)
         return false;
     ranks_check_times(result, what);
-    CHECK_OK(memory_fit_predict(e, world.rank, &predicted));
+    CHECK_OK(memory_fit_predict(e, world.rank, &predicted, NULL));
     check_bytes(&result->ranks[world.rank].memory.device, &predicted.device, what);
     check_bytes(&result->ranks[world.rank].memory.host, &predicted.host, what);
     dt_memory_usage(device, &left);

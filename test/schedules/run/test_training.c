@@ -155,7 +155,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     CHECK(together.metrics.step.overflow_elements == overflows && together.metrics.step.overflow_steps == (overflows > 0 ? STEPS : 0),
           "%s: %.0f gradients of %.0f steps were not finite, expected %.0f", paradigm_name(e.paradigm),
           together.metrics.step.overflow_elements, together.metrics.step.overflow_steps, overflows);
-    CHECK_OK(memory_fit_predict(&e, world.rank, &predicted));
+    CHECK_OK(memory_fit_predict(&e, world.rank, &predicted, NULL));
     compare_bytes(&together.ranks[world.rank].memory.device, &predicted.device, paradigm_name(e.paradigm), "device");
     compare_bytes(&together.ranks[world.rank].memory.host, &predicted.host, paradigm_name(e.paradigm), "host");
     measure_result_finish(&together);

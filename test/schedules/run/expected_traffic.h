@@ -1,5 +1,5 @@
 /* What a rank communicates in a step, in closed form: from the sizes of its groups of parameters and micro-batches, and from how often its
- * plan reduces, gathers and sends them. Nothing is queued; that the communicators count the same is tested.
+ * plan reduces, gathers and sends them. Nothing is queued. What the communicators count is held against it.
  *
  *   ddp, pdp           all-reduce: P for each reduction
  *   zero1, zero2       reduce-scatter: P for each reduction; all-gather: P
@@ -9,19 +9,16 @@
  *   parameter_server   send: of a worker its gradients, of a server its parameters to every other rank
  *   pipelines          send: M d for each micro-batch and boundary, forward and backward
  *   tied tables        all-reduce: the table, of a pipeline's first and last stage
- *   tensor parallelism gpt/exchange_bytes.c
+ *   tensor parallelism test/gpt/exchange_bytes.c
  *
  * P: bytes of the parameters of the rank's stage, runs that are divided with their padding. Source  Rajbhandari et al., "ZeRO", SC 2020,
  * section 7: 2 P for ddp and zero2, whose all-reduce is two halves, 3 P for fsdp. */
-#ifndef SCHEDULES_RUN_TRAFFIC_H
-#define SCHEDULES_RUN_TRAFFIC_H
+#ifndef TEST_EXPECTED_TRAFFIC_H
+#define TEST_EXPECTED_TRAFFIC_H
 
 #include "schedules/run/trainer.h"
 
-/* Of the rank whose trainer this is. Errors: DT_ERR_HOST_MEMORY. */
-dt_status traffic_expected(const struct trainer *trainer, struct step_traffic *out);
-
 /* Of `rank` of the experiment, of which a dry trainer is made (schedules/run/dry_rank.h). Errors: as trainer_create. */
-dt_status traffic_of_rank(const struct experiment *experiment, int rank, struct step_traffic *out);
+dt_status expected_traffic(const struct experiment *experiment, int rank, struct step_traffic *out);
 
 #endif

@@ -1,7 +1,8 @@
-#include "schedules/run/traffic.h"
+#include "test/schedules/run/expected_traffic.h"
 
 #include "schedules/data_parallel/buckets.h"
 #include "schedules/run/dry_rank.h"
+#include "test/gpt/exchange_bytes.h"
 
 #include <stdlib.h>
 
@@ -13,7 +14,6 @@ struct run {
 };
 
 struct traffic {
-    const struct trainer *trainer;
     const struct experiment *experiment;
     const struct plan *plan;
     const struct dt_stage *stage;
@@ -21,6 +21,7 @@ struct traffic {
     enum dp_kind mode;
     uint64_t element; /* bytes */
     int replica;      /* this rank's place on that axis */
+    size_t samples;   /* of a step: of all ranks that work at the same ones */
     struct run *runs; /* [run_count] from the last groups to the first */
     int run_count;
     struct step_traffic *out;
@@ -128,7 +129,7 @@ static void add_publication(struct traffic *t, const struct run *run)
 /* The first micro-batches are a sample larger where the samples do not come out even. */
 static size_t samples_of(const struct traffic *t, const struct action *a)
 {
-    size_t all = trainer_samples(t->trainer), count = (size_t)t->plan->micro_batches;
+    size_t all = t->samples, count = (size_t)t->plan->micro_batches;
     return all / count + (a->micro_batch < all % count);
 }
 
@@ -145,7 +146,7 @@ static void add_pass(struct traffic *t, const struct action *a)
     struct dt_exchanged exchanged;
     struct dt_pass pass = passes[a->op];
     pass.ends_here = a->flags & ACTION_ENDS_HERE;
-    t->experiment->model.family->exchanged(t->stage, a->group, pass, samples_of(t, a), &exchanged);
+    gpt_exchanged_bytes(t->stage, a->group, pass, samples_of(t, a), &exchanged);
     add(t, MESH_TENSOR, DT_COMM_ALL_REDUCE, exchanged.all_reduce);
     add(t, MESH_TENSOR, DT_COMM_REDUCE_SCATTER, exchanged.reduce_scatter);
     add(t, MESH_TENSOR, DT_COMM_ALL_GATHER, exchanged.all_gather);
@@ -189,19 +190,18 @@ static dt_status add_all(struct traffic *t)
     return DT_OK;
 }
 
-dt_status traffic_expected(const struct trainer *trainer, struct step_traffic *out)
+static dt_status find_traffic(const struct experiment *e, int rank, const struct trainer *trainer, struct step_traffic *out)
 {
-    const struct experiment *e = trainer_experiment(trainer);
-    struct traffic t = {.trainer = trainer,
-                        .experiment = e,
+    struct mesh_shape mesh = experiment_mesh(e);
+    struct traffic t = {.experiment = e,
                         .plan = trainer_plan(trainer),
                         .stage = trainer_stage(trainer),
-                        .shape = experiment_mesh(e),
+                        .shape = mesh,
                         .mode = paradigm_of(e->paradigm)->mode,
                         .element = dt_dtype_bytes(e->model.dtype),
-                        .replica = trainer_coordinate(trainer, MESH_REPLICA),
+                        .replica = mesh_coordinate(&mesh, MESH_REPLICA, rank),
+                        .samples = (size_t)e->batch_size * (size_t)mesh_count(&mesh, ~MESH_ON_DATA),
                         .out = out};
-    *out = (struct step_traffic){0};
     t.runs = calloc((size_t)t.stage->group_count + 1, sizeof *t.runs);
     if (!t.runs)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", t.stage->group_count);
@@ -210,12 +210,13 @@ dt_status traffic_expected(const struct trainer *trainer, struct step_traffic *o
     return status;
 }
 
-dt_status traffic_of_rank(const struct experiment *experiment, int rank, struct step_traffic *out)
+dt_status expected_traffic(const struct experiment *experiment, int rank, struct step_traffic *out)
 {
     struct dry_rank dry;
+    *out = (struct step_traffic){0};
     dt_status status = dry_rank_init(&dry, experiment, rank);
     if (status == DT_OK)
-        status = traffic_expected(dry.trainer, out);
+        status = find_traffic(experiment, rank, dry.trainer, out);
     dry_rank_finish(&dry);
     return status;
 }

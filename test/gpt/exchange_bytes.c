@@ -4,7 +4,7 @@
  * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum their gains and biases, the
  * loss gathers three numbers a row; norms of heads sum their gains, and ranks with the same heads of keys and values those weights'
  * gradients. */
-#include "gpt/exchange_bytes.h"
+#include "test/gpt/exchange_bytes.h"
 
 #include "gpt/layer.h"
 

@@ -1,0 +1,22 @@
+/* What the ranks of a tensor group exchange in a pass through a group of layers, in closed form: what communicators count is held against it. */
+#ifndef TEST_GPT_EXCHANGE_BYTES_H
+#define TEST_GPT_EXCHANGE_BYTES_H
+
+#include "lib/model/model.h"
+
+/* A pass through a group: forward, also once more for backward; backward, or half of it; or both of a head that is late. */
+struct dt_pass {
+    bool forward, late;
+    bool ends_here;            /* forward: as recompute's */
+    enum dt_backward backward; /* 0: none */
+};
+
+/* Bytes that the ranks of a tensor group exchange in it: whole buffers, as dt_comm_bytes counts. */
+struct dt_exchanged {
+    uint64_t all_reduce, reduce_scatter, all_gather;
+};
+
+/* Of so many samples through group g; zeros where the rank has whole layers. */
+void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pass, size_t samples, struct dt_exchanged *out);
+
+#endif
