@@ -80,7 +80,10 @@ static inline int ranks_main(const struct test_case *cases, int count)
         printf("Bail out! %s\n", dt_error_message());
         return 1;
     }
-    struct dt_device_options device_options = {.threads = 1, .local_rank = world.local_rank, .local_size = world.local_size};
+    bool share = strcmp(test_device_kind(), "cuda") == 0 && dt_device_count("cuda") < world.local_size; /* too few GPUs */
+    struct dt_device_options device_options = {
+        .threads = 1, .local_rank = world.local_rank, .local_size = world.local_size, .share = share};
+    options.share_devices = share;
     if (dt_device_create(test_device_kind(), &device_options, &device) < 0 || dt_comm_create(device, &world, &options, &everyone) < 0) {
         printf("Bail out! %s\n", dt_error_message());
         return 1;

@@ -200,9 +200,6 @@ static inline void for_every_cpu_setup(void (*body)(struct setup *s))
 static inline void for_every_gpu_setup(const char *kind, void (*body)(struct setup *s))
 {
     struct setup s = {.table = gpt_kernels_for(kind)};
-    char reason[200];
-    if (!dt_device_available(kind, reason, sizeof reason) || !gpt_kernels_available(kind, reason, sizeof reason))
-        SKIP("device \"%s\": %s", kind, reason);
     CHECK_OK(dt_device_create(kind, NULL, &s.device));
     CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
     test_heap.stream = s.stream;
@@ -226,6 +223,9 @@ static inline bool every_way(const struct setup *s)
 static inline void for_every_setup(void (*body)(struct setup *s))
 {
     const char *kind = test_device_kind();
+    char reason[200];
+    if (!dt_device_available(kind, reason, sizeof reason) || !gpt_kernels_available(kind, reason, sizeof reason))
+        SKIP("device \"%s\": %s", kind, reason);
     if (strcmp(kind, "cpu") == 0)
         for_every_cpu_setup(body);
     else

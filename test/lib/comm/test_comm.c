@@ -707,5 +707,10 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "rank") == 0)
         return rank_main(argv[2], argv[3]);
+    char reason[256];
+    if (is_cuda() && !dt_device_available("cuda", reason, sizeof reason)) {
+        printf("1..0 # SKIP %s\n", reason);
+        return 0;
+    }
     return test_main(cases, (int)(sizeof cases / sizeof cases[0]));
 }
