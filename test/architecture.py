@@ -62,10 +62,10 @@ ALLOWED = {
     'cli/records': ['cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/run'],
     'cli/run': ['cli/records', 'cli/text', 'lib/comm', 'lib/config', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
                 'schedules/config', 'schedules/predict', 'schedules/run'],
-    'cli/plan': ['cli/run', 'cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/predict', 'schedules/run',
-                 'schedules/search'],
+    'cli/plan': ['cli/run', 'cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/plan', 'schedules/predict',
+                 'schedules/run', 'schedules/search'],
     'cli/commands': ['cli/plan', 'cli/predict', 'cli/records', 'cli/run', 'cli/text', 'lib/comm', 'lib/config', 'lib/device',
-                     'lib/launch', 'lib/record', 'lib/slurm', 'schedules/config', 'schedules/predict', 'schedules/run'],
+                     'lib/launch', 'lib/record', 'lib/slurm', 'schedules/config', 'schedules/plan', 'schedules/predict', 'schedules/run'],
     'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config', 'schedules/predict'],
     'cli': ['cli/commands', 'cli/generate', 'cli/text', 'lib/record'],
 }

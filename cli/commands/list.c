@@ -8,6 +8,7 @@
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
+#include "schedules/plan/orders.h"
 
 #include <string.h>
 
@@ -30,6 +31,13 @@ static void add_model(struct table *t, const struct dt_model_preset *preset, con
     table_text(t, format_number(parameters * STATE_BYTES / 0x1p30, text));
 }
 
+static dt_status print(struct table *t)
+{
+    dt_status status = table_print(t, stdout);
+    table_destroy(t);
+    return status;
+}
+
 static dt_status print_models(void)
 {
     static const char *const titles[] = {"model",  "layers",     "heads",       "hidden",   "vocabulary",
@@ -41,24 +49,39 @@ static dt_status print_models(void)
     const struct dt_model_family *family;
     for (int i = 0; (p = model_preset(i, &family)); i++)
         add_model(t, p, family);
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
+    return print(t);
+}
+
+static struct table *described(const char *key)
+{
+    struct table *t = table_create();
+    table_column(t, TABLE_LEFT, key);
+    table_column(t, TABLE_LEFT, "what it does");
+    return t;
+}
+
+static void add_described(struct table *t, const char *name, const char *help)
+{
+    table_text(t, name);
+    table_text(t, help);
 }
 
 static dt_status print_paradigms(void)
 {
-    struct table *t = table_create();
-    table_column(t, TABLE_LEFT, "paradigm");
-    table_column(t, TABLE_LEFT, "what it does");
-    for (int i = 0; i < PARADIGM_COUNT; i++) {
-        const struct paradigm *paradigm = paradigm_of((enum paradigm_kind)i);
-        table_text(t, paradigm->name);
-        table_text(t, paradigm->help);
-    }
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
+    struct table *t = described("paradigm");
+    const struct paradigm *paradigm;
+    for (int i = 0; (paradigm = paradigm_of((enum paradigm_kind)i)); i++)
+        add_described(t, paradigm->name, paradigm->help);
+    return print(t);
+}
+
+static dt_status print_orders(void)
+{
+    struct table *t = described("pipeline.order");
+    const struct pipeline_order *order;
+    for (int i = 0; (order = pipeline_order_at(i)); i++)
+        add_described(t, order->name, order->help);
+    return print(t);
 }
 
 /* "fp32 (native), bf16 (native), fp16 (converted)" */
@@ -144,9 +167,7 @@ static dt_status print_devices(void)
         table_text(t, available ? "yes" : "no");
         table_text(t, text);
     }
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
+    return print(t);
 }
 
 static dt_status print_communicators(void)
@@ -163,9 +184,7 @@ static dt_status print_communicators(void)
         table_text(t, available ? "yes" : "no");
         table_text(t, text);
     }
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
+    return print(t);
 }
 
 struct command_options {
@@ -179,7 +198,7 @@ static const struct option_row options[] = {
 
 static int run(int argc, char **argv)
 {
-    static dt_status (*const sections[])(void) = {print_models, print_paradigms, print_devices, print_communicators};
+    static dt_status (*const sections[])(void) = {print_models, print_paradigms, print_orders, print_devices, print_communicators};
     struct command_options o = {0};
     bool help;
     if (options_parse(&command_list, argc, argv, &o, &help) < 0)
@@ -197,10 +216,11 @@ static int run(int argc, char **argv)
 
 const struct command command_list = {
     .name = "list",
-    .summary = "list models, paradigms, devices and communicators",
+    .summary = "list models, paradigms, pipeline orders, devices and communicators",
     .usage = "[OPTION]",
     .description =
-        "Prints the model presets, the paradigms, and the devices and communicators with what is missing where one is not available. Of a "
+        "Prints the model presets, the paradigms, the pipeline orders, and the devices and communicators with what is missing where one is "
+        "not available. Of a "
         "model: the vocabulary and the tokens of a sample that it is counted with, its parameters, floating-point operations of a training "
         "step for each token (forward and backward, attention over the whole square), and the bytes of a training state: parameters and "
         "gradients of 16 bits, and Adam's moments and master weights.",

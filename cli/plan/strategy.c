@@ -2,6 +2,7 @@
 
 #include "cli/text/experiment_columns.h"
 #include "schedules/config/parse.h"
+#include "schedules/plan/orders.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,15 +36,10 @@ static void add(char text[STRATEGY_BYTES], const char *format, ...)
 }
 
 /* By its name in the papers; a file by its own. */
-static void add_order(char text[STRATEGY_BYTES], const char *order)
+static void add_order(char text[STRATEGY_BYTES], const char *name)
 {
-    static const struct {
-        const char *order, *name;
-    } names[] = {{"gpipe", "GPipe"}, {"1f1b", "1F1B"}, {"zb_h1", "ZB-H1"}, {"zb_h2", "ZB-H2"}, {"zb_v", "ZB-V"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(order, names[i].order) == 0)
-            order = names[i].name;
-    add(text, ", %s", order);
+    const struct pipeline_order *order = pipeline_order_find(name);
+    add(text, ", %s", order && order->title ? order->title : name);
 }
 
 /* Keys that are said elsewhere in the text or in a column, or have no part in what is done. */

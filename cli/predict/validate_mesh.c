@@ -2,6 +2,7 @@
 #include "cli/predict/validate_run.h"
 
 #include "schedules/config/families.h"
+#include "schedules/plan/orders.h"
 
 #include <string.h>
 #include <strings.h>
@@ -14,13 +15,6 @@ static const struct {
     {"", PARADIGM_DDP},         {"none", PARADIGM_DDP},          {"zero0", PARADIGM_DDP},       {"zero1", PARADIGM_ZERO1},
     {"zero2", PARADIGM_ZERO2},  {"zero3", PARADIGM_FSDP},        {"FULL_SHARD", PARADIGM_FSDP}, {"SHARD_GRAD_OP", PARADIGM_ZERO2},
     {"NO_SHARD", PARADIGM_DDP}, {"HYBRID_SHARD", PARADIGM_HSDP},
-};
-
-/* Orders as tables write them, by the beginning of the text. */
-static const struct {
-    const char *text, *order;
-} orders[] = {
-    {"gpipe", "gpipe"}, {"1f1b", "1f1b"}, {"interleaved", "interleaved"}, {"zb-1p", "zb_h1"}, {"zb-2p", "zb_h2"}, {"zb-v", "zb_v"},
 };
 
 static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
@@ -39,13 +33,19 @@ static dt_status replicas_in(const struct measured_table *t, int row, int replic
     return DT_OK;
 }
 
+static bool begins_with(const char *text, const char *name)
+{
+    return name && strncasecmp(text, name, strlen(name)) == 0;
+}
+
 static void order_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_ORDER);
+    const struct pipeline_order *order;
     run->order = *text ? NULL : "1f1b";
-    for (size_t i = 0; !run->order && i < sizeof orders / sizeof *orders; i++)
-        if (strncasecmp(text, orders[i].text, strlen(orders[i].text)) == 0)
-            run->order = orders[i].order;
+    for (int i = 0; !run->order && (order = pipeline_order_at(i)); i++)
+        if (begins_with(text, order->name) || begins_with(text, order->abroad))
+            run->order = order->name;
     if (!run->order)
         snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
 }

@@ -239,10 +239,8 @@ static const struct dt_field fields[] = {
     {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .file_ending = ORDER_FILE_ENDING,
      .refused = refused_orders, .initial = "\"gpipe\"",
      .description =
-         "Order of forward and backward passes in a pipeline. gpipe: all forward passes first; 1f1b: one of each in turns, which "
-         "keeps fewer activations; interleaved: the same with virtual_stages parts of the model on each rank; zb_h1, zb_h2: 1f1b "
-         "with weight gradients put off into the bubble; zb_v: two parts on each rank, placed as a V; zb_auto: found by a "
-         "search; or a file with a line of passes for each rank."},
+         "Order of forward and backward passes in a pipeline, as dtbench list describes each, or a file with a line of passes for "
+         "each rank."},
     {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
      .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
     {"pipeline.split", DT_FIELD_STRING, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096,

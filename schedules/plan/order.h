@@ -25,9 +25,19 @@ struct order_layout {
     bool folded;
 };
 
+/* When each rank's last pass is a whole backward through its first part, so that what began ends where it began: */
+enum order_drain {
+    ORDER_DRAINS_NEVER, /* or it is not known */
+    ORDER_DRAINS_WINDOWS,
+    ORDER_DRAINS_STEPS,
+};
+
 struct pipeline_order {
-    const char *name; /* in configs */
+    const char *name;   /* in configs */
+    const char *title;  /* in papers; NULL: the name */
+    const char *abroad; /* how tables of other projects begin their name for it; NULL: with the name */
     const char *help;
+    enum order_drain drains;
     bool folded, halves; /* parts are placed as a V; backward comes in halves */
     int parts;           /* of the model on each rank; 0: the shape's virtual_stages */
     /* A plan, which has its place, gets the passes of that rank. NULL: one rank's are not known without those of the others. Errors:

@@ -244,6 +244,8 @@ static const struct pipeline_order orders[] = {
     /* Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", NeurIPS 2019, section 2.3. Backward
      * passes begin with the newest activations. */
     {.name = "gpipe",
+     .title = "GPipe",
+     .drains = ORDER_DRAINS_WINDOWS,
      .help = "all forward passes, then all backward passes",
      .parts = 1,
      .emit = emit_gpipe,
@@ -252,6 +254,8 @@ static const struct pipeline_order orders[] = {
     /* Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019, section 3.2, with the flush of Narayanan
      * et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021, section 3. */
     {.name = "1f1b",
+     .title = "1F1B",
+     .drains = ORDER_DRAINS_STEPS,
      .help = "one of each in turns: fewer activations, the same bubble",
      .parts = 1,
      .emit = emit_1f1b,
@@ -259,12 +263,15 @@ static const struct pipeline_order orders[] = {
      .bubble = bubble_1f1b},
     /* Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2. */
     {.name = "interleaved",
+     .drains = ORDER_DRAINS_STEPS,
      .help = "1f1b with several parts of the model on each rank: a bubble divided by their number",
      .emit = emit_interleaved,
      .kept = kept_interleaved,
      .bubble = bubble_interleaved},
     /* Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, sections 2.1 and 2.2. */
     {.name = "zb_h1",
+     .title = "ZB-H1",
+     .abroad = "zb-1p",
      .help = "1f1b with weight gradients put off into the bubble",
      .parts = 1,
      .halves = true,
@@ -272,6 +279,8 @@ static const struct pipeline_order orders[] = {
      .kept = kept_stages,
      .bubble = bubble_zb_h1},
     {.name = "zb_h2",
+     .title = "ZB-H2",
+     .abroad = "zb-2p",
      .help = "the same with more forward passes first: no bubble where all passes take as long",
      .parts = 1,
      .halves = true,
@@ -280,6 +289,8 @@ static const struct pipeline_order orders[] = {
      .bubble = bubble_zb_h2},
     /* Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS 2024, section 4: V-ZB. */
     {.name = "zb_v",
+     .title = "ZB-V",
+     .abroad = "zb-v",
      .help = "two parts on each rank, placed as a V: no bubble where all passes take as long, with the activations of 1f1b",
      .parts = 2,
      .folded = true,

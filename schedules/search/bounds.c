@@ -122,16 +122,22 @@ static double pipeline_s(double work, double m, double p)
     return work / (1 - pow(1 - 1 / m, p));
 }
 
+/* With one part of the model on each rank, and whole backward passes. */
+static bool drains_whole(const struct pipeline_order *order)
+{
+    return order->parts == 1 && order->drains != ORDER_DRAINS_NEVER;
+}
+
 static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
 {
-    int stages = mesh->size[MESH_PIPELINE], chunks = e->pipeline.chunks;
+    int stages = mesh->size[MESH_PIPELINE];
+    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
     if (stages == 1)
         return micro_batches * work;
-    if (strcmp(e->pipeline.order, "gpipe") == 0)
-        return micro_batches / chunks * pipeline_s(work, chunks, stages);
-    if (strcmp(e->pipeline.order, "1f1b") == 0)
-        return pipeline_s(work, micro_batches, stages);
-    return micro_batches * work / stages; /* other orders fill and drain with less than whole passes */
+    if (!drains_whole(order)) /* it fills and drains with less than whole passes */
+        return micro_batches * work / stages;
+    int window = order->drains == ORDER_DRAINS_WINDOWS ? e->pipeline.chunks : micro_batches;
+    return micro_batches / window * pipeline_s(work, window, stages);
 }
 
 /* Lent until bounds_destroy; known from an earlier call where the split is the base's. */
@@ -197,23 +203,22 @@ static struct share share_of(const struct experiment *e, const struct mesh_shape
 }
 
 /* The fullest stage's activations, of micro-batches that have `alone` bytes on one device each. Where all activations are kept, stage k has
- * those of min(m, p - k) micro-batches under 1f1b, and of a whole window under gpipe. */
+ * those of as many micro-batches as the order keeps there; the fullest has least where all stages have as much. */
 static double activation_bytes(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
                                int samples, double alone)
 {
     int stages = mesh->size[MESH_PIPELINE];
-    double element = (double)dt_dtype_bytes(e->model.dtype), rows = (double)samples * e->model.block_size, parts = stages;
+    double element = (double)dt_dtype_bytes(e->model.dtype), rows = (double)samples * e->model.block_size;
     double vocab = (double)e->model.vocab_size / mesh->size[MESH_TENSOR] + 1;
     double of_blocks = fmax(0, alone - 4 * element * rows * vocab); /* without what the head has for a moment */
-    if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk)
+    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    struct order_shape shape = {.stages = stages, .micro_batches = micro_batches, .window = e->pipeline.chunks};
+    if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk || !drains_whole(order) ||
+        !order->kept)
         return alone / stages;
-    if (strcmp(e->pipeline.order, "gpipe") == 0)
-        return fmax(alone / stages, of_blocks * e->pipeline.chunks / stages);
-    if (strcmp(e->pipeline.order, "1f1b") != 0)
-        return alone / stages;
-    parts = 0;
+    double parts = 0;
     for (int k = 0; k < stages; k++)
-        parts += 1.0 / (micro_batches < stages - k ? micro_batches : stages - k);
+        parts += 1 / order->kept(order, &shape, k);
     return fmax(alone / stages, of_blocks / parts);
 }
 
@@ -339,7 +344,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
                                 .forward_s = forward_s,
                                 .end_s = block_end_s,
                                 .update_s = out->passes.update_s,
-                                .drains = pipeline_drains(e)};
+                                .drains = pipeline_order_find(e->pipeline.order)->drains != ORDER_DRAINS_NEVER};
     DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
     out->micro_batch_s = fmax(out->micro_batch_s, most * (block_s + again_s));
     out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s + shared_again_s);

@@ -29,15 +29,6 @@ dt_status pipeline_blocks(const struct experiment *e, int virtual_stages, int *b
     return status;
 }
 
-bool pipeline_drains(const struct experiment *e)
-{
-    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(e->pipeline.order, names[i]) == 0)
-            return true;
-    return false;
-}
-
 double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *t, int *most)
 {
     double longest = 0;

@@ -8,9 +8,6 @@
 /* Whole blocks of each virtual stage: blocks [virtual_stages]. Errors: as experiment_partition. */
 dt_status pipeline_blocks(const struct experiment *experiment, int virtual_stages, int *blocks);
 
-/* Whether the last pass of each rank is backward through its first part, so that a step ends where it began. */
-bool pipeline_drains(const struct experiment *experiment);
-
 /* Of a block. */
 struct block_times {
     double all_s;     /* all its passes of a step */
@@ -18,7 +15,7 @@ struct block_times {
     double forward_s; /* one forward */
     double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
     double update_s;  /* its parameters' update, behind all passes of a rank */
-    bool drains;      /* each rank's last pass is backward through its first part */
+    bool drains;      /* the order does (order.h) */
 };
 
 /* Where orders drain, rank k begins once the first micro-batch has passed the virtual stages before its first one, and the last one goes back

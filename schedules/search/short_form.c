@@ -1,6 +1,7 @@
 #include "schedules/search/short_form.h"
 
 #include "schedules/config/parse.h"
+#include "schedules/plan/orders.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/search/pipeline_fill.h"
 
@@ -77,14 +78,8 @@ static bool shorten(struct experiment *e, int of_stage, int *left)
  * a pipeline's short form is no less than an eighth of the longest. */
 static bool tells_time(const struct experiment *few, int left)
 {
-    static const char *const names[] = {"1f1b", "interleaved"};
     int stages = experiment_stages(few);
-    if (stages == 1)
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(few->pipeline.order, names[i]) == 0)
-            return left >= 3 * stages;
-    return false;
+    return stages == 1 || (pipeline_order_find(few->pipeline.order)->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
 }
 
 /* The same with few blocks: `segments` runs of activation_blocks. */
