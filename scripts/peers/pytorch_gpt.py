@@ -4,7 +4,8 @@
 minGPT's decoder: pre-norm blocks, q, k, v and output projections apart and with bias, exact GELU, dropout on the embedding, the attention
 weights and both residual branches, learned positions, an untied head without bias, cross-entropy, SGD without momentum.
 
-Attention is written out, as minGPT and the study have it, or PyTorch's own fused one (--attention sdpa).
+Attention is written out, as minGPT and the study have it, or PyTorch's own fused one (--attention sdpa). With --qkv fused one product makes
+q, k and v, as dtbench does.
 
 As a program it trains on random tokens and prints one JSON line: the time of each step, tokens/s, peak memory.
 test/cli/test_peer.py imports the model and gives it dtbench's own weights and tokens.
@@ -38,13 +39,17 @@ FP16_LOSS_SCALING = 65536.0  # dtbench's
 
 
 class Attention(nn.Module):
-    def __init__(self, hidden, heads, block_size, dropout, fused=False):
+    def __init__(self, hidden, heads, block_size, dropout, fused=False, one_product=False):
         super().__init__()
         self.heads = heads
         self.fused = fused
-        self.q = nn.Linear(hidden, hidden)
-        self.k = nn.Linear(hidden, hidden)
-        self.v = nn.Linear(hidden, hidden)
+        self.one_product = one_product
+        if one_product:
+            self.qkv = nn.Linear(hidden, 3 * hidden)
+        else:
+            self.q = nn.Linear(hidden, hidden)
+            self.k = nn.Linear(hidden, hidden)
+            self.v = nn.Linear(hidden, hidden)
         self.projection = nn.Linear(hidden, hidden)
         self.weights_dropout = nn.Dropout(dropout)
         self.branch_dropout = nn.Dropout(dropout)
@@ -57,7 +62,7 @@ class Attention(nn.Module):
         def split(y):
             return y.view(samples, positions, self.heads, hidden // self.heads).transpose(1, 2)
 
-        q, k, v = split(self.q(x)), split(self.k(x)), split(self.v(x))
+        q, k, v = map(split, self.qkv(x).chunk(3, dim=-1) if self.one_product else (self.q(x), self.k(x), self.v(x)))
         if self.fused:
             dropout = self.weights_dropout.p if self.training else 0.0
             y = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
@@ -69,10 +74,10 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, hidden, heads, block_size, dropout, fused=False):
+    def __init__(self, hidden, heads, block_size, dropout, fused=False, one_product=False):
         super().__init__()
         self.norm1 = nn.LayerNorm(hidden)
-        self.attention = Attention(hidden, heads, block_size, dropout, fused)
+        self.attention = Attention(hidden, heads, block_size, dropout, fused, one_product)
         self.norm2 = nn.LayerNorm(hidden)
         self.up = nn.Linear(hidden, 4 * hidden)
         self.down = nn.Linear(4 * hidden, hidden)
@@ -85,12 +90,12 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers, heads, hidden, vocab_size, block_size, dropout, fused=False):
+    def __init__(self, layers, heads, hidden, vocab_size, block_size, dropout, fused=False, one_product=False):
         super().__init__()
         self.tokens = nn.Embedding(vocab_size, hidden)
         self.positions = nn.Parameter(torch.zeros(block_size, hidden))
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(hidden, heads, block_size, dropout, fused) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(hidden, heads, block_size, dropout, fused, one_product) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden)
         self.head = nn.Linear(hidden, vocab_size, bias=False)
 
@@ -134,7 +139,8 @@ def build(options):
     scaling = FP16_LOSS_SCALING if options.dtype == "fp16" else 1.0
     # Where there is a GPU there is a PyTorch that can make parameters on it at once; Debian's cannot.
     with torch.device("cuda") if options.device == "cuda" else contextlib.nullcontext():
-        model = GPT(layers, heads, hidden, options.vocab, options.block, options.dropout, options.attention == "sdpa")
+        model = GPT(layers, heads, hidden, options.vocab, options.block, options.dropout, options.attention == "sdpa",
+                    options.qkv == "fused")
     model.to(DTYPES[options.dtype])
     initialise(model)
     return model, sgd(model, scaling), scaling
@@ -158,6 +164,7 @@ def parser(description):
     options.add_argument("--model", choices=list(PRESETS), default="GPTSmall")
     options.add_argument("--dtype", choices=list(DTYPES), default="bf16")
     options.add_argument("--attention", choices=["written", "sdpa"], default="written")
+    options.add_argument("--qkv", choices=["apart", "fused"], default="apart", help="three products, or one")
     options.add_argument("--compile", metavar="MODE", nargs="?", const="default", help="torch.compile, with this mode")
     options.add_argument("--batch", type=int, default=8)
     options.add_argument("--block", type=int, default=256, help="sequence length")
@@ -188,6 +195,7 @@ def record(options, parameters, startup_s, step_s, losses, ranks=1):
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
         "dtype": options.dtype,
         "attention": options.attention,
+        "qkv": options.qkv,
         "compiled": options.compile,
         "model": options.model,
         "ranks": ranks,

@@ -95,9 +95,9 @@ class Dropout(torch.nn.Module):
         return x * torch.from_numpy(mask.reshape(tuple(x.shape)))
 
 
-def make_model(dropout):
+def make_model(dropout, one_product=False):
     """The model with dtbench's initial weights. Layers: embedding, three per block, final norm, head; ids as in gpt/layout.c."""
-    model = pytorch_gpt.GPT(LAYERS, HEADS, HIDDEN, VOCAB, BLOCK, 0.0).double()
+    model = pytorch_gpt.GPT(LAYERS, HEADS, HIDDEN, VOCAB, BLOCK, 0.0, one_product=one_product).double()
     if dropout:
         model.dropout = Dropout(DROPOUT, 0, dropout)
         for number, block in enumerate(model.blocks):
@@ -109,23 +109,24 @@ def make_model(dropout):
     for block in range(LAYERS):
         attention, up, down = ((1 + 3 * block + i) * 16 for i in range(3))
         prefix = f"blocks.{block}."
-        placed[prefix + "attention.q.weight"] = attention + 2
-        placed[prefix + "attention.k.weight"] = attention + 3
-        placed[prefix + "attention.v.weight"] = attention + 4
+        for part, name in enumerate(["qkv"] if one_product else ["q", "k", "v"]):
+            placed[f"{prefix}attention.{name}.weight"] = attention + 2 + part
         placed[prefix + "attention.projection.weight"] = attention + 8
         placed[prefix + "up.weight"] = up + 2
         placed[prefix + "down.weight"] = down
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
-                parameter.copy_(normal(placed.pop(name), tuple(parameter.shape)))
+                first, parts = placed.pop(name), 3 if "qkv" in name else 1
+                shape = (parameter.shape[0] // parts, *parameter.shape[1:])
+                parameter.copy_(torch.cat([normal(first + part, shape) for part in range(parts)]))
     assert not placed
     return model
 
 
 def peer_losses(case):
     torch.set_num_threads(1)
-    model = make_model(case["dropout"])
+    model = make_model(case["dropout"], case.get("one_product", False))
     if case["optimizer"]["name"] == "sgd":
         optimizer = torch.optim.SGD(model.parameters(), lr=case["optimizer"]["learning_rate"])
     else:
@@ -218,13 +219,13 @@ def main():
         {**alone, "optimizer": optimizer, "dropout": dropout, "attention": attention}
         for optimizer, dropout in ((sgd, 0), (adam, 0), (sgd, 0.15))
         for attention in ("fused", "unfused")
-    ]
+    ] + [{**alone, "optimizer": sgd, "dropout": 0, "attention": "fused", "one_product": True}]
     failed = False
     print(f"1..{len(cases)}")
     with tempfile.TemporaryDirectory() as folder:
         for number, case in enumerate(cases, 1):
             name = (f"losses as PyTorch's: {case['paradigm']}, {case['optimizer']['name']}, {case['attention']} attention, "
-                    f"dropout {case['dropout']}")
+                    f"dropout {case['dropout']}{', one product for q, k and v' if 'one_product' in case else ''}")
             missing = why_not(case, int(sys.argv[2]))
             if missing:
                 print(f"ok {number} - {name} # SKIP {missing}")
