@@ -104,7 +104,6 @@ static void name_link(const struct planner *p, bool within, char text[64])
 static void say_axes(struct why *w, const struct planner *p, const struct experiment *e)
 {
     struct mesh_shape mesh = experiment_mesh(e);
-    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
     double bytes = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype) / mesh.size[MESH_PIPELINE] /
                    mesh.size[MESH_TENSOR] / 1e9;
     char link[64];
@@ -118,7 +117,7 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
     }
     if (mesh.size[MESH_SHARD] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_SHARD), link);
-        if (mode == DP_FSDP)
+        if (paradigm_has_key(paradigm_of(e->paradigm), "fsdp.gather"))
             why_say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
                     mesh.size[MESH_SHARD], link);
         else

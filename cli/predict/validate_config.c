@@ -20,7 +20,7 @@ static bool parameters_offloaded(const struct measured_run *run, double peak_byt
     if (run->offload >= 0)
         return run->offload == 1;
     struct dt_model model = model_of_preset(run->preset, run->family);
-    return paradigm_of(run->paradigm)->mode == DP_FSDP &&
+    return paradigm_has_key(paradigm_of(run->paradigm), "fsdp.gather") &&
            peak_bytes < FP16_PARAMETER_AND_GRADIENT_BYTES * (double)dt_model_parameter_count(&model) / run->gpus;
 }
 

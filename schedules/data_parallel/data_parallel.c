@@ -78,6 +78,9 @@ static dt_status root_create(const struct dp_setup *setup, struct data_parallel 
 
 const struct dp_mode dp_data_parallel = {
     .name = "data_parallel",
+    .holds = {.parameters = DP_ALL},
+    .reduces = {{MESH_REPLICA, DT_COMM_REDUCE, DP_ALL}},
+    .publishes = {MESH_REPLICA, DT_COMM_BROADCAST, DP_ALL},
     .unit = buckets_unit,
     .create = root_create,
     .destroy = buckets_destroy,

@@ -46,6 +46,10 @@ static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel *
 
 const struct dp_mode dp_ddp = {
     .name = "ddp",
+    .holds = {DP_ALL, DP_ALL, DP_ALL},
+    .reduces = {{MESH_REPLICA, DT_COMM_ALL_REDUCE, DP_ALL}},
+    .ranks = DP_RANKS_ALIKE,
+    .alone = &dp_none,
     .unit = buckets_unit,
     .create = ddp_create,
     .destroy = buckets_destroy,

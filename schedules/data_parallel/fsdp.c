@@ -200,6 +200,10 @@ static dt_status fsdp_end_step(struct data_parallel *dp)
 
 const struct dp_mode dp_fsdp = {
     .name = "fsdp",
+    .holds = {DP_SHARE, DP_SHARE, DP_SHARE},
+    .gathers = {MESH_SHARD, DT_COMM_ALL_GATHER, DP_ALL},
+    .reduces = {{MESH_SHARD, DT_COMM_REDUCE_SCATTER, DP_ALL}, {MESH_REPLICA, DT_COMM_ALL_REDUCE, DP_SHARE}},
+    .ranks = DP_RANKS_ALIKE,
     .unit = fsdp_unit,
     .create = fsdp_create,
     .destroy = fsdp_destroy,

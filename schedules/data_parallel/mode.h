@@ -75,10 +75,43 @@ struct data_parallel {
     /* the mode's own state follows */
 };
 
+/* ---- what is true of a mode, for those who predict it ----
+ *
+ * What is left out is 0, which claims nothing. */
+
+/* A part of a stage's parameters, or of what belongs to them: less than the others at some time, or of some ranks; a rank's share where as
+ * many ranks as there are shards divide it; all of it. */
+enum dp_part { DP_LESS, DP_SHARE, DP_ALL };
+
+/* A collective on buffers of all gradients or parameters, or of a rank's share of them. DP_LESS: there is none. */
+struct dp_collective {
+    enum mesh_axis axis;
+    enum dt_comm_kind kind;
+    enum dp_part of;
+};
+
+/* What the ranks of a stage do: not the same; the same, on shares of buckets of which the last ones may be smaller; the same. */
+enum dp_likeness { DP_RANKS_DIFFER, DP_RANKS_SHARE_BUCKETS, DP_RANKS_ALIKE };
+
+static inline double dp_part_of(enum dp_part part, const struct mesh_shape *mesh)
+{
+    return part == DP_ALL ? 1 : part == DP_SHARE ? 1.0 / mesh->size[MESH_SHARD] : 0;
+}
+
 /* Of an action, hooks read its flags: ACTION_FIRST, ACTION_LAST, ACTION_REDUCES. A hook may be NULL where the mode's rules place no action
  * that needs it; `use` always may. */
 struct dp_mode {
     const char *name;
+    /* What every rank holds on its device all the time, where nothing is offloaded. The optimizer's part is also the part that it updates. */
+    struct {
+        enum dp_part parameters, gradients, optimizer;
+    } holds;
+    struct dp_collective gathers;    /* parameters, before forward and backward */
+    struct dp_collective reduces[2]; /* gradients */
+    struct dp_collective publishes;  /* parameters, once a step */
+    enum dp_likeness ranks;
+    const struct dp_mode *alone; /* takes its place where one replica is divided over all ranks, which average nothing; NULL: none does */
+
     /* The grouping this mode wants: gathered and reduced together. */
     enum dt_unit (*unit)(const struct experiment *experiment);
     /* Make parameters (initialised where they live), gradients and optimizer state, and set rules, bucket_of and residents.

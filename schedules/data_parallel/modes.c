@@ -1,6 +1,6 @@
 #include "schedules/data_parallel/modes.h"
 
-const struct dp_mode *dp_mode_of(enum dp_kind kind)
+const struct dp_mode *dp_mode_of(const struct experiment *e)
 {
     static const struct dp_mode *const modes[DP_COUNT] = {
         [DP_NONE] = &dp_none,
@@ -11,5 +11,5 @@ const struct dp_mode *dp_mode_of(enum dp_kind kind)
         [DP_DATA_PARALLEL] = &dp_data_parallel,
         [DP_PARAMETER_SERVER] = &dp_parameter_server,
     };
-    return modes[kind];
+    return modes[paradigm_of(e->paradigm)->mode];
 }

@@ -1,9 +1,9 @@
-/* Which mode a paradigm's row means. */
+/* The mode of an experiment's paradigm. */
 #ifndef SCHEDULES_DATA_PARALLEL_MODES_H
 #define SCHEDULES_DATA_PARALLEL_MODES_H
 
 #include "schedules/data_parallel/mode.h"
 
-const struct dp_mode *dp_mode_of(enum dp_kind kind);
+const struct dp_mode *dp_mode_of(const struct experiment *experiment);
 
 #endif

@@ -138,6 +138,8 @@ static dt_status none_end_step(struct data_parallel *dp)
 
 const struct dp_mode dp_none = {
     .name = "none",
+    .holds = {.parameters = DP_ALL, .optimizer = DP_ALL},
+    .ranks = DP_RANKS_ALIKE,
     .unit = none_unit,
     .create = none_create,
     .destroy = none_destroy,

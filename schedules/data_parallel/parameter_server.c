@@ -115,6 +115,9 @@ static dt_status server_create(const struct dp_setup *setup, struct data_paralle
 
 const struct dp_mode dp_parameter_server = {
     .name = "parameter_server",
+    .holds = {.parameters = DP_ALL},
+    .reduces = {{MESH_REPLICA, DT_COMM_SEND, DP_ALL}},
+    .publishes = {MESH_REPLICA, DT_COMM_SEND, DP_ALL},
     .unit = buckets_unit,
     .create = server_create,
     .destroy = buckets_destroy,

@@ -45,6 +45,10 @@ static dt_status zero1_create(const struct dp_setup *setup, struct data_parallel
 
 const struct dp_mode dp_zero1 = {
     .name = "zero1",
+    .holds = {.parameters = DP_ALL, .optimizer = DP_SHARE},
+    .reduces = {{MESH_SHARD, DT_COMM_REDUCE_SCATTER, DP_ALL}},
+    .publishes = {MESH_SHARD, DT_COMM_ALL_GATHER, DP_ALL},
+    .ranks = DP_RANKS_SHARE_BUCKETS,
     .unit = buckets_unit,
     .create = zero1_create,
     .destroy = buckets_destroy,

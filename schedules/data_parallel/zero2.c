@@ -47,6 +47,10 @@ static dt_status zero2_create(const struct dp_setup *setup, struct data_parallel
 
 const struct dp_mode dp_zero2 = {
     .name = "zero2",
+    .holds = {.parameters = DP_ALL, .gradients = DP_SHARE, .optimizer = DP_SHARE},
+    .reduces = {{MESH_SHARD, DT_COMM_REDUCE_SCATTER, DP_ALL}},
+    .publishes = {MESH_SHARD, DT_COMM_ALL_GATHER, DP_ALL},
+    .ranks = DP_RANKS_SHARE_BUCKETS,
     .unit = buckets_unit,
     .create = zero2_create,
     .destroy = buckets_destroy,

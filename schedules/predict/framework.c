@@ -113,8 +113,8 @@ static bool gathers_outputs(const struct framework *f, const struct data_paralle
 static bool copies_shares(const struct change *c)
 {
     const struct dp_setup *s = &c->dp->setup;
-    enum dp_kind mode = paradigm_of(c->f->experiment->paradigm)->mode;
-    return c->f->profile->schedule.copies_shares && (mode == DP_ZERO1 || mode == DP_ZERO2) && !s->offload && dt_comm_size(s->shards) > 1;
+    return c->f->profile->schedule.copies_shares && c->dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && !s->offload &&
+           dt_comm_size(s->shards) > 1;
 }
 
 static dt_status before(struct change *c, const struct action *a, struct plan *out)

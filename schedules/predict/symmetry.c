@@ -1,5 +1,7 @@
 #include "schedules/predict/symmetry.h"
 
+#include "schedules/data_parallel/modes.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -96,17 +98,14 @@ static struct symmetric_axis axis_with(const struct mesh_shape *mesh, enum mesh_
 
 static bool divides_buckets(const struct experiment *e)
 {
-    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
-    return mode == DP_ZERO1 || mode == DP_ZERO2;
+    return dp_mode_of(e)->ranks == DP_RANKS_SHARE_BUCKETS;
 }
 
 /* A shard of fsdp is padded to the size of the others. */
 static bool is_symmetric(const struct experiment *e, const struct simulated_system *s)
 {
-    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
-    bool alike = mode == DP_NONE || mode == DP_DDP || mode == DP_FSDP || divides_buckets(e);
     bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
-    return alike && apart && e->world_size % s->placement.ranks_per_node == 0;
+    return dp_mode_of(e)->ranks != DP_RANKS_DIFFER && apart && e->world_size % s->placement.ranks_per_node == 0;
 }
 
 static int coordinate_of_stand_in(const struct symmetric_axis *axis, int coordinate)

@@ -192,11 +192,12 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
                                          : "off");
 
     /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
-    const struct paradigm *paradigm = paradigm_of(experiment->paradigm);
+    const struct dp_mode *mode = dp_mode_of(experiment);
     struct mesh_shape shape = experiment_mesh(experiment);
-    bool alone = paradigm->mode == DP_DDP && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
-    unsigned axes = (alone ? 0 : paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
-    const struct dp_mode *mode = dp_mode_of(alone ? DP_NONE : paradigm->mode);
+    bool alone = mode->alone && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
+    unsigned axes =
+        (alone ? 0 : paradigm_of(experiment->paradigm)->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
+    mode = alone ? mode->alone : mode;
     t->samples = experiment->replica_samples ? (size_t)experiment->replica_samples
                                              : (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
 

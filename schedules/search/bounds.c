@@ -1,5 +1,6 @@
 #include "schedules/search/bounds.h"
 
+#include "schedules/data_parallel/modes.h"
 #include "schedules/plan/orders.h"
 #include "schedules/search/network_bounds.h"
 #include "schedules/search/recordings.h"
@@ -91,7 +92,7 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
                           double parameter_bytes)
 {
     double element = (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
-    bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
+    bool sharded = dp_mode_of(e)->holds.parameters == DP_SHARE;
     if (e->parameter_offload) { /* forward and backward */
         double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh->size[MESH_SHARD] : 1);
         seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
@@ -108,8 +109,7 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
  * the gradients there: behind the last ones of a step. The next step's first layers wait for theirs, which are the last. */
 static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
-    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
-    bool stores = e->parameter_offload && (mode == DP_ZERO1 || mode == DP_ZERO2) && mesh->size[MESH_PIPELINE] == 1;
+    bool stores = e->parameter_offload && dp_mode_of(e)->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
     return stores ? host_link_s(b, bytes * (1 - 1.0 / mesh->size[MESH_SHARD])) : 0;
 }
 
@@ -178,28 +178,14 @@ static dt_status fill_s(struct bounds *b, const struct experiment *e, const stru
 
 /* ---- memory ---- */
 
-/* Parts of a rank's share of the model: 1 is all of it. */
-struct share {
-    double parameters, gradients, optimizer;
-};
-
-static struct share share_of(const struct experiment *e, const struct mesh_shape *mesh)
+/* Of the fullest stage's parameters, gradients and optimizer state, what a rank holds. */
+static double state_bytes(const struct experiment *e, const struct mesh_shape *mesh, double parameter_bytes, double optimizer_bytes)
 {
-    double shards = mesh->size[MESH_SHARD];
-    bool alone = mesh_count(mesh, MESH_ON_DATA) == 1;
+    const struct dp_mode *mode = mesh_count(mesh, MESH_ON_DATA) == 1 ? &dp_none : dp_mode_of(e);
     if (e->parameter_offload)
-        return (struct share){0, 0, 0};
-    if (alone)
-        return (struct share){1, 0, 1};
-    switch (paradigm_of(e->paradigm)->mode) {
-    case DP_DDP: return (struct share){1, 1, 1};
-    case DP_ZERO1: return (struct share){1, 0, 1 / shards};
-    case DP_ZERO2: return (struct share){1, 1 / shards, 1 / shards};
-    case DP_FSDP: return (struct share){1 / shards, 1 / shards, 1 / shards};
-    case DP_DATA_PARALLEL:
-    case DP_PARAMETER_SERVER: return (struct share){1, 0, 0};
-    default: return (struct share){1, 0, 1};
-    }
+        return 0;
+    return (dp_part_of(mode->holds.parameters, mesh) + dp_part_of(mode->holds.gradients, mesh)) * parameter_bytes +
+           dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
 /* The fullest stage's activations, of micro-batches that have `alone` bytes on one device each. Where all activations are kept, stage k has
@@ -247,16 +233,7 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
 static double update_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
     double elems = bytes / (double)dt_dtype_bytes(e->model.dtype), alone_s = elems * simulated_system_update_s(b->system, e);
-    if (e->parameter_offload) /* the host's */
-        return 0;
-    switch (paradigm_of(e->paradigm)->mode) {
-    case DP_NONE:
-    case DP_DDP: return alone_s;
-    case DP_ZERO1:
-    case DP_ZERO2:
-    case DP_FSDP: return alone_s / mesh->size[MESH_SHARD];
-    default: return 0;
-    }
+    return e->parameter_offload ? 0 /* the host's */ : dp_part_of(dp_mode_of(e)->holds.optimizer, mesh) * alone_s;
 }
 
 static bool has_halves(const struct experiment *e)
@@ -308,9 +285,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
-    double optimizer = alone.optimizer_bytes / stages;
-    struct share share = share_of(e, &mesh);
-    out->bytes = (share.parameters + share.gradients) * bytes + share.optimizer * optimizer +
+    out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) +
                  activation_bytes(b, e, &mesh, micro_batches, samples, alone.activation_bytes);
     double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;
     int most;

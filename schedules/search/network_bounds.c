@@ -1,6 +1,7 @@
 #include "schedules/search/network_bounds.h"
 
 #include "lib/sim/transport.h"
+#include "schedules/data_parallel/modes.h"
 #include "schedules/predict/symmetry.h"
 #include "schedules/search/recordings.h"
 
@@ -19,7 +20,7 @@ struct group_rate {
  * of those that are equal. */
 struct sharing {
     struct mesh_shape mesh;
-    enum dp_kind mode;
+    const struct dp_mode *mode;
     bool offload;
     int senders;
 };
@@ -193,29 +194,34 @@ static double part_of_stage(const struct network_bounds *b, const struct mesh_sh
     return fmax((double)stride / per_node, 1.0 / stages);
 }
 
+/* Of a collective that is a ring or a tree; 0 of the others, of which nothing is known. */
+static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
+                             const struct crowd *crowd, double *sum)
+{
+    double seconds = 0;
+    bytes *= dp_part_of(c->of, mesh);
+    if (c->of != DP_LESS && c->kind == DT_COMM_ALL_REDUCE)
+        DT_TRY(reduce_s(b, mesh, c->axis, bytes, crowd, &seconds));
+    else if (c->of != DP_LESS && (c->kind == DT_COMM_REDUCE_SCATTER || c->kind == DT_COMM_ALL_GATHER))
+        DT_TRY(gather_s(b, mesh, c->axis, bytes, crowd, &seconds));
+    *sum += seconds;
+    return DT_OK;
+}
+
 static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
                               double bytes, const struct crowd *crowd, struct traffic *out)
 {
-    double scatter = 0, reduce = 0, publish = 0, once = gathered_bytes(&e->model, mesh, bytes);
+    const struct dp_mode *mode = dp_mode_of(e);
+    double reduce = 0, publish = 0;
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
-    switch (paradigm_of(e->paradigm)->mode) {
-    case DP_DDP: DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes, crowd, &reduce)); break;
-    case DP_ZERO1:
-    case DP_ZERO2:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, crowd, &scatter));
-        publish = scatter;
-        break;
-    case DP_FSDP:
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, once, crowd, &out->gather));
-        DT_TRY(gather_s(b, mesh, MESH_SHARD, bytes, crowd, &scatter));
-        DT_TRY(reduce_s(b, mesh, MESH_REPLICA, bytes / mesh->size[MESH_SHARD], crowd, &reduce));
-        break;
-    default: break;
-    }
+    DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), crowd, &out->gather));
+    for (size_t i = 0; i < sizeof mode->reduces / sizeof *mode->reduces; i++)
+        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], bytes, crowd, &reduce));
+    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, crowd, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
-    out->end = scatter + reduce + publish;
+    out->end = reduce + publish;
     out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
     return DT_OK;
 }
@@ -273,8 +279,7 @@ static int card_of(const struct dt_sim_cluster *c, int gpu)
 static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
-    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
-    bool divides = (mode == DP_ZERO1 || mode == DP_ZERO2) && c->fabric.blocking_factor <= 1 && !c->host.shared_processors;
+    bool divides = dp_mode_of(e)->ranks == DP_RANKS_SHARE_BUCKETS && c->fabric.blocking_factor <= 1 && !c->host.shared_processors;
     return part->stand_in[divides ? mesh_moved(&part->mesh, MESH_SHARD, rank, 0) : rank];
 }
 
@@ -297,7 +302,7 @@ static dt_status count_senders(const struct network_bounds *b, const struct expe
 
 static dt_status find_senders(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
 {
-    enum dp_kind mode = paradigm_of(e->paradigm)->mode;
+    const struct dp_mode *mode = dp_mode_of(e);
     for (int i = 0; i < b->sharing_count; i++)
         if (b->sharings[i].mode == mode && b->sharings[i].offload == e->parameter_offload &&
             memcmp(&b->sharings[i].mesh, mesh, sizeof *mesh) == 0) {

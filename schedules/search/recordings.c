@@ -1,6 +1,7 @@
 #include "schedules/search/recordings.h"
 
 #include "lib/config/json.h"
+#include "schedules/data_parallel/modes.h"
 #include "schedules/predict/simulated_work.h"
 
 #include <math.h>
@@ -272,7 +273,7 @@ static dt_status find(struct recordings *r, struct recording *wanted)
 dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
                            struct alone *out)
 {
-    bool sharded = paradigm_of(e->paradigm)->mode == DP_FSDP;
+    bool sharded = dp_mode_of(e)->holds.parameters == DP_SHARE;
     int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
     struct recording wanted = {.alone = {.paradigm = sharded      ? e->paradigm
                                                      : tensor > 1 ? PARADIGM_DDP

@@ -1,6 +1,7 @@
 #include "schedules/search/short_form.h"
 
 #include "schedules/config/parse.h"
+#include "schedules/data_parallel/modes.h"
 #include "schedules/plan/orders.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/search/pipeline_fill.h"
@@ -194,7 +195,7 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     struct experiment few = *e, more;
     struct known *of_few, *of_more;
     int left, segments = e->model.layers / e->activation_blocks;
-    if (paradigm_of(e->paradigm)->mode != DP_FSDP || segments < WORTH_IT)
+    if (dp_mode_of(e)->holds.parameters != DP_SHARE || segments < WORTH_IT)
         return DT_OK;
     shorten(&few, 2, &left);
     more = few;

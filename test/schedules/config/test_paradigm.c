@@ -15,7 +15,8 @@ static void rows_are_complete(void)
             continue;
         CHECK(paradigm_name((enum paradigm_kind)i) == p->name);
         CHECK(strlen(p->help) > strlen(p->name), "%s", p->name);
-        CHECK(dp_mode_of(p->mode) != NULL && dp_mode_of(p->mode)->create, "%s", p->name);
+        const struct experiment e = {.paradigm = (enum paradigm_kind)i};
+        CHECK(dp_mode_of(&e) != NULL && dp_mode_of(&e)->create, "%s", p->name);
         CHECK((p->axes == 0) == (p->mode == DP_NONE), "%s: a mode that communicates, or ranks, and not both", p->name);
         for (int other = 0; other < i; other++)
             CHECK(strcmp(p->name, paradigm_name((enum paradigm_kind)other)) != 0, "%s is there twice", p->name);
