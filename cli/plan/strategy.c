@@ -8,23 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *strategy_paradigm(enum paradigm_kind paradigm)
-{
-    static const char *const names[PARADIGM_COUNT] = {
-        [PARADIGM_NONE] = "one device",
-        [PARADIGM_DDP] = "DDP",
-        [PARADIGM_PDP] = "PDP",
-        [PARADIGM_FSDP] = "FSDP",
-        [PARADIGM_ZERO1] = "ZeRO-1",
-        [PARADIGM_ZERO2] = "ZeRO-2",
-        [PARADIGM_HSDP] = "HSDP",
-        [PARADIGM_DATA_PARALLEL] = "DataParallel",
-        [PARADIGM_PARAMETER_SERVER] = "parameter server",
-    };
-    const char *name = (unsigned)paradigm < PARADIGM_COUNT ? names[paradigm] : NULL;
-    return name ? name : paradigm_name(paradigm);
-}
-
 static void add(char text[STRATEGY_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(char text[STRATEGY_BYTES], const char *format, ...)
 {
@@ -104,7 +87,7 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
     const struct paradigm *p = paradigm_of(e->paradigm);
     struct mesh_shape mesh = experiment_mesh(e);
     int shards = mesh.size[MESH_SHARD], replicas = mesh.size[MESH_REPLICA], stages = mesh.size[MESH_PIPELINE];
-    snprintf(text, STRATEGY_BYTES, "%s", strategy_paradigm(e->paradigm));
+    snprintf(text, STRATEGY_BYTES, "%s", paradigm_of(e->paradigm)->title);
     if (p->axes & MESH_ON_SHARD && p->axes & MESH_ON_REPLICA)
         add(text, " %dx%d", shards, replicas);
     if (mesh.size[MESH_TENSOR] > 1)

@@ -8,7 +8,5 @@ enum { STRATEGY_BYTES = 192 };
 
 /* Batch and world are left out: tables have columns for them. */
 void strategy_describe(const struct experiment *experiment, char text[STRATEGY_BYTES]);
-/* "DDP", "FSDP"; a paradigm without a name of its own by its config's word. */
-const char *strategy_paradigm(enum paradigm_kind paradigm);
 
 #endif

@@ -175,7 +175,7 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     if (waits > 0)
         snprintf(waiting, sizeof waiting, ", of which it waits %d %% for communication", waits);
     why_say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step takes %.3g s%s",
-            strategy_paradigm((enum paradigm_kind)paradigm), format_number(o->tokens_per_s, rate), strategy, e.batch_size,
+            paradigm_of((enum paradigm_kind)paradigm)->title, format_number(o->tokens_per_s, rate), strategy, e.batch_size,
             percent(why_margin(p, place), 1), o->step_s, waiting);
 }
 
@@ -183,7 +183,7 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
 static void say_rejected(struct why *w, const struct planner *p, int paradigm)
 {
     double least = p->result.least_bytes[paradigm], capacity = p->result.capacity_bytes, fastest = INFINITY;
-    const char *name = strategy_paradigm((enum paradigm_kind)paradigm);
+    const char *name = paradigm_of((enum paradigm_kind)paradigm)->title;
     for (int i = 0; i < p->result.count; i++)
         if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
             fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
@@ -219,7 +219,7 @@ dt_status why_not(const struct planner *p, struct why *out)
 static void say_error(struct why *w, const struct planner *p, const struct experiment *e)
 {
     struct confidence c = confidence_of(e, &p->machine);
-    const char *name = strategy_paradigm(e->paradigm);
+    const char *name = paradigm_of(e->paradigm)->title;
     if (c.measured)
         why_say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
     else if (c.source)

@@ -7,25 +7,24 @@
 #include <string.h>
 #include <strings.h>
 
-/* The paradigm that replicas have: by ZeRO's stage or FSDP's sharding strategy. NULL: as no text says otherwise. */
-static const struct {
-    const char *text;
-    enum paradigm_kind paradigm;
-} replicas[] = {
-    {"", PARADIGM_DDP},         {"none", PARADIGM_DDP},          {"zero0", PARADIGM_DDP},       {"zero1", PARADIGM_ZERO1},
-    {"zero2", PARADIGM_ZERO2},  {"zero3", PARADIGM_FSDP},        {"FULL_SHARD", PARADIGM_FSDP}, {"SHARD_GRAD_OP", PARADIGM_ZERO2},
-    {"NO_SHARD", PARADIGM_DDP}, {"HYBRID_SHARD", PARADIGM_HSDP},
-};
+/* By ZeRO's stage or FSDP's sharding strategy. */
+static bool is_called(const struct paradigm *paradigm, const char *text)
+{
+    for (const char *const *name = paradigm->abroad; name && *name; name++)
+        if (strcasecmp(*name, text) == 0)
+            return true;
+    return false;
+}
 
 static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_ZERO);
-    size_t i = 0, count = sizeof replicas / sizeof *replicas;
-    while (i < count && strcasecmp(text, replicas[i].text) != 0)
+    int i = 0;
+    while (paradigm_of((enum paradigm_kind)i) && !is_called(paradigm_of((enum paradigm_kind)i), text))
         i++;
-    if (i == count)
+    if (!paradigm_of((enum paradigm_kind)i))
         return measured_wrong(t, row, COLUMN_ZERO, "one of none, zero0 to zero3, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD");
-    run->paradigm = replicas[i].paradigm;
+    run->paradigm = (enum paradigm_kind)i;
     if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
         run->paradigm = PARADIGM_PDP;
     else if (replicas_count == 1 && run->stages == 1 && run->tensor == 1)

@@ -32,6 +32,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_NONE] =
         {
             .name = "none",
+            .title = "one device",
             .help = "one device trains alone",
             .mode = DP_NONE,
             .keys = pipeline_keys,
@@ -40,6 +41,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_DDP] =
         {
             .name = "ddp",
+            .title = "DDP",
+            .abroad = (const char *const[]){"", "none", "zero0", "NO_SHARD", NULL},
             .help = "every rank has the whole model; gradients are averaged in buckets during backward",
             .axes = MESH_ON_REPLICA,
             .mode = DP_DDP,
@@ -49,6 +52,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_PDP] =
         {
             .name = "pdp",
+            .title = "PDP",
             .help = "pipelines of stages, each rank with a part of the layers; ddp across them: the study's name for ddp with a pipeline",
             .axes = MESH_ON_PIPELINE | MESH_ON_REPLICA,
             .mode = DP_DDP,
@@ -58,6 +62,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_FSDP] =
         {
             .name = "fsdp",
+            .title = "FSDP",
+            .abroad = (const char *const[]){"zero3", "FULL_SHARD", NULL},
             .help = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
             .axes = MESH_ON_SHARD,
             .mode = DP_FSDP,
@@ -67,6 +73,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_ZERO1] =
         {
             .name = "zero1",
+            .title = "ZeRO-1",
+            .abroad = (const char *const[]){"zero1", NULL},
             .help = "ddp with the optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = DP_ZERO1,
@@ -76,6 +84,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_ZERO2] =
         {
             .name = "zero2",
+            .title = "ZeRO-2",
+            .abroad = (const char *const[]){"zero2", "SHARD_GRAD_OP", NULL},
             .help = "ddp with gradients and optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = DP_ZERO2,
@@ -85,6 +95,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_HSDP] =
         {
             .name = "hsdp",
+            .title = "HSDP",
+            .abroad = (const char *const[]){"HYBRID_SHARD", NULL},
             .help = "fsdp within groups of ranks, a node for example; gradient shards are averaged across the groups",
             .axes = MESH_ON_SHARD | MESH_ON_REPLICA,
             .mode = DP_FSDP,
@@ -94,6 +106,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_DATA_PARALLEL] =
         {
             .name = "data_parallel",
+            .title = "DataParallel",
+            .of_the_past = true,
             .help = "a root sends parameters to all ranks every step, sums their gradients and updates alone",
             .axes = MESH_ON_REPLICA,
             .no_pipeline = "its root has the whole model, and makes every update",
@@ -104,6 +118,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_PARAMETER_SERVER] =
         {
             .name = "parameter_server",
+            .title = "parameter server",
+            .of_the_past = true,
             .help = "k ranks own the parameters: they sum the workers' gradients, update and send the result",
             .axes = MESH_ON_REPLICA,
             .no_pipeline = "its servers own layers of the whole model, and every worker computes all of it",

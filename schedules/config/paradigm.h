@@ -27,9 +27,12 @@ enum paradigm_kind {
 enum dp_kind { DP_NONE, DP_DDP, DP_ZERO1, DP_ZERO2, DP_FSDP, DP_DATA_PARALLEL, DP_PARAMETER_SERVER, DP_COUNT };
 
 struct paradigm {
-    const char *name; /* in configs and records */
-    const char *help; /* a line, in `dtbench list` */
-    unsigned axes;    /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/composition.h) */
+    const char *name;          /* in configs and records */
+    const char *title;         /* in papers */
+    const char *const *abroad; /* what other projects call it in their tables; NULL at the end, or nothing */
+    const char *help;          /* a line, in `dtbench list` */
+    bool of_the_past;          /* a search proposes it only where it is asked to */
+    unsigned axes; /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/composition.h) */
     const char *no_pipeline; /* why a pipeline makes no sense with it; NULL: it goes with one */
     enum dp_kind mode;
     const char *const *keys; /* of the config, that this paradigm reads and not every other does; NULL at the end */

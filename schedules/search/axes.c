@@ -67,16 +67,17 @@ static void propose_worlds(struct proposal *p)
     propose(p, "%d", world);
 }
 
-/* data_parallel and parameter_server are of the past: who wants to see them allows them. */
+/* Who wants to see paradigms of the past allows them. */
 static void propose_paradigms(struct proposal *p)
 {
-    static const enum paradigm_kind of_today[] = {PARADIGM_DDP, PARADIGM_ZERO1, PARADIGM_ZERO2, PARADIGM_FSDP, PARADIGM_HSDP, PARADIGM_PDP};
+    const struct paradigm *row;
     if (p->experiment->world_size == 1) {
         propose(p, "%s", paradigm_name(PARADIGM_NONE));
         return;
     }
-    for (size_t i = 0; i < sizeof of_today / sizeof *of_today; i++)
-        propose(p, "%s", paradigm_name(of_today[i]));
+    for (int i = 0; (row = paradigm_of((enum paradigm_kind)i)); i++)
+        if (row->axes && !row->of_the_past)
+            propose(p, "%s", row->name);
 }
 
 static bool has_shard_groups(const struct space_scope *s, const struct experiment *e)

@@ -10,7 +10,7 @@ static void rows_are_complete(void)
 {
     for (int i = 0; i < PARADIGM_COUNT; i++) {
         const struct paradigm *p = paradigm_of((enum paradigm_kind)i);
-        CHECK(p && p->name && p->help && p->keys, "paradigm %d", i);
+        CHECK(p && p->name && p->title && p->help && p->keys, "paradigm %d", i);
         if (!p || !p->name)
             continue;
         CHECK(paradigm_name((enum paradigm_kind)i) == p->name);
