@@ -11,7 +11,7 @@
  *   DT_RANDOM_DROPOUT       column / 8                     position t       global sample   purpose << 24 | layer
  *   DT_RANDOM_ATTENTION     head << 20 | key position / 8  query position   global sample   purpose << 24 | layer
  *
- * WEIGHT and TOKEN use the four 32-bit words for four consecutive elements. A dropout block serves eight consecutive columns with 16 bits
+ * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements. A dropout block serves eight consecutive columns with 16 bits
  * each: column 2i takes the low half of word i, column 2i + 1 the high half; it is kept when these 16 bits are >= the threshold. */
 #ifndef LIB_BASE_RANDOM_H
 #define LIB_BASE_RANDOM_H

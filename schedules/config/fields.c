@@ -300,7 +300,9 @@ static const struct dt_field fields[] = {
     {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8",
      .description = "adam: added to the root of the second moment."},
     {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
-     .description = "cross_entropy of the next token, or the plain sum of the logits, as in the study."},
+     .description =
+         "cross_entropy of the next token, its mean over the step's tokens; or the plain sum of a sample's logits, its mean over the "
+         "samples, as in the study."},
     {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
      .description = "Static loss scaling: the loss's gradient is multiplied by it, and the optimizer divides by it. When not given "
                     "65536 for fp16 with cross_entropy, else 1."},
