@@ -27,6 +27,7 @@ SMOKE = {
     "sweep": {"paradigm": ["ddp", "pdp", "fsdp"]},
 }
 OK, USAGE, CONFIG, FAILED, OOM, VERIFY, OUTPUT, LATER = 0, 2, 3, 4, 5, 6, 7, 75
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]  # and how many ranks
 FOREVER = ["--set", "steps.timed=1000000"]
 # What a launcher around this test would say is none of the program's business.
 LAUNCHER = re.compile(r"^(OMPI_|PMIX_|PMI_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_RANK$|LOCAL_WORLD_SIZE$|MASTER_|DTBENCH_SECRET$)")

@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 
-from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, OK, OOM, OUTPUT,
+from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT,
                      VERIFY, WORK, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
@@ -209,9 +209,6 @@ def test_three_and_four_ranks_verify():
 
 
 # ---- launchers ----
-
-
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 
 
 def mpirun(ranks, *arguments):
