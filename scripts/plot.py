@@ -152,7 +152,8 @@ def labels(records):
         if key in ("paradigm", "name", "sweep"):
             continue
         users = next((p for start, p in own.items() if key.startswith(start)), None)
-        values = {json.dumps(f.get(key)) for f in flats if not users or f.get("paradigm") in users}
+        unset = key.startswith(("model.", "nccl.", "tuning"))  # a config may leave it out; others have a part in an experiment or not
+        values = {json.dumps(f.get(key)) for f in flats if (key in f or unset) and (not users or f.get("paradigm") in users)}
         if len(values) > 1:
             varying.append((key, users))
     others = [(key, users) for key, users in varying if not key.startswith("model.")]

@@ -15,8 +15,9 @@ GIB = 2**30
 def way(config):
     """"ZeRO-1, tensor 4, pipeline 4 (1f1b, 32 micro-batches)"."""
     words = [plot.PARADIGMS.get(config["paradigm"], config["paradigm"])]
-    tensor, pipeline = config.get("tensor", {"size": 1}), config["pipeline"]
-    stages = pipeline["stages"] if config["paradigm"] == "pdp" or pipeline.get("paradigms") == "all" else 1
+    tensor, pipeline = config.get("tensor", {"size": 1}), config.get("pipeline", {"stages": 1})
+    older = "parameter_server" in config and config["paradigm"] != "parameter_server"  # has the keys of all paradigms
+    stages = 1 if older and config["paradigm"] != "pdp" and pipeline.get("paradigms") != "all" else pipeline["stages"]
     if tensor["size"] > 1:
         words.append(f"tensor {tensor['size']}" + (" without sequence parallelism" if tensor.get("sequence_parallel") is False else ""))
     if stages > 1:

@@ -72,7 +72,7 @@ bool pairing_fits(const struct pairing *pairing, const struct experiment *a, con
     const struct dt_table *table = experiment_table();
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
-        bool matters = experiment_depends_on(a, field->path) && experiment_depends_on(b, field->path);
+        bool matters = experiment_depends_on(a, field) && experiment_depends_on(b, field);
         if (!pairing->named[i] && matters && !dt_field_same(field, a, b))
             return false;
     }

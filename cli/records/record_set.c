@@ -5,6 +5,7 @@
 #include "cli/text/line.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
+#include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 
 #include <cjson/cJSON.h>
@@ -63,6 +64,14 @@ static dt_status read_experiment(const cJSON *config, struct experiment **out)
     return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
 }
 
+/* Whether the config alone says what the experiment was. The content of an order file or of a tuning file is in the recorded hash only. And older
+ * versions left out pipeline.split where it had its default, which was not always the same rule: which one it was nobody can tell. */
+static bool says_all(const cJSON *config, const struct experiment *e)
+{
+    bool divided = experiment_stages(e) > 1, told = at(at(config, "pipeline"), "split");
+    return !*e->tuning && !experiment_has_order_file(e) && (!divided || told);
+}
+
 static bool is_record(const cJSON *json)
 {
     return cJSON_IsObject(at(json, "config")) && *text_at(json, "config_hash") && *text_at(json, "status");
@@ -106,7 +115,10 @@ static dt_status read_record(const cJSON *json, const char *file, struct record_
     dt_metrics_read(&r->metrics, metrics);
     DT_TRY(read_numbers(at(at(metrics, "step_s"), "all"), &r->step_s, &r->step_count));
     DT_TRY(read_numbers(at(json, "losses"), &r->losses, &r->loss_count));
-    return read_experiment(at(json, "config"), &r->experiment);
+    DT_TRY(read_experiment(at(json, "config"), &r->experiment));
+    if (r->experiment && !says_all(at(json, "config"), r->experiment))
+        snprintf(r->experiment->hash, sizeof r->experiment->hash, "%.16s", r->hash);
+    return DT_OK;
 }
 
 /* One more file: its name and all that is in it. */

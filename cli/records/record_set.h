@@ -12,7 +12,8 @@ struct record_facts {
     const struct cJSON *json;      /* all of it */
     const char *file;              /* where it was */
     struct experiment *experiment; /* of its config; NULL where this version cannot read that */
-    const char *hash;              /* as recorded; experiment->hash may be another, where keys have come since */
+    const char *hash; /* as recorded; experiment->hash is what this version makes of the config, or where the config does not say all
+                                      that decides the result the recorded one */
     const char *status, *error, *started;
     double *step_s, *losses; /* [step_count], [loss_count] */
     int step_count, loss_count;

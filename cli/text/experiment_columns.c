@@ -131,15 +131,9 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     }
 }
 
-/* Whether the value makes a difference to the experiment. */
-static bool is_read(const struct experiment *e, const struct dt_field *field)
-{
-    return experiment_depends_on(e, field->path) && (e->tensor.size > 1 || strcmp(field->path, "tensor.sequence_parallel") != 0);
-}
-
 void experiment_cell(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
 {
-    if (is_read(e, field))
+    if (experiment_depends_on(e, field))
         experiment_value(e, field, text);
     else
         snprintf(text, VALUE_BYTES, "-");
@@ -155,7 +149,7 @@ void experiment_label(const struct experiment *e, const struct experiment_column
         used += (size_t)snprintf(text + used, text_bytes - used, ", batch %d", e->batch_size);
     for (int i = 0; i < columns->count && used < text_bytes; i++) {
         const struct dt_field *field = columns->fields[i];
-        if (!is_read(e, field))
+        if (!experiment_depends_on(e, field))
             continue;
         experiment_value(e, field, value);
         used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);

@@ -321,19 +321,6 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
     return NULL;
 }
 
-dt_status dt_config_shows(const struct dt_field *field, const void *source, bool *out)
-{
-    *out = true;
-    if (!field->later)
-        return DT_OK;
-    struct cJSON *value = value_of(field, source), *initial = cJSON_Parse(field->initial);
-    bool both = value && initial;
-    *out = both && !cJSON_Compare(value, initial, true);
-    cJSON_Delete(value);
-    cJSON_Delete(initial);
-    return both ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
-}
-
 dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out)
 {
     struct cJSON *value = value_of(field, source);

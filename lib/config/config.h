@@ -67,9 +67,10 @@ struct dt_field {
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
     const char *const
-        *replaces;           /* NULL-terminated paths, of fields or of objects of fields, that an override or a sweep which sets this one
+        *replaces; /* NULL-terminated paths, of fields or of objects of fields, that an override or a sweep which sets this one
                                     takes back; NULL: none */
-    bool later;              /* came after configs were first written out: dt_config_shows */
+    bool (*matters)(const void *source); /* has the key a part in what the struct describes? Reading and writing do not ask; NULL: it always
+                                            has */
     const char *group;       /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
     const char *description; /* for the schema and the reference page */
 };
@@ -110,10 +111,6 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
 /* The reverse: an object with every field whose wanted[i] is true (NULL: all),
  * in the table's order. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out);
-
-/* Whether a config that is written out has the field: one that came later is left out where it has its default, so that older configs look
- * as they did, and have the same hash. Errors: DT_ERR_HOST_MEMORY. */
-dt_status dt_config_shows(const struct dt_field *field, const void *source, bool *out);
 
 /* The value of one field, as JSON in a style of dt_json_print. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out);

@@ -6,6 +6,8 @@
 #include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 
+#include <string.h>
+
 /* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
 static const char *pick(const char *const *names, int count, int index)
 {
@@ -127,6 +129,124 @@ static const char *loss_choice(int index)
     return pick(names, 2, index);
 }
 
+/* ---- which keys have a part in an experiment: those that its record has, and that its hash is made of ---- */
+
+static bool in_no_result(const void *source)
+{
+    (void)source;
+    return false;
+}
+
+static bool reads(const struct experiment *e, const char *path)
+{
+    return paradigm_has_key(paradigm_of(e->paradigm), path);
+}
+
+static bool of_units(const void *source)
+{
+    return reads(source, "fsdp.unit");
+}
+
+static bool of_shard_groups(const void *source)
+{
+    return reads(source, "hsdp.shard_size");
+}
+
+static bool of_buckets(const void *source)
+{
+    return reads(source, "ddp.bucket_mib");
+}
+
+static bool of_servers(const void *source)
+{
+    return reads(source, "parameter_server.servers");
+}
+
+static bool of_a_pipeline(const void *source)
+{
+    const struct experiment *e = source;
+    return e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1;
+}
+
+/* The row of its pipeline's order; NULL where it has no pipeline. */
+static const struct pipeline_order *order_of(const struct experiment *e)
+{
+    return of_a_pipeline(e) ? pipeline_order_find(e->pipeline.order) : NULL;
+}
+
+static bool of_chosen_parts(const void *source)
+{
+    const struct pipeline_order *order = order_of(source);
+    return order && !order->emit_all && order->parts == 0;
+}
+
+static bool of_free_orders(const void *source)
+{
+    const struct pipeline_order *order = order_of(source);
+    return order && order->emit_all;
+}
+
+static bool of_tensor_groups(const void *source)
+{
+    const struct experiment *e = source;
+    return e->tensor.size > 1;
+}
+
+/* Of one axis alone all sequences are the same. */
+static bool of_several_axes(const void *source)
+{
+    const struct experiment *e = source;
+    int tensor = e->tensor.size, stages = experiment_stages(e);
+    return (tensor > 1) + (stages > 1) + (e->world_size > tensor * stages) > 1;
+}
+
+static bool of_near_ranks(const void *source)
+{
+    return of_a_pipeline(source) || of_tensor_groups(source) || of_shard_groups(source);
+}
+
+static bool of_own_sizes(const void *source)
+{
+    const struct experiment *e = source;
+    return !*e->model.preset;
+}
+
+static bool of_rope(const void *source)
+{
+    const struct experiment *e = source;
+    return e->model.position == DT_POSITION_ROPE;
+}
+
+static bool of_scaled_rope(const void *source)
+{
+    const struct experiment *e = source;
+    return of_rope(e) && e->model.rope.scaling != DT_ROPE_UNSCALED;
+}
+
+static bool of_adam(const void *source)
+{
+    const struct experiment *e = source;
+    return e->optimizer.name == OPTIMIZER_ADAM;
+}
+
+static bool of_gpus(const void *source)
+{
+    const struct experiment *e = source;
+    return strcmp(e->device, "cuda") == 0 || strcmp(e->device, "auto") == 0;
+}
+
+/* A profile that was measured on a CPU has threads, too. */
+static bool of_processors(const void *source)
+{
+    const struct experiment *e = source;
+    return strcmp(e->device, "cuda") != 0;
+}
+
+static bool of_predictions(const void *source)
+{
+    return experiment_is_simulated(source);
+}
+
 static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
 static const struct dt_refused_choice refused_orders[] = {
     {"interleaved_1f1b", "interleaved"},
@@ -145,7 +265,7 @@ static const char *const bias_of_booleans[] = {"none", "all"};
 /* Keys of one object stand together. */
 static const struct dt_field fields[] = {
     {"name", DT_FIELD_STRING, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"",
-     .description = "Name of the experiment in tables and records; no part of the config's hash."},
+     .matters = in_no_result, .description = "Name of the experiment in tables and records; no part of the config's hash."},
     {"device", DT_FIELD_STRING, AT(device), .choice = device_choice, .initial = "\"auto\"",
      .description = "What computes. auto: cuda where a GPU and everything that it needs is found (for several ranks NCCL, too), else "
                     "cpu. sim predicts the run on a described cluster, and auto never takes it."},
@@ -159,14 +279,14 @@ static const struct dt_field fields[] = {
          "each."},
     {"gpus_per_node", DT_FIELD_INT, AT(gpus_per_node), .group = "Placement", .min = 0, .max = 4096, .initial = "0",
      .description = "Ranks on each node; 0: any number, as the launcher places them."},
-    {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false",
+    {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false", .matters = of_gpus,
      .description = "cuda: several ranks may use one GPU; they take turns and communicate over sockets. For correctness only: the "
                     "times are worthless."},
-    {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false",
+    {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false", .matters = of_near_ranks,
      .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes. A pipeline may be in any case "
                     "where mesh.order has data before pipeline."},
     {"mesh.order", DT_FIELD_ENUM, AT(mesh.order), .choice = mesh_order_choice, .list = true, .initial = "\"tensor-pipeline-data\"",
-     .later = true,
+     .matters = of_several_axes,
      .description =
          "Axes of the mesh from neighbouring ranks to distant ones, also as a list; data are the ranks of ddp, zero1, zero2, fsdp "
          "and hsdp. tensor-pipeline-data places pipelines as the study does, tensor-data-pipeline as Megatron-LM."},
@@ -179,9 +299,10 @@ static const struct dt_field fields[] = {
 
     {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice, .replaces = model_shape,
      .description = "A model that was published (dtbench list prints them), instead of layers, heads and hidden."},
-    {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .description = "Transformer blocks."},
-    {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .description = "Attention heads; must divide hidden."},
-    {"model.hidden", DT_FIELD_INT, AT(model.hidden), .min = 1, .max = 65536,
+    {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .matters = of_own_sizes, .description = "Transformer blocks."},
+    {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .matters = of_own_sizes,
+     .description = "Attention heads; must divide hidden."},
+    {"model.hidden", DT_FIELD_INT, AT(model.hidden), .min = 1, .max = 65536, .matters = of_own_sizes,
      .description = "Hidden size d: the width of the residual stream."},
     {"model.vocab_size", DT_FIELD_INT, AT(model.vocab_size), .min = 2, .max = 2147483647, .initial = "50000",
      .description = "Vocabulary size V; tokens are random integers below it."},
@@ -195,88 +316,92 @@ static const struct dt_field fields[] = {
     {"model.attention", DT_FIELD_ENUM, AT(model.attention), .choice = attention_choice, .initial = "\"fused\"",
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
 
-    {"model.mlp", DT_FIELD_ENUM, AT(model.mlp), .choice = mlp_choice, .initial = "\"gelu\"", .later = true,
+    {"model.mlp", DT_FIELD_ENUM, AT(model.mlp), .choice = mlp_choice, .initial = "\"gelu\"",
      .description = "The MLP of a block. gelu: down(gelu(up(x))); swiglu: down(silu(gate(x)) * up(x)), with three weights."},
-    {"model.ffn", DT_FIELD_INT, AT(model.ffn), .min = 0, .max = 1048576, .initial = "0", .later = true,
+    {"model.ffn", DT_FIELD_INT, AT(model.ffn), .min = 0, .max = 1048576, .initial = "0",
      .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
-    {"model.norm", DT_FIELD_ENUM, AT(model.norm), .choice = norm_choice, .initial = "\"layer\"", .later = true,
+    {"model.norm", DT_FIELD_ENUM, AT(model.norm), .choice = norm_choice, .initial = "\"layer\"",
      .description = "Normalisation before attention, MLP and head. layer: layer norm; rms: by the root of the mean square, without bias."},
-    {"model.norm_epsilon", DT_FIELD_NUMBER, AT(model.norm_epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-5", .later = true,
+    {"model.norm_epsilon", DT_FIELD_NUMBER, AT(model.norm_epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-5",
      .description = "Added to a norm's variance, or mean square."},
-    {"model.position", DT_FIELD_ENUM, AT(model.position), .choice = position_choice, .initial = "\"learned\"", .later = true,
+    {"model.position", DT_FIELD_ENUM, AT(model.position), .choice = position_choice, .initial = "\"learned\"",
      .description = "How positions get in. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
                     "rotated; alibi: scores get a bias that grows with the distance."},
-    {"model.rope.base", DT_FIELD_NUMBER, AT(model.rope.base), .min = 1, .above = true, .max = 1e12, .initial = "10000", .later = true,
+    {"model.rope.base", DT_FIELD_NUMBER, AT(model.rope.base), .min = 1, .above = true, .max = 1e12, .initial = "10000", .matters = of_rope,
      .description = "rope: base of the frequencies, often called theta."},
-    {"model.rope.scaling", DT_FIELD_ENUM, AT(model.rope.scaling), .choice = rope_scaling_choice, .initial = "\"none\"", .later = true,
+    {"model.rope.scaling", DT_FIELD_ENUM, AT(model.rope.scaling), .choice = rope_scaling_choice, .initial = "\"none\"", .matters = of_rope,
      .description =
          "rope: how frequencies are changed for sequences longer than original_length. llama3: slow ones are divided by factor."},
-    {"model.rope.factor", DT_FIELD_NUMBER, AT(model.rope.factor), .min = 1, .max = 1e6, .initial = "8", .later = true,
+    {"model.rope.factor", DT_FIELD_NUMBER, AT(model.rope.factor), .min = 1, .max = 1e6, .initial = "8", .matters = of_scaled_rope,
      .description = "llama3 scaling: what the slow frequencies are divided by."},
     {"model.rope.low_frequency_factor", DT_FIELD_NUMBER, AT(model.rope.low_frequency_factor), .min = 0, .above = true, .max = 1e6,
-     .initial = "1", .later = true, .description = "llama3 scaling: frequencies of fewer turns in original_length than this are slow."},
+     .initial = "1", .matters = of_scaled_rope,
+     .description = "llama3 scaling: frequencies of fewer turns in original_length than this are slow."},
     {"model.rope.high_frequency_factor", DT_FIELD_NUMBER, AT(model.rope.high_frequency_factor), .min = 0, .above = true, .max = 1e6,
-     .initial = "4", .later = true,
+     .initial = "4", .matters = of_scaled_rope,
      .description = "llama3 scaling: frequencies of more turns in original_length than this stay as they are."},
-    {"model.rope.original_length", DT_FIELD_INT, AT(model.rope.original_length), .min = 1, .max = 1048576, .initial = "8192", .later = true,
-     .description = "llama3 scaling: the sequence length before it was made longer."},
-    {"model.kv_heads", DT_FIELD_INT, AT(model.kv_heads), .min = 0, .max = 4096, .initial = "0", .later = true,
+    {"model.rope.original_length", DT_FIELD_INT, AT(model.rope.original_length), .min = 1, .max = 1048576, .initial = "8192",
+     .matters = of_scaled_rope, .description = "llama3 scaling: the sequence length before it was made longer."},
+    {"model.kv_heads", DT_FIELD_INT, AT(model.kv_heads), .min = 0, .max = 4096, .initial = "0",
      .description = "Heads of keys and values (grouped-query attention); must divide heads. 0: heads."},
-    {"model.bias", DT_FIELD_ENUM, AT(model.bias), .choice = bias_choice, .booleans = bias_of_booleans, .initial = "\"all\"", .later = true,
+    {"model.bias", DT_FIELD_ENUM, AT(model.bias), .choice = bias_choice, .booleans = bias_of_booleans, .initial = "\"all\"",
      .description = "Biases. all: of every linear layer but the head, and of layer norms; qkv: of q, k and v alone; none. true is all, "
                     "false none."},
-    {"model.tied", DT_FIELD_BOOL, AT(model.tied), .max = 1, .initial = "false", .later = true,
+    {"model.tied", DT_FIELD_BOOL, AT(model.tied), .max = 1, .initial = "false",
      .description = "The head's weight is the embedding's token table."},
-    {"model.qk_norm", DT_FIELD_BOOL, AT(model.qk_norm), .max = 1, .initial = "false", .later = true,
+    {"model.qk_norm", DT_FIELD_BOOL, AT(model.qk_norm), .max = 1, .initial = "false",
      .description = "Each head of q and k goes through an rms norm of its own, before rope."},
 
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
+     .matters = of_a_pipeline,
      .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "
                     "parameter_server; pipeline.paradigms says when."},
-    {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2",
+    {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2", .matters = of_a_pipeline,
      .description = "Micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
                     "micro_batches at most stages * batch_size."},
     {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .file_ending = ORDER_FILE_ENDING,
-     .refused = refused_orders, .initial = "\"gpipe\"",
+     .refused = refused_orders, .initial = "\"gpipe\"", .matters = of_a_pipeline,
      .description =
          "Order of forward and backward passes in a pipeline, as dtbench list describes each, or a file with a line of passes for "
          "each rank."},
     {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
-     .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
+     .matters = of_chosen_parts, .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
     {"pipeline.split", DT_FIELD_STRING, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096,
-     .most_numbers = SPLIT_MOST_POINTS, .initial = "\"balanced\"", .later = true,
+     .most_numbers = SPLIT_MOST_POINTS, .initial = "\"balanced\"", .matters = of_a_pipeline,
      .description =
          "Which transformer blocks each stage has (with several parts of the model on each rank: each part). balanced: the slowest is as "
          "fast as it can be, by its floating-point operations; parameters: by their number, as the study does; or a list with the first "
          "block of each stage but the first: [4, 8] of 12 blocks makes three stages. The embedding is in the first, the head in the last."},
-    {"pipeline.memory_limit", DT_FIELD_INT, AT(pipeline.memory_limit), .min = 0, .max = 65536, .initial = "0",
+    {"pipeline.memory_limit", DT_FIELD_INT, AT(pipeline.memory_limit), .min = 0, .max = 65536, .initial = "0", .matters = of_free_orders,
      .description =
          "zb_auto, and files: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "
          "0: pipeline.stages, as many as 1f1b; of a file any number."},
     {"pipeline.activation", DT_FIELD_STRING, AT(pipeline.activation), .choice = activation_choice, .words = ORDER_MOST_PARTS,
+     .matters = of_a_pipeline,
      .description = "Where the order gives each rank several parts of the model: what is kept in each part, in place of activation, as in "
                     "[\"checkpoint\", \"keep\"]. Also as one word, checkpoint-keep."},
-    {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_choice, .initial = "\"pdp\"", .later = true,
+    {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_choice, .initial = "\"pdp\"",
+     .matters = in_no_result,
      .description = "Whether the pipeline is pdp's alone (pdp), or goes with the config's other paradigms, too (all). When not given all "
                     "where the config has pipeline.stages, and pdp where it, or its sweep, names paradigm pdp: there each paradigm reads "
                     "its own keys."},
-    {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"",
+    {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"", .matters = of_units,
      .description = "fsdp, hsdp: what is gathered and freed at a time: a transformer block, or each linear layer. auto: block below "
                     "80e9 parameters, else linear."},
-    {"fsdp.gather", DT_FIELD_ENUM, AT(fsdp.gather), .choice = gather_choice, .initial = "\"micro_batch\"", .later = true,
+    {"fsdp.gather", DT_FIELD_ENUM, AT(fsdp.gather), .choice = gather_choice, .initial = "\"micro_batch\"", .matters = of_units,
      .description = "fsdp, hsdp: how often a unit is gathered. micro_batch: for each forward and each backward pass, and freed after it; "
                     "step: once, and kept from its first forward to its last backward pass of the step."},
-    {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0",
+    {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0", .matters = of_shard_groups,
      .description = "hsdp: ranks that share one copy of the parameters, neighbours on the data axis; must divide world_size, or the number "
                     "of pipelines. 0: those of a node (all, on one machine)."},
-    {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25",
+    {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25", .matters = of_buckets,
      .description = "ddp, pdp, zero1, zero2, data_parallel: size of a gradient bucket, in MiB."},
-    {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
+    {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1", .matters = of_servers,
      .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",
      .description = "Ranks that share each layer (tensor parallelism), with every paradigm; must divide model.heads, and world_size. "
                     "They work on the same samples, batch_size for each of them together."},
-    {"tensor.sequence_parallel", DT_FIELD_BOOL, AT(tensor.sequence_parallel), .max = 1, .initial = "true", .later = true,
+    {"tensor.sequence_parallel", DT_FIELD_BOOL, AT(tensor.sequence_parallel), .max = 1, .initial = "true", .matters = of_tensor_groups,
      .description = "tensor.size above 1: between a layer's products each rank has its part of the rows of the residual stream instead "
                     "of all; tensor.size must divide model.block_size."},
     {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_choice, .initial = "\"keep\"",
@@ -293,11 +418,11 @@ static const struct dt_field fields[] = {
      .description = "sgd without momentum, or adam; adam's moments and master weights are fp32."},
     {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000,
      .description = "Learning rate; when not given 0.01 for sgd and 0.001 for adam."},
-    {"optimizer.beta1", DT_FIELD_NUMBER, AT(optimizer.beta1), .min = 0, .max = 1, .below = true, .initial = "0.9",
+    {"optimizer.beta1", DT_FIELD_NUMBER, AT(optimizer.beta1), .min = 0, .max = 1, .below = true, .initial = "0.9", .matters = of_adam,
      .description = "adam: decay rate of the first moment."},
-    {"optimizer.beta2", DT_FIELD_NUMBER, AT(optimizer.beta2), .min = 0, .max = 1, .below = true, .initial = "0.999",
+    {"optimizer.beta2", DT_FIELD_NUMBER, AT(optimizer.beta2), .min = 0, .max = 1, .below = true, .initial = "0.999", .matters = of_adam,
      .description = "adam: decay rate of the second moment."},
-    {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8",
+    {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8", .matters = of_adam,
      .description = "adam: added to the root of the second moment."},
     {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
      .description =
@@ -306,10 +431,10 @@ static const struct dt_field fields[] = {
     {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
      .description = "Static loss scaling: the loss's gradient is multiplied by it, and the optimizer divides by it. When not given "
                     "65536 for fp16 with cross_entropy, else 1."},
-    {"graph", DT_FIELD_BOOL, AT(graph), .group = "The run", .max = 1, .initial = "true",
+    {"graph", DT_FIELD_BOOL, AT(graph), .group = "The run", .max = 1, .initial = "true", .matters = of_gpus,
      .description = "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
                     "timed step is the captured one. Not where the ranks are on several nodes: see graph_across_nodes."},
-    {"graph_across_nodes", DT_FIELD_BOOL, AT(graph_across_nodes), .max = 1, .initial = "false", .later = true,
+    {"graph_across_nodes", DT_FIELD_BOOL, AT(graph_across_nodes), .max = 1, .initial = "false", .matters = of_gpus,
      .description =
          "cuda: capture and replay steps on several nodes, too. NCCL's captured operations between nodes go through the host; what "
          "that costs is not measured yet."},
@@ -322,13 +447,13 @@ static const struct dt_field fields[] = {
      .description = "Seconds until all ranks must be connected; 0: no limit."},
     {"timeout.step_s", DT_FIELD_NUMBER, AT(timeout.step_s), .min = 0, .max = 1e6, .initial = "600",
      .description = "Seconds that one step, or one wait for another rank, may take; 0: no limit."},
-    {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_",
+    {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_", .matters = of_gpus,
      .description = "cuda: NCCL's own settings by their names, such as NCCL_ALGO; they replace what is in the ranks' environment."},
-    {"register_buffers", DT_FIELD_BOOL, AT(register_buffers), .max = 1, .initial = "false", .later = true,
+    {"register_buffers", DT_FIELD_BOOL, AT(register_buffers), .max = 1, .initial = "false", .matters = of_gpus,
      .description =
          "cuda: buffers are NCCL's own memory and registered with it, so that it needs no copies of its own in between. What that "
          "gains is not measured yet. Needs NCCL 2.19."},
-    {"tuning", DT_FIELD_STRING, AT(tuning), .max = 511, .initial = "\"\"", .later = true,
+    {"tuning", DT_FIELD_STRING, AT(tuning), .max = 511, .initial = "\"\"", .matters = of_gpus,
      .description =
          "cuda: file of dtbench tune, which says what algorithms compute the matrix products; those that it does not know, and all "
          "where no file is named, are computed by the first that the library names. Two runs with the same file give the same bits."},
@@ -337,22 +462,22 @@ static const struct dt_field fields[] = {
                     "own; 0: no limit."},
     {"host_memory_limit_gib", DT_FIELD_NUMBER, AT(host_memory_limit_gib), .min = 0, .max = 1048576, .initial = "0",
      .description = "Host memory that each rank may use for what is offloaded, in GiB; 0: no limit but the machine's."},
-    {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0",
+    {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0", .matters = of_processors,
      .description = "cpu: threads of a rank; 0: the machine's processors divided by its ranks."},
-    {"cluster", DT_FIELD_STRING, AT(cluster), .group = "Simulation", .min = 1, .max = 127,
+    {"cluster", DT_FIELD_STRING, AT(cluster), .group = "Simulation", .min = 1, .max = 127, .matters = of_predictions,
      .description = "sim: file that describes the hardware, or the name of one that comes with dtbench (gcp_a2); clusters/dgx_a100.json "
                     "when not given."},
-    {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127,
+    {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127, .matters = of_predictions,
      .description = "sim: file that describes the costs of the software, or the name of one that comes with dtbench; when not given the "
                     "one that the cluster file names, or else "
                     "profiles/pytorch_1.11_a100.json."},
-    {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .later = true,
+    {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .matters = of_predictions,
      .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
-    {"network.gbit_per_s", DT_FIELD_NUMBER, AT(network.gbit_per_s), .min = 0, .max = 1e6, .initial = "0", .later = true,
+    {"network.gbit_per_s", DT_FIELD_NUMBER, AT(network.gbit_per_s), .min = 0, .max = 1e6, .initial = "0", .matters = of_predictions,
      .description =
          "sim: Gbit/s that each network card of a node is sold with, instead of the cluster file's. Rates of flows follow: what was "
          "measured on the file's cards keeps its relation to what the transport (sockets, RDMA) makes of a label. 0: the file's."},
-    {"network.latency_us", DT_FIELD_NUMBER, AT(network.latency_us), .min = -1, .max = 1e6, .initial = "-1", .later = true,
+    {"network.latency_us", DT_FIELD_NUMBER, AT(network.latency_us), .min = -1, .max = 1e6, .initial = "-1", .matters = of_predictions,
      .description = "sim: microseconds of a message between nodes beyond what the library's own table has for its network, instead of the "
                     "cluster file's. -1: the file's."},
 };

@@ -9,15 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Keys that decide which others an experiment shows and depends on: what experiment_shows and experiment_depends_on look at beside a key's own
- * value. */
-static const char *const deciding[] = {"paradigm",     "pipeline.stages", "pipeline.paradigms",
-                                       "model.preset", "model.position",  "model.rope.scaling"};
-enum { DECIDING = sizeof deciding / sizeof *deciding };
-
 struct experiment_hasher {
     struct dt_canonical *canonical;
-    int deciding[DECIDING]; /* rows of the table */
     bool *changed, *wanted; /* [rows] */
     bool any;               /* `last` is one */
     struct experiment last;
@@ -45,8 +38,6 @@ dt_status experiment_hasher_create(struct experiment_hasher **out)
     *out = NULL;
     if (!h)
         return dt_fail(status, "out of memory while writing a config");
-    for (int i = 0; i < DECIDING; i++)
-        h->deciding[i] = dt_config_find(table, deciding[i]);
     h->changed = calloc(2 * (size_t)table->count, sizeof *h->changed);
     if (!h->changed) {
         dt_fail(status, "out of memory while writing a config");
@@ -72,31 +63,17 @@ void experiment_hasher_destroy(struct experiment_hasher *h)
     free(h);
 }
 
-/* Which fields are not as in the last experiment, and whether others may be wanted now. */
-static bool find_changes(struct experiment_hasher *h, const struct experiment *e)
-{
-    const struct dt_table *table = experiment_table();
-    bool decides = !h->any;
-    for (int i = 0; i < table->count; i++)
-        h->changed[i] = !h->any || !dt_field_same(&table->fields[i], e, &h->last);
-    for (int i = 0; i < DECIDING; i++)
-        decides |= h->changed[h->deciding[i]];
-    return decides;
-}
-
 dt_status experiment_hasher_set(struct experiment_hasher *h, struct experiment *e)
 {
     const struct dt_table *table = experiment_table();
     const char *text;
     size_t bytes, same;
-    bool decides = find_changes(h, e);
-    h->any = false; /* until this one is */
     for (int i = 0; i < table->count; i++) {
-        if (!decides && !h->changed[i])
-            continue;
-        DT_TRY(experiment_shows(e, &table->fields[i], &h->wanted[i]));
-        h->wanted[i] &= experiment_depends_on(e, table->fields[i].path);
+        const struct dt_field *field = &table->fields[i];
+        h->changed[i] = !h->any || !dt_field_same(field, e, &h->last);
+        h->wanted[i] = experiment_depends_on(e, field) && experiment_shows(e, field);
     }
+    h->any = false; /* until this one is */
     DT_TRY(dt_canonical_write(h->canonical, e, h->changed, h->wanted, &text, &bytes, &same));
     memcpy(&h->last, e, sizeof h->last);
     h->any = true;

@@ -23,6 +23,11 @@ static dt_status read_file(struct experiment_order *order, const struct experime
     return DT_OK;
 }
 
+bool experiment_has_order_file(const struct experiment *e)
+{
+    return experiment_stages(e) > 1 && pipeline_order_is_file(e->pipeline.order);
+}
+
 dt_status experiment_order_init(struct experiment_order *order, const struct experiment *e)
 {
     struct mesh_shape mesh = experiment_mesh(e);
@@ -77,7 +82,7 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
     struct experiment_order order = {0};
     char error[sizeof e->pipeline.order + 1024]; /* the file, and what is wrong with it */
     int parts = 1;
-    if (experiment_mesh(e).size[MESH_PIPELINE] == 1 || !pipeline_order_is_file(e->pipeline.order))
+    if (!experiment_has_order_file(e))
         return DT_OK;
     dt_status status = experiment_order_init(&order, e);
     if (status == DT_OK)

@@ -11,6 +11,9 @@ struct experiment_order {
     char *text; /* of a file */
 };
 
+/* Whether its passes are those of a file. */
+bool experiment_has_order_file(const struct experiment *experiment);
+
 /* An order file is looked for as a cluster file is (lib/config/data_file.h) and read. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY; finish it also
  * then. */
 dt_status experiment_order_init(struct experiment_order *order, const struct experiment *experiment);

@@ -28,16 +28,14 @@ dt_status experiments_parse_list(const char *text, size_t length, const char *so
  * Errors: also DT_ERR_IO. */
 dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment_list **out);
 
-/* The resolved config as JSON, every field in it, style as for dt_json_print:
- * what a record's "config" holds and a rank process is handed. Parsing it again
- * gives the same experiment with the same hash. A model made of a preset shows
- * "preset", else its sizes. Owner: the caller, free. Errors:
- * DT_ERR_HOST_MEMORY. */
+/* The resolved config as JSON, with its name and every field that it depends on, style as for dt_json_print: what a record's "config" holds
+ * and a rank process is handed. Parsing it again gives the same hash, and an experiment that differs at most in fields that have no part in it.
+ * A model made of a preset shows "preset", else its sizes. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
 dt_status experiment_to_json(const struct experiment *experiment, int style, char **out);
 
-/* Does what it measures depend on the key at `path`: not on its name, nor on keys of other paradigms or of a pipeline that it has not.
- * The hash is made of these (hash.h). */
-bool experiment_depends_on(const struct experiment *experiment, const char *path);
+/* Does what it measures depend on this key: not on its name, nor on keys of other paradigms, of a pipeline that it has not, or of another
+ * device. Each row of the table says so. The hash is made of these keys (hash.h). */
+bool experiment_depends_on(const struct experiment *experiment, const struct dt_field *field);
 
 /* Whether all that is predicted, or checked before a run, is the same of both: they differ at most in keys of which neither bytes nor times
  * depend, as name and seed. */

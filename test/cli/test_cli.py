@@ -175,15 +175,41 @@ def test_a_profile_is_of_the_clusters_gpu():
         check(predicted(**files, any_profile=True)["predicted_step_s"] > 0, "allowed")
 
 
-def test_hashes_stay():
-    """A key that came later leaves the hashes of older experiments alone: else no record of before would be found again."""
-    for name in ("orders_sim", "parallel_sim"):
-        with open(os.path.join(ROOT, "results", name + ".jsonl"), encoding="utf-8") as file:
-            record = json.loads(file.readline())
-        with open(os.path.join(WORK, "committed.json"), "w", encoding="utf-8") as file:
+def as_of_an_older_version(record):
+    """With the keys of all paradigms, without those that came later and have their defaults, and with another hash."""
+    old = json.loads(json.dumps(record))
+    pipeline = {"stages": 2, "chunks": 2, "order": "gpipe", "virtual_stages": 2, "memory_limit": 0}
+    old["config"] |= {"straddle_nodes": False, "share_gpus": False, "pipeline": pipeline, "fsdp": {"unit": "block"}, "graph": True,
+                      "hsdp": {"shard_size": 0}, "ddp": {"bucket_mib": 25}, "parameter_server": {"servers": 1}, "tensor": {"size": 1}}
+    for key in ("mesh", "network", "any_profile"):
+        old["config"].pop(key, None)
+    for key in ("mlp", "ffn", "norm", "norm_epsilon", "position", "kv_heads", "bias", "tied", "qk_norm"):
+        old["config"]["model"].pop(key)
+    old["config_hash"] = "0" * 15 + old["config"]["paradigm"][0]
+    return old
+
+
+def test_records_of_older_versions():
+    """They count where their config still says which experiment it was. It does not of a pipeline: what divided it was not written."""
+    path, output = config("older.json", device="sim", sweep={"paradigm": ["ddp", "fsdp", "pdp"]}), records_path("older.jsonl")
+    new = records_path("newer.jsonl")
+    run("run", path, "-q", "-o", new, code=OK)
+    with open(output, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(as_of_an_older_version(record)) + "\n" for record in read_records(new))
+    shown = run("status", output, "--config", path, code=OK).stdout
+    check("3 experiments: 2 done, 1 missing" in shown, shown)
+    shown = run("run", path, "-o", output, "--resume", "-n", code=OK).stdout
+    check(shown.count("skipped") == 2, shown)
+    pairs = json.loads(run("compare", "--format", "json", output, new).stdout)["experiments"]
+    check(sorted(pair["verdict"] for pair in pairs) == ["missing", "new", "same", "same"], pairs)
+    for record in read_records(new):  # and all that there is can be read again, and has the hash that it was given
+        with open(os.path.join(WORK, "again.json"), "w", encoding="utf-8") as file:
             json.dump(record["config"], file)
-        found, = json.loads(run("check", "--json", "committed.json", code=OK).stdout)
-        check(found["config_hash"] == record["config_hash"], name, found["config"])
+        found, = json.loads(run("check", "--json", "again.json", code=OK).stdout)
+        check(found["config_hash"] == record["config_hash"] and found["config"] == record["config"], found["config"])
+    for name in ("orders_sim", "parallel_sim", "memory_amd_epyc_zen5"):
+        committed = os.path.join(ROOT, "results", name + ".jsonl")
+        check("left out" not in run("status", committed, code=OK).stderr, name)
 
 
 def test_check_predicts_with_a_calibration():

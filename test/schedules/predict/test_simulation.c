@@ -98,6 +98,59 @@ static void the_same_twice(void)
     }
 }
 
+/* Give the field another value that its table allows; false where there is none to try: what others are derived from (the model's sizes from
+ * its preset, whether there is a pipeline) has no part by itself and is not tried either. */
+static bool change_field(const struct dt_field *field, struct experiment *e)
+{
+    void *at = (char *)e + field->offset;
+    bool derived = strncmp(field->path, "model.", 6) == 0 || strcmp(field->path, "pipeline.paradigms") == 0;
+    if (derived || field->kind == DT_FIELD_SETTINGS)
+        return false;
+    switch (field->kind) {
+    case DT_FIELD_BOOL: *(bool *)at = !*(bool *)at; break;
+    case DT_FIELD_INT: *(int *)at += *(int *)at < field->max ? 1 : -1; break;
+    case DT_FIELD_NUMBER: *(double *)at = (*(double *)at + field->min) / 2; break;
+    case DT_FIELD_ENUM: *(int *)at = field->choice(*(int *)at + 1) ? *(int *)at + 1 : 0; break;
+    case DT_FIELD_STRING: snprintf(at, field->size, "%s", field->choice && field->choice(1) ? field->choice(1) : "other"); break;
+    default: return false;
+    }
+    return true;
+}
+
+/* The keys that have no part in an experiment change neither a time nor a byte of it. */
+static void keys_without_a_part(void)
+{
+    static const char *const more[] = {"", "\"tensor\": {\"size\": 2}, "};
+    int tried = 0;
+    for (int p = 0; p < 2 * PARADIGM_COUNT; p++) {
+        char keys[512];
+        int size = 1 + p % 2, world = p / 2 == PARADIGM_NONE ? size : 4;
+        snprintf(keys, sizeof keys, "\"world_size\": %d, \"paradigm\": \"%s\", \"batch_size\": 4, %s" TINY, world,
+                 paradigm_name((enum paradigm_kind)(p / 2)), more[p % 2]);
+        struct experiment *e = experiment_of(keys);
+        struct simulated_system *system;
+        struct measure_result plain, changed;
+        CHECK_OK(simulated_system_create(e, &system));
+        run(e, system, &plain);
+        for (int i = 0; i < experiment_table()->count; i++) {
+            const struct dt_field *field = &experiment_table()->fields[i];
+            struct experiment other = *e;
+            if (experiment_depends_on(e, field) || !change_field(field, &other))
+                continue;
+            run(&other, system, &changed);
+            CHECK(changed.step_s[0] == plain.step_s[0] && changed.rank_count == plain.rank_count &&
+                      memcmp(changed.ranks, plain.ranks, (size_t)plain.rank_count * sizeof *plain.ranks) == 0,
+                  "%s in %s", field->path, keys);
+            tried++;
+            measure_result_finish(&changed);
+        }
+        measure_result_finish(&plain);
+        simulated_system_destroy(system);
+        free(e);
+    }
+    CHECK(tried > 12 * 2 * PARADIGM_COUNT, "%d", tried);
+}
+
 /* Eight equal stages on one node, four chunks: 7 of 11 parts of a step are bubble, and nothing is left that no time has. */
 static void a_bubble_is_counted(void)
 {
@@ -591,6 +644,7 @@ static void traces(void)
 
 static const struct test_case cases[] = {
     {"the same twice", the_same_twice},
+    {"keys without a part change nothing", keys_without_a_part},
     {"bytes are those of check", bytes_are_those_of_check},
     {"faster hardware is not slower", faster_is_not_slower},
     {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
