@@ -19,8 +19,8 @@ const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
 bool gpt_kernels_available(const char *device_kind, char *text, size_t text_bytes)
 {
     const struct gpt_kernel_table *table = gpt_kernels_for(device_kind);
-    if (table)
+    if (table && table->available)
         return table->available(text, text_bytes);
-    snprintf(text, text_bytes, "%s", dt_error_message());
-    return false;
+    snprintf(text, text_bytes, "%s", table ? "" : dt_error_message());
+    return table;
 }

@@ -71,7 +71,7 @@ void gpt_kernel_set_destroy(struct dt_kernels *k)
 
 const char *gpt_kernel_set_products(const struct dt_kernels *k)
 {
-    return k->plain.table->products(k->plain.state);
+    return k->plain.table->products ? k->plain.table->products(k->plain.state) : "";
 }
 
 dt_status gpt_kernel_set_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step)

@@ -434,7 +434,7 @@ struct gpt_kernels;
 
 struct gpt_kernel_table {
     const char *name;                                 /* "cpu", "cost", "cuda" */
-    bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available */
+    bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available. NULL: they need no library */
     dt_status (*create)(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
 
@@ -449,17 +449,17 @@ struct gpt_kernel_table {
     GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)
 #undef GPT_KERNEL_ENTRY
 
-    /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs; "": there is no choice. */
-    const char *(*products)(const struct gpt_kernels *k);
+    /* Optional, as `available` is: NULL where the comment says what that means. */
 
-    /* As in struct dt_tuner; of kernels whose library offers no choice they do nothing. */
+    /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs. NULL: there is no choice. */
+    const char *(*products)(const struct gpt_kernels *k);
+    /* As in struct dt_tuner. NULL: the kernels' library offers no choice. */
     dt_status (*use_tuning)(struct gpt_kernels *k, const struct dt_tuning *tuning);
     void (*tuned)(const struct gpt_kernels *k, struct dt_tuned *out);
-
-    /* Bytes that the stack behind these kernels keeps of a layer for backward, beside what the stage does: 0 but for a simulated framework.
-     * Of one of `ranks` that share the layer; sequence_parallel: the residual stream, too. */
+    /* Bytes that the framework that these kernels simulate keeps of a layer for backward, beside what the stage does. NULL: no framework is
+     * simulated. Of one of `ranks` that share the layer; sequence_parallel: the residual stream, too. */
     size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
-    /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch; 0 likewise. */
+    /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch. NULL: likewise. */
     size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples, int ranks);
 };
 
@@ -473,14 +473,6 @@ bool gpt_kernels_available(const char *device_kind, char *text, size_t text_byte
 /* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
  * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
 bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
-
-/* kept_bytes of the kernels that are dtbench's own. */
-size_t gpt_kernels_keep_nothing(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
-size_t gpt_kernels_hold_nothing(const struct gpt_kernels *k, size_t samples, int ranks);     /* output_bytes likewise */
-const char *gpt_kernels_choose_nothing(const struct gpt_kernels *k);                         /* products likewise */
-dt_status gpt_kernels_need_no_tuning(struct gpt_kernels *k, const struct dt_tuning *tuning); /* use_tuning likewise */
-void gpt_kernels_tuned_nothing(const struct gpt_kernels *k, struct dt_tuned *out);           /* and tuned */
-bool gpt_kernels_need_nothing(char *text, size_t text_bytes); /* `available` of those without libraries of their own */
 
 extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c whose create says what is missing */
 extern const struct gpt_kernel_table gpt_kernels_cost;

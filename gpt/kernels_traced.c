@@ -50,23 +50,10 @@ static dt_status traced_step_overflows(struct gpt_kernels *k, struct dt_stream *
     return k->table->step_overflows(k->inner, stream, to); /* a copy, which is a span itself */
 }
 
-static size_t traced_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
-{
-    return k->table->kept_bytes(k->inner, layer, samples, ranks, sequence_parallel);
-}
-
-static size_t traced_output_bytes(const struct gpt_kernels *k, size_t samples, int ranks)
-{
-    return k->table->output_bytes(k->inner, samples, ranks);
-}
-
 #define ROW(entry, ...) .entry = traced_##entry,
-const struct gpt_kernel_table gpt_kernels_traced = {
-    .name = "traced",
-    .create = traced_create,
-    .destroy = traced_destroy,
-    .begin_step = traced_begin_step,
-    .step_overflows = traced_step_overflows,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = traced_kept_bytes,
-    .output_bytes = traced_output_bytes,
-};
+const struct gpt_kernel_table gpt_kernels_traced = {.name = "traced",
+                                                    .create = traced_create,
+                                                    .destroy = traced_destroy,
+                                                    .begin_step = traced_begin_step,
+                                                    .step_overflows = traced_step_overflows,
+                                                    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

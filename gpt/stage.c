@@ -143,7 +143,8 @@ size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples)
 
 size_t gpt_output_bytes(const struct dt_stage *stage, size_t samples)
 {
-    return stage->kernels->table->output_bytes(stage->kernels->state, samples, own_const(stage)->cut.size);
+    const struct gpt_kernel_table *table = stage->kernels->plain.table;
+    return table->output_bytes ? table->output_bytes(stage->kernels->plain.state, samples, own_const(stage)->cut.size) : 0;
 }
 
 /* Write elements [from, until) of this rank's part of a tensor to `to`. */

@@ -457,16 +457,11 @@ static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples, int
 }
 
 #define ROW(entry, ...) .entry = cost_##entry,
-const struct gpt_kernel_table gpt_kernels_cost = {
-    .name = "cost",
-    .available = gpt_kernels_need_nothing,
-    .create = cost_create,
-    .destroy = cost_destroy,
-    .begin_step = cost_begin_step,
-    .step_overflows = cost_step_overflows,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
-    .use_tuning = gpt_kernels_need_no_tuning,
-    .tuned = gpt_kernels_tuned_nothing,
-    .kept_bytes = cost_kept_bytes,
-    .output_bytes = cost_output_bytes,
-};
+const struct gpt_kernel_table gpt_kernels_cost = {.name = "cost",
+                                                  .create = cost_create,
+                                                  .destroy = cost_destroy,
+                                                  .begin_step = cost_begin_step,
+                                                  .step_overflows = cost_step_overflows,
+                                                  .kept_bytes = cost_kept_bytes,
+                                                  .output_bytes = cost_output_bytes,
+                                                  GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

@@ -92,16 +92,10 @@ static const char *cpu_products(const struct gpt_kernels *k)
 }
 
 #define ROW(entry, ...) .entry = gpt_cpu_##entry,
-const struct gpt_kernel_table gpt_kernels_cpu = {
-    .name = "cpu",
-    .available = gpt_kernels_need_nothing,
-    .create = cpu_create,
-    .destroy = cpu_destroy,
-    .begin_step = cpu_begin_step,
-    .step_overflows = cpu_step_overflows,
-    .products = cpu_products,
-    .use_tuning = gpt_kernels_need_no_tuning,
-    .tuned = gpt_kernels_tuned_nothing,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).kept_bytes = gpt_kernels_keep_nothing,
-    .output_bytes = gpt_kernels_hold_nothing,
-};
+const struct gpt_kernel_table gpt_kernels_cpu = {.name = "cpu",
+                                                 .create = cpu_create,
+                                                 .destroy = cpu_destroy,
+                                                 .begin_step = cpu_begin_step,
+                                                 .step_overflows = cpu_step_overflows,
+                                                 .products = cpu_products,
+                                                 GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

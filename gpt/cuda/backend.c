@@ -78,16 +78,12 @@ fail:
 }
 
 #define ROW(entry, ...) .entry = gpt_cuda_##entry,
-const struct gpt_kernel_table gpt_kernels_cuda = {
-    .name = "cuda",
-    .available = cuda_available,
-    .create = cuda_create,
-    .destroy = cuda_destroy,
-    .begin_step = gpt_cuda_begin_step,
-    .step_overflows = gpt_cuda_step_overflows,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
-    .use_tuning = gpt_cuda_use_tuning,
-    .tuned = gpt_cuda_tuned,
-    .kept_bytes = gpt_kernels_keep_nothing,
-    .output_bytes = gpt_kernels_hold_nothing,
-};
+const struct gpt_kernel_table gpt_kernels_cuda = {.name = "cuda",
+                                                  .available = cuda_available,
+                                                  .create = cuda_create,
+                                                  .destroy = cuda_destroy,
+                                                  .begin_step = gpt_cuda_begin_step,
+                                                  .step_overflows = gpt_cuda_step_overflows,
+                                                  .use_tuning = gpt_cuda_use_tuning,
+                                                  .tuned = gpt_cuda_tuned,
+                                                  GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

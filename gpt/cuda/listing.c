@@ -117,16 +117,9 @@ static dt_status list_step_overflows(struct gpt_kernels *k, struct dt_stream *st
 }
 
 #define ROW(entry, ...) .entry = list_##entry,
-const struct gpt_kernel_table gpt_kernels_listing = {
-    .name = "listing",
-    .available = gpt_kernels_need_nothing,
-    .create = listing_create,
-    .destroy = listing_destroy,
-    .begin_step = list_begin_step,
-    .step_overflows = list_step_overflows,
-    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW).products = gpt_kernels_choose_nothing,
-    .use_tuning = gpt_kernels_need_no_tuning,
-    .tuned = gpt_kernels_tuned_nothing,
-    .kept_bytes = gpt_kernels_keep_nothing,
-    .output_bytes = gpt_kernels_hold_nothing,
-};
+const struct gpt_kernel_table gpt_kernels_listing = {.name = "listing",
+                                                     .create = listing_create,
+                                                     .destroy = listing_destroy,
+                                                     .begin_step = list_begin_step,
+                                                     .step_overflows = list_step_overflows,
+                                                     GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
