@@ -106,6 +106,42 @@ static void takes_what_tells_nothing(void)
     free(e);
 }
 
+/* Simulated steps take days of the cluster, and of this machine what their predictions took. */
+static void counts_real_seconds_of_predictions(void)
+{
+    int count;
+    struct experiment *e = parse("\"device\": \"sim\", \"sweep\": {\"batch_size\": [2, 4]}", &count);
+    struct forecaster *f;
+    if (!e || count != 2)
+        return;
+    CHECK_OK(forecaster_create(&f));
+    CHECK_OK(forecaster_add(f, &e[0], 86400, 0.5, 2));
+    struct forecast told = forecaster_predict(f, &e[1]);
+    CHECK(told.basis == FORECAST_ALIKE && near(told.expected_s, 2) && near(told.high_s, 2), "%g", told.expected_s);
+    CHECK(forecast_steps_s(&e[0], 86400) == 0);
+    forecaster_destroy(f);
+    free(e);
+}
+
+/* Each prediction costs the same, however many experiments are done: the newest 64 of each kind are asked. */
+static void asks_the_newest(void)
+{
+    int count;
+    struct experiment *e = parse("\"device\": \"cpu\", \"sweep\": {\"paradigm\": [\"ddp\", \"fsdp\"]}", &count);
+    struct forecaster *f;
+    if (!e || count != 2)
+        return;
+    CHECK_OK(forecaster_create(&f));
+    CHECK_OK(forecaster_add(f, &e[1], 100, 0, NAN));
+    for (int i = 0; i < 1000; i++)
+        CHECK_OK(forecaster_add(f, &e[0], i < 936 ? 7 : 1, 0, NAN));
+    struct forecast told = forecaster_predict(f, &e[0]);
+    CHECK(told.based_on == 64 && near(told.expected_s, 10) && near(told.high_s, 10), "%d: %g", told.based_on, told.high_s);
+    CHECK(near(forecaster_predict(f, &e[1]).expected_s, 1000), "the other paradigm's is kept");
+    forecaster_destroy(f);
+    free(e);
+}
+
 /* Equal experiments count once, and the identity is that of the whole list. */
 static void names_a_sweep(void)
 {
@@ -213,6 +249,8 @@ static const struct test_case cases[] = {
     {"a draft is held by its process", holds_its_draft},
     {"a forecast follows the done experiments that are most alike", tells_from_the_most_alike},
     {"what tells nothing is left out", takes_what_tells_nothing},
+    {"of a prediction the real seconds count", counts_real_seconds_of_predictions},
+    {"the newest of many are asked", asks_the_newest},
     {"a sweep's identity and its different experiments", names_a_sweep},
 };
 TEST_MAIN(cases)
