@@ -5,6 +5,7 @@
 #include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
 #include "cli/run/run_inside.h"
+#include "cli/run/scaling.h"
 #include "cli/run/signals.h"
 #include "cli/run/summary.h"
 #include "cli/run/sweep.h"
@@ -346,6 +347,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
     }
     if (o->shard && select_shard(s, o->shard) < 0)
         return refuse(s, EXIT_CODE_USAGE);
+    if (s->fewest_ranks && scaling_find(s->experiments, s->fewest_ranks) < 0)
+        return refuse(s, EXIT_CODE_OTHER);
     if (check_all(s) < 0)
         return refuse(s, EXIT_CODE_CONFIG);
     if (!o->dry_run)
@@ -386,10 +389,11 @@ static int run(int argc, char **argv)
     s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_of(experiments, &s.columns);
+    s.fewest_ranks = s.columns.worlds_differ ? malloc((size_t)s.count * sizeof *s.fewest_ranks) : NULL;
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
     int code;
-    if (!s.outcomes) {
+    if (!s.outcomes || (s.columns.worlds_differ && !s.fewest_ranks)) {
         dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s.count);
         code = refuse(&s, EXIT_CODE_OTHER);
     } else if (sweep_identity_init(&s.identity, experiments) < 0) {
@@ -403,6 +407,7 @@ static int run(int argc, char **argv)
     dt_slurm_facts_finish(&s.slurm);
     sweep_time_finish(&s.time);
     sweep_identity_finish(&s.identity);
+    free(s.fewest_ranks);
     free(s.outcomes);
     experiment_list_destroy(experiments);
     if (s.lost)

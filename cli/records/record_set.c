@@ -3,6 +3,7 @@
 #include "cli/records/draft.h"
 #include "cli/records/glob_pattern.h"
 #include "cli/text/line.h"
+#include "lib/base/places.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/order.h"
@@ -261,22 +262,9 @@ static bool is_better(const struct record_facts *a, const struct record_facts *b
     return strcmp(a->started, b->started) >= 0;
 }
 
-/* A record's place among those of its hash, to be sorted. */
-struct place {
-    const char *hash;
-    int record;
-};
-
-static int by_hash(const void *left, const void *right)
-{
-    const struct place *a = left, *b = right;
-    int order = strcmp(a->hash, b->hash);
-    return order ? order : (a->record > b->record) - (a->record < b->record);
-}
-
 dt_status record_set_newest(const struct record_set *set, int *chosen, int *count)
 {
-    struct place *places = malloc(((size_t)set->count + 1) * sizeof *places);
+    struct dt_place *places = malloc(((size_t)set->count + 1) * sizeof *places);
     int *best = malloc(((size_t)set->count + 1) * sizeof *best);
     *count = 0;
     if (!places || !best) {
@@ -286,18 +274,18 @@ dt_status record_set_newest(const struct record_set *set, int *chosen, int *coun
     }
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *record = &set->records[i]; /* older versions had other hashes for the same experiment */
-        places[i] = (struct place){record->experiment ? record->experiment->hash : record->hash, i};
+        const char *hash = record->experiment ? record->experiment->hash : record->hash;
+        places[i] = (struct dt_place){dt_hash_fnv1a(hash, strlen(hash)), i};
         best[i] = -1;
     }
-    qsort(places, (size_t)set->count, sizeof *places, by_hash);
+    dt_places_sort(places, set->count);
     /* best[] stands where each hash comes first. */
     for (int i = 0, first = 0; i < set->count; i++) {
-        if (i == 0 || strcmp(places[i].hash, places[i - 1].hash) != 0) {
-            first = places[i].record;
-            best[first] = first;
-        } else if (is_better(&set->records[places[i].record], &set->records[best[first]])) {
-            best[first] = places[i].record;
-        }
+        int at = places[i].at;
+        if (i == 0 || places[i].key != places[i - 1].key)
+            first = best[at] = at;
+        else if (is_better(&set->records[at], &set->records[best[first]]))
+            best[first] = at;
     }
     for (int i = 0; i < set->count; i++)
         if (best[i] >= 0)

@@ -1,5 +1,6 @@
 #include "cli/records/sweep_identity.h"
 
+#include "lib/base/places.h"
 #include "lib/config/json.h"
 
 #include <inttypes.h>
@@ -7,26 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One experiment's hash, to be sorted. */
-struct place {
-    char hash[sizeof((struct experiment *)0)->hash];
-    int experiment;
-};
-
-static int by_hash(const void *left, const void *right)
-{
-    const struct place *a = left, *b = right;
-    int order = strcmp(a->hash, b->hash);
-    return order ? order : (a->experiment > b->experiment) - (a->experiment < b->experiment);
-}
-
 /* Mark in first[] the experiment that has each one's hash first. */
-static void find_first(struct place *places, int count, int *first)
+static void find_first(struct dt_place *places, int count, int *first)
 {
-    qsort(places, (size_t)count, sizeof *places, by_hash);
-    for (int i = 0; i < count; i++) {
-        bool same = i > 0 && strcmp(places[i].hash, places[i - 1].hash) == 0;
-        first[places[i].experiment] = same ? first[places[i - 1].experiment] : places[i].experiment;
+    dt_places_sort(places, count);
+    for (int i = 0, begin = 0; i < count; i++) {
+        begin = places[i].key == places[begin].key ? begin : i;
+        first[places[i].at] = places[begin].at;
     }
 }
 
@@ -35,7 +23,7 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
     struct experiment e;
     enum { HASH_DIGITS = sizeof e.hash - 1 };
     int count = experiment_list_count(experiments);
-    struct place *places = malloc((size_t)count * sizeof *places);
+    struct dt_place *places = malloc((size_t)count * sizeof *places);
     char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
     *identity = (struct sweep_identity){.index = malloc((size_t)count * sizeof *identity->index)};
     if (!places || !hashes || !identity->index) {
@@ -46,8 +34,7 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
     }
     for (int i = 0; i < count; i++) {
         experiment_list_get(experiments, i, &e);
-        places[i].experiment = i;
-        memcpy(places[i].hash, e.hash, sizeof places[i].hash);
+        places[i] = (struct dt_place){dt_hash_fnv1a(e.hash, HASH_DIGITS), i};
         memcpy(hashes + (size_t)i * HASH_DIGITS, e.hash, HASH_DIGITS);
     }
     find_first(places, count, identity->index);

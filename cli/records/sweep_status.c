@@ -3,6 +3,8 @@
 #include "cli/records/forecast.h"
 #include "cli/records/sweep_identity.h"
 #include "cli/text/experiment_columns.h"
+#include "lib/base/places.h"
+#include "lib/config/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +32,7 @@ static double time_taken(const struct record_facts *record)
         return NAN;
     if (isfinite(record->metrics.wall_s) || !record->experiment) /* records of before there was wall_s have the parts of it */
         return record->metrics.wall_s;
-    return record->metrics.startup_s +
-           record->metrics.step_s.median * ((double)record->experiment->steps.warmup + record->experiment->steps.timed);
+    return record->metrics.startup_s + forecast_steps_s(record->experiment, record->metrics.step_s.median);
 }
 
 static dt_status new_items(struct sweep_status *sweep, int count)
@@ -116,38 +117,32 @@ static dt_status complete(struct sweep_status *sweep)
     return forecast(sweep);
 }
 
-/* A hash and what has it: an item of a sweep. */
-struct entry {
-    const char *hash;
-    int item;
-};
-
-static int by_hash(const void *left, const void *right)
-{
-    return strcmp(((const struct entry *)left)->hash, ((const struct entry *)right)->hash);
-}
-
 static bool is_better(const struct record_facts *a, const struct record_facts *b)
 {
     return !b || record_is_ok(a) >= record_is_ok(b);
 }
 
-/* The items of the config that records are of; returns the records of none. `entries` [sweep->count] */
-static int match(struct sweep_status *sweep, struct entry *entries, const struct record_set *set, const int *chosen, int chosen_count)
+static uint64_t key_of(const char *hash)
+{
+    return dt_hash_fnv1a(hash, strlen(hash));
+}
+
+/* The items of the config that records are of; returns the records of none. `places` [sweep->count] */
+static int match(struct sweep_status *sweep, struct dt_place *places, const struct record_set *set, const int *chosen, int chosen_count)
 {
     int others = 0;
     for (int i = 0; i < sweep->count; i++)
-        entries[i] = (struct entry){sweep->items[i].experiment->hash, i};
-    qsort(entries, (size_t)sweep->count, sizeof *entries, by_hash);
+        places[i] = (struct dt_place){key_of(sweep->items[i].experiment->hash), i};
+    dt_places_sort(places, sweep->count);
     for (int i = 0; i < chosen_count; i++) {
         const struct record_facts *record = &set->records[chosen[i]];
-        struct entry recorded = {record->hash, 0}, now = {record->experiment ? record->experiment->hash : record->hash, 0};
-        const struct entry *found = bsearch(&recorded, entries, (size_t)sweep->count, sizeof *entries, by_hash);
-        if (!found)
-            found = bsearch(&now, entries, (size_t)sweep->count, sizeof *entries, by_hash);
-        if (found && is_better(record, sweep->items[found->item].record))
-            sweep->items[found->item].record = record;
-        others += !found;
+        int found = dt_places_find(places, sweep->count, key_of(record->hash));
+        if (found == sweep->count && record->experiment)
+            found = dt_places_find(places, sweep->count, key_of(record->experiment->hash));
+        struct sweep_item *item = found < sweep->count ? &sweep->items[places[found].at] : NULL;
+        if (item && is_better(record, item->record))
+            item->record = record;
+        others += !item;
     }
     return others;
 }
@@ -181,11 +176,11 @@ static dt_status find_of_config(const struct record_set *set, const int *chosen,
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", experiment_list_count(experiments));
     out->count = 1;
     DT_TRY(take_experiments(out, experiments));
-    struct entry *entries = malloc(((size_t)sweep->count + 1) * sizeof *entries);
-    if (!entries)
+    struct dt_place *places = malloc(((size_t)sweep->count + 1) * sizeof *places);
+    if (!places)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", sweep->count);
-    out->others = match(sweep, entries, set, chosen, chosen_count);
-    free(entries);
+    out->others = match(sweep, places, set, chosen, chosen_count);
+    free(places);
     return complete(sweep);
 }
 

@@ -1,19 +1,15 @@
 #include "cli/run/resume.h"
 
 #include "cli/records/record_set.h"
+#include "lib/base/places.h"
+#include "lib/config/json.h"
 #include "schedules/predict/simulated_system.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* A record's own hash, or the one that this version gives its config: keys that have come since change the one and not what was measured.
- */
-static bool is_of(const struct record_facts *record, const struct experiment *e)
-{
-    return strcmp(record->hash, e->hash) == 0 || (record->experiment && strcmp(record->experiment->hash, e->hash) == 0);
-}
 
 /* A prediction stands as long as its cluster and profile do. */
 static bool still_stands(const struct record_facts *record, const struct experiment *e)
@@ -37,17 +33,40 @@ static bool is_end(const struct record_facts *record, const struct resume_option
     return record_is_ok(record) || (options->skip_failed && strcmp(record->status, "interrupted") != 0);
 }
 
-static dt_status take(struct sweep *s, const struct record_facts *record, const struct resume_options *options)
+/* The experiments of a hash that a record of it is an end of. */
+static dt_status take(struct sweep *s, const struct dt_place *places, const char *hash, const struct record_facts *record)
 {
-    bool ok = record_is_ok(record), finished = is_end(record, options);
     struct experiment own;
-    for (int i = 0; finished && i < s->count; i++) {
-        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
-        if (!is_of(record, e) || !still_stands(record, e))
+    int first = dt_places_find(places, s->count, dt_hash_fnv1a(hash, strlen(hash)));
+    int end = dt_places_end(places, s->count, first);
+    for (int i = first; i < end; i++) {
+        const struct experiment *e = experiment_list_get(s->experiments, places[i].at, &own);
+        if (!still_stands(record, e))
             continue;
-        s->outcomes[i].skipped = true;
-        if (ok)
+        s->outcomes[places[i].at].skipped = true;
+        if (record_is_ok(record))
             DT_TRY(sweep_time_learn(&s->time, e, record->metrics.step_s.median, record->metrics.startup_s, record->metrics.wall_s));
+    }
+    return DT_OK;
+}
+
+/* By a record's own hash, and by the one that this version gives its config: keys that have come since change the one and not what was
+ * measured. */
+static dt_status take_all(struct sweep *s, const struct record_set *set, const struct resume_options *options, struct dt_place *places)
+{
+    struct experiment e;
+    for (int i = 0; i < s->count; i++) {
+        experiment_list_get(s->experiments, i, &e);
+        places[i] = (struct dt_place){dt_hash_fnv1a(e.hash, strlen(e.hash)), i};
+    }
+    dt_places_sort(places, s->count);
+    for (int i = 0; i < set->count; i++) {
+        const struct record_facts *record = &set->records[i];
+        if (!is_end(record, options))
+            continue;
+        DT_TRY(take(s, places, record->hash, record));
+        if (record->experiment && strcmp(record->experiment->hash, record->hash) != 0)
+            DT_TRY(take(s, places, record->experiment->hash, record));
     }
     return DT_OK;
 }
@@ -57,9 +76,12 @@ dt_status resume_find_finished(struct sweep *s, const char *path, const struct r
     struct record_set set = {0};
     if (access(path, F_OK) != 0)
         return DT_OK;
-    dt_status status = record_set_read(&set, "run", &path, 1);
-    for (int i = 0; status == DT_OK && i < set.count; i++)
-        status = take(s, &set.records[i], options);
+    struct dt_place *places = malloc((size_t)s->count * sizeof *places);
+    dt_status status =
+        places ? record_set_read(&set, "run", &path, 1) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s->count);
+    if (status == DT_OK)
+        status = take_all(s, &set, options, places);
+    free(places);
     record_set_finish(&set);
     return status;
 }

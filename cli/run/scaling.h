@@ -4,8 +4,8 @@
 
 #include "schedules/config/experiment_list.h"
 
-/* Which of the experiments is like `index` but for its number of ranks, and has the fewest; one rank alone (paradigm none) is like
- * any. -1: all of them have as many. */
-int scaling_fewest_ranks(const struct experiment_list *experiments, int index);
+/* fewest [experiments]: which of the experiments is like each but for its number of ranks, and has the fewest, the first of several; one rank
+ * alone (paradigm none) is like any. -1: all of them have as many. Errors: DT_ERR_HOST_MEMORY. */
+dt_status scaling_find(const struct experiment_list *experiments, int *fewest);
 
 #endif

@@ -1,5 +1,4 @@
 #include "cli/run/sweep.h"
-#include "cli/run/scaling.h"
 
 #include "cli/run/run_inside.h"
 #include "cli/run/run_launched.h"
@@ -65,7 +64,7 @@ static void run_verification(struct sweep *s, int index, const struct experiment
 double sweep_scaling_reference(const struct sweep *s, int index)
 {
     struct experiment e;
-    int fewest = s->columns.worlds_differ ? scaling_fewest_ranks(s->experiments, index) : -1;
+    int fewest = s->fewest_ranks ? s->fewest_ranks[index] : -1;
     const struct outcome *o = fewest >= 0 ? &s->outcomes[fewest] : NULL;
     if (!o || !o->run || o->status != DT_OK)
         return NAN;

@@ -46,6 +46,7 @@ struct sweep {
     bool limited;                          /* all ranks: rank 0 looks at the time before each experiment */
     int stop_signal;                       /* what interrupted it; 0: nothing. Inside, all ranks agree */
     struct outcome *outcomes;              /* [count] */
+    int *fewest_ranks;                     /* [count] scaling.h; NULL: all have as many ranks */
     bool lost;                             /* inside: the ranks have lost each other */
     void (*end_lost)(struct sweep *sweep); /* inside: prints what is known, and ends the process of which a thread hangs */
     bool output_failed;                    /* a record could not be written: the text is in output_error */

@@ -1,6 +1,7 @@
 /* From a config to experiments: overrides, the combinations of its sweep, then every experiment by itself. */
 #include "schedules/config/parse.h"
 
+#include "lib/base/places.h"
 #include "lib/config/json.h"
 #include "schedules/config/order.h"
 #include "schedules/config/tuning.h"
@@ -74,47 +75,25 @@ static dt_status read_base(const struct cJSON *config, const struct source *sour
 
 /* ---- combinations that are the same ---- */
 
-/* What of an experiment says whether it is another one again: the hash leaves out the name. */
-struct place {
-    char hash[sizeof((struct experiment *)0)->hash];
-    uint64_t name; /* a hash of it */
-    int index;
-};
-
-static struct place place_of(const struct experiment *e, int index)
+/* Experiments with the same key have the same hash and the same name, which the hash leaves out. */
+static uint64_t key_of(const struct experiment *e)
 {
-    struct place place = {.name = dt_hash_fnv1a(e->name, strlen(e->name)), .index = index};
-    memcpy(place.hash, e->hash, sizeof place.hash);
-    return place;
-}
-
-static bool is_same_place(const struct place *a, const struct place *b)
-{
-    return strcmp(a->hash, b->hash) == 0 && a->name == b->name;
-}
-
-static int compare_places(const void *left, const void *right)
-{
-    const struct place *a = left, *b = right;
-    int order = strcmp(a->hash, b->hash);
-    if (order == 0)
-        order = (a->name > b->name) - (a->name < b->name);
-    return order ? order : a->index - b->index;
+    return dt_hash_fnv1a_more(dt_hash_fnv1a(e->hash, strlen(e->hash)), e->name, strlen(e->name));
 }
 
 /* A sweep multiplies paradigms by keys that do not concern all of them. Of combinations that differ in such keys alone the first stays. What
  * is written twice stays, too: somebody wants it twice. */
-static dt_status drop_repeated(struct experiment_list *list, struct place *places)
+static dt_status drop_repeated(struct experiment_list *list, struct dt_place *places)
 {
     int count = experiment_list_count(list);
     bool *dropped = calloc((size_t)count, sizeof *dropped);
     if (!dropped)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d experiments", count);
-    qsort(places, (size_t)count, sizeof *places, compare_places);
+    dt_places_sort(places, count);
     for (int i = 1, first = 0; i < count; i++) {
-        bool repeats = is_same_place(&places[first], &places[i]);
+        bool repeats = places[first].key == places[i].key;
         first = repeats ? first : i;
-        dropped[places[i].index] = repeats && !experiment_list_same(list, places[first].index, places[i].index);
+        dropped[places[i].at] = repeats && !experiment_list_same(list, places[first].at, places[i].at);
     }
     experiment_list_drop(list, dropped);
     free(dropped);
@@ -178,7 +157,7 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
     int count = r->sweep->combinations, left_out = 0;
     struct experiment one;
     struct dt_failures wrong = {0}, impossible = {0};
-    struct place *places = malloc((size_t)count * sizeof *places);
+    struct dt_place *places = malloc((size_t)count * sizeof *places);
     if (!places)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", r->source->name, count);
     for (int i = 0; i < count; i++) {
@@ -189,7 +168,7 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
         dt_failures_add(is_impossible ? &impossible : &wrong, status);
         left_out += is_impossible;
         if (status == DT_OK)
-            places[experiment_list_count(list) - 1] = place_of(&one, experiment_list_count(list) - 1);
+            places[experiment_list_count(list) - 1] = (struct dt_place){key_of(&one), experiment_list_count(list) - 1};
     }
     dt_status status = dt_failures_end(left_out == count ? &impossible : &wrong);
     if (status == DT_OK) {
