@@ -5,7 +5,8 @@ Pre-norm blocks of attention and MLP without dropout; layer or rms norm, GELU or
 queries, a norm of each head of q and k, biases everywhere, of q, k and v alone, or nowhere, a head that may share the embedding's table.
 PyTorch's own modules where it has them: RMSNorm (from 2.4), fused attention with grouped queries (from 2.5); otherwise written out.
 
-As a program it trains a Llama-shaped model of 160 million parameters on random tokens and prints one JSON line, as pytorch_gpt.py does.
+As a program it trains a Llama-shaped model of 160 million parameters, or the one that --model describes, on random tokens and prints one JSON
+line, as pytorch_gpt.py does.
 test/cli/test_peer_decoder.py imports the model and gives it dtbench's own weights and tokens.
 """
 import argparse
@@ -191,11 +192,14 @@ class Decoder(nn.Module):
 
 def arguments():
     parser = argparse.ArgumentParser(description="Train a Llama-shaped model with PyTorch; print one JSON line.")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--model", metavar="JSON", type=json.loads, help="another model: the keys of a config's")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--dtype", choices=["fp16", "bf16", "fp32"], default="bf16")
     parser.add_argument("--attention", choices=["written", "sdpa"], default="sdpa")
     parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--block", type=int, default=1024, help="sequence length")
-    parser.add_argument("--layers", type=int, default=LLAMA_160M["layers"])
+    parser.add_argument("--block", type=int, help="sequence length; else the model's, or 1024")
+    parser.add_argument("--layers", type=int)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--steps", type=int, default=3)
@@ -205,21 +209,30 @@ def arguments():
     return options
 
 
+def wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
 def main():
     options = arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    keys = {**LLAMA_160M, "layers": options.layers, "block_size": options.block}
-    model = Decoder(keys, options.attention == "sdpa").to(DTYPES[options.dtype])
+    keys = dict(options.model or {**LLAMA_160M, "block_size": 1024})
+    keys.update({key: value for key, value in (("layers", options.layers), ("block_size", options.block)) if value})
+    model = Decoder(keys, options.attention == "sdpa").to(options.device, DTYPES[options.dtype])
+    step_model = torch.compile(model) if options.compile else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     startup_s, losses, step_s = time.monotonic() - STARTED, [], []
     for _ in range(options.warmup + options.steps):
-        tokens = torch.randint(keys["vocab_size"], (options.batch, options.block + 1))
+        tokens = torch.randint(keys["vocab_size"], (options.batch, keys["block_size"] + 1), device=options.device)
+        wait(options.device)
         start = time.monotonic()
         optimizer.zero_grad(set_to_none=True)
-        loss = model(tokens[:, :-1], tokens[:, 1:].contiguous().reshape(-1))
+        loss = step_model(tokens[:, :-1], tokens[:, 1:].contiguous().reshape(-1))
         loss.backward()
         optimizer.step()
+        wait(options.device)
         step_s.append(time.monotonic() - start)
         losses.append(loss.item())
     step_s = step_s[options.warmup :]
@@ -228,15 +241,17 @@ def main():
         "version": "PyTorch " + torch.__version__,
         "dtype": options.dtype,
         "attention": options.attention,
+        "compiled": options.compile,
         "model": keys,
         "batch": options.batch,
         "threads": options.threads,
         "parameters": sum(p.numel() for p in model.parameters()),
         "startup_s": startup_s,
         "step_s": step_s,
-        "tokens_per_s": options.batch * options.block * len(step_s) / sum(step_s),
+        "tokens_per_s": options.batch * keys["block_size"] * len(step_s) / sum(step_s),
         "losses": losses,
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_device_bytes": torch.cuda.max_memory_allocated() if options.device == "cuda" else None,
     }
     print(json.dumps(record))
 
