@@ -60,25 +60,79 @@ static bool add_peak_bytes(cJSON *object, const struct dt_peaks *peaks)
     return done;
 }
 
+/* Of one memory, whether two ranks have the same peaks. */
+static bool are_alike(const struct dt_rank_memory *a, const struct dt_rank_memory *b, bool on_host)
+{
+    const struct dt_memory_bytes *left = on_host ? &a->memory.host : &a->memory.device,
+                                 *right = on_host ? &b->memory.host : &b->memory.device;
+    return left->peak_total_bytes == right->peak_total_bytes && memcmp(left->peak_bytes, right->peak_bytes, sizeof left->peak_bytes) == 0;
+}
+
+static bool add_range(cJSON *ranges, int first, int last, int step)
+{
+    const int numbers[] = {first, last, step};
+    cJSON *range = cJSON_CreateIntArray(numbers, 3);
+    return range && cJSON_AddItemToArray(ranges, range);
+}
+
+/* The ranks that are like `first`, as ranges [first, last, step]; they are marked as told. */
+static bool add_ranks_like(cJSON *ranges, const struct dt_record *record, int first, bool on_host, bool *told)
+{
+    int begin = first, last = first, step = 0;
+    bool done = ranges;
+    told[first] = true;
+    for (int r = first + 1; r < record->rank_count && done; r++) {
+        if (told[r] || !are_alike(&record->ranks[first], &record->ranks[r], on_host))
+            continue;
+        told[r] = true;
+        if (step == 0 || r - last == step) {
+            step = r - last;
+        } else {
+            done = add_range(ranges, begin, last, step);
+            begin = r;
+            step = 0;
+        }
+        last = r;
+    }
+    return done && add_range(ranges, begin, last, step ? step : 1);
+}
+
+/* Thousands of ranks mostly hold the same: those that do are told together. */
+static bool add_by_ranks(cJSON *peaks, const struct dt_record *record, bool on_host)
+{
+    cJSON *groups = cJSON_AddArrayToObject(peaks, "by_ranks");
+    bool *told = calloc((size_t)record->rank_count + 1, sizeof *told), done = groups && told;
+    for (int r = 0; done && r < record->rank_count; r++) {
+        if (told[r])
+            continue;
+        struct dt_peaks its = peaks_of(on_host ? &record->ranks[r].memory.host : &record->ranks[r].memory.device);
+        cJSON *group = cJSON_CreateObject();
+        done = group && cJSON_AddItemToArray(groups, group) &&
+               add_ranks_like(cJSON_AddArrayToObject(group, "ranks"), record, r, on_host, told) && add_peak_bytes(group, &its);
+    }
+    free(told);
+    return done;
+}
+
+/* Of all ranks, or of none where it is unknown of all. */
+static bool add_process_sizes(cJSON *peaks, const struct dt_record *record)
+{
+    cJSON *sizes = cJSON_AddArrayToObject(peaks, "process_rss");
+    bool known = false, done = sizes;
+    for (int r = 0; r < record->rank_count; r++)
+        known |= record->ranks[r].rss_peak_bytes > 0;
+    for (int r = 0; done && known && r < record->rank_count; r++) {
+        uint64_t bytes = record->ranks[r].rss_peak_bytes;
+        done = cJSON_AddItemToArray(sizes, cJSON_CreateNumber(bytes > 0 ? (double)bytes : NAN));
+    }
+    return done;
+}
+
 /* The highest rank's of one memory, and each rank's. */
 static bool add_peaks(cJSON *metrics, const char *key, const struct dt_peaks *highest, const struct dt_record *record, bool on_host)
 {
     cJSON *peaks = cJSON_AddObjectToObject(metrics, key);
-    if (!peaks || !add_peak_bytes(peaks, highest))
-        return false;
-    cJSON *ranks = cJSON_AddArrayToObject(peaks, "per_rank");
-    for (int r = 0; ranks && r < record->rank_count; r++) {
-        const struct dt_rank_memory *held = &record->ranks[r];
-        struct dt_peaks its = peaks_of(on_host ? &held->memory.host : &held->memory.device);
-        double rss = held->rss_peak_bytes > 0 ? (double)held->rss_peak_bytes : NAN;
-        cJSON *rank = cJSON_CreateObject();
-        if (!rank)
-            return false;
-        cJSON_AddItemToArray(ranks, rank);
-        if (!add_number(rank, "rank", r) || !add_peak_bytes(rank, &its) || !(on_host || add_number(rank, "process_rss", rss)))
-            return false;
-    }
-    return ranks;
+    return peaks && add_peak_bytes(peaks, highest) && add_by_ranks(peaks, record, on_host) && (on_host || add_process_sizes(peaks, record));
 }
 
 static bool add_metric(cJSON *metrics, const struct dt_metric *metric, const struct dt_record *record)

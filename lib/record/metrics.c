@@ -69,7 +69,7 @@ static const struct dt_metric table[] = {
     {"wall_s", AT(wall_s), .unit = DT_UNIT_SECONDS, .later = true,
      .help = "All of the experiment's time, with the start and the end of its ranks, and the reference of --verify where it was run for it."},
     {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX,
-     .help = "Peak device memory of the highest rank, by category (each at its own time), and per rank. process_rss: the rank's whole process."},
+     .help = "Peak device memory of the highest rank, by category (each at its own time), and of all ranks; process_rss: of each whole process."},
     {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_HOST_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX, .later = true,
      .help = "The same of host memory, which holds what is offloaded; 0 where nothing is."},
 };

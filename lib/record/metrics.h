@@ -50,7 +50,7 @@ enum dt_metric_kind {
     DT_METRIC_NUMBER,
     DT_METRIC_TEXT,         /* const char * */
     DT_METRIC_STEPS,        /* step_s: "median", "p95", "cv", and the list "all" of the timed steps */
-    DT_METRIC_DEVICE_PEAKS, /* struct dt_peaks: "total", each category, and the list "per_rank", which has each process's size too */
+    DT_METRIC_DEVICE_PEAKS, /* struct dt_peaks: "total", each category, the list "by_ranks", and each process's size */
     DT_METRIC_HOST_PEAKS,   /* the same without sizes of processes */
 };
 

@@ -53,15 +53,37 @@ static bool add_bytes(cJSON *object)
     return done;
 }
 
+/* A list of whole numbers from 0 on; null among them where one may be unknown. */
+static bool make_numbers(cJSON *schema, bool nullable)
+{
+    cJSON *items = cJSON_AddStringToObject(schema, "type", "array") ? cJSON_AddObjectToObject(schema, "items") : NULL;
+    return nullable ? make_number(items, DT_UNIT_BYTES)
+                    : cJSON_AddStringToObject(items, "type", "integer") && cJSON_AddNumberToObject(items, "minimum", 0);
+}
+
+/* The list of what ranks hold; of one of its objects. */
+static cJSON *add_list(cJSON *object, const char *key, const char *description)
+{
+    cJSON *list = add_key(object, key, false, description);
+    cJSON *item = cJSON_AddStringToObject(list, "type", "array") ? cJSON_AddObjectToObject(list, "items") : NULL;
+    return item && make_object(item) ? item : NULL;
+}
+
 static bool make_peaks(cJSON *schema, bool of_host)
 {
+    cJSON *group, *ranges, *range, *rank, *number;
     if (!make_object(schema) || !add_bytes(schema))
         return false;
-    cJSON *ranks = add_key(schema, "per_rank", true, NULL);
-    cJSON *rank = cJSON_AddStringToObject(ranks, "type", "array") ? cJSON_AddObjectToObject(ranks, "items") : NULL;
-    if (!rank || !make_object(rank))
+    group = add_list(schema, "by_ranks", "Ranks that hold the same, together.");
+    ranges = add_key(group, "ranks", true, "Which ranks: ranges of a first rank, a last one, and a step.");
+    range = cJSON_AddStringToObject(ranges, "type", "array") ? cJSON_AddObjectToObject(ranges, "items") : NULL;
+    if (!make_numbers(range, false) || !cJSON_AddNumberToObject(range, "minItems", 3) || !cJSON_AddNumberToObject(range, "maxItems", 3) ||
+        !add_bytes(group))
         return false;
-    cJSON *number = add_key(rank, "rank", true, NULL);
+    if (!of_host && !make_numbers(add_key(schema, "process_rss", false, "Of each rank's whole process; empty where nobody knows."), true))
+        return false;
+    rank = add_list(schema, "per_rank", "In records of older versions, instead of by_ranks: each rank by itself.");
+    number = add_key(rank, "rank", true, NULL);
     return cJSON_AddStringToObject(number, "type", "integer") && cJSON_AddNumberToObject(number, "minimum", 0) && add_bytes(rank) &&
            (of_host || make_number(add_key(rank, "process_rss", true, NULL), DT_UNIT_BYTES));
 }

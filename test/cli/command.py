@@ -72,6 +72,11 @@ def read_records(path):
         return [json.loads(line, parse_constant=lambda c: check(False, c, "is no JSON")) for line in lines]
 
 
+def by_rank(peaks):
+    """{rank: what it holds} of a record's peak_bytes."""
+    return {rank: group for group in peaks["by_ranks"] for first, last, step in group["ranks"] for rank in range(first, last + 1, step)}
+
+
 def command_of(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as text:

@@ -15,7 +15,7 @@ import termios
 import time
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT,
-                     VERIFY, WORK, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
+                     VERIFY, WORK, by_rank, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
 # ---- results ----
@@ -39,8 +39,9 @@ def test_a_sweep_and_its_records():
         check(abs(r["metrics"]["tokens_per_s"] * steps["median"] - 2 * 2 * 32) < 1e-6, "tokens per second")
         check(abs(r["metrics"]["aco_ms_per_sample"] - r["metrics"]["exposed_comm_s"] * 1000 / 2) < 1e-9, "ACO")
         check(r["metrics"]["mfu"] is None, "nobody knows a cpu's peak")
-        ranks = r["metrics"]["peak_bytes"]["per_rank"]
-        check(len(ranks) == 2 and all(rank["total"] > 0 and rank["process_rss"] > rank["total"] for rank in ranks), ranks)
+        sizes = r["metrics"]["peak_bytes"]["process_rss"]
+        ranks = by_rank(r["metrics"]["peak_bytes"])
+        check(len(ranks) == len(sizes) == 2 and all(0 < ranks[i]["total"] < sizes[i] for i in ranks), ranks, sizes)
         for category, value in p["predicted_peak_bytes"].items():
             if category != "rank":
                 check(ranks[p["predicted_peak_bytes"]["rank"]][category] == value, category, value, ranks)

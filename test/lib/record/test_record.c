@@ -270,14 +270,11 @@ static void formats_a_record(void)
     CHECK(at(metrics, "tokens_per_s")->valuedouble == 512.5 && cJSON_IsNull(at(metrics, "mfu")));
     CHECK(at(step, "median")->valuedouble == 3 && cJSON_GetArraySize(at(step, "all")) == 2);
     CHECK(at(peaks, "total")->valuedouble == 700 && at(peaks, "parameters")->valuedouble == 400);
-    const cJSON *rank = cJSON_GetArrayItem(at(peaks, "per_rank"), 1);
-    CHECK(at(rank, "total")->valuedouble == 500 && at(rank, "process_rss")->valuedouble == 123456);
-    CHECK(cJSON_IsNull(at(cJSON_GetArrayItem(at(peaks, "per_rank"), 0), "process_rss")));
-    CHECK(cJSON_GetObjectItem(rank, "rank")->valuedouble == 1);
+    CHECK(at(cJSON_GetArrayItem(at(peaks, "by_ranks"), 1), "total")->valuedouble == 500);
+    CHECK(strstr(line, "{\"ranks\":[[1,1,1]],\"total\":500,") && strstr(line, "\"process_rss\":[null,123456]"), "%s", line);
     const cJSON *host = at(metrics, "host_peak_bytes");
     CHECK(at(host, "total")->valuedouble == 90 && at(host, "optimizer")->valuedouble == 80 && at(host, "parameters")->valuedouble == 0);
-    rank = cJSON_GetArrayItem(at(host, "per_rank"), 0);
-    CHECK(at(rank, "total")->valuedouble == 60 && !cJSON_GetObjectItem(rank, "process_rss"));
+    CHECK(at(cJSON_GetArrayItem(at(host, "by_ranks"), 0), "total")->valuedouble == 60 && !cJSON_GetObjectItem(host, "process_rss"));
     dt_json_destroy(root);
     free(line);
 
@@ -287,10 +284,52 @@ static void formats_a_record(void)
     record.error = "rank 1: killed";
     CHECK_OK(dt_record_format(&record, &line));
     CHECK(strstr(line, "\"status\":\"failed\",\"error\":\"rank 1: killed\",\"losses\":[]"), "%s", line);
-    CHECK(strstr(line, "\"peak_bytes\":{\"total\":null") && strstr(line, "\"per_rank\":[]"), "%s", line);
+    CHECK(strstr(line, "\"peak_bytes\":{\"total\":null") && strstr(line, "\"by_ranks\":[],\"process_rss\":[]"), "%s", line);
     free(line);
     record.config_json = "{";
     CHECK(dt_record_format(&record, &line) == DT_ERR_INVALID, "%s", dt_error_message());
+}
+
+/* Ranks that hold the same are told together: a letter is what a rank holds, on the device and on the host. */
+static void folds_equal_ranks(void)
+{
+    static const struct {
+        const char *held, *ranges[3];
+    } rows[] = {
+        {"aaaaaaaa", {"[[0,7,1]]"}},
+        {"abababab", {"[[0,6,2]]", "[[1,7,2]]"}},
+        {"aabbaabb", {"[[0,1,1],[4,5,1]]", "[[2,3,1],[6,7,1]]"}},
+        {"baaaaaaa", {"[[0,0,1]]", "[[1,7,1]]"}},
+        {"abaacaba", {"[[0,2,2],[3,7,2]]", "[[1,6,5]]", "[[4,4,1]]"}},
+        {"a", {"[[0,0,1]]"}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_rank_memory ranks[8] = {0};
+        struct dt_record record;
+        char *line, wanted[128];
+        dt_record_init(&record);
+        record.config_json = "{}";
+        record.config_hash = "";
+        record.ranks = ranks;
+        record.rank_count = (int)strlen(rows[i].held);
+        for (int r = 0; r < record.rank_count; r++) {
+            ranks[r].memory.device.peak_total_bytes = 1000;
+            ranks[r].memory.device.peak_bytes[DT_WORKSPACE] = ranks[r].memory.host.peak_total_bytes = (uint64_t)rows[i].held[r];
+        }
+        CHECK_OK(dt_record_format(&record, &line));
+        const char *device = strstr(line, "\"peak_bytes\""), *host = strstr(line, "\"host_peak_bytes\"");
+        int groups = 0;
+        for (const char *group = device; (group = strstr(group, "\"ranks\":")) != NULL; group++)
+            groups++;
+        int expected = 0;
+        for (; expected < 3 && rows[i].ranges[expected]; expected++) {
+            snprintf(wanted, sizeof wanted, "{\"ranks\":%s,\"total\":", rows[i].ranges[expected]);
+            const char *there = strstr(device, wanted);
+            CHECK(there && there < host && strstr(host, wanted), "%s of %s: %s", wanted, rows[i].held, line);
+        }
+        CHECK(groups == 2 * expected, "%d groups of %s", groups, rows[i].held);
+        free(line);
+    }
 }
 
 static void collects_provenance(void)
@@ -368,6 +407,7 @@ static const struct test_case cases[] = {
     {"a part of a line is taken back", takes_parts_back},
     {"several writers do not mix their lines", several_writers},
     {"a record's JSON", formats_a_record},
+    {"equal ranks are told together", folds_equal_ranks},
     {"provenance: versions, hosts, job, the allowed environment only", collects_provenance},
 };
 TEST_MAIN(cases)
