@@ -81,10 +81,9 @@ void markdown_metrics(const struct generate_tables *tables, FILE *to)
 void markdown_paradigms(const struct generate_tables *tables, FILE *to)
 {
     fputs("| `paradigm` | what it does | parameters | gradients | optimizer |\n|---|---|---|---|---|\n", to);
-    for (int i = 0; i < PARADIGM_COUNT; i++) {
-        const struct paradigm *p = paradigm_of((enum paradigm_kind)i);
+    const struct paradigm *p;
+    for (int i = 0; (p = paradigm_of((enum paradigm_kind)i)); i++)
         fprintf(to, "| `%s` | %s | %s | %s | %s |\n", p->name, p->help, p->bytes.parameters, p->bytes.gradients, p->bytes.optimizer);
-    }
 }
 
 void markdown_paradigm_keys(const struct generate_tables *tables, FILE *to)
@@ -93,8 +92,8 @@ void markdown_paradigm_keys(const struct generate_tables *tables, FILE *to)
     for (int k = 0; k < tables->keys->count; k++) {
         const char *path = tables->keys->fields[k].path;
         int readers = 0;
-        for (int i = 0; i < PARADIGM_COUNT; i++) {
-            const struct paradigm *p = paradigm_of((enum paradigm_kind)i);
+        const struct paradigm *p;
+        for (int i = 0; (p = paradigm_of((enum paradigm_kind)i)); i++) {
             if (!paradigm_has_key(p, path))
                 continue;
             if (readers++ == 0)

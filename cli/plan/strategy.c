@@ -70,10 +70,7 @@ static void add_others(char text[STRATEGY_BYTES], const struct experiment *e)
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         char value[VALUE_BYTES], usual[VALUE_BYTES];
-        bool special = false;
-        for (int p = 0; p < PARADIGM_COUNT; p++)
-            special |= paradigm_has_key(paradigm_of((enum paradigm_kind)p), field->path);
-        if (is_said(field->path) || (special && !paradigm_has_key(paradigm_of(e->paradigm), field->path)))
+        if (is_said(field->path) || !experiment_depends_on(e, field))
             continue;
         experiment_value(e, field, value);
         experiment_value(&defaults, field, usual);

@@ -198,11 +198,11 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
 
 dt_status why_not(const struct planner *p, struct why *out)
 {
-    bool there[PARADIGM_COUNT] = {false};
+    bool there[PARADIGM_ROOM] = {false};
     *out = (struct why){.count = 0};
     for (int i = 0; i < p->result.count; i++)
         there[p->result.outcomes[i].paradigm] = true;
-    for (int paradigm = 0; paradigm < PARADIGM_COUNT; paradigm++) {
+    for (int paradigm = 0; paradigm_of((enum paradigm_kind)paradigm); paradigm++) {
         int place = best_place(p, paradigm);
         if (!there[paradigm] || is_shown(p, paradigm))
             continue;
@@ -231,7 +231,7 @@ static void say_error(struct why *w, const struct planner *p, const struct exper
 
 dt_status why_trusted(const struct planner *p, struct why *out)
 {
-    bool said[PARADIGM_COUNT] = {false};
+    bool said[PARADIGM_ROOM] = {false};
     char text[WHY_BYTES];
     struct experiment e;
     int at = 0, close = 0;

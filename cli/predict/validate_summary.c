@@ -111,14 +111,14 @@ static bool same_cell(const struct validate_row *a, const struct validate_row *b
            a->batch_per_gpu == b->batch_per_gpu && strcmp(a->model, b->model) == 0;
 }
 
-static int fastest(const double seconds[PARADIGM_COUNT], double *out_margin)
+static int fastest(const double seconds[PARADIGM_ROOM], double *out_margin)
 {
     int best = -1;
     double second = INFINITY;
-    for (int p = 0; p < PARADIGM_COUNT; p++)
+    for (int p = 0; p < PARADIGM_ROOM; p++)
         if (isfinite(seconds[p]) && (best < 0 || seconds[p] < seconds[best]))
             best = p;
-    for (int p = 0; p < PARADIGM_COUNT; p++)
+    for (int p = 0; p < PARADIGM_ROOM; p++)
         if (p != best && seconds[p] < second)
             second = seconds[p];
     *out_margin = best < 0 || !isfinite(second) ? NAN : second / seconds[best] - 1;
@@ -128,9 +128,9 @@ static int fastest(const double seconds[PARADIGM_COUNT], double *out_margin)
 static void find_winners(const struct validate_rows *rows, struct validate_winners *out)
 {
     for (int i = 0; i < rows->count; i++) {
-        double measured[PARADIGM_COUNT], predicted[PARADIGM_COUNT], margin, unused;
+        double measured[PARADIGM_ROOM], predicted[PARADIGM_ROOM], margin, unused;
         bool first = true;
-        for (int p = 0; p < PARADIGM_COUNT; p++)
+        for (int p = 0; p < PARADIGM_ROOM; p++)
             measured[p] = predicted[p] = INFINITY;
         for (int j = 0; j < rows->count; j++) {
             const struct validate_row *row = &rows->rows[j];

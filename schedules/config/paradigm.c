@@ -130,9 +130,14 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         },
 };
 
+__attribute__((weak)) const struct paradigm *paradigm_more(int index)
+{
+    return NULL;
+}
+
 const struct paradigm *paradigm_of(enum paradigm_kind kind)
 {
-    return (unsigned)kind < PARADIGM_COUNT ? &paradigms[kind] : NULL;
+    return (unsigned)kind < PARADIGM_COUNT ? &paradigms[kind] : paradigm_more((int)kind - PARADIGM_COUNT);
 }
 
 const char *paradigm_name(enum paradigm_kind kind)

@@ -23,6 +23,8 @@ enum paradigm_kind {
     PARADIGM_COUNT
 };
 
+enum { PARADIGM_ROOM = 16 }; /* of arrays with an element for each row, those of paradigm_more too */
+
 /* What happens to a group of parameters around its forward, backward and update (schedules/data_parallel/mode.h has the hooks of each). */
 enum dp_kind { DP_NONE, DP_DDP, DP_ZERO1, DP_ZERO2, DP_FSDP, DP_DATA_PARALLEL, DP_PARAMETER_SERVER, DP_COUNT };
 
@@ -43,6 +45,10 @@ struct paradigm {
     /* What the fields alone cannot tell, or NULL. `where` begins the text. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
     dt_status (*check)(const struct experiment *experiment, const char *where);
 };
+
+/* Rows after dtbench's own, from PARADIGM_COUNT on; NULL past the last. Here there are none. The function is weak: a program that is linked
+ * with dtbench and brings rows defines it again. */
+const struct paradigm *paradigm_more(int index);
 
 /* The row of a paradigm; NULL past the last. */
 const struct paradigm *paradigm_of(enum paradigm_kind kind);

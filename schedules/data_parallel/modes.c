@@ -1,5 +1,10 @@
 #include "schedules/data_parallel/modes.h"
 
+__attribute__((weak)) const struct dp_mode *dp_mode_more(int index)
+{
+    return NULL;
+}
+
 const struct dp_mode *dp_mode_of(const struct experiment *e)
 {
     static const struct dp_mode *const modes[DP_COUNT] = {
@@ -11,5 +16,6 @@ const struct dp_mode *dp_mode_of(const struct experiment *e)
         [DP_DATA_PARALLEL] = &dp_data_parallel,
         [DP_PARAMETER_SERVER] = &dp_parameter_server,
     };
-    return modes[paradigm_of(e->paradigm)->mode];
+    enum dp_kind kind = paradigm_of(e->paradigm)->mode;
+    return kind < DP_COUNT ? modes[kind] : dp_mode_more((int)kind - DP_COUNT);
 }

@@ -6,4 +6,7 @@
 
 const struct dp_mode *dp_mode_of(const struct experiment *experiment);
 
+/* Modes after dtbench's own, from DP_COUNT on. Here there are none. The function is weak, as paradigm_more (schedules/config/paradigm.h). */
+const struct dp_mode *dp_mode_more(int index);
+
 #endif

@@ -303,16 +303,23 @@ static const struct pipeline_order orders[] = {
 
 static const struct pipeline_order file_order = {.name = "a file", .help = "passes as they stand in a file", .emit_all = order_file_emit};
 
+__attribute__((weak)) const struct pipeline_order *pipeline_order_more(int index)
+{
+    return NULL;
+}
+
 const struct pipeline_order *pipeline_order_at(int index)
 {
-    return index >= 0 && (size_t)index < sizeof orders / sizeof *orders ? &orders[index] : NULL;
+    const int count = (int)(sizeof orders / sizeof *orders);
+    return index < count ? &orders[index] : pipeline_order_more(index - count);
 }
 
 const struct pipeline_order *pipeline_order_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
-        if (strcmp(orders[i].name, name) == 0)
-            return &orders[i];
+    const struct pipeline_order *order;
+    for (int i = 0; (order = pipeline_order_at(i)); i++)
+        if (strcmp(order->name, name) == 0)
+            return order;
     size_t length = strlen(name), ending = strlen(ORDER_FILE_ENDING);
     return length > ending && strcmp(name + length - ending, ORDER_FILE_ENDING) == 0 ? &file_order : NULL;
 }

@@ -13,6 +13,9 @@ bool pipeline_order_is_file(const char *name);
 /* The orders that have names, one after the other; NULL after the last. */
 const struct pipeline_order *pipeline_order_at(int index);
 
+/* Orders after dtbench's own; NULL past the last. Here there are none. The function is weak, as paradigm_more (schedules/config/paradigm.h). */
+const struct pipeline_order *pipeline_order_more(int index);
+
 /* Parts and their places; a file says so itself. Errors: as pipeline_order_emit. */
 dt_status pipeline_order_layout(const char *name, const struct order_shape *shape, struct order_layout *out);
 

@@ -1,6 +1,7 @@
 #include "schedules/search/axes.h"
 
 #include "schedules/config/parse.h"
+#include "schedules/plan/orders.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -128,18 +129,20 @@ static void propose_stages(struct proposal *p)
     propose_group_sizes(p, p->experiment->model.layers);
 }
 
-static void propose_choices(struct proposal *p, const char *key, const char *but)
+static void propose_choices(struct proposal *p, const char *key)
 {
     const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), key)];
     for (int i = 0; field->choice(i); i++)
-        if (!but || strcmp(field->choice(i), but) != 0)
-            propose(p, "%s", field->choice(i));
+        propose(p, "%s", field->choice(i));
 }
 
-/* zb_auto is a search of its own. */
+/* An order that is not known rank by rank is a search of its own. */
 static void propose_orders(struct proposal *p)
 {
-    propose_choices(p, "pipeline.order", "zb_auto");
+    const struct pipeline_order *order;
+    for (int i = 0; (order = pipeline_order_at(i)); i++)
+        if (order->emit)
+            propose(p, "%s", order->name);
 }
 
 /* Where a tensor group fills its node, one order is the other with nodes in another sequence, and nodes are alike. */
@@ -190,7 +193,7 @@ static void propose_chunks(struct proposal *p)
 
 static void propose_activations(struct proposal *p)
 {
-    propose_choices(p, "activation", NULL);
+    propose_choices(p, "activation");
 }
 
 /* Of a pipeline each micro-batch would fetch the stage anew. */
@@ -227,7 +230,7 @@ static bool gathers_often(const struct space_scope *s, const struct experiment *
 
 static void propose_gathers(struct proposal *p)
 {
-    propose_choices(p, "fsdp.gather", NULL);
+    propose_choices(p, "fsdp.gather");
 }
 
 /* The usual size, and one that spends less on the start of each collective. */

@@ -154,7 +154,7 @@ static dt_status conclude(struct search *s)
     if (!e)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
     dt_status status = DT_OK;
-    for (int p = 0; p < PARADIGM_COUNT && status == DT_OK && !s->stopped && !s->options->only_best; p++)
+    for (int p = 0; paradigm_of((enum paradigm_kind)p) && status == DT_OK && !s->stopped && !s->options->only_best; p++)
         status = find_least_bytes(s, (enum paradigm_kind)p, e);
     free(e);
     DT_TRY(status);

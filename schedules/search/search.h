@@ -63,8 +63,8 @@ struct search_result {
     int ranked;
     int states[SEARCH_STATES]; /* how many candidates have each */
     bool interrupted;
-    double capacity_bytes;              /* of a GPU, for tensors */
-    double least_bytes[PARADIGM_COUNT]; /* of a paradigm of which nothing fits: what its smallest candidate needs; 0: otherwise */
+    double capacity_bytes;             /* of a GPU, for tensors */
+    double least_bytes[PARADIGM_ROOM]; /* of a paradigm of which nothing fits: what its smallest candidate needs; 0: otherwise */
     double seconds;
 };
 

@@ -113,7 +113,7 @@ struct task search_next(struct search *s)
     }
     if (task.index >= 0)
         return task;
-    for (int p = 0; p < PARADIGM_COUNT && !s->options->only_best; p++) {
+    for (int p = 0; paradigm_of((enum paradigm_kind)p) && !s->options->only_best; p++) {
         task = pick_for_paradigm(s, (enum paradigm_kind)p);
         if (task.index >= 0)
             return task;

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 /* LEVELS: of effort, each of which has four times as much as the one before. Candidates up to LEVEL_OF_FIRST take about a second at most. */
-enum { FAMILIES = 4 * PARADIGM_COUNT, LEVELS = 12, LEVEL_OF_FIRST = 2 };
+enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 2 };
 
 /* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
 enum look {
@@ -53,8 +53,8 @@ struct search {
     double worst_kept;            /* score of the last of the `top` best; INFINITY: fewer are known */
     int *kept;                    /* [top] the best, in order */
     int kept_count;
-    int later[PARADIGM_COUNT], tries[PARADIGM_COUNT]; /* of the second round: where it is in the order */
-    bool has_result[PARADIGM_COUNT];
+    int later[PARADIGM_ROOM], tries[PARADIGM_ROOM]; /* of the second round: where it is in the order */
+    bool has_result[PARADIGM_ROOM];
     int simulated;
     double best_tokens_per_s;
     bool stopped;

@@ -215,7 +215,7 @@ static dt_status keep(struct space *s, const struct candidate *candidate, const 
 static bool concerns_paradigm(const struct experiment *e, const char *key)
 {
     bool special = false;
-    for (int i = 0; i < PARADIGM_COUNT; i++)
+    for (int i = 0; paradigm_of((enum paradigm_kind)i); i++)
         special |= paradigm_has_key(paradigm_of((enum paradigm_kind)i), key);
     return !special || paradigm_has_key(paradigm_of(e->paradigm), key);
 }
