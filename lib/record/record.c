@@ -236,19 +236,48 @@ static dt_status add_line(cJSON *records, const char *line, size_t bytes, const 
     return DT_OK;
 }
 
+struct line {
+    char *text; /* NUL behind `bytes`; owned */
+    size_t bytes, room;
+};
+
+/* The next line, without its end. False: there is none. A device gives as many bytes as one asks for, so that a line has a longest length. */
+static dt_status read_line(FILE *file, const char *path, struct line *line, bool *found)
+{
+    int c = getc_unlocked(file);
+    *found = c != EOF;
+    line->bytes = 0;
+    for (; c != EOF && c != '\n'; c = getc_unlocked(file)) {
+        if (line->bytes == DT_RECORD_MAX_BYTES)
+            return dt_fail(DT_ERR_IO, "cannot read records from %s: a line of more than %d MiB, and no record has that", path,
+                           DT_RECORD_MAX_BYTES >> 20);
+        if (line->bytes + 1 >= line->room) {
+            size_t room = 2 * line->room + 4096;
+            char *text = realloc(line->text, room);
+            if (!text)
+                return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while reading %s", path);
+            line->text = text;
+            line->room = room;
+        }
+        line->text[line->bytes++] = (char)c;
+    }
+    if (line->bytes > 0)
+        line->text[line->bytes] = 0;
+    return DT_OK;
+}
+
 static dt_status read_lines(FILE *file, const char *path, cJSON *records, int *skipped)
 {
-    char *line = NULL;
-    size_t size = 0;
+    struct line line = {0};
+    bool found = true;
     dt_status status = DT_OK;
-    while (status == DT_OK) {
-        errno = 0;
-        ssize_t bytes = getline(&line, &size, file);
-        if (bytes < 0)
-            break;
-        status = add_line(records, line, (size_t)bytes, path, skipped);
+    errno = 0;
+    while (found && status == DT_OK) {
+        status = read_line(file, path, &line, &found);
+        if (status == DT_OK && line.bytes > 0)
+            status = add_line(records, line.text, line.bytes, path, skipped);
     }
-    free(line);
+    free(line.text);
     if (status == DT_OK && ferror(file))
         return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     return status;

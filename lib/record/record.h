@@ -52,7 +52,9 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line);
 void dt_record_close(struct dt_record_file *file); /* takes NULL */
 
 /* All records of a file, as a JSON array; a file that does not exist has none. Lines that are not a JSON object (a torn tail, say) are
- * skipped and counted in *skipped. Owner: the caller, dt_json_destroy. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+ * skipped and counted in *skipped. Owner: the caller, dt_json_destroy. Errors: DT_ERR_IO, also of a line past DT_RECORD_MAX_BYTES, which
+ * is three times the record of 65,536 ranks; DT_ERR_HOST_MEMORY. */
+enum { DT_RECORD_MAX_BYTES = 128 << 20 };
 dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped);
 /* Does one of them have this hash and status "ok"? */
 bool dt_records_have_ok(const struct cJSON *records, const char *config_hash);

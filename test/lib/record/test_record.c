@@ -93,6 +93,16 @@ static void finds_finished_work(void)
     CHECK(dt_records_read("/tmp", &records, &skipped) == DT_ERR_IO, "%s", dt_error_message());
 }
 
+/* /dev/zero is one line that never ends. */
+static void refuses_what_has_no_end(void)
+{
+    struct cJSON *records;
+    int skipped;
+    CHECK(dt_records_read("/dev/zero", &records, &skipped) == DT_ERR_IO &&
+              strstr(dt_error_message(), "/dev/zero: a line of more than 128 MiB"),
+          "%s", dt_error_message());
+}
+
 /* What cannot be written is said when it is opened. */
 static void refuses_early(void)
 {
@@ -402,6 +412,7 @@ static const struct test_case cases[] = {
     {"lines are appended and the probe leaves no trace", appends_lines},
     {"a torn tail is skipped, and ended before the next line", survives_torn_tail},
     {"finished work is found by its hash", finds_finished_work},
+    {"what has no end is refused", refuses_what_has_no_end},
     {"what cannot be written is refused at once", refuses_early},
     {"a full disk is refused at once", full_disk},
     {"a part of a line is taken back", takes_parts_back},
