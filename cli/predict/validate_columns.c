@@ -105,9 +105,9 @@ static bool is_known(const char *name)
 void measured_table_unused(const struct measured_table *t, char *text, size_t text_bytes)
 {
     *text = 0;
-    for (int i = 0; i < t->csv.column_count; i++) {
+    size_t used = 0;
+    for (int i = 0; i < t->csv.column_count && used + 1 < text_bytes; i++) {
         const char *name = t->csv.names[i], *nearest = NULL;
-        size_t used = strlen(text);
         if (is_known(name))
             continue;
         for (int c = 0; c < MEASURED_COLUMNS; c++)
@@ -116,6 +116,7 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
         bool near = nearest && dt_edit_distance(name, nearest) <= MISTYPED;
         snprintf(text + used, text_bytes - used, "%s%.64s%s%s%s", used ? ", " : "", name, near ? " (did you mean " : "",
                  near ? nearest : "", near ? "?)" : "");
+        used = strlen(text);
     }
 }
 

@@ -80,15 +80,28 @@ static bool room(struct dt_csv *csv, size_t field_count)
     return grown != NULL;
 }
 
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
 static dt_status names_differ(const struct reader *r, const struct dt_csv *csv)
 {
-    for (int i = 0; i < csv->column_count; i++) {
+    size_t count = (size_t)csv->column_count;
+    for (size_t i = 0; i < count; i++)
         if (!*csv->names[i])
-            return dt_fail(DT_ERR_INVALID, "%s:1: column %d has no name", r->source, i + 1);
-        if (dt_csv_column(csv, csv->names[i]) < i)
-            return dt_fail(DT_ERR_INVALID, "%s:1: two columns are called %.64s", r->source, csv->names[i]);
-    }
-    return DT_OK;
+            return dt_fail(DT_ERR_INVALID, "%s:1: column %zu has no name", r->source, i + 1);
+    char **sorted = malloc(count * sizeof *sorted);
+    if (!sorted)
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its columns", r->source);
+    memcpy(sorted, csv->names, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_text);
+    dt_status status = DT_OK;
+    for (size_t i = 1; i < count && status == DT_OK; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            status = dt_fail(DT_ERR_INVALID, "%s:1: two columns are called %.64s", r->source, sorted[i]);
+    free(sorted);
+    return status;
 }
 
 /* The first record becomes the names, every other one a row. */
