@@ -69,7 +69,7 @@ int gpt_cut_copies(const struct dt_model *model, int size);
 bool gpt_cut_alike(const struct dt_model *model, int size, int left, int right);
 /* This rank's of the heads of keys and values: its part of them, or a copy of one. */
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model);
-/* Whether so many ranks can share each layer: heads and the MLP's features divide, heads of keys and values divide or are divided, with
+/* Whether `size` ranks can share each layer: heads and the MLP's features divide, heads of keys and values divide or are divided, with
  * sequence parallelism the rows of a sample do, and every rank gets a row of each table. DT_ERR_INVALID: what does not, and the sizes that
  * would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);

@@ -82,7 +82,7 @@ static dt_status swiglu_weights(const struct layer_run *r, const struct dt_layer
     return weight_gradients(r, active);
 }
 
-/* The gradient takes the memory of hidden, where nobody reads that any more; and what down has read is made again in that of its gradient. */
+/* dhidden overwrites hidden, which is not read afterwards. The input of mlp_down is computed again, into the memory of its gradient. */
 static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
     struct dt_buffer dactive;

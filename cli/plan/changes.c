@@ -100,7 +100,8 @@ static dt_status search_part(const struct planner *p, struct replan *r, bool lik
     return status;
 }
 
-/* Another strategy has to be better than the earlier winner is there, and than the best of its kind. *rate: NAN where none is. */
+/* After the change, find a strategy that is faster than the earlier winner, and than the best of the winner's kind. *rate: its tokens per
+ * second; NAN where there is none. */
 static dt_status find_other(const struct planner *p, struct replan *r, struct experiment *other, double *rate)
 {
     double score, of_other = NAN;

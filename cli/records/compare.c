@@ -408,7 +408,8 @@ static const struct record_facts *record_at(const struct side *side, int i)
     return &side->set->records[side->chosen[i]];
 }
 
-/* The first of `base`, before number `end`, that `new` may be compared with; -1: none. What is already the new one of a row of the same set is no base. */
+/* The first record of `base`, before number `end`, that `new` may be compared with; -1: none. Within one set, a record that is already the
+ * new one of a row is not taken as a base. */
 static int find_base(const struct side *base, int end, bool one_set, const struct record_facts *new, const struct compare *c,
                      const struct pairing *by)
 {

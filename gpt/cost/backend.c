@@ -199,7 +199,7 @@ static GPT_KERNEL_FUNCTION(cost_rms_norm_gradient, gpt_rms_norm_gradient)
     return by_rows(k, stream, GPT_KERNEL_RMS_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
-/* Columns of q, k and v with so many heads. */
+/* Columns of q, k and v together, by the number of heads. */
 static double head_columns(const struct gpt_kernels *k, size_t heads, size_t kv_heads)
 {
     return (double)(heads + 2 * kv_heads) * gpt_head_width(k->model);

@@ -17,7 +17,7 @@ struct gpt_cuda_plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulAlgo_t named[GPT_CUDA_MOST_NAMED]; /* [named_count] by the heuristic, best first; decided: the tuning's before them */
-    int named_count, refused;                        /* refused: so many of them cuBLASLt did not run; the next one is used */
+    int named_count, refused;                        /* refused: how many of them cuBLASLt did not run; the next one is used */
     bool decided;
 };
 

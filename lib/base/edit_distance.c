@@ -43,7 +43,7 @@ int dt_edit_distance(const char *left, const char *right)
 bool dt_looks_like(const char *word, const char *known)
 {
     int length = (int)strlen(word), its = (int)strlen(known), third = (length + 1) / 3, allowed = third > 1 ? third : 1;
-    if (abs(length - its) > allowed) /* so many letters are missing at least: most words are told apart by this */
+    if (abs(length - its) > allowed) /* the distance is at least the difference in length, which tells most words apart */
         return false;
     int distance = dt_edit_distance(word, known);
     return distance <= allowed && distance < its;

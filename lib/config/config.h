@@ -59,7 +59,7 @@ struct dt_field {
                                                 names, NULL after the last */
     const char *const *booleans;      /* of a choice: the two names that false and true stand for; NULL: they are no values */
     bool list;                        /* of a choice that is written "a-b-c": the list of its words is the same value */
-    int words;                        /* strings: one to so many words of the choice, "a-b-a", also as a list; 0: one choice alone */
+    int words;                        /* strings: 1 to `words` words of the choice, "a-b-a", also as a list; 0: one word */
     int most_numbers;                 /* strings with a list: besides it, a list of so many integers from min to max at most, which is
                                                 kept as the text "4-8"; 0: none */
     const char *file_ending;          /* strings with a list: besides it, the name of a file that ends so; NULL: none */

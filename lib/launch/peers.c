@@ -116,7 +116,8 @@ static void hang_up(struct supervisor *s, struct peer *p)
     if (p->rank < 0 || p->done)
         return;
     snprintf(text, sizeof text, "rank %d (pid %d) was killed or crashed", p->rank, (int)p->pid);
-    /* A peer may have missed it, and said so, before its end was seen here. Of mpirun's ranks those vanish, too, that it kills then. */
+    /* Another rank may report the lost connection before this process sees the rank's end: the lost rank is the cause. Under mpirun a lost rank
+     * tells nothing, since mpirun kills the other ranks, too. */
     if (s->status == DT_ERR_COMM && s->vanished < 0 && !dt_launch_uses_mpirun(s->launch))
         s->status = DT_OK;
     if (s->status == DT_OK)

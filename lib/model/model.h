@@ -60,7 +60,7 @@ struct dt_model {
     double norm_epsilon; /* added to the variance; 0: 1e-5 */
     enum dt_position position;
     struct dt_rope rope;
-    int kv_heads; /* K, divides h: so many heads of keys and values, which h / K query heads share; 0: h */
+    int kv_heads; /* K, the heads of keys and values; divides h, and h / K query heads share each; 0: h */
     enum dt_bias bias;
     bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
     bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
@@ -222,9 +222,11 @@ struct dt_model_family {
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
-    /* Of so many ranks that share each layer, how many neighbours hold copies of parameters that are too few to be divided; 1: none do. */
+    /* Some parameters are too few to be divided over the `ranks` that share each layer: how many neighbouring ranks hold copies of the same
+     * ones. 1: no parameters are copied. */
     int (*tensor_copies)(const struct dt_model *model, int ranks);
-    /* Whether two of so many ranks that share each layer have as much of every one: what does not divide evenly, some have more of. */
+    /* Whether ranks `left` and `right`, of `ranks` that share each layer, have equal parts of every layer. Where a size does not divide evenly
+     * some ranks have more. */
     bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);
 
     /* Whether kernels for a device of this kind ("cpu", "cuda", "sim") find what they need. `text` gets the libraries that they bring with
@@ -256,7 +258,7 @@ struct dt_model_family {
     dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                               struct dt_stream *stream, struct dt_stage **out);
     void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
-    /* Elements of the residual stream of so many samples, as this rank has it: of x, of dx, and of what travels between stages. */
+    /* Elements of the residual stream for `samples` samples on this rank: the size of x, of dx, and of a message between stages. */
     size_t (*stream_elems)(const struct dt_stage *stage, size_t samples);
     /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike
      * are initialised where they live. */

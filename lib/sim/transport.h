@@ -39,7 +39,7 @@ struct dt_sim_transport dt_sim_links_transport(struct dt_sim_links *links);
 /* A group of world ranks as NCCL sees it; for tests and for asking what it picks. Only of clusters with NCCL. */
 dt_status dt_sim_links_nccl(struct dt_sim_links *links, const int *ranks, int count, struct dt_sim_nccl_comm *out);
 
-/* What one network card carries in one direction for so many flows, in a placement on so many nodes. */
+/* What one network card carries in one direction, by the number of its flows and of the placement's nodes. */
 double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *links, int nodes, double flows);
 
 #endif

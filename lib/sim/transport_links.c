@@ -259,7 +259,7 @@ dt_status dt_sim_links_stand_in(struct dt_sim_links *l, const int *ranks, int co
     return DT_OK;
 }
 
-/* Of ranks with the same stand-in as `rank`, how many of these have link number `which` of its links. */
+/* How many of `ranks`, which all have the same stand-in as `rank`, use link number `which` of the links of `rank`. */
 static int count_alike(const struct dt_sim_links *l, int rank, int which, const int *ranks, int count)
 {
     int own[LINKS_OF_RANK], links[LINKS_OF_RANK], alike = 0;

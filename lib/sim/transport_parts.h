@@ -4,7 +4,7 @@
 
 #include "lib/sim/transport.h"
 
-enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* of a node's processors: loads are distinguished in so many parts */
+enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* LOAD_STEPS: the load of a node's processors is rounded to one of this number of steps */
 
 /* Links of a rank. */
 struct rank_links {
@@ -71,7 +71,7 @@ struct dt_sim_links {
 void links_touch(struct dt_sim_links *links, int link, double weight);
 /* The pattern made so far, of what these ranks do. Errors: DT_ERR_HOST_MEMORY. */
 dt_status links_take_pattern(struct dt_sim_links *links, const int *ranks, int count, struct pattern *out);
-/* Of one flow alone between so many nodes. A byte passes n links one after another in a ring, 2 log2 n in trees. */
+/* Of one flow alone between `nodes` nodes. A byte passes n links one after another in a ring, 2 log2 n in trees. */
 double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, enum dt_sim_algorithm algorithm);
 
 /* transport_shape.c. What a group looks like, and its pattern. */

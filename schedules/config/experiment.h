@@ -42,7 +42,7 @@ struct experiment {
     int batch_size;      /* samples per rank ("per GPU") and step */
     int replica_samples; /* of a replica in a step, where that is no multiple of its ranks, as measured runs have it; 0: batch_size of each.
                           * No part of a config */
-    int micro_batches;   /* gradient accumulation: the step's batch is done in so many parts; pdp divides each into chunks */
+    int micro_batches;   /* gradient accumulation: the number of parts of a step's batch; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     struct dt_model model;
     struct {

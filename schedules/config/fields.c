@@ -293,7 +293,8 @@ static const struct dt_field fields[] = {
     {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8",
      .description = "Samples per rank and step."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
-     .description = "Gradient accumulation: the step's batch is divided into so many parts, one after the other; at most batch_size."},
+     .description =
+         "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 

@@ -28,7 +28,7 @@ struct dp_setup {
     struct timeline *timeline;     /* of compute: waits for the network, and for copies, go through timeline_wait */
     const struct offload *offload; /* parameters live in host memory; NULL: on the device */
     int micro_batches;             /* of a step */
-    int reduce_every;              /* gradients are reduced after so many of them */
+    int reduce_every;              /* gradients are reduced after this number of micro-batches */
 };
 
 /* Bytes of `elems` parameters or gradients. */
@@ -68,9 +68,9 @@ struct data_parallel {
 
     struct resident *residents; /* [group_count]; NULL where parameters stay on the device (schedules/data_parallel/residency.h) */
 
-    /* What a simulated framework does differently concerns modes that: */
-    bool keeps_gradients; /* have gradients in buckets that stay */
-    bool flattens;        /* reduce a group's gradients as one piece */
+    /* For predictions of other frameworks (schedules/predict/framework.c): */
+    bool keeps_gradients; /* the mode's gradients stay in buckets */
+    bool flattens;        /* the mode reduces a group's gradients as one piece */
 
     /* the mode's own state follows */
 };

@@ -16,7 +16,7 @@ struct replica_options {
     size_t flat_elems;          /* with offset_elems: the length of the whole run, gaps for padding included */
     bool keep_gradients;        /* a flat buffer for them; otherwise the mode keeps gradients itself */
     size_t state_elems;         /* parameters that this rank updates */
-    int summed_ranks;           /* the gradients it updates with are sums over so many ranks; 1: averages */
+    int summed_ranks;           /* its gradients are sums over this number of ranks; 1: averages */
 };
 
 struct replica {

@@ -31,8 +31,8 @@ struct shard_gradients {
  * communication. Errors: DT_ERR_OOM. */
 dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup *setup, const struct action *action);
 
-/* Reduce whole [padded]; to what earlier micro-batches of the step have left in the share it is added. Without a share buffer the averages
- * stay in their place within `whole`. Queues on network, which must have waited for `whole`;
+/* Reduce `whole` [padded], and add the result to the sums that earlier micro-batches of the step have left in the share. Without a buffer
+ * for the share, the averages stay in their place within `whole`. Queues on network, which must have waited for `whole`;
  * collective over shards and replicas. Errors: as dt_reduce_scatter. */
 dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, void *whole);
 

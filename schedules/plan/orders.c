@@ -19,7 +19,7 @@ struct turns {
     int first, micro_batches; /* of the window */
     int warm_up;              /* forward passes before the first backward pass */
     bool newest_first;        /* backward passes begin with the micro-batch whose forward was the last; otherwise with the first */
-    bool halves;              /* backward is emitted in halves, and weight gradients come so many passes behind those of the inputs: */
+    bool halves;              /* backward is emitted in halves, and weight gradients come weight_lag passes after those of the inputs */
     int weight_lag;
 };
 
@@ -64,7 +64,7 @@ static dt_status emit_gpipe(const struct order_shape *shape, struct plan *plan)
     return DT_OK;
 }
 
-/* So many forward passes that the first backward pass of the last stage arrives when they are done. */
+/* The warm-up ends when the last stage's first gradient arrives: one forward pass for each stage after this one. */
 static dt_status emit_1f1b(const struct order_shape *shape, struct plan *plan)
 {
     return take_turns(&(struct turns){.plan = plan, .micro_batches = shape->micro_batches, .warm_up = shape->stages - 1 - plan->stage});

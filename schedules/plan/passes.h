@@ -60,7 +60,7 @@ struct plan_rules {
     bool gathers;         /* GATHER before a group is used, FREE after, unless the next pass uses the same group */
     bool gathers_once;    /* GATHER before a group's first pass of the step that reads it, FREE after the last */
     bool gathers_in_turn; /* GATHER right before each use; otherwise one pass ahead, so that at most two groups are there */
-    /* REDUCE after so many micro-batches' backward passes; 0: never. Where an order puts weight gradients off, gradients of later micro-batches
+    /* REDUCE after the backward passes of this number of micro-batches; 0: never. Where an order puts weight gradients off, gradients of later micro-batches
      * would be reduced half: then the reduction waits until no half is outstanding. Always after the last. */
     int reduce_every;
     bool updates_at_once; /* UPDATE after a group's last backward pass */

@@ -8,7 +8,7 @@
 struct rules {
     /* A rank that waits fills the gap with weight gradients once it is at least this part of one long. */
     double least_gap;
-    /* A rank has so many more micro-batches between forward and backward than fit into the time until the first gradient can arrive. */
+    /* How many more micro-batches a rank has between forward and backward than fit into the time until its first gradient can arrive. */
     double ahead;
     bool backward_first; /* where both could run; otherwise forward and backward in turns */
     /* Not 0: none of this, but zb_h1 (1) or zb_h2 (2), whose sequence is fixed. */
@@ -24,7 +24,7 @@ enum {
     TRIED = GAPS * AHEADS * 2,
     BY_HAND = 2,
     FINALISTS = 4, /* settings that are tried with all micro-batches; the others with fewer */
-    ROUNDS = 4,    /* so many times the stages: enough to tell good settings from bad ones */
+    ROUNDS = 4,    /* times the stages, in micro-batches: enough to tell good settings from bad ones */
 };
 
 /* One rank in a play. Passes of a kind go through the micro-batches in sequence, so that counts tell which is next. */

@@ -15,7 +15,7 @@ struct calibration_request {
 bool calibration_kernel(const struct calibration_request *request, int index, struct gpt_measured *out);
 /* Collective or message `index` likewise: kind and bytes. */
 bool calibration_collective(const struct calibration_request *request, int index, struct dt_sim_measured *out);
-/* Measurements of kernels, and of collectives in so many groups (of one rank: 0). */
+/* Measurements of kernels, and of collectives, by the number of groups at the same time (of one rank: 0). */
 int calibration_count(const struct calibration_request *request, int groups);
 
 #endif

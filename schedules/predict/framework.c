@@ -218,7 +218,7 @@ static dt_status flatten(const struct framework *f, const struct data_parallel *
     return DT_OK;
 }
 
-/* So many small copies of `bytes` in all, which the host queues one by one. */
+/* `copies` small copies, of `bytes` together, which the host queues one by one. */
 static dt_status copy_in_pieces(const struct data_parallel *dp, struct dt_stream *stream, double copies, double bytes)
 {
     const struct dt_sim_device *d = dt_sim_device_of(dp->setup.device);

@@ -54,7 +54,7 @@ dt_status simulated_ranks_record(const struct experiment *experiment, const stru
                                  bool (*stop)(void *context), void *context, struct simulated_ranks *out);
 void simulated_ranks_finish(struct simulated_ranks *ranks);
 
-/* Make one rank's device, which has at most so many bytes (0: any number), world and trainer. After a failure too, simulated_role_finish. */
+/* Make one rank's device, which has at most most_bytes (0: no limit), world and trainer. After a failure too, simulated_role_finish. */
 dt_status simulated_role_create(const struct experiment *experiment, const struct simulated_system *system,
                                 const struct dt_sim_device *device, int rank, uint64_t most_bytes, struct simulated_role *out);
 void simulated_role_finish(struct simulated_role *role);

@@ -11,7 +11,8 @@ static int stride_of(const struct mesh_shape *mesh, enum mesh_axis axis)
     return mesh->size[axis] > 1 ? mesh_moved(mesh, axis, 0, 1) : 0;
 }
 
-/* Do coordinates fill blocks of so many ranks evenly: whole blocks lie at each of them, or whole blocks have several, or all? */
+/* Whether coordinates on the axis fill blocks of `block` ranks evenly: each has whole blocks, or each block has several whole coordinates, or
+ * all. */
 static bool fills_blocks(const struct mesh_shape *mesh, enum mesh_axis axis, int block)
 {
     int size = mesh->size[axis], stride = stride_of(mesh, axis);
@@ -42,8 +43,8 @@ static bool changes_places_in_nodes(const struct mesh_shape *mesh, enum mesh_axi
     return true;
 }
 
-/* How many coordinates on the axis nobody stands for: one where all change places with each other, or else those of the smallest shift that
- * brings whole nodes to whole nodes; the axis's size where there is none. */
+/* How many coordinates on the axis have to be simulated, since no other coordinate stands for them. One, where every coordinate can take the
+ * place of every other; else the size of the smallest shift that moves whole nodes onto whole nodes; else the size of the axis. */
 static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s)
 {
     int size = mesh->size[axis], stride = stride_of(mesh, axis), ranks_per_node = s->placement.ranks_per_node;
@@ -128,8 +129,8 @@ static bool have_as_much(const struct experiment *e, int ranks, int left, int ri
     return e->model.family->tensor_ranks_alike(&e->model, ranks, left, right);
 }
 
-/* Coordinates where the ranks of a tensor group begin to have more or less than those before lie between whole blocks of ranks, or a block
- * has the whole group: then those that are alike change places, and blocks of them do. */
+/* The ranks of a tensor group may have parts of unequal size. Equal ranks can stand for each other where the size changes only at the edge of
+ * a block of ranks, or where one block has the whole group. */
 static bool keeps_blocks(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
     const struct dt_sim_cluster *c = &s->cluster;

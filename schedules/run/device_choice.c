@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Device, kernels and communicator of a kind, for so many ranks. */
+/* Device, kernels and communicator of a kind, by the number of ranks. */
 static dt_status check_kind(const char *kind, int world_size)
 {
     char reason[512] = "";

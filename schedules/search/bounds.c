@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks of each of so many virtual stages. */
+/* The number of blocks of each virtual stage, by the number of virtual stages. */
 struct division {
     int virtual_stages; /* -1: for one experiment only */
     int *blocks;
@@ -229,7 +229,7 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
     return mesh->size[MESH_PIPELINE] == 1 ? fmax(behind_forward_s, micro_batches * work + traffic->update) : 0;
 }
 
-/* Of parameters of so many bytes. */
+/* Of `bytes` bytes of parameters. */
 static double update_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
     double elems = bytes / (double)dt_dtype_bytes(e->model.dtype), alone_s = elems * simulated_system_update_s(b->system, e);

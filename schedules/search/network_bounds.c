@@ -71,7 +71,7 @@ static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_c
     return best;
 }
 
-/* The first group of so many ranks at such a distance. */
+/* The first group with this number of ranks at this distance from each other. */
 static dt_status measure_rate(const struct network_bounds *b, struct group_rate *rate)
 {
     int *ranks = malloc((size_t)rate->ranks * sizeof *ranks);
@@ -101,7 +101,7 @@ static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *me
     return DT_OK;
 }
 
-/* What so many flows get out of a card together, at most. More flows get more out of it: of each of its ranks a message in each of four channels
+/* What `flows` flows get out of a card together, at most. More flows get more out of it: of each of its ranks a message in each of four channels
  * may be beside them, and a collective of its layers, one of its gradients and one of tables that two stages have. Where a node has
  * one card, each of these takes its part of that as soon as it has it: rates are max-min fair, so that no flow has less than its part of the
  * fullest card on its way. */

@@ -28,7 +28,7 @@ struct traffic {
 dt_status network_bounds_traffic(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  int micro_batches, double bytes, struct traffic *out);
 
-/* What a block of so many bytes adds to the end of a step of each stage that has it, whose groups share their nodes' cards with no other; and,
+/* What a block of `bytes` bytes adds to the end of a step of each stage that has it, whose groups share their nodes' cards with no other; and,
  * of_card, what it adds on such a card, which carries the gradients of all stages of its node at a time. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_block_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  double bytes, double *out, double *of_card);

@@ -71,7 +71,7 @@ static int ranks_per_node(const struct recordings *r)
     return per_node < r->base->world_size ? per_node : r->base->world_size;
 }
 
-/* The base's model with so many layers, as `what` says. */
+/* The base's model with the number of layers in `what`. */
 static void describe(const struct recordings *r, const struct alone *what, int layers, int micro_batches, struct experiment *e)
 {
     *e = *r->base;
@@ -117,7 +117,7 @@ static dt_status record_alone(const struct recordings *r, const struct alone *wh
     return status;
 }
 
-/* Of a model of so many layers. */
+/* Of a model of `layers` layers. */
 static dt_status measure_layers(const struct recordings *r, int layers, struct alone *what)
 {
     struct simulated_work one, two;

@@ -7,7 +7,7 @@
 
 #include "schedules/predict/simulated_system.h"
 
-/* The whole model on one device, or on the first of so many that share its layers, for micro-batches of so many samples. */
+/* The whole model on one device, or on the first of `tensor` ranks that share its layers, for micro-batches of `samples` samples. */
 struct alone {
     enum paradigm_kind paradigm; /* fsdp has kernels of its own costs */
     int tensor;
@@ -35,7 +35,7 @@ struct recordings;
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out);
 void recordings_destroy(struct recordings *recordings); /* takes NULL */
 
-/* For the experiment's ranks, under this activation policy, with micro-batches of so many samples. Errors: as trainer_create. */
+/* For the experiment's ranks, under this activation policy, with micro-batches of `samples` samples. Errors: as trainer_create. */
 dt_status recordings_alone(struct recordings *recordings, const struct experiment *experiment, enum activation_kind activation, int samples,
                            struct alone *out);
 

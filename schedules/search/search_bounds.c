@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* AT_LEAST: so many are looked at however early a search is stopped, so that there is something to choose from. */
+/* AT_LEAST: candidates that get a bound however early a search is stopped, so that there is something to choose from. */
 enum { AT_A_TIME = 32, AT_LEAST = 512 };
 
 /* Experiments whose bounds are alike in quality: those of a pipeline are farther from their steps than those of DDP. */
@@ -71,7 +71,8 @@ static int greatest_divisor(int a, int b)
     return b == 0 ? a : greatest_divisor(b, a % b);
 }
 
-/* About a golden section of them, so that jumps of it come to places that are far from all earlier ones, and to each once. */
+/* The step of a walk through `count` candidates that visits each one once. It is near the golden section of count, so that each visit is far
+ * from all earlier ones. */
 static int jump_of(int count)
 {
     int jump = (int)(0.618 * count) + 1;

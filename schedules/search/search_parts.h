@@ -46,7 +46,7 @@ struct search {
     int opening_count;
 
     pthread_mutex_t lock; /* of all below, and of the result */
-    int bounded;          /* so many have been given to a thread for their bounds */
+    int bounded;          /* the number of candidates that a thread has taken to find their bounds */
     struct family first_round[FAMILIES];
     int level, next;              /* next: of the order */
     struct dt_sim_heap sharpened; /* candidates by better bounds than those of the order, that wait for their simulation */

@@ -20,7 +20,7 @@ struct axis {
     const struct space_axis *row; /* NULL: of the caller alone */
     struct axis_value values[SPACE_VALUES];
     int count;   /* of values that are known so far */
-    int allowed; /* only the first so many may be taken; 0: what the row proposes */
+    int allowed; /* the number of values that may be taken, from the first on; 0: those that the row proposes */
 };
 
 struct space {

@@ -239,7 +239,7 @@ dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
     struct cuda_device *device = (struct cuda_device *)base;
     *out = NULL;
     if (device->capture)
-        return dt_fail(DT_ERR_INVALID, "memory of the kernels' own: not while a graph is captured");
+        return dt_fail(DT_ERR_INVALID, "kernels cannot allocate memory of their own while a graph is captured");
     if (bytes == 0)
         return DT_OK;
     struct cuda_own *own = calloc(1, sizeof *own);
