@@ -8,7 +8,7 @@ _dtbench_options() {
     case $1 in
     run) echo "--config --set --device --output --resume --skip-oom --skip-failed --shard --time-limit --verify --trace --dry-run --quiet --help" ;;
     check) echo "--config --set --device --json --plan --times --help" ;;
-    plan) echo "--model --cluster --profile --nodes --gpus --global-batch --max-batch --optimizer --sequence --objective --floor --price --tokens --fix --allow --forbid --set --top --threads --seconds --map --output --all --device --measure --rounds --rule --json --quiet --help" ;;
+    plan) echo "--model --cluster --profile --nodes --gpus --global-batch --max-batch --optimizer --sequence --objective --floor --price --tokens --deadline --fix --allow --forbid --set --top --threads --seconds --map --output --all --device --measure --rounds --rule --json --quiet --help" ;;
     compare) echo "--threshold --format --gate --by --allow-different --pool --help" ;;
     merge) echo "--output --force --help" ;;
     status) echo "--config --set --device --all --json --help" ;;
@@ -47,6 +47,7 @@ _dtbench_values() {
     "plan --floor") echo "@other" ;;
     "plan --price") echo "@other" ;;
     "plan --tokens") echo "@other" ;;
+    "plan --deadline") echo "@other" ;;
     "plan --fix" | "plan -f") echo "@other" ;;
     "plan --allow") echo "@other" ;;
     "plan --forbid") echo "@other" ;;

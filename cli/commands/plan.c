@@ -43,11 +43,12 @@ static const struct option_row options[] = {
     {"profile", 'P', OPTION_TEXT, AT(planner.profile), "NAME", "the software: a profile of dtbench's own or a file; default: likewise",
      NULL},
     {"nodes", 'N', OPTION_TEXT, AT(planner.nodes), "N", "nodes of the cluster; default: all", NULL},
-    {"gpus", 0, OPTION_TEXT, AT(planner.gpus), "N", "GPUs in all, instead of --nodes", NULL},
+    {"gpus", 0, OPTION_TEXT, AT(planner.gpus), "N", "GPUs in all, or ranks where processors compute, instead of --nodes", NULL},
     {"global-batch", 'b', OPTION_TEXT, AT(planner.global_batch), "N", "samples of a step over all GPUs; default: any number", NULL},
     {"max-batch", 0, OPTION_TEXT, AT(planner.max_batch), "N", "samples of a GPU and step at most, where the batch is free; default: 128",
      NULL},
-    {"optimizer", 0, OPTION_TEXT, AT(planner.optimizer), "NAME", "the same as --set optimizer.name=NAME", NULL},
+    {"optimizer", 0, OPTION_TEXT, AT(planner.optimizer), "NAME",
+     "the same as --set optimizer.name=NAME; default: adam. model.dtype is bf16 by default, where the GPU has it", NULL},
     {"sequence", 0, OPTION_TEXT, AT(planner.sequence), "N", "tokens of a sample, the same as --set model.block_size=N", NULL},
     {"objective", 0, OPTION_TEXT, AT(planner.objective), "WHAT",
      "what is best: the most tokens a second, the least memory at no less than --floor, or, on any number of the nodes, the least cost or "
@@ -56,12 +57,15 @@ static const struct option_row options[] = {
     {"floor", 0, OPTION_TEXT, AT(planner.floor), "TOKENS", "memory: tokens a second at the least; default: 90 % of the most there is",
      NULL},
     {"price", 0, OPTION_TEXT, AT(planner.price), "AMOUNT", "of a GPU hour: the table then has the price of tokens", NULL},
-    {"tokens", 0, OPTION_TEXT, AT(planner.tokens), "N", "to train on: the table then has the hours until they are done", NULL},
+    {"tokens", 0, OPTION_TEXT, AT(planner.tokens), "N", "to train on: the table then has the time until they are done", NULL},
+    {"deadline", 0, OPTION_TEXT, AT(planner.deadline), "TIME",
+     "leave out what has not trained on --tokens by then, in days or hours with their unit: 30d, 36h", NULL},
     {"fix", 'f', OPTION_LIST, AT(planner.fix), "KEY=VALUE", "give a config key this value in all candidates; any number of times", NULL},
     {"allow", 0, OPTION_LIST, AT(planner.allow), "KEY=VALUE,...", "try these values of a key only; any key can be varied so", NULL},
     {"forbid", 0, OPTION_LIST, AT(planner.forbid), "KEY=VALUE,...", "try no candidate with one of these values", NULL},
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},
-    {"top", 't', OPTION_TEXT, AT(planner.top), "N", "show so many of the best; default: 5", NULL},
+    {"top", 't', OPTION_TEXT, AT(planner.top), "N",
+     "show so many of the best, however alike they are; default: the best of each of 5 kinds, by paradigm and groups", NULL},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", "simulate on so many threads; default: as many as there are processors", NULL},
     {"seconds", 0, OPTION_TEXT, AT(seconds), "N",
      "stop after so many seconds with the best so far, as Ctrl-C does; --rule then has as long again; default: " DEFAULT_SECONDS
@@ -275,9 +279,8 @@ static int run_plan(const struct plan_options *o, struct planner *p, const struc
         return report_failure("plan", EXIT_CODE_OUTPUT);
     fflush(stdout);
     if (p->result.ranked > 0 && !o->quiet)
-        fprintf(stderr,
-                "\ndtbench: the first %d are in %s: dtbench run %s predicts them; with --device cuda, on the cluster, it measures them\n",
-                planner_shown(p), output, output);
+        fprintf(stderr, "\ndtbench: the first %d are in %s: dtbench run %s predicts them; with --device %s it measures them\n",
+                planner_shown(p), output, output, *planner_unit(p) == 'G' ? "cuda, on the cluster," : "cpu");
     if (w.status < 0) {
         dt_fail(w.status, "%s", w.error);
         return report_failure("plan", EXIT_CODE_OUTPUT);

@@ -1,5 +1,6 @@
 #include "cli/plan/changes.h"
 
+#include "cli/plan/confidence.h"
 #include "cli/plan/strategy.h"
 #include "cli/text/format.h"
 #include "schedules/config/parse.h"
@@ -62,7 +63,7 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
         for (int i = 0; i < result.rank_count; i++)
             bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
         double step_s = result.step_s[result.steps_done - 1];
-        bool too_slow = p->options.objective == SEARCH_MEMORY && search_tokens_per_s(&e, step_s) < p->options.floor_tokens_per_s;
+        bool too_slow = search_tokens_per_s(&e, step_s) < p->options.floor_tokens_per_s;
         *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, bytes);
     }
     measure_result_finish(&result);
@@ -70,17 +71,20 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 
-/* The best of those that are like the earlier winner, or unlike it, if it scores less than `score`, which it then changes. *best and *rate
- * are left as they are otherwise. */
-static dt_status search_part(const struct planner *p, struct replan *r, bool like, double *score, struct experiment *best, double *rate)
+/* The best of those that are like the earlier winner, or unlike it, if it scores less than `than` (0: whatever it scores). *score is NAN where
+ * there is none, and *best and *rate are then left as they are. */
+static dt_status search_part(const struct planner *p, struct replan *r, bool like, double than, double *score, struct experiment *best,
+                             double *rate)
 {
     struct search_options o = p->options;
     struct search_result result = {0};
+    *score = NAN;
     o.top = 1;
+    o.diverse = false;
     o.done = NULL;
     o.progress = NULL;
     o.only_best = true;
-    o.better_than = *score;
+    o.better_than = than;
     o.wanted = like ? is_like : is_unlike;
     o.what = &r->winner;
     dt_status status = search_run(r->space, &r->base, &r->machine, &o, &result);
@@ -90,7 +94,7 @@ static dt_status search_part(const struct planner *p, struct replan *r, bool lik
         const struct search_outcome *outcome = &result.outcomes[result.ranking[0]];
         space_experiment(r->space, space_candidate(r->space, result.ranking[0]), &e);
         double found = search_score(o.objective, &e, outcome->step_s, outcome->peak_bytes);
-        if (*score == 0 || found < *score) {
+        if (than == 0 || found < than) {
             *score = found;
             *best = e;
             *rate = outcome->tokens_per_s;
@@ -100,34 +104,47 @@ static dt_status search_part(const struct planner *p, struct replan *r, bool lik
     return status;
 }
 
-/* After the change, find a strategy that is faster than the earlier winner, and than the best of the winner's kind. *rate: its tokens per
- * second; NAN where there is none. */
-static dt_status find_other(const struct planner *p, struct replan *r, struct experiment *other, double *rate)
+/* What a prediction cannot tell from nothing: the larger error of the two. Bytes are exact. */
+static double noise_of(const struct planner *p, const struct experiment *a, const struct experiment *b)
 {
-    double score, of_other = NAN;
+    struct confidence left = confidence_of(a, &p->machine), right = confidence_of(b, &p->machine);
+    return p->options.objective == SEARCH_MEMORY ? 0 : fmax(left.error, right.error);
+}
+
+/* After the change, find a strategy that is better than the earlier winner, and than the best of the winner's kind, by more than the
+ * predictions' error.
+ * *rate: NAN where none is. *gain: by how much less it scores than the earlier winner does there; NAN where that cannot run. */
+static dt_status find_other(const struct planner *p, struct replan *r, struct experiment *other, double *rate, double *gain)
+{
+    double score, other_score, like_score, of_other = NAN;
     struct experiment like;
-    *rate = NAN;
+    *rate = *gain = NAN;
     dt_status status = score_winner(p, r, &score);
     if (status == DT_ERR_INTERRUPTED) {
         r->stopped = true;
         return DT_OK;
     }
     DT_TRY(status);
-    DT_TRY(search_part(p, r, false, &score, other, &of_other));
-    if (isnan(of_other) || r->stopped)
+    DT_TRY(search_part(p, r, false, score * (1 - noise_of(p, &r->winner, &r->winner)), &other_score, other, &of_other));
+    if (isnan(other_score) || r->stopped)
         return DT_OK;
-    double of_like = NAN;
-    DT_TRY(search_part(p, r, true, &score, &like, &of_like));
-    *rate = isnan(of_like) && !r->stopped ? of_other : NAN;
+    double noise = noise_of(p, &r->winner, other), of_like;
+    if (score > 0 && other_score >= score * (1 - noise))
+        return DT_OK;
+    DT_TRY(search_part(p, r, true, other_score / (1 - noise), &like_score, &like, &of_like));
+    if (!isnan(like_score) || r->stopped)
+        return DT_OK;
+    *rate = of_other;
+    *gain = score > 0 ? 1 - other_score / score : NAN;
     return DT_OK;
 }
 
 static dt_status say_change(const struct planner *p, const struct change *change, struct replan *r, struct why *w)
 {
     struct dt_sim_cluster *c = &r->machine.cluster;
-    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES];
+    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "the first one cannot run there";
     struct experiment other;
-    double tokens_per_s;
+    double tokens_per_s, gain;
     *r = (struct replan){.base = p->base, .machine = p->machine};
     c->nic.label_gbit_per_s *= change->network;
     c->nic.flow_gbit_per_s *= change->network;
@@ -139,7 +156,7 @@ static dt_status say_change(const struct planner *p, const struct change *change
         return DT_OK;
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &r->winner);
     DT_TRY(space_create(&r->base, &r->machine, &p->request, &r->space));
-    dt_status status = find_other(p, r, &other, &tokens_per_s);
+    dt_status status = find_other(p, r, &other, &tokens_per_s, &gain);
     space_destroy(r->space);
     DT_TRY(status);
     if (r->stopped)
@@ -147,7 +164,9 @@ static dt_status say_change(const struct planner *p, const struct change *change
     if (r->stopped || isnan(tokens_per_s))
         return DT_OK;
     strategy_describe(&other, strategy);
-    why_say(w, "%s: %s, batch %d, %s tokens/s", change->name, strategy, other.batch_size, format_number(tokens_per_s, rate));
+    if (!isnan(gain))
+        snprintf(better, sizeof better, "%.0f %% better than the first one there", 100 * gain);
+    why_say(w, "%s: %s, batch %d, %s tokens/s; %s", change->name, strategy, other.batch_size, format_number(tokens_per_s, rate), better);
     return DT_OK;
 }
 
@@ -164,7 +183,8 @@ dt_status changes_find(const struct planner *p, struct why *out)
     const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
     struct replan *replan = malloc(sizeof *replan);
     dt_status status = replan ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
-    for (size_t i = p->nodes > 1 ? 0 : 1; i < sizeof changes / sizeof *changes && status == DT_OK; i++)
+    size_t end = sizeof changes / sizeof *changes - (c->nic.count == 0); /* no network, no second node */
+    for (size_t i = p->nodes > 1 ? 0 : 1; i < end && status == DT_OK; i++)
         status = say_change(p, &changes[i], replan, out);
     free(replan);
     return status;

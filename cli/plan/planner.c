@@ -1,5 +1,7 @@
 #include "cli/plan/planner.h"
 
+#include "cli/text/config_arguments.h"
+#include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
@@ -53,6 +55,21 @@ static dt_status read_amount(const char *option, const char *text, double *out)
     *out = strtod(text, &end);
     if (*end || !isfinite(*out) || *out <= 0)
         return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a number above 0", option, text);
+    return DT_OK;
+}
+
+/* "30d", "36h": a bare number could be either. */
+static dt_status read_deadline(const char *text, double *out)
+{
+    char *end;
+    *out = NAN;
+    if (!text)
+        return DT_OK;
+    *out = strtod(text, &end);
+    bool days = strcmp(end, "d") == 0;
+    if ((!days && strcmp(end, "h") != 0) || !isfinite(*out) || *out <= 0)
+        return dt_fail(DT_ERR_INVALID, "--deadline %.40s: expected days or hours with their unit, such as 30d or 36h", text);
+    *out *= days ? 24 * 3600.0 : 3600.0;
     return DT_OK;
 }
 
@@ -148,6 +165,19 @@ static bool is_axis_key(const char *assignment)
     return false;
 }
 
+/* What most train with today, where neither a config file nor an option says it; dtbench run has SGD. */
+static dt_status set_workload(const struct planner_arguments *a, enum dt_dtype dtype, struct sets *s)
+{
+    bool says_optimizer, says_dtype;
+    DT_TRY(config_file_says(a->file, "optimizer", "name", &says_optimizer));
+    DT_TRY(config_file_says(a->file, "model", "dtype", &says_dtype));
+    if (!says_optimizer)
+        set(s, "optimizer.name=\"adam\"");
+    if (!says_dtype)
+        set(s, "model.dtype=\"%s\"", dt_dtype_name(dtype));
+    return DT_OK;
+}
+
 static dt_status read_base(const struct planner_arguments *a, const struct sets *s, struct experiment *out)
 {
     struct experiment_list *experiments = NULL;
@@ -159,9 +189,11 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
     return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: is a sweep of %d experiments; a plan begins with one", a->file, count);
 }
 
-static void set_common(const struct planner_arguments *a, struct sets *s)
+static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dtype, struct sets *s)
 {
     bool here = a->device && strcmp(a->device, "sim") != 0 && !a->file; /* what dtbench calibrate has written */
+    s->count = 0;
+    DT_TRY(set_workload(a, dtype, s));
     set(s, "name=\"plan\"");
     set(s, "device=\"sim\"");
     if (a->model)
@@ -179,14 +211,35 @@ static void set_common(const struct planner_arguments *a, struct sets *s)
     for (int i = 0; i < a->sets.count; i++)
         if (!is_axis_key(a->sets.items[i]))
             set(s, "%.600s", a->sets.items[i]);
+    return DT_OK;
+}
+
+/* Two bytes a number, as far as the GPU computes with them. */
+static enum dt_dtype usual_dtype(const struct dt_sim_cluster *c)
+{
+    if (c->gpu.peak_tflops[DT_BF16] > 0)
+        return DT_BF16;
+    return c->gpu.peak_tflops[DT_FP16] > 0 ? DT_FP16 : DT_FP32;
+}
+
+/* So many ranks as dtbench calibrate has measured may be more than this machine has processors. */
+static dt_status check_processors(const struct planner_arguments *a, int *ranks)
+{
+    int processors = dt_machine_processors();
+    if (!a->device || strcmp(a->device, "cpu") != 0 || *ranks <= processors)
+        return DT_OK;
+    if (a->gpus || a->nodes)
+        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: %d ranks, and this machine has %d processor%s", a->gpus ? "gpus" : "nodes",
+                       a->gpus ? a->gpus : a->nodes, *ranks, processors, processors > 1 ? "s" : "");
+    *ranks = processors;
+    return DT_OK;
 }
 
 /* Once for the cluster, whose size the world's follows from, and once more with that. */
 static dt_status make_base(const struct planner_arguments *a, struct sets *s, struct planner *p)
 {
     int gpus;
-    set_common(a, s);
-    int common = s->count;
+    DT_TRY(set_common(a, DT_FP32, s));
     set(s, "world_size=1");
     set(s, "paradigm=\"none\"");
     DT_TRY(read_base(a, s, &p->base));
@@ -196,14 +249,15 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
     DT_TRY(read_count("nodes", a->nodes, c->nodes, &p->nodes));
     DT_TRY(read_count("gpus", a->gpus, p->nodes * p->ranks_per_node, &gpus));
     if (gpus > c->nodes * c->gpus_per_node)
-        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: cluster %s has %d node%s of %d GPUs", a->gpus ? "gpus" : "nodes",
-                       a->gpus ? a->gpus : a->nodes, c->name, c->nodes, c->nodes > 1 ? "s" : "", c->gpus_per_node);
+        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: cluster %s has %d node%s of %d %ss", a->gpus ? "gpus" : "nodes",
+                       a->gpus ? a->gpus : a->nodes, c->name, c->nodes, c->nodes > 1 ? "s" : "", c->gpus_per_node, planner_unit(p));
+    DT_TRY(check_processors(a, &gpus));
     if (gpus > p->ranks_per_node && gpus % p->ranks_per_node)
         return dt_fail(DT_ERR_INVALID, "--gpus %d: nodes of cluster %s have %d; give a multiple, or fewer than one node has", gpus, c->name,
                        p->ranks_per_node);
     p->ranks_per_node = gpus < p->ranks_per_node ? gpus : p->ranks_per_node;
     p->nodes = gpus / p->ranks_per_node;
-    s->count = common;
+    DT_TRY(set_common(a, usual_dtype(c), s));
     set(s, "world_size=%d", gpus);
     set(s, "paradigm=\"%s\"", gpus > 1 ? "ddp" : "none");
     return read_base(a, s, &p->base);
@@ -241,13 +295,20 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
     DT_TRY(read_count("global-batch", a->global_batch, 0, &p->request.global_batch));
     DT_TRY(read_count("max-batch", a->max_batch, DEFAULT_MAX_BATCH, &p->request.max_batch));
     DT_TRY(read_count("top", a->top, DEFAULT_TOP, &o->top));
+    o->diverse = !a->top;
     DT_TRY(read_count("threads", a->threads, 0, &o->threads));
     DT_TRY(read_objective(a->objective, &o->objective));
     DT_TRY(read_amount("floor", a->floor, &o->floor_tokens_per_s));
     DT_TRY(read_amount("price", a->price, &p->price_per_hour));
     DT_TRY(read_amount("tokens", a->tokens, &p->tokens));
+    DT_TRY(read_deadline(a->deadline, &p->deadline_s));
     if (a->floor && o->objective != SEARCH_MEMORY)
         return dt_fail(DT_ERR_INVALID, "--floor belongs to --objective memory");
+    if (a->deadline && (a->floor || !a->tokens))
+        return dt_fail(DT_ERR_INVALID, "--deadline %.40s: %s", a->deadline,
+                       a->floor ? "--floor says the same: give one of them" : "needs --tokens, the number to be trained on by then");
+    if (a->deadline)
+        o->floor_tokens_per_s = p->tokens / p->deadline_s;
     p->request.any_nodes = o->objective == SEARCH_COST || o->objective == SEARCH_ENERGY;
     return DT_OK;
 }
@@ -303,6 +364,7 @@ static dt_status find_floor(struct planner *p)
     struct search_result result;
     fastest.objective = SEARCH_TOKENS;
     fastest.top = 1;
+    fastest.diverse = false;
     fastest.done = NULL;
     dt_status status = search_run(p->space, &p->base, &p->machine, &fastest, &result);
     if (status == DT_OK && result.ranked > 0)
@@ -334,5 +396,10 @@ double planner_joules_per_token(const struct planner *p, int place)
 
 int planner_shown(const struct planner *p)
 {
-    return p->result.ranked < p->options.top ? p->result.ranked : p->options.top;
+    return p->result.kinds < p->options.top ? p->result.kinds : p->options.top;
+}
+
+const char *planner_unit(const struct planner *p)
+{
+    return p->machine.cluster.gpu.architecture == DT_SIM_CPU ? "rank" : "GPU";
 }

@@ -9,7 +9,7 @@
 struct planner_arguments {
     const char *file; /* a config to begin with */
     const char *model, *cluster, *profile, *nodes, *gpus, *global_batch, *max_batch, *optimizer, *sequence;
-    const char *objective, *floor, *price, *tokens, *top, *threads;
+    const char *objective, *floor, *price, *tokens, *deadline, *top, *threads;
     const char *device;
     struct option_list sets, fix, allow, forbid;
 };
@@ -24,6 +24,7 @@ struct planner {
     int ranks_per_node, nodes;
     double price_per_hour; /* of a GPU; NAN: not given */
     double tokens;         /* to train on; NAN: not given */
+    double deadline_s;     /* for them; NAN: not given */
     const char *fix[OPTION_LIST_MAX * 2];
 };
 
@@ -46,7 +47,9 @@ static inline const struct search_outcome *planner_outcome(const struct planner 
 }
 /* What the GPUs take for a token, each at its full power all the time: an upper estimate. NAN where the cluster does not know it. */
 double planner_joules_per_token(const struct planner *planner, int place);
-/* How many are shown: `top`, or all there are. */
+/* How many are shown: the best of so many kinds, or with --top so many of the best; or all there are. */
 int planner_shown(const struct planner *planner);
+/* "GPU", or "rank" where processors compute. */
+const char *planner_unit(const struct planner *planner);
 
 #endif

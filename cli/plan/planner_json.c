@@ -53,7 +53,8 @@ static bool add_numbers(cJSON *object, const struct planner *p, int place, const
            add_amount(object, "forward_s", o->step.forward_s) && add_amount(object, "backward_s", o->step.backward_s) &&
            add_amount(object, "optimizer_s", o->step.optimizer_s) && add_amount(object, "exposed_comm_s", o->step.exposed_comm_s) &&
            add_amount(object, "bubble_s", o->step.bubble_s) && add_amount(object, "host_s", o->step.host_s) &&
-           add_amount(object, "gpu_hours_per_1e9_tokens", gpu_hours) &&
+           add_amount(object, "gpu_hours_per_1e9_tokens", gpu_hours) && add_amount(object, "hours", p->tokens / o->tokens_per_s / 3600) &&
+           cJSON_AddNumberToObject(object, "alike", why_alike(p, place)) &&
            add_amount(object, "joules_per_token", planner_joules_per_token(p, place)) &&
            add_amount(object, "margin", why_margin(p, place)) &&
            cJSON_AddBoolToObject(object, "margin_tells", place > 0 && why_margin_tells(p, place)) &&

@@ -1,10 +1,14 @@
 #include "cli/plan/planner_print.h"
 
 #include "cli/plan/strategy.h"
+#include "cli/text/experiment_columns.h"
 #include "cli/text/format.h"
+#include "cli/text/line.h"
 #include "cli/text/paragraph.h"
+#include "cli/text/predictions.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
+#include "schedules/config/parse.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,16 +19,31 @@ static void print_heading(const struct planner *p, FILE *to)
     const struct experiment *e = &p->base;
     const struct dt_sim_cluster *c = &p->machine.cluster;
     const struct search_result *r = &p->result;
-    char parameters[FORMAT_BYTES], all[FORMAT_BYTES], large[FORMAT_BYTES], simulated[FORMAT_BYTES];
+    struct predictions predictions = {0};
+    char parameters[FORMAT_BYTES], all[FORMAT_BYTES], large[FORMAT_BYTES], simulated[FORMAT_BYTES], text[PREDICTIONS_BYTES], slow[64] = "";
+    char optimizer[VALUE_BYTES];
+    experiment_value(e, &experiment_table()->fields[dt_config_find(experiment_table(), "optimizer.name")], optimizer);
     format_count(dt_model_parameter_count(&e->model), parameters);
-    fprintf(to, "%s%s%s parameters, %d x %s", e->model.preset, *e->model.preset ? ", " : "", parameters, e->world_size, c->gpu.name);
+    fprintf(to, "%s%s%s parameters; %s, %s, %d tokens a sample\n", e->model.preset, *e->model.preset ? ", " : "", parameters, optimizer,
+            dt_dtype_name(e->model.dtype), e->model.block_size);
+    if (c->gpu.architecture == DT_SIM_CPU)
+        fprintf(to, "%d rank%s on %s", e->world_size, e->world_size > 1 ? "s" : "", c->gpu.name);
+    else
+        fprintf(to, "%d x %s", e->world_size, c->gpu.name);
     if (p->nodes > 1)
         fprintf(to, " on %d nodes, %d x %g Gbit/s each", p->nodes, c->nic.count, c->nic.label_gbit_per_s);
-    fprintf(to, "\n%s candidates: %s do not fit, %s simulated, the others %s; %.1f s%s\n\n", format_count((uint64_t)r->count, all),
-            format_count((uint64_t)(r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]), large),
+    predictions_add(&predictions, e);
+    fputc('\n', to);
+    line_print(to, "%s", predictions_describe(&predictions, text));
+    if (r->states[SEARCH_TOO_SLOW] > 0)
+        snprintf(slow, sizeof slow, "%s are too slow, ", format_count((uint64_t)r->states[SEARCH_TOO_SLOW], all));
+    fprintf(to, "%s candidates: %s do not fit, %s%s simulated, the others %s; %.1f s%s\n\n", format_count((uint64_t)r->count, all),
+            format_count((uint64_t)(r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]), large), slow,
             format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated),
             r->interrupted ? "were not reached, or cannot be better" : "cannot be better", r->seconds,
-            r->interrupted ? "; stopped early: the best so far" : "");
+            !r->interrupted  ? ""
+            : r->best_proved ? "; stopped early: the first is the best, the others are the best so far"
+                             : "; stopped early: the best so far");
 }
 
 /* ---- the table ---- */
@@ -50,54 +69,68 @@ static void margin_cell(struct table *t, const struct planner *p, int place)
 {
     double margin = why_margin(p, place);
     if (place == 0)
-        table_cell(t, p->result.interrupted ? "best so far" : "best");
+        table_cell(t, p->result.best_proved ? "best" : "best so far");
     else if (!why_margin_tells(p, place))
         table_cell(t, "none (%.1f %%)", 100 * margin);
     else
         table_cell(t, "%.1f %%", 100 * margin);
 }
 
-static void cost_cells(struct table *t, const struct planner *p, int place, const struct experiment *e, const struct search_outcome *o)
-{
-    char text[FORMAT_BYTES];
-    double gpu_hours = e->world_size / o->tokens_per_s * 1e9 / 3600;
-    if (p->options.objective == SEARCH_COST || !isnan(p->price_per_hour))
-        table_cell(t, "%s", format_number(isnan(p->price_per_hour) ? gpu_hours : gpu_hours * p->price_per_hour, text));
-    if (p->options.objective == SEARCH_ENERGY)
-        table_cell(t, "%s", format_number(planner_joules_per_token(p, place), text));
-    if (!isnan(p->tokens))
-        table_cell(t, "%s", format_number(p->tokens / o->tokens_per_s / 3600, text));
-}
-
 /* Which of the columns there are that not every plan has. */
 struct columns {
-    bool gpus, host, cost, energy, hours;
+    bool gpus, host, cost, energy, duration, alike;
+    struct unit duration_unit;
     int strategy_width;
 };
 
+/* What costs little may take long: the time stands beside every cost, of so many tokens. */
+static double trained_tokens(const struct planner *p)
+{
+    return isnan(p->tokens) ? 1e9 : p->tokens;
+}
+
 static struct columns choose_columns(const struct planner *p)
 {
-    enum { OTHERS = 68, OF_ONE = 12, NARROWEST = 24, NO_TERMINAL = 100 };
+    enum { OTHERS = 68, OF_ONE = 12, OF_COUNT = 7, NARROWEST = 24, NO_TERMINAL = 100 };
     struct columns c = {.gpus = p->request.any_nodes,
                         .cost = p->options.objective == SEARCH_COST || !isnan(p->price_per_hour),
-                        .energy = p->options.objective == SEARCH_ENERGY,
-                        .hours = !isnan(p->tokens)};
-    for (int place = 0; place < planner_shown(p); place++)
+                        .energy = p->options.objective == SEARCH_ENERGY};
+    double shortest_s = INFINITY;
+    c.duration = c.cost || c.energy || !isnan(p->tokens);
+    for (int place = 0; place < planner_shown(p); place++) {
         c.host |= planner_outcome(p, place)->host_peak_bytes > 0;
+        c.alike |= why_alike(p, place) > 0;
+        shortest_s = fmin(shortest_s, trained_tokens(p) / planner_outcome(p, place)->tokens_per_s);
+    }
+    c.duration_unit = unit_for_durations(shortest_s);
     int width = isatty(STDOUT_FILENO) ? terminal_width(stdout) : NO_TERMINAL;
-    c.strategy_width = width - OTHERS - OF_ONE * (c.cost + c.energy + c.hours) - (c.gpus ? 6 : 0);
+    c.strategy_width = width - OTHERS - OF_ONE * (c.cost + c.energy + c.duration) - OF_COUNT * (c.gpus + c.alike);
     if (c.strategy_width < NARROWEST)
         c.strategy_width = NARROWEST;
     return c;
 }
 
+static void cost_cells(struct table *t, const struct planner *p, int place, const struct columns *c, const struct experiment *e,
+                       const struct search_outcome *o)
+{
+    char text[FORMAT_BYTES];
+    double gpu_hours = e->world_size / o->tokens_per_s * 1e9 / 3600;
+    if (c->cost)
+        table_cell(t, "%s", format_number(isnan(p->price_per_hour) ? gpu_hours : gpu_hours * p->price_per_hour, text));
+    if (c->energy)
+        table_cell(t, "%s", format_number(planner_joules_per_token(p, place), text));
+    if (c->duration)
+        table_cell(t, "%s", format_number(trained_tokens(p) / o->tokens_per_s / c->duration_unit.size, text));
+}
+
 static void name_columns(struct table *t, const struct planner *p, const struct columns *c)
 {
     char title[64];
+    const char *unit = planner_unit(p);
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
     if (c->gpus)
-        table_column(t, TABLE_RIGHT, "GPUs");
+        table_column(t, TABLE_RIGHT, *unit == 'G' ? "GPUs" : "ranks");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_RIGHT, "tokens/s");
     snprintf(title, sizeof title, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
@@ -107,12 +140,18 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
     table_column(t, TABLE_RIGHT, "bubble\n%");
     table_column(t, TABLE_RIGHT, "exposed\n%");
     if (c->cost)
-        table_column(t, TABLE_RIGHT, isnan(p->price_per_hour) ? "GPU h per\n1e9 tokens" : "price per\n1e9 tokens");
+        snprintf(title, sizeof title, "%s%s per\n1e9 tokens", isnan(p->price_per_hour) ? unit : "price",
+                 isnan(p->price_per_hour) ? " h" : "");
+    if (c->cost)
+        table_column(t, TABLE_RIGHT, title);
     if (c->energy)
         table_column(t, TABLE_RIGHT, "J per token\nat most");
-    if (c->hours)
-        table_column(t, TABLE_RIGHT, "hours");
+    snprintf(title, sizeof title, isnan(p->tokens) ? "%s per\n1e9 tokens" : "%s for\nall tokens", c->duration_unit.name);
+    if (c->duration)
+        table_column(t, TABLE_RIGHT, title);
     table_column(t, TABLE_RIGHT, "margin");
+    if (c->alike)
+        table_column(t, TABLE_RIGHT, "alike");
 }
 
 /* A strategy that is too long for its column goes on in rows that have nothing else. */
@@ -136,13 +175,15 @@ static void print_rows(struct table *t, const struct planner *p, int place, cons
         table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, text));
     table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
     table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
-    cost_cells(t, p, place, &e, o);
+    cost_cells(t, p, place, c, &e, o);
     margin_cell(t, p, place);
+    if (c->alike)
+        table_cell(t, "%d", why_alike(p, place));
     while (*rest) {
         next_line(&rest, c->strategy_width - 2, line);
         table_cell(t, "%s", "");
         table_cell(t, "  %s", line);
-        for (int others = 6 + c->gpus + c->host + c->cost + c->energy + c->hours; others > 0; others--)
+        for (int others = 6 + c->gpus + c->host + c->cost + c->energy + c->duration + c->alike; others > 0; others--)
             table_cell(t, "%s", "");
     }
 }
@@ -158,7 +199,28 @@ static dt_status print_table(const struct planner *p, FILE *to)
         print_rows(t, p, place, &columns);
     dt_status status = table_print(t, to);
     table_destroy(t);
+    if (columns.alike)
+        fprintf(
+            to,
+            "\nalike: so many more of this paradigm and these groups cannot be told from the row's; --top N shows the first N of all\n");
     return status;
+}
+
+/* What came of a search without a result. */
+static void print_none(const struct planner *p, FILE *to)
+{
+    char least[FORMAT_BYTES];
+    double rate = why_too_slow(p, -1);
+    struct unit unit = unit_for_durations(p->tokens / rate);
+    if (p->result.interrupted)
+        fprintf(to, "stopped before there was a result\n");
+    else if (rate > 0 && !isnan(p->deadline_s))
+        fprintf(to, "nothing is done by the deadline: no candidate takes less than %s %s for %g tokens\n",
+                format_number(p->tokens / rate / unit.size, least), unit.name, p->tokens);
+    else if (rate > 0)
+        fprintf(to, "nothing reaches the floor: no candidate does more than %s tokens/s\n", format_number(rate, least));
+    else
+        fprintf(to, "nothing fits\n");
 }
 
 static void print_lines(const char *title, const struct why *w, FILE *to)
@@ -195,7 +257,7 @@ dt_status planner_print(const struct planner *p, const struct planner_reasons *r
 {
     print_heading(p, to);
     if (p->result.ranked == 0)
-        fprintf(to, p->result.interrupted ? "stopped before there was a result\n" : "nothing fits\n");
+        print_none(p, to);
     else
         DT_TRY(print_table(p, to));
     print_lines("why the first", &r->chosen, to);

@@ -70,6 +70,7 @@ static dt_status search_best(const struct planner *p, const struct space *space,
     struct search_options options = p->options;
     struct search_result result = {0};
     options.top = 1;
+    options.diverse = false;
     options.done = NULL;
     options.progress = NULL;
     options.only_best = true;

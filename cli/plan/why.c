@@ -32,32 +32,77 @@ static double score_at(const struct planner *p, int place)
     return search_score(p->options.objective, &e, o->step_s, o->peak_bytes);
 }
 
+/* By how much less the one at `place` scores than the better one at `better`, and whether the predictions can tell. */
+static double margin_to(const struct planner *p, int better, int place)
+{
+    return 1 - score_at(p, better) / score_at(p, place);
+}
+
+static bool margin_tells(const struct planner *p, int better, int place)
+{
+    struct experiment first, other;
+    if (p->options.objective == SEARCH_MEMORY) /* bytes are exact */
+        return margin_to(p, better, place) > 0;
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[better]), &first);
+    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &other);
+    struct confidence a = confidence_of(&first, &p->machine), b = confidence_of(&other, &p->machine);
+    return confidence_tells(&a, &b, margin_to(p, better, place));
+}
+
 double why_margin(const struct planner *p, int place)
 {
-    return 1 - score_at(p, 0) / score_at(p, place);
+    return margin_to(p, 0, place);
 }
 
 bool why_margin_tells(const struct planner *p, int place)
 {
-    struct experiment first, other;
-    if (p->options.objective == SEARCH_MEMORY) /* bytes are exact */
-        return why_margin(p, place) > 0;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &first);
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &other);
-    struct confidence a = confidence_of(&first, &p->machine), b = confidence_of(&other, &p->machine);
-    return confidence_tells(&a, &b, why_margin(p, place));
+    return margin_tells(p, 0, place);
+}
+
+int why_alike(const struct planner *p, int place)
+{
+    int alike = 0;
+    for (int other = p->result.kinds; other < p->result.ranked; other++)
+        alike += planner_outcome(p, other)->kind == planner_outcome(p, place)->kind && !margin_tells(p, place, other);
+    return alike;
 }
 
 /* ---- the chosen ---- */
 
-static void say_time(struct why *w, const struct search_outcome *o)
+enum { PARTS_BYTES = 192 };
+
+/* "forward 25 %, backward 65 %, ...": the parts that are more than nothing. They sum to the step: each is the difference of two rounded sums. */
+static const char *describe_parts(const struct search_outcome *o, char text[PARTS_BYTES])
 {
     const struct dt_step_metrics *s = &o->step;
-    why_say(w,
-            "a step of %.4g s: forward %d %%, backward %d %%, optimizer %d %%, waiting for communication or copies %d %%, the pipeline's "
-            "bubble %d %%, waiting for the host %d %%",
-            o->step_s, percent(s->forward_s, o->step_s), percent(s->backward_s, o->step_s), percent(s->optimizer_s, o->step_s),
-            percent(s->exposed_comm_s, o->step_s), percent(s->bubble_s, o->step_s), percent(s->host_s, o->step_s));
+    const struct {
+        const char *name;
+        double seconds;
+    } parts[] = {{"forward", s->forward_s},
+                 {"backward", s->backward_s},
+                 {"optimizer", s->optimizer_s},
+                 {"waiting for communication or copies", s->exposed_comm_s},
+                 {"the pipeline's bubble", s->bubble_s},
+                 {"waiting for the host", s->host_s},
+                 {"other", INFINITY}};
+    double sum_s = 0;
+    int before = 0;
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        sum_s = fmin(sum_s + parts[i].seconds, o->step_s);
+        int share = percent(sum_s, o->step_s) - before;
+        before += share;
+        if (share > 0 && used < PARTS_BYTES)
+            used += (size_t)snprintf(text + used, PARTS_BYTES - used, "%s%s %d %%", used ? ", " : "", parts[i].name, share);
+    }
+    return text;
+}
+
+static void say_time(struct why *w, const struct search_outcome *o)
+{
+    char parts[PARTS_BYTES];
+    why_say(w, "a step of %.4g s: %s", o->step_s, describe_parts(o, parts));
 }
 
 /* The bounds are what no schedule avoids: the largest one names the resource. */
@@ -139,7 +184,7 @@ dt_status why_chosen(const struct planner *p, int place, struct why *out)
     say_time(out, o);
     say_limit(out, o);
     say_axes(out, p, &e);
-    why_say(out, "memory: %.4g of %.4g GiB on the fullest GPU%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30,
+    why_say(out, "memory: %.4g of %.4g GiB on the fullest %s%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30, planner_unit(p),
             o->host_peak_bytes > 0 ? ", the rest on the host" : "");
     return DT_OK;
 }
@@ -166,17 +211,27 @@ static int best_place(const struct planner *p, int paradigm)
 static void say_slower(struct why *w, const struct planner *p, int paradigm, int place)
 {
     const struct search_outcome *o = planner_outcome(p, place);
-    char rate[FORMAT_BYTES], strategy[STRATEGY_BYTES];
+    char rate[FORMAT_BYTES], strategy[STRATEGY_BYTES], parts[PARTS_BYTES];
     struct experiment e;
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
     strategy_describe(&e, strategy);
-    int waits = percent(o->step.exposed_comm_s, o->step_s);
-    char waiting[64] = "";
-    if (waits > 0)
-        snprintf(waiting, sizeof waiting, ", of which it waits %d %% for communication", waits);
-    why_say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step takes %.3g s%s",
+    why_say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step of %.3g s: %s",
             paradigm_of((enum paradigm_kind)paradigm)->title, format_number(o->tokens_per_s, rate), strategy, e.batch_size,
-            percent(why_margin(p, place), 1), o->step_s, waiting);
+            percent(why_margin(p, place), 1), o->step_s, describe_parts(o, parts));
+}
+
+double why_too_slow(const struct planner *p, int paradigm)
+{
+    double rate = 0;
+    struct experiment e;
+    for (int i = 0; i < p->result.count; i++) {
+        const struct search_outcome *o = &p->result.outcomes[i];
+        if (o->state != SEARCH_TOO_SLOW || (paradigm >= 0 && o->paradigm != paradigm))
+            continue;
+        space_experiment(p->space, space_candidate(p->space, i), &e);
+        rate = fmax(rate, search_tokens_per_s(&e, isnan(o->step_s) ? o->bound.step_s : o->step_s));
+    }
+    return rate;
 }
 
 /* No candidate of it was simulated. */
@@ -187,10 +242,18 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
     for (int i = 0; i < p->result.count; i++)
         if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
             fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
-    if (p->result.interrupted)
+    double slow = why_too_slow(p, paradigm);
+    char rate[FORMAT_BYTES], asked[FORMAT_BYTES];
+    if (slow > 0)
+        why_say(w, "%s: too slow: at most %s tokens/s, and %s are asked for", name, format_number(slow, rate),
+                format_number(p->options.floor_tokens_per_s, asked));
+    else if (p->result.interrupted)
         why_say(w, "%s: not reached before the search was stopped", name);
     else if (least > capacity)
-        why_say(w, "%s: needs %.4g GiB on a GPU at the least, and it has %.4g", name, least / 0x1p30, capacity / 0x1p30);
+        why_say(w, "%s: needs %.4g GiB on a %s at the least, and it has %.4g", name, least / 0x1p30, planner_unit(p), capacity / 0x1p30);
+    else if (*p->result.short_of[paradigm])
+        why_say(w, "%s: the smallest candidate takes %.4g of a %s's %.4g GiB, and is short of another memory: %s", name, least / 0x1p30,
+                planner_unit(p), capacity / 0x1p30, p->result.short_of[paradigm]);
     else if (isfinite(fastest))
         why_say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,
                 capacity / 0x1p30);

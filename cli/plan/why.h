@@ -4,7 +4,7 @@
 
 #include "cli/plan/planner.h"
 
-enum { WHY_LINES = 16, WHY_BYTES = 320 };
+enum { WHY_LINES = 16, WHY_BYTES = 480 };
 
 struct why {
     char lines[WHY_LINES][WHY_BYTES];
@@ -26,5 +26,11 @@ dt_status why_trusted(const struct planner *planner, struct why *out);
 /* By how much less the candidate at `place` scores than the best (0.03: 3 %), and whether the predictions can tell. */
 double why_margin(const struct planner *planner, int place);
 bool why_margin_tells(const struct planner *planner, int place);
+
+/* Tokens a second that none of the candidates which are too slow can exceed, of a paradigm or of all (-1). 0: none is too slow. */
+double why_too_slow(const struct planner *planner, int paradigm);
+
+/* How many more of the kind of the one at `place` the predictions cannot tell from it; none are folded where --top asks for so many. */
+int why_alike(const struct planner *planner, int place);
 
 #endif

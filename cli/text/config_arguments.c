@@ -1,8 +1,11 @@
 #include "cli/text/config_arguments.h"
 
 #include "cli/text/line.h"
+#include "lib/config/json.h"
 #include "schedules/config/parse.h"
 
+#include <cjson/cJSON.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *config_device_choice(int index)
@@ -42,4 +45,21 @@ void config_note_left_out(const struct experiment_list *experiments)
     if (l->count > 0)
         line_print(stderr, "dtbench: note: %d of %d combinations of the sweep left out, because they cannot be%s: %s", l->count, l->of,
                    l->count > 1 ? "; the first" : "", l->first);
+}
+
+dt_status config_file_says(const char *file, const char *object, const char *key, bool *out)
+{
+    struct cJSON *config;
+    char *text;
+    size_t bytes;
+    *out = false;
+    if (!file || strcmp(file, "-") == 0)
+        return DT_OK;
+    DT_TRY(dt_read_file(file, &text, &bytes));
+    dt_status status = dt_json_parse(text, bytes, file, &config);
+    free(text);
+    DT_TRY(status);
+    *out = cJSON_HasObjectItem(cJSON_GetObjectItemCaseSensitive(config, object), key);
+    dt_json_destroy(config);
+    return DT_OK;
 }

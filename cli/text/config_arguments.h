@@ -33,6 +33,10 @@ dt_status config_arguments_check(struct config_arguments *arguments);
 /* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as experiments_read. */
 dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment_list **out);
 
+/* Whether a config file has the key of the object at its top: a default is then not asked for. No file (NULL), and standard input, which is read
+ * once, say nothing. Errors: as dt_read_file, dt_json_parse. */
+dt_status config_file_says(const char *file, const char *object, const char *key, bool *out);
+
 /* Say on standard error how many combinations of the sweep are left out, and why; nothing where there are none. */
 void config_note_left_out(const struct experiment_list *experiments);
 

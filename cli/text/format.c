@@ -74,6 +74,12 @@ struct unit unit_for_seconds(double largest)
     return choose(units, 2, largest / 10);
 }
 
+struct unit unit_for_durations(double shortest_s)
+{
+    static const struct unit units[] = {{"hours", 3600}, {"days", 24 * 3600}, {"years", 365.25 * 24 * 3600}};
+    return choose(units, 3, shortest_s / 2);
+}
+
 struct unit unit_for_flops(double largest)
 {
     static const struct unit units[] = {{"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}, {"EFLOP", 1e18}};

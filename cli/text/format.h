@@ -19,8 +19,9 @@ struct unit {
     const char *name;
     double size;
 };
-struct unit unit_for_bytes(double largest);   /* KiB, MiB, GiB */
-struct unit unit_for_seconds(double largest); /* ms, s */
-struct unit unit_for_flops(double largest);   /* GFLOP, TFLOP, ... */
+struct unit unit_for_bytes(double largest);        /* KiB, MiB, GiB */
+struct unit unit_for_seconds(double largest);      /* ms, s */
+struct unit unit_for_durations(double shortest_s); /* hours, days, years: at least two of them */
+struct unit unit_for_flops(double largest);        /* GFLOP, TFLOP, ... */
 
 #endif

@@ -101,20 +101,24 @@ static dt_status save(struct search *s)
 
 /* ---- what is told of paradigms that do not fit ---- */
 
-static dt_status exact_bytes(const struct search *s, const struct experiment *e, double *out)
+/* The exact bytes of its fullest GPU, and what it lacks where they suffice. */
+static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, const struct experiment *e)
 {
+    const struct measure_hooks hooks = {.context = s, .stop_requested = search_is_stopped};
     struct simulated_system *system;
-    *out = 0;
+    struct measure_result result;
+    double bytes = 0;
     DT_TRY(simulated_system_create_on(s->machine, e, &system));
-    dt_status status = DT_OK;
-    for (int kind = 0, rank; status == DT_OK && (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
-        struct dt_memory_usage usage;
-        status = simulation_predict_memory(e, system, rank, &usage, NULL);
-        if (status == DT_OK)
-            *out = fmax(*out, (double)usage.device.peak_total_bytes);
-    }
+    dt_status status = simulation_run_symmetric(e, system, &hooks, &result);
+    for (int i = 0; i < result.rank_count; i++)
+        bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
+    s->result->least_bytes[paradigm] = bytes;
+    if (status == DT_ERR_OOM && bytes <= s->result->capacity_bytes)
+        snprintf(s->result->short_of[paradigm], SEARCH_SHORT_BYTES, "%.*s", SEARCH_SHORT_BYTES - 1, dt_error_message());
+    measure_result_finish(&result);
     simulated_system_destroy(system);
-    return status;
+    s->stopped |= status == DT_ERR_INTERRUPTED;
+    return status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED ? DT_OK : status;
 }
 
 /* Of a paradigm without a result: the candidate with the least bound. */
@@ -129,7 +133,7 @@ static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm,
     if (least < 0 || s->has_result[paradigm])
         return DT_OK;
     space_experiment(s->space, space_candidate(s->space, least), e);
-    return exact_bytes(s, e, &s->result->least_bytes[paradigm]);
+    return find_shortage(s, paradigm, e);
 }
 
 /* Of twins the first one stays in the ranking: they have the same score, so that they are near each other there. */
@@ -145,6 +149,37 @@ static void drop_twins(struct search *s)
             r->ranking[left++] = index;
     }
     r->ranked = left;
+}
+
+/* The best of each kind to the beginning, in their order. */
+static dt_status put_kinds_first(struct search *s)
+{
+    struct search_result *r = s->result;
+    int *others = malloc(((size_t)r->ranked + 1) * sizeof *others), left = 0;
+    if (!others)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", r->ranked);
+    for (int i = 0; i < r->ranked; i++) {
+        int k = 0, index = r->ranking[i];
+        while (k < r->kinds && r->outcomes[r->ranking[k]].kind != r->outcomes[index].kind)
+            k++;
+        if (k < r->kinds)
+            others[left++] = index;
+        else
+            r->ranking[r->kinds++] = index;
+    }
+    memcpy(r->ranking + r->kinds, others, (size_t)left * sizeof *others);
+    free(others);
+    return DT_OK;
+}
+
+static bool is_best_proved(const struct search *s)
+{
+    const struct search_result *r = s->result;
+    bool proved = r->ranked > 0 && s->bounded >= r->count;
+    for (int i = 0; s->stopped && proved && i < r->count; i++)
+        proved =
+            r->outcomes[i].state != SEARCH_NOT_NEEDED || (isfinite(s->bound_scores[i]) && s->bound_scores[i] >= s->scores[r->ranking[0]]);
+    return proved;
 }
 
 static dt_status conclude(struct search *s)
@@ -163,8 +198,12 @@ static dt_status conclude(struct search *s)
         r->states[r->outcomes[i].state]++;
     r->interrupted = s->stopped;
     DT_TRY(sort_indices(s->scores, r->count, r->ranking, &r->ranked));
+    r->best_proved = is_best_proved(s);
     if (!s->options->all_simulated)
         drop_twins(s);
+    if (s->options->diverse)
+        return put_kinds_first(s);
+    r->kinds = r->ranked;
     return DT_OK;
 }
 

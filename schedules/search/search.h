@@ -22,9 +22,12 @@ enum search_state {
     SEARCH_STATES
 };
 
+enum { SEARCH_SHORT_BYTES = 160 };
+
 struct search_outcome {
     struct bound bound;
     uint8_t state, paradigm;
+    uint64_t kind;               /* the same in candidates of one paradigm and one shape of the mesh */
     double step_s, tokens_per_s; /* NAN: not simulated */
     double peak_bytes, host_peak_bytes;
     struct dt_step_metrics step; /* the simulated step's phases */
@@ -39,7 +42,8 @@ struct search_progress {
 struct search_options {
     enum search_objective objective;
     int top;
-    double floor_tokens_per_s;     /* SEARCH_MEMORY */
+    bool diverse;                  /* the best of each of `top` kinds are wanted, and not the `top` best, which may be of one kind */
+    double floor_tokens_per_s;     /* what is slower is left out; 0 or NAN: nothing is */
     struct recordings *recordings; /* kept from search to search of one base model and machine's kernels (recordings.h); NULL: not kept */
     int threads;                   /* 0: as many as processors may be used */
     bool all_simulated;            /* no bound leaves anything out: for tests */
@@ -61,10 +65,13 @@ struct search_result {
     int count;
     int *ranking; /* [ranked] simulated candidates, the best first; one of those that differ in buckets alone and in no prediction */
     int ranked;
+    int kinds; /* diverse: so many at the beginning are the best of their kinds, and all others follow in their order; else = ranked */
     int states[SEARCH_STATES]; /* how many candidates have each */
     bool interrupted;
-    double capacity_bytes;             /* of a GPU, for tensors */
+    bool best_proved;      /* nothing that was not simulated can be better than the first, though the search may have been stopped */
+    double capacity_bytes; /* of a GPU, for tensors */
     double least_bytes[PARADIGM_ROOM]; /* of a paradigm of which nothing fits: what its smallest candidate needs; 0: otherwise */
+    char short_of[PARADIGM_ROOM][SEARCH_SHORT_BYTES]; /* what that one lacks where it is not its GPU's memory; "": nothing */
     double seconds;
 };
 

@@ -1,3 +1,4 @@
+#include "lib/config/json.h"
 #include "schedules/predict/symmetry.h"
 #include "schedules/search/search_parts.h"
 #include "schedules/search/threads.h"
@@ -13,6 +14,13 @@ enum { AT_A_TIME = 32, AT_LEAST = 512 };
 static int find_family(const struct experiment *e)
 {
     return 4 * (int)e->paradigm + 2 * (experiment_stages(e) > 1) + (e->tensor.size > 1);
+}
+
+static uint64_t find_kind(const struct experiment *e)
+{
+    const struct mesh_shape mesh = experiment_mesh(e);
+    const int paradigm = (int)e->paradigm;
+    return dt_hash_fnv1a_more(dt_hash_fnv1a(&paradigm, sizeof paradigm), mesh.size, sizeof mesh.size);
 }
 
 /* What a simulation takes, by the passes of a micro-batch through a block, on each rank that is there (schedules/predict/symmetry.h). Those of
@@ -34,6 +42,7 @@ static dt_status find_bound(struct search *s, struct bounds *bounds, int index, 
     struct search_outcome *outcome = &s->result->outcomes[index];
     space_experiment(s->space, space_candidate(s->space, index), e);
     outcome->paradigm = (uint8_t)e->paradigm;
+    outcome->kind = find_kind(e);
     s->families[index] = (uint8_t)find_family(e);
     if (!asked || (o->wanted && !o->wanted(o->what, e)))
         return DT_OK;
@@ -44,7 +53,7 @@ static dt_status find_bound(struct search *s, struct bounds *bounds, int index, 
         return DT_OK;
     if (outcome->bound.bytes > s->result->capacity_bytes)
         outcome->state = SEARCH_TOO_LARGE;
-    else if (o->objective == SEARCH_MEMORY && search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s)
+    else if (search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s)
         outcome->state = SEARCH_TOO_SLOW;
     return DT_OK;
 }

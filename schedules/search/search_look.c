@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What did not fit has a bound of memory that is too low: the next one to be tried needs so much of it at most. */
 #define LESS 0.6
@@ -32,16 +33,26 @@ bool search_are_twins(const struct search *s, int left, int right)
            space_differ_only_in(s->space, left, right, "ddp.bucket_mib");
 }
 
-/* One of the best, or not. Twins are one. */
+/* Twins are one, and where kinds are wanted all of a kind. */
+static bool are_one(const struct search *s, int left, int right)
+{
+    return search_are_twins(s, left, right) || (s->options->diverse && s->result->outcomes[left].kind == s->result->outcomes[right].kind);
+}
+
+/* One of the best, or not. */
 static void keep_if_good(struct search *s, int index)
 {
-    int at = s->kept_count;
     double score = s->scores[index];
+    int same = 0;
     if (score >= s->worst_kept)
         return;
-    for (int i = 0; i < s->kept_count; i++)
-        if (search_are_twins(s, s->kept[i], index))
-            return;
+    while (same < s->kept_count && !are_one(s, s->kept[same], index))
+        same++;
+    if (same < s->kept_count && s->scores[s->kept[same]] <= score)
+        return;
+    if (same < s->kept_count)
+        memmove(&s->kept[same], &s->kept[same + 1], (size_t)(--s->kept_count - same) * sizeof *s->kept);
+    int at = s->kept_count;
     if (s->kept_count < s->options->top)
         s->kept_count++;
     else
@@ -61,7 +72,7 @@ static void note_result(struct search *s, int index, const struct experiment *e,
     outcome->step = result->metrics.step;
     outcome->state = SEARCH_SIMULATED;
     s->has_result[outcome->paradigm] = true;
-    if (s->options->objective == SEARCH_MEMORY && outcome->tokens_per_s < s->options->floor_tokens_per_s) {
+    if (outcome->tokens_per_s < s->options->floor_tokens_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
         return;
     }
@@ -123,7 +134,7 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     if (!form->fits) {
         outcome->peak_bytes = form->bytes;
         outcome->state = SEARCH_TOO_LARGE;
-    } else if (o->objective == SEARCH_MEMORY && search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s) {
+    } else if (search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
     } else {
         s->bound_scores[index] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);

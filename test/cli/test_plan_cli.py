@@ -59,7 +59,84 @@ def test_two_replicas_are_told():
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
     check("averaged over 2 replicas once a step" in text, text)
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "256", "--fix", "tensor.size=1").stdout.split())
-    check(re.search(r"of which it waits \d+ %", text) and re.search(r"a step takes [\d.]+ s - |a step takes [\d.]+ s what", text), text)
+    others = text.split("why not the others")[1].split("how sure")[0]
+    check("waiting for communication or copies" in others, text)
+    for said in re.findall(r"a step of [\d.]+ s: ([^;-]*)", text):
+        check(sum(map(int, re.findall(r"(\d+) %", said))) == 100, "the parts sum to the step:", said)
+
+
+def test_the_workload_is_said_first():
+    """Adam in bf16 where nothing else is asked for; what a config, an option or the GPU says goes before it."""
+    few = ["--model", "GPTSmall", "--gpus", "1", "--global-batch", "2", "--fix", "activation=keep", "--fix", "parameter_offload=false"]
+    config = {"model": {"preset": "GPTSmall", "dtype": "fp16", "block_size": 128}, "optimizer": {"name": "sgd"}, "device": "sim"}
+    with open(os.path.join(WORK, "silent.json"), "w", encoding="utf-8") as silent, \
+            open(os.path.join(WORK, "said.json"), "w", encoding="utf-8") as said:
+        json.dump({"model": {"preset": "GPTSmall"}, "optimizer": {"learning_rate": 0.5}}, silent)
+        json.dump(config, said)
+    for arguments, first in (
+            ([*few, "--cluster", "gcp_a2"], "adam, bf16, 256 tokens a sample"), (["silent.json", *few[2:], "--cluster", "gcp_a2"], "adam, bf16, 256"),
+            (["said.json", *few[2:], "--cluster", "gcp_a2"], "sgd, fp16, 128"),
+            ([*few, "--cluster", "gcp_a2", "--optimizer", "sgd", "--set", "model.dtype=fp32", "--sequence", "64"], "sgd, fp32, 64"),
+            ([*few, "--cluster", "aws_p3"], "adam, fp16, 256")):
+        lines = plan(*arguments, "--quiet").stdout.split("\n")
+        check(lines[0].startswith("GPTSmall, ") and " parameters; " + first in lines[0], lines[0])
+        check("predicted, not measured: cluster " + arguments[arguments.index("--cluster") + 1] + ", profile pytorch_1.11_" in lines[2], lines[2])
+        with open(os.path.join(WORK, "plan.json"), encoding="utf-8") as file:
+            written = json.load(file)
+        check([written["optimizer"]["name"], written["model"]["dtype"]] == first.split(", ")[:2], written)
+
+
+def test_the_memory_that_is_short_is_named():
+    text = " ".join(plan("--model", "GPT1T", "--cluster", "gcp_a2_1", "--max-batch", "1", "--fix", "tensor.size=8", "--fix", "activation=offload",
+                         "--fix", "paradigm=fsdp", "--fix", "parameter_offload=true", "--quiet", code=5).stdout.split())
+    check(re.search(r"FSDP: the smallest candidate takes [\d.]+ of a GPU's 37.73 GiB, and is short of another memory: the ranks of node 0 need "
+                    r"[\d.]+ TiB of host memory, and it has 633 GiB", text), text)
+
+
+def kind_of(config):
+    return (config["paradigm"], config["world_size"], *(json.dumps(config.get(key)) for key in ("tensor", "hsdp")),
+            config.get("pipeline", {}).get("stages"))
+
+
+def test_the_first_five_are_of_five_kinds():
+    """What is alike is one row with a count; --top N shows the N best, however alike."""
+    few = [*SMALL, "--nodes", "2", "--max-batch", "8", "--json", "--quiet"]
+    found = json.loads(plan(*few).stdout)["plans"]
+    kinds = [kind_of(one["config"]) for one in found]
+    check(len(found) == 5 and len(set(kinds)) == 5, kinds)
+    check([one["margin"] for one in found] == sorted(one["margin"] for one in found) and found[0]["alike"] > 0, found)
+    best = json.loads(plan(*few, "--top", "5").stdout)["plans"]
+    check(len(set(kind_of(one["config"]) for one in best)) < 5 and not any(one["alike"] for one in best), best)
+    check(best[0]["config"] == found[0]["config"] and best[4]["margin"] <= found[4]["margin"], "another best")
+    check("alike: so many more" in plan(*few[:-2]).stdout, "no row that stands for others")
+
+
+def test_changes_are_above_the_noise():
+    few = [*SMALL, "--json", "--quiet", "--top", "1", "--forbid", "paradigm=hsdp,fsdp,pdp", "--forbid", "tensor.size=2,4,8"]
+    check(json.loads(plan(*few, "--gpus", "8", "--global-batch", "16").stdout)["what_would_change_it"] == [], "ZeRO-2 is no better by bytes alone")
+    lines = json.loads(plan(*few, "--nodes", "4", "--global-batch", "64").stdout)["what_would_change_it"]
+    gains = [float(re.search(r"([\d.]+) % better than the first one there", line)[1]) for line in lines]
+    check(gains and min(gains) >= 4, lines)
+    plan("--model", "GPTSmall", "--cluster", "gcp_a2_1", "--global-batch", "64", "--quiet")  # has no network for a second node
+
+
+def test_a_deadline_leaves_out_what_is_cheap_and_slow():
+    few = ["--model", "GPTSmall", "--cluster", "gcp_a2", "--nodes", "4", "--max-batch", "16", "--fix", "activation=keep", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--objective", "cost", "--quiet",
+           "--tokens", "1e12"]
+    free = json.loads(plan(*few, "--json").stdout)["plans"][0]
+    check(abs(free["hours"] * free["tokens_per_s"] * 3600 / 1e12 - 1) < 1e-9, free["hours"])
+    days = 0.6 * free["hours"] / 24
+    soon = json.loads(plan(*few, "--json", "--deadline", f"{days}d").stdout)["plans"]
+    check(soon and all(one["hours"] <= 24 * days for one in soon), soon)
+    check(soon[0]["gpu_hours_per_1e9_tokens"] > free["gpu_hours_per_1e9_tokens"], soon[0], free)
+    same = json.loads(plan(*few, "--json", "--deadline", f"{24 * days}h").stdout)["plans"]
+    check([one["config"] for one in same] == [one["config"] for one in soon], "hours and days differ")
+    check("days for" in plan(*few, "--deadline", f"{days}d").stdout, "the time does not stand beside the cost")
+    text = " ".join(plan(*few, "--deadline", "1h", code=5).stdout.split())
+    check("are too slow" in text and "nothing is done by the deadline" in text and "DDP: too slow: at most" in text, text)
+    refused("days or hours with their unit", *few, "--deadline", "30")
+    refused("needs --tokens", *few[:-2], "--deadline", "30d")
+    refused("give one of them", *SMALL, "--objective", "memory", "--tokens", "1e12", "--floor", "3", "--deadline", "30d")
 
 
 def test_a_plan_stopped_at_once_has_a_result():
@@ -103,6 +180,15 @@ def test_the_first_are_measured():
     done = subprocess.run([DTBENCH, *tiny, "--measure", "2", "--rounds", "3", "--top", "100", "--json", "--all", "all.jsonl"], cwd=here, capture_output=True, text=True,
                           timeout=120)
     check(done.returncode == 0, done.stderr)
+    text = subprocess.run([DTBENCH, *tiny[:3], *tiny[5:], "--seconds", "1"], cwd=here, capture_output=True, text=True, timeout=60).stdout
+    check("GPU" not in text and "1 rank on" in text and "on the fullest rank" in text, text)
+    with open(os.path.join(here, "cluster.json"), encoding="utf-8") as file:
+        cluster = json.load(file)
+    with open(os.path.join(here, "large.json"), "w", encoding="utf-8") as file:
+        json.dump({**cluster, "gpus_per_node": 64}, file)
+    large = ["--cluster", "large.json", "--profile", "profile.json"]
+    none = subprocess.run([DTBENCH, *tiny[:3], "--gpus", "64", *tiny[5:], *large], cwd=here, capture_output=True, text=True, timeout=60)
+    check(len(os.sched_getaffinity(0)) >= 64 or none.returncode == 3 and "--gpus 64: 64 ranks, and this machine has" in none.stderr, none.stderr)
     measured = json.loads(done.stdout)["measured"]
     runs = measured["runs"]
     check(measured["device"] == "cpu" and len(runs) == 2 and all(run["status"] == "ok" for run in runs), measured)
