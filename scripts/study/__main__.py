@@ -41,6 +41,7 @@ def main():
     figures = [figure for figure in arguments.only or report.FIGURES if runs.of_figure(predicted, figure)]
     for figure in figures:
         draw(figure, predicted, measured, arguments.records, arguments.output)
+        print(f"{figure} drawn", file=sys.stderr, flush=True)
     if arguments.only:
         return
     report.write_predictions(os.path.join(arguments.output, "predictions.csv"), predicted)
