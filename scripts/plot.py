@@ -12,25 +12,24 @@ import math
 import os
 import sys
 
-import svg  # beside this script
+import colours  # beside this script
+import svg
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito's set).
-EXPERIMENT_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#5B5B5B"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 CATEGORIES = {
-    "parameters": "#0072B2",
-    "gradients": "#56B4E9",
-    "optimizer": "#CC79A7",
-    "activations": "#E69F00",
-    "communication": "#009E73",
+    "parameters": colours.BLUE,
+    "gradients": colours.SKY,
+    "optimizer": colours.PINK,
+    "activations": colours.ORANGE,
+    "communication": colours.GREEN,
     "workspace": "#999999",
 }
 PHASES = {
-    "forward_s": ("forward", "#0072B2"),
-    "backward_s": ("backward", "#56B4E9"),
-    "optimizer_s": ("optimizer", "#CC79A7"),
-    "exposed_comm_s": ("exposed communication", "#D55E00"),
-    "bubble_s": ("pipeline bubble", "#F0E442"),
+    "forward_s": ("forward", colours.BLUE),
+    "backward_s": ("backward", colours.SKY),
+    "optimizer_s": ("optimizer", colours.PINK),
+    "exposed_comm_s": ("exposed communication", colours.RED),
+    "bubble_s": ("pipeline bubble", colours.YELLOW),
     "host_s": ("waiting for the host", "#000000"),
     "other": ("other", "#999999"),
 }
@@ -38,7 +37,7 @@ PARADIGMS = {
     "none": "one rank", "ddp": "DDP", "pdp": "PDP", "fsdp": "FSDP", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "hsdp": "HSDP",
     "data_parallel": "DataParallel", "parameter_server": "parameter server",
 }
-MOST_EXPERIMENTS = 40
+FEW_EXPERIMENTS = 12  # columns of more are narrow
 INK, PALE = "#222222", "#DDDDDD"
 
 
@@ -97,9 +96,7 @@ def read(paths):
         print(f"plot.py: {torn} line{'s' * (torn > 1)} left out: not a record", file=sys.stderr)
     if not records:
         sys.exit(f"plot.py: no record in {', '.join(paths)}")
-    if len(records) > MOST_EXPERIMENTS:
-        print(f"plot.py: only the first {MOST_EXPERIMENTS} of {len(records)} experiments are drawn", file=sys.stderr)
-    return list(records.values())[:MOST_EXPERIMENTS]
+    return list(records.values())
 
 
 def flat(config, prefix=""):
@@ -188,7 +185,8 @@ def title_of(records):
 
     def sizes(record):
         model = record["config"].get("model") or {}
-        return model.get("preset") or "GPT with {layers} layers, {heads} heads, hidden {hidden}".format_map(
+        kind = "Llama-like model" if (model.get("mlp"), model.get("norm"), model.get("position")) == ("swiglu", "rms", "rope") else "GPT"
+        return model.get("preset") or kind + " with {layers} layers, {heads} heads, hidden {hidden}".format_map(
             {key: model.get(key, "?") for key in ("layers", "heads", "hidden")}
         )
 
@@ -196,17 +194,28 @@ def title_of(records):
         provenance = record.get("provenance") or {}
         return provenance.get("device_name") or provenance.get("device")
 
+    def prediction(record):
+        """Cluster and profile of what nobody measured."""
+        names = [os.path.splitext(os.path.basename(record["config"].get(key) or "?"))[0] for key in ("cluster", "profile")]
+        return "predicted for cluster {} with profile {}".format(*names)
+
     facts = [config("model", "dtype")]
     if config("model", "block_size"):
         facts.append(f"{config('model', 'block_size')} tokens a sample")
     if config("batch_size"):
         facts.append(f"batch {config('batch_size')} per rank")
     world = config("world_size")
-    where = [common(device)]
+    predictions = [prediction(record) for record in records if is_predicted(record)]
+    said = predictions[0] if len(set(predictions)) == 1 else "predicted for several clusters or profiles"
+    where = [("in part " if len(predictions) < len(records) else "") + said if predictions else None, common(device)]
     if world:
         where.append(f"{world} rank{'s' * (world > 1)}")
     first = common(sizes) or "Several models"
     return first, ", ".join(str(f) for f in facts if f), ", ".join(str(w) for w in where if w)
+
+
+def is_predicted(record):
+    return record["config"].get("device") == "sim"
 
 
 def why_not(record):
@@ -231,8 +240,11 @@ def finish(axes, names, title, unit):
         axes.spines[side].set_visible(False)
     if names is not None:
         axes.set_xticks(range(len(names)))
-        crowded = len(names) > 8 or max(len(line) for name in names for line in name.split("\n")) * len(names) > 90
-        axes.set_xticklabels(names, rotation=60 if crowded else 0, ha="right" if crowded else "center", rotation_mode="anchor" if crowded else None)
+        crowded = len(names) > 8 or max(len(line) for name in names for line in name.split("\n")) * len(names) > 60
+        if len(names) > FEW_EXPERIMENTS:
+            names = [name.replace("\n", ", ") for name in names]
+        axes.set_xticklabels(names, rotation=(90 if len(names) > FEW_EXPERIMENTS else 60) if crowded else 0, ha="right" if crowded else "center",
+                             va="center" if len(names) > FEW_EXPERIMENTS else "top", rotation_mode="anchor" if crowded else None)
         axes.set_xlim(-0.6, len(names) - 0.4)
         axes.tick_params(axis="x", length=0)
         axes.set_ylim(0, axes.get_ylim()[1] * 1.08)  # room for the figures above the bars
@@ -242,12 +254,16 @@ def write_above(axes, x, top, text):
     axes.annotate(text, (x, top), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=9, color=INK)
 
 
+def colour_of(record):
+    return colours.of_paradigm(record["config"].get("paradigm"))
+
+
 def draw_throughput(axes, records, names):
     for i, record in enumerate(records):
         rate = number(record, "tokens_per_s")
         if rate is None:
             continue
-        axes.bar(i, rate, width=0.62, color=EXPERIMENT_COLOURS[i % len(EXPERIMENT_COLOURS)])
+        axes.bar(i, rate, width=0.62, color=colour_of(record))
         rates = [tokens_per_step(record["config"]) / t for t in step_times(record)]
         top = rate
         if len(rates) > 1:
@@ -255,9 +271,12 @@ def draw_throughput(axes, records, names):
             axes.errorbar(i, rate, yerr=[[max(rate - low, 0)], [max(high - rate, 0)]], color=INK, capsize=4, linewidth=1.2)
             top = max(rate, high)
         shares = [(name, number(record, key)) for name, key in (("MFU", "mfu"), ("scaling", "scaling_efficiency"))]
-        write_above(axes, i, top, "\n".join([f"{name} {share:.0%}" for name, share in shares if share is not None] + [f"{rate:,.0f}"]))
+        few = len(records) <= FEW_EXPERIMENTS  # figures of more columns would collide
+        write_above(axes, i, top, "\n".join([f"{name} {share:.0%}" for name, share in shares if share is not None] + [f"{rate:,.0f}"]) if few else "")
     mark_failures(axes, records)
     finish(axes, names, "Throughput (line: slowest to fastest step)", "tokens/s")
+    if any(number(record, key) is not None for record in records for key in ("mfu", "scaling_efficiency")):
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.1)  # room for more lines
 
 
 def stack(axes, columns, colours, legend_names, unit_of):
@@ -276,7 +295,7 @@ def stack(axes, columns, colours, legend_names, unit_of):
             floors.append(below)
         axes.bar(range(len(columns)), heights, width=0.62, bottom=floors, color=colour, label=legend_names[part])
     for i, column in enumerate(columns):
-        if column:
+        if column and len(columns) <= FEW_EXPERIMENTS:
             write_above(axes, i, sum(column.values()), unit_of(i))
 
 
@@ -320,14 +339,10 @@ def draw_time(axes, records, names):
 
 
 def draw_losses(axes, records, names):
-    drawn = False
     for i, record in enumerate(records):
         losses = [v if isinstance(v, (int, float)) else math.nan for v in record.get("losses") or []]
-        if not losses:
-            continue
-        drawn = True
         # Curves that coincide, as they should, stay visible: later ones are thinner and lie on top.
-        axes.plot(range(1, len(losses) + 1), losses, color=EXPERIMENT_COLOURS[i % len(EXPERIMENT_COLOURS)], marker=MARKERS[i % len(MARKERS)],
+        axes.plot(range(1, len(losses) + 1), losses, color=colour_of(record), marker=MARKERS[i % len(MARKERS)],
                   markersize=max(10 - 2 * i, 4), linewidth=max(5 - 1.6 * i, 1.2), label=names[i].replace("\n", ", "))
     warmup = {(record["config"].get("steps") or {}).get("warmup") for record in records}
     finish(axes, None, "Loss (the curves should coincide)", "mean loss of the step")
@@ -335,7 +350,7 @@ def draw_losses(axes, records, names):
     most = max((len(record.get("losses") or []) for record in records), default=0)
     axes.set_xticks(range(1, most + 1, most // 10 + 1))
     axes.ticklabel_format(axis="y", useOffset=False)
-    if len(warmup) == 1 and drawn and next(iter(warmup)):
+    if len(warmup) == 1 and next(iter(warmup)):
         left = axes.get_xlim()[0]
         axes.axvspan(left, next(iter(warmup)) + 0.5, color="#F2F2F2", zorder=0, linewidth=0)
         axes.set_xlim(left=left)
@@ -344,10 +359,8 @@ def draw_losses(axes, records, names):
         low = max(starts) > (bottom + top) / 2  # away from where the curves begin
         axes.text(left, 0.02 if low else 0.98, "  warm-up", transform=axes.get_xaxis_transform(), va="bottom" if low else "top", fontsize=9,
                   color="#777777")
-    if drawn:
+    if len(records) <= FEW_EXPERIMENTS:
         axes.legend(loc="best", frameon=False, fontsize=9)
-    else:
-        axes.text(0.5, 0.5, "no losses recorded", transform=axes.transAxes, ha="center", color="#777777")
 
 
 def draw_records(description, draw):
@@ -361,6 +374,15 @@ def draw_records(description, draw):
     print(picture)
 
 
+def drawings_of(records):
+    """The panels of some experiments; losses where there are any. What is measured and what is predicted have axes of their own: a cluster
+    is a thousand times as fast as a laptop."""
+    has_losses = [record for record in records if any(isinstance(v, (int, float)) for v in record.get("losses") or [])]
+    names = dict(zip(map(id, records), labels(records)))
+    drawings = [(draw_throughput, records), (draw_memory, records), (draw_losses, has_losses), (draw_time, records)]
+    return [(draw, some, [names[id(record)] for record in some]) for draw, some in drawings if some]
+
+
 def main():
     parser = argparse.ArgumentParser(description="Draw dtbench's records as one picture.")
     parser.add_argument("records", nargs="+", help="files of JSON lines, as dtbench writes them")
@@ -370,12 +392,17 @@ def main():
     plt, output = drawing_of(options.output, options.records[0])
 
     plt.rcParams.update({"font.size": 10, "axes.edgecolor": "#888888", "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK})
-    names = labels(records)
-    figure, panels = plt.subplots(2, 2, figsize=(max(12.5, 1.5 * len(records) + 6), 8.0))
-    draw_throughput(panels[0][0], records, names)
-    draw_memory(panels[0][1], records, names)
-    draw_losses(panels[1][0], records, names)
-    draw_time(panels[1][1], records, names)
+    drawings = [drawing for measured in (True, False) for drawing in drawings_of([r for r in records if is_predicted(r) != measured])]
+    columns, width, height = (2, 1.5, 4.0) if len(records) <= FEW_EXPERIMENTS else (1, 0.25, 7.5)
+    rows = max((len(drawings) + columns - 1) // columns, 2)  # one row alone is no list of rows
+    figure, panels = plt.subplots(rows, columns, figsize=(max(12.5, width * len(records) + 6), height * rows))
+    panels = [panel for row in panels for panel in (row if columns > 1 else [row[0]] if isinstance(row, list) else [row])]
+    for panel, (draw, some, names) in zip(panels, drawings):
+        draw(panel, some, names)
+        if len(set(map(is_predicted, records))) > 1:
+            panel.text(1, 1.03, "predicted" if is_predicted(some[0]) else "measured", transform=panel.transAxes, ha="right", color="#A00000")
+    for panel in panels[len(drawings):]:
+        panel.set_visible(False)
     model, facts, where = title_of(records)
     figure.suptitle(model, x=0.012, y=0.985, ha="left", fontsize=15, weight="bold", color=INK)
     figure.text(0.012, 0.935, "; ".join(t for t in (facts, where) if t), ha="left", va="top", fontsize=10.5, color="#555555")

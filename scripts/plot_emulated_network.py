@@ -9,6 +9,7 @@ import os
 import re
 import sys
 
+import colours
 import plot
 
 NAME = re.compile(r"(\w+), (\d+) nodes, (\d+) Mbit/s$")
@@ -33,7 +34,7 @@ def draw(found, picture):
     figure, panels = plt.subplots(1, len(found), figsize=(6.5 * len(found), 5.2), layout="constrained", sharey=True, squeeze=False)
     for axes, (nodes, ways) in zip(panels[0], sorted(found.items())):
         for i, (way, devices) in enumerate(ways.items()):
-            style = {"color": plot.EXPERIMENT_COLOURS[i], "zorder": 3}
+            style = {"color": colours.PARADIGMS.get(way, colours.BROWN), "zorder": 3}
             measured, predicted = devices.get("cpu", {}), devices.get("sim", {})
             axes.plot(sorted(predicted), [1e3 * predicted[x] for x in sorted(predicted)], linewidth=1.8, **style)
             axes.scatter(list(measured), [1e3 * y for y in measured.values()], marker=plot.MARKERS[i], s=45, label=WAYS[way], **style)

@@ -6,6 +6,7 @@ Usage: plot_orders.py RECORDS.jsonl... [-o PICTURE.png]
 Made for the records of configs/orders.json; others of one pipeline length do. Whole lines are the bubble of the run, dotted ones what the
 order alone waits with equal passes and without messages (metrics.bubble_ideal). Crosses are the published bubbles of GPipe.
 """
+import colours
 import plot
 
 # Bubble of P stages and M micro-batches where backward takes twice as long as forward: "Distributed Training Benchmarks: Data Parallel, Model
@@ -50,7 +51,7 @@ def draw(records, picture):
     plt = plot.plt
     figure, (bubble, memory) = plt.subplots(1, 2, figsize=(13, 5.4), layout="constrained")
     for i, (order, found) in enumerate(by_order(records).items()):
-        style = {"color": plot.EXPERIMENT_COLOURS[i % len(plot.EXPERIMENT_COLOURS)], "linewidth": 1.8}
+        style = {"color": colours.SERIES[i % len(colours.SERIES)], "linewidth": 1.8}
         marker = plot.MARKERS[i % len(plot.MARKERS)]
         line(bubble, found, lambda r: plot.number(r, "bubble"), marker=marker, label=order, **style)
         line(bubble, found, lambda r: plot.number(r, "bubble_ideal"), linestyle=":", **style)

@@ -101,6 +101,7 @@ class Axes:
     transAxes, spines = "axes", collections.defaultdict(Spine)
 
     def __init__(self):
+        self.visible = True
         self.behind, self.drawings, self.lines, self.handles, self.labels = [], [], [], [], []
         self.xs, self.ys, self.floor = [], [], False  # the data; whether bars stand on 0
         self.xlim = self.ylim = self.legend_of = self.xticks = self.xticklabels = None
@@ -111,6 +112,9 @@ class Axes:
         pass
 
     set_axisbelow = tick_params = ticklabel_format = grid
+
+    def set_visible(self, visible):
+        self.visible = visible
 
     def get_xaxis_transform(self):
         return "x"
@@ -328,7 +332,7 @@ class Figure:
         for draw in self.texts:
             draw(page)
         for row in self.panels:
-            for axes in row:
+            for axes in filter(lambda one: one.visible, row):
                 axes.draw(page)
         page.write(path)
 

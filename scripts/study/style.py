@@ -1,13 +1,17 @@
 """What all pictures of the study share: colours, markers, sizes."""
 import os
+import sys
 
 import matplotlib
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import colours  # noqa: E402  the folder above
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-# Okabe and Ito's set, which colour-blind readers tell apart; a paradigm has one colour in every picture.
-COLOURS = {"ddp": "#0072B2", "pdp": "#E69F00", "pdp 4 stages": "#D55E00", "fsdp": "#009E73", "fsdp, host": "#CC79A7"}
+COLOURS = {**{name: colours.PARADIGMS[name] for name in ("ddp", "pdp", "fsdp")}, "pdp 4 stages": colours.RED, "fsdp, host": colours.PINK}
+COLOURS = {name: COLOURS[name] for name in ("ddp", "pdp", "pdp 4 stages", "fsdp", "fsdp, host")}  # in the legends' order
 NAMES = {"ddp": "DDP", "pdp": "PDP", "pdp 4 stages": "PDP, 4 stages", "fsdp": "FSDP", "fsdp, host": "FSDP, parameters on the host"}
 MARKERS = {"ddp": "o", "pdp": "s", "pdp 4 stages": "D", "fsdp": "^", "fsdp, host": "v"}
 ACTIVATION_LINES = {"keep": "-", "checkpoint": "--", "offload": ":"}

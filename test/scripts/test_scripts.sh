@@ -60,7 +60,19 @@ expect "plot.py draws without matplotlib" 0 '1 line left out' without scripts/pl
 expect "plot.py's SVG has the results" 0 '^500$' texts_of_svg "$work/mixed.svg"
 expect "plot.py's SVG says what failed" 0 '^out of$' texts_of_svg "$work/mixed.svg"
 expect "plot.py draws failures only without matplotlib" 0 '' without scripts/plot.py "$work/failed.jsonl" --output "$work/other.svg"
-expect "plot.py's SVG says that there are no losses" 0 '^no losses recorded$' texts_of_svg "$work/other.svg"
+expect "plot.py has no axes for losses where there are none" 1 '' grep -q 'mean loss' "$work/other.svg"
+expect "plot.py draws all of many predictions" 0 '' without scripts/plot.py results/orders_sim.jsonl results/parallel_sim.jsonl -o "$work/many.svg"
+# shellcheck disable=SC2317 # called through expect
+labels_of() { texts_of_svg "$1" | grep -c 'micro batches\|order\|chunks'; }
+[ "$(labels_of "$work/many.svg")" -ge 140 ] && all=all || all=some
+expect "plot.py cuts none off" 0 '^all$' echo "$all"
+expect "plot.py says what is predicted" 0 '' without scripts/plot.py results/orders_sim.jsonl -o "$work/orders.svg"
+expect "plot.py names cluster and profile" 0 'predicted for cluster dgx_h100_1 with profile dtbench_cuda_h100' texts_of_svg "$work/orders.svg"
+cat results/parallel_sim.jsonl "$work/mixed.jsonl" >"$work/both.jsonl"
+expect "plot.py draws measured and predicted ones" 0 '' without scripts/plot.py "$work/both.jsonl" -o "$work/both.svg"
+expect "plot.py names the cluster of a part" 0 'in part predicted for cluster dgx_h100 with profile' texts_of_svg "$work/both.svg"
+expect "plot.py sets measured and predicted ones apart" 0 '^measured$' texts_of_svg "$work/both.svg"
+expect "pictures take their colours from one table" 1 '' grep -nE '(ddp|pdp|fsdp|zero1).*"#[0-9A-F]{6}"' scripts/plot.py scripts/plan_map scripts/study/style.py scripts/plot_orders.py
 expect "plot.py says what a PNG needs" 1 'install the package python3-matplotlib' without scripts/plot.py "$work/mixed.jsonl" -o "$work/none.png"
 expect "plot_memory.py says what it needs" 1 'plot_memory.py: no matplotlib: this is none' without scripts/plot_memory.py "$work/mixed.jsonl"
 # Only a package that is not there is skipped: one that cannot be imported shows in the verdicts.
