@@ -55,17 +55,19 @@ def normal(seed, tensor_id, shape):
 
 def random_tokens(seed, samples, length, vocab_size):
     """[samples, length + 1]: the last one is a target alone."""
-    words = philox(seed, (blocks_for(length + 1, 4), 0, samples[:, None], TOKEN << 24)).reshape(len(samples), -1)
+    words = philox(seed, (blocks_for(length + 1, 4), 0, numpy.array(samples)[:, None], TOKEN << 24)).reshape(len(samples), -1)
     return (words[:, : length + 1] * numpy.uint64(vocab_size) >> numpy.uint64(32)).astype(int)
 
 
-def dropout_mask(probability, seed, c0, c1, c2, c3, columns):
-    """What elements are multiplied with; c0 is that of column 0, and its blocks of eight columns count up from there."""
+@functools.lru_cache(maxsize=256)
+def dropout_mask(probability, seed, purpose, layer, samples, heads, length, columns):
+    """[samples, heads, length, columns]: what elements are multiplied with. `samples` is a range of global numbers."""
     threshold = int(probability * 65536 + 0.5)
-    words = philox(seed, (c0[..., None] + blocks_for(columns, 8), c1[..., None], c2[..., None], c3))
+    sample, head, row = numpy.ogrid[samples.start : samples.stop, 0:heads, 0:length]
+    first = head[..., None].astype(numpy.uint64) << numpy.uint64(20)
+    words = philox(seed, (first + blocks_for(columns, 8), row[..., None], sample[..., None], purpose << 24 | layer))
     bits = numpy.stack([words & numpy.uint64(0xFFFF), words >> numpy.uint64(16)], axis=-1)
-    bits = bits.reshape(bits.shape[:-3] + (-1,))[..., :columns]
-    return (bits >= threshold) * (65536 / (65536 - threshold))
+    return (bits.reshape(len(samples), heads, length, -1)[..., :columns] >= threshold) * (65536 / (65536 - threshold))
 
 
 # ---- the description ----
@@ -190,12 +192,9 @@ def head_norm(m, x, gain):
 
 
 def dropout(m, x, layer, samples):
-    """Of the residual stream's width; `samples` are global numbers."""
     if m.dropout == 0:
         return x, lambda dy: dy
-    t = numpy.arange(m.block_size)
-    c0, c1, c2 = numpy.broadcast_arrays(0, t, samples[:, None])
-    mask = dropout_mask(m.dropout, m.seed, c0.astype(numpy.uint64), c1, c2, DROPOUT << 24 | layer, m.hidden)
+    mask = dropout_mask(m.dropout, m.seed, DROPOUT, layer, samples, 1, m.block_size, m.hidden)[:, 0]
     return x * mask, lambda dy: dy * mask
 
 
@@ -232,14 +231,6 @@ def score_bias(m):
     distance = numpy.arange(m.block_size)[:, None] - numpy.arange(m.block_size)  # query - key
     slopes = numpy.array(alibi_slopes(m.heads) if m.position == "alibi" else [0.0])
     return numpy.where(distance >= 0, -slopes[:, None, None] * distance, -math.inf)
-
-
-def attention_mask(m, layer, samples):
-    if m.dropout == 0:
-        return 1.0
-    heads = numpy.arange(m.heads, dtype=numpy.uint64) << numpy.uint64(20)
-    c2, c0, c1 = numpy.meshgrid(samples, heads, numpy.arange(m.block_size), indexing="ij")
-    return dropout_mask(m.dropout, m.seed, c0, c1, c2, ATTENTION << 24 | layer, m.block_size)
 
 
 def heads_of(x, count):
@@ -300,7 +291,8 @@ def attention(m, x, layer, samples):
         return chain(steps, x)
 
     (q, q_backward), (k, k_backward), (v, v_backward) = make("q", m.heads), make("k", m.kv_heads), make("v", m.kv_heads)
-    mixed, mixed_backward = weighted(m, q, k, v, attention_mask(m, layer, samples))
+    mask = dropout_mask(m.dropout, m.seed, ATTENTION, layer, samples, m.heads, m.block_size, m.block_size) if m.dropout else 1.0
+    mixed, mixed_backward = weighted(m, q, k, v, mask)
     y, y_backward = linear(rows_of(mixed), p["projection.weight"], p.get("projection.bias"))
 
     def backward(dy):
@@ -391,7 +383,7 @@ def loss(m, logits, targets):
 
 
 def forward_backward(m, samples):
-    """The loss of the samples with these global numbers, and its size; parameters have their gradients afterwards."""
+    """The loss of a range of samples, and its size; parameters have their gradients afterwards."""
     drawn = random_tokens(m.seed, samples, m.block_size, m.vocab_size)
     for parameter in m.all_parameters():
         parameter.grad = 0.0
@@ -420,18 +412,18 @@ def update(m, optimizer, step):
         p.value = p.value - rate * (p.first / (1 - beta1**step)) / (numpy.sqrt(p.second / (1 - beta2**step)) + epsilon)
 
 
-def train(config, noise=0.0):
+def train(config, noise=0.0, draw=0):
     """[(loss, its size)] of the experiment's steps. noise: what is added at random, relative to the initial parameters, and to the largest
-    gradient of each tensor in every step."""
+    gradient of each tensor in every step; other numbers for each `draw`."""
     m = Model(config)
-    r = numpy.random.default_rng(config["seed"])
+    r = numpy.random.default_rng([config["seed"], draw])
     batch = config["batch_size"] * config["world_size"]
     steps = config["steps"]["warmup"] + config["steps"]["timed"]
     out = []
     for p in m.all_parameters():
         p.value = p.value * (1 + noise * r.standard_normal(p.value.shape))
     for step in range(steps):
-        out.append(forward_backward(m, numpy.arange(step * batch, (step + 1) * batch, dtype=numpy.uint64)))
+        out.append(forward_backward(m, range(step * batch, (step + 1) * batch)))
         for p in m.all_parameters():
             p.grad = p.grad + noise * numpy.abs(p.grad).max() * r.standard_normal(p.value.shape)
         update(m, config["optimizer"], step + 1)

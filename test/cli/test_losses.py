@@ -31,9 +31,10 @@ from command import DTBENCH, ENVIRONMENT, MPIRUN, WORK, check, main, read_record
 SEED, COUNT = (int(number) for number in os.environ.get("DTBENCH_LOSSES", f"{int(time.time()) // 86400}:150").split(":"))
 RANKS = {1: 30, 2: 50, 3: 15, 4: 50, 8: 5}  # of 150 configs
 STEPS = 4
-# The reference trains a second time with errors as large as fp32's. What they make of its losses, rounding may make of dtbench's; MARGIN times
-# as much is allowed, and TOLERANCE at most. Both relative to a loss. Thousands of configs have needed less than a tenth of it.
-NOISE, MARGIN, TOLERANCE = 1e-7, 100, 1e-4
+# The reference trains again with random errors as large as fp32's, DRAWS times: one alone may happen to make little of a config's losses where
+# others make much. What they make of them, rounding may make of dtbench's. MARGIN times as much is allowed, and TOLERANCE at most, relative
+# to a loss.
+NOISE, DRAWS, MARGIN, TOLERANCE = 1e-7, 3, 100, 1e-4
 MOST_GROWN = 3  # a loss, from the first step on
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs/schema/config.schema.json"), encoding="utf-8") as schema:
@@ -104,9 +105,9 @@ def draw_model(r, tensor, virtual_stages, sequence_parallel):
     return model
 
 
-def draw_optimizer(r):
+def draw_optimizer(r, loss):
     if r.random() < 0.5:
-        return {"name": "sgd", "learning_rate": 10 ** r.uniform(-0.5, 1)}
+        return {"name": "sgd", "learning_rate": 10 ** r.uniform(-0.5, 1) * (1e-3 if loss == "sum" else 1)}
     return {"name": "adam", "learning_rate": 10 ** r.uniform(-2.3, -0.9), "beta1": r.choice([0.9, 0.5]), "beta2": r.choice([0.999, 0.95]),
             "epsilon": r.choice([1e-6, 1e-5, 1e-4, 1e-3])}
 
@@ -116,6 +117,7 @@ def draw(seed, number, ranks):
     r = random.Random(f"{seed}:{number}")
     paradigm = values("paradigm")[number % len(values("paradigm"))]
     tensor, stages, data = draw_mesh(r, ranks, paradigm)
+    loss = "sum" if r.random() < 0.05 else "cross_entropy"
     batch_size, sequence_parallel = r.randint(1, 4), r.random() < 0.5
     micro_batches = r.randint(1, min(3, tensor * batch_size))
     config = {
@@ -123,7 +125,7 @@ def draw(seed, number, ranks):
         "micro_batches": micro_batches, "gradient_reduction": r.choice(values("gradient_reduction")),
         "mesh": {"order": r.choice(values("mesh.order"))}, "tensor": {"size": tensor, "sequence_parallel": sequence_parallel},
         "activation": r.choice(values("activation")), "activation_blocks": r.choice([1, 1, 2]), "parameter_offload": r.random() < 0.3,
-        "optimizer": draw_optimizer(r), "loss": "sum" if r.random() < 0.05 else "cross_entropy", "seed": r.randrange(2**53),
+        "optimizer": draw_optimizer(r, loss), "loss": loss, "seed": r.randrange(2**53),
         "steps": {"warmup": 1, "timed": STEPS - 1}, "timeout": {"init_s": 60, "step_s": 60},
         "fsdp": {"unit": r.choice(["block", "linear"]), "gather": r.choice(values("fsdp.gather"))},
         "hsdp": {"shard_size": r.choice([0] + divisors(data))}, "ddp": {"bucket_mib": r.choice([25, 0.01, 0.001])},
@@ -155,6 +157,15 @@ def distance(losses, wanted):
     return max(differences) if all(map(math.isfinite, differences)) else math.inf
 
 
+def allowed_distance(config, wanted):
+    """How far from these losses of the reference dtbench's may be."""
+    largest = math.inf if max(size for _, size in wanted) > MOST_GROWN * wanted[0][1] else 0.0
+    for draw in range(DRAWS):
+        if MARGIN * largest <= TOLERANCE:
+            largest = max(largest, distance([loss for loss, _ in reference_model.train(config, NOISE, draw)], wanted))
+    return MARGIN * (NOISE + largest)
+
+
 def expected(config):
     """The reference's losses, and how far from them dtbench's may be. The config's learning rate is lowered until that is near enough.
 
@@ -166,9 +177,8 @@ def expected(config):
         optimizer["learning_rate"] = float(f"{optimizer['learning_rate']:.3g}")
         with numpy.errstate(all="ignore"):  # losses beyond all bounds
             wanted = reference_model.train(config)
-            allowed = MARGIN * (NOISE + distance([loss for loss, _ in reference_model.train(config, NOISE)], wanted))
-        steady = max(size for _, size in wanted) <= MOST_GROWN * wanted[0][1] and allowed <= TOLERANCE
-        if steady or optimizer["learning_rate"] < 1e-6:
+            allowed = allowed_distance(config, wanted)
+        if allowed <= TOLERANCE or optimizer["learning_rate"] < 1e-6:
             return wanted, min(allowed, TOLERANCE)
         optimizer["learning_rate"] /= 2
 
@@ -226,17 +236,16 @@ def test_the_reference_knows_each_key_of_a_model():
 def test_the_references_gradients_are_its_losses_slopes():
     for number in range(6):
         config = draw(SEED, number, 1)
-        samples = numpy.arange(3, dtype=numpy.uint64)
         m, r = reference_model.Model(config), numpy.random.default_rng(SEED)
         for p in m.all_parameters():
             p.value = p.value + 0.1 * r.standard_normal(p.value.shape)
-        reference_model.forward_backward(m, samples)
+        reference_model.forward_backward(m, range(3))
         for p, gradient in [(p, p.grad) for p in m.all_parameters()]:
             begin, direction = p.value, r.standard_normal(p.value.shape)
             ends = []
             for side in (1e-5, -1e-5):
                 p.value = begin + side * direction
-                ends.append(reference_model.forward_backward(m, samples)[0])
+                ends.append(reference_model.forward_backward(m, range(3))[0])
             p.value = begin
             slope, size = (ends[0] - ends[1]) / 2e-5, numpy.linalg.norm(gradient) * numpy.linalg.norm(direction)
             check(abs(slope - (gradient * direction).sum()) <= 1e-5 * size + 1e-8, slope, (gradient * direction).sum(), json.dumps(config))
