@@ -1,7 +1,7 @@
 """The documented models in double precision, from an experiment's config alone: forward, backward by hand, SGD, Adam.
 
-Written from docs/models.md ("What is computed"), docs/configuration.md and the random numbers of lib/base/random.h, and sharing no code with
-dtbench: it knows one device, one batch, and nothing of how work is divided. Arrays are [samples, T, features]. A layer is a function that
+Written from docs/models.md ("What is computed"), docs/configuration.md and the random numbers of lib/base/random.h, and without a line of
+dtbench's: it knows one device, one batch, and nothing of how work is divided. Arrays are [samples, T, features]. A layer is a function that
 returns its output, and a function from the output's gradient to the input's that adds the parameters' to theirs.
 Usage: reference_model.py CONFIG prints the losses of a config without a sweep, which gives all keys that have no default here.
 """
