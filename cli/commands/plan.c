@@ -26,6 +26,7 @@
 #define DEFAULT_MAP "map.jsonl"
 #define DEFAULT_SECONDS "60"
 #define DEFAULT_ROUNDS "7"
+#define MAP_TOP "5"
 
 struct plan_options {
     struct planner_arguments planner;
@@ -305,6 +306,7 @@ static struct planner_arguments arguments_of_box(const struct plan_options *o, c
     struct planner_arguments a = o->planner;
     a.model = box->model;
     a.global_batch = box->batch;
+    a.top = a.top ? a.top : MAP_TOP; /* a box shows its best: what is best of other kinds is not searched for */
     return a;
 }
 

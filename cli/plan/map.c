@@ -61,7 +61,7 @@ dt_status map_read(const struct option_list *texts, const struct planner_argumen
 
 void map_fill(const struct planner *p, struct map_box *box)
 {
-    box->interrupted = p->result.interrupted;
+    box->interrupted = p->result.interrupted && !p->result.best_proved;
     box->tokens_per_s = box->peak_bytes = NAN;
     *box->strategy = '\0';
     if (p->result.ranked == 0)
