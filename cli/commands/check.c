@@ -61,31 +61,31 @@ static void add_columns(struct table *t, const struct experiment_columns *column
                                                          [DT_ACTIVATIONS] = "activ", [DT_COMMUNICATION] = "comm", [DT_WORKSPACE] = "work"};
     char title[64];
     if (columns->names_differ)
-        table_column(t, TABLE_LEFT, "name");
-    table_column(t, TABLE_LEFT, "paradigm");
-    table_column(t, TABLE_RIGHT, "ranks");
-    table_column(t, TABLE_RIGHT, "batch");
+        table_column(t, TABLE_LEFT | TABLE_KEY, "name");
+    table_column(t, TABLE_LEFT | TABLE_KEY, "paradigm");
+    table_column(t, TABLE_RIGHT | TABLE_KEY, "ranks");
+    table_column(t, TABLE_RIGHT | TABLE_KEY, "batch");
     for (int c = 0; c < columns->count; c++)
-        table_column(t, TABLE_RIGHT, experiment_column_title(columns->fields[c]));
+        table_column(t, TABLE_RIGHT | TABLE_KEY, experiment_column_title(columns->fields[c]));
     table_column(t, TABLE_RIGHT, "parameters");
     table_column(t, TABLE_RIGHT, "tokens\nper step");
     snprintf(title, sizeof title, "%s\nper step", flops);
     table_column(t, TABLE_RIGHT, title);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++) {
         snprintf(title, sizeof title, "%s\n%s", names[c], bytes);
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
     }
     snprintf(title, sizeof title, "total\n%s", bytes);
-    table_column(t, TABLE_RIGHT, title);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
     snprintf(title, sizeof title, "traffic\n%s", scales->traffic.name);
     if (scales->communicates)
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
     snprintf(title, sizeof title, "host\n%s", bytes);
     if (scales->host)
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
     snprintf(title, sizeof title, "step\n%s", scales->seconds.name);
     if (scales->timed)
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
 }
 
 static void number_cell(struct table *table, double value)
@@ -263,12 +263,12 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     table_column(t, TABLE_RIGHT, title);
     snprintf(title, sizeof title, "computes\n%s", seconds.name);
     if (!isnan(longest))
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
     table_column(t, TABLE_RIGHT, "keeps\nmicro-batches");
     snprintf(title, sizeof title, "activ\n%s", bytes.name);
-    table_column(t, TABLE_RIGHT, title);
+    table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
     snprintf(title, sizeof title, "total\n%s", bytes.name);
-    table_column(t, TABLE_RIGHT, title);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
     table_column(t, TABLE_LEFT, "layers");
     for (int s = 0; s < p->stages; s++) {
         table_cell(t, "%d", s);
@@ -281,7 +281,8 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
         number_cell(t, (double)p->ranks[s].device.peak_total_bytes / bytes.size);
         table_text(t, p->ranks[s].layers);
     }
-    printf("\nstages of experiment %d, %s:\n", i + 1, paradigm_name(experiment_list_get(experiments, i, &e)->paradigm));
+    printf("\n");
+    table_heading(t, "stages of experiment %d, %s", i + 1, paradigm_name(experiment_list_get(experiments, i, &e)->paradigm));
     dt_status status = table_print(t, stdout);
     table_destroy(t);
     return status;
@@ -313,14 +314,21 @@ static void print_traffic(const struct check *check, int number)
 
 static void print_all_traffic(const struct check *checks, int count)
 {
-    for (int i = 0; i < count && i < STAGES_SHOWN; i++)
-        if (step_traffic_all(&checks[i].traffic) > 0)
+    int shown = 0, all = 0;
+    for (int i = 0; i < count; i++) {
+        all += step_traffic_all(&checks[i].traffic) > 0;
+        if (i < STAGES_SHOWN && step_traffic_all(&checks[i].traffic) > 0) {
             print_traffic(&checks[i], i + 1);
+            shown++;
+        }
+    }
+    if (shown < all)
+        printf("what a rank communicates: shown for %d of %d experiments; --json has all\n", shown, all);
 }
 
 static dt_status print_pipelines(const struct experiment_list *experiments, const struct check *checks)
 {
-    int count = experiment_list_count(experiments), shown = 0, left_out = 0;
+    int count = experiment_list_count(experiments), shown = 0;
     struct experiment e;
     for (int i = 0; i < count; i++)
         if (!is_said(experiments, checks, i, false))
@@ -330,22 +338,20 @@ static dt_status print_pipelines(const struct experiment_list *experiments, cons
             continue;
         if (shown < STAGES_SHOWN)
             DT_TRY(print_stages(experiments, checks, i));
-        else
-            left_out++;
         shown++;
     }
-    if (left_out > 0)
-        printf("\nstages of %d more experiments are left out; --json has those of all\n", left_out);
+    if (shown > STAGES_SHOWN)
+        printf("\nstages: shown for %d of %d experiments; --json has all\n", STAGES_SHOWN, shown);
     if (shown > 0)
         printf("\n");
     return DT_OK;
 }
 
-static void print_heading(const struct experiment *e)
+static void add_heading(struct table *t, const struct experiment *e)
 {
     const struct dt_model *m = &e->model;
-    printf("%s: %s%s%d layers, %d heads, hidden %d, vocabulary %d, %d tokens a sample, %s\n\n", e->name, m->preset, *m->preset ? ", " : "",
-           m->layers, m->heads, m->hidden, m->vocab_size, m->block_size, dt_dtype_name(m->dtype));
+    table_heading(t, "%s: %s%s%d layers, %d heads, hidden %d, vocabulary %d, %d tokens a sample, %s", e->name, m->preset,
+                  *m->preset ? ", " : "", m->layers, m->heads, m->hidden, m->vocab_size, m->block_size, dt_dtype_name(m->dtype));
 }
 
 static dt_status print_table(const struct experiment_list *experiments, const struct check *checks)
@@ -377,7 +383,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     for (int i = 0; i < count; i++)
         add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales, above);
     if (!columns.models_differ && !columns.names_differ)
-        print_heading(experiment_list_get(experiments, 0, &e));
+        add_heading(table, experiment_list_get(experiments, 0, &e));
     dt_status status = table_print(table, stdout);
     table_destroy(table);
     printf("\n%d experiment%s; memory is the peak of the rank that needs the most%s\n", count, count > 1 ? "s" : "",

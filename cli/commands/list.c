@@ -40,8 +40,8 @@ static dt_status print(struct table *t)
 
 static dt_status print_models(void)
 {
-    static const char *const titles[] = {"model",  "layers",     "heads",       "hidden",   "vocabulary",
-                                         "tokens", "parameters", "GFLOP/token", "state GiB"};
+    static const char *const titles[] = {"model",  "layers",     "heads",         "hidden",    "vocab",
+                                         "tokens", "parameters", "GFLOP\n/token", "state\nGiB"};
     struct table *t = table_create();
     for (int c = 0; c < (int)(sizeof titles / sizeof *titles); c++)
         table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
@@ -158,7 +158,7 @@ static dt_status print_devices(void)
     struct table *t = table_create();
     const char *kind;
     table_column(t, TABLE_LEFT, "device");
-    table_column(t, TABLE_LEFT, "available");
+    table_column(t, TABLE_LEFT | TABLE_STAYS, "available");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
         char text[1024];
@@ -175,7 +175,7 @@ static dt_status print_communicators(void)
     struct table *t = table_create();
     const char *backend;
     table_column(t, TABLE_LEFT, "communicator");
-    table_column(t, TABLE_LEFT, "available");
+    table_column(t, TABLE_LEFT | TABLE_STAYS, "available");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; (backend = dt_comm_backend_name(i)); i++) {
         char text[256];

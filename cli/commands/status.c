@@ -75,8 +75,8 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
     bool colour = terminal_has_colour(to), unnamed = false;
     int rows = 0;
     table_column(table, TABLE_RIGHT, "#");
-    table_column(table, TABLE_LEFT, "experiment");
-    table_column(table, TABLE_LEFT, "state");
+    table_column(table, TABLE_LEFT | TABLE_STAYS, "experiment");
+    table_column(table, TABLE_LEFT | TABLE_STAYS, "state");
     table_column(table, TABLE_RIGHT, "took");
     table_column(table, TABLE_RIGHT, "expected");
     for (int i = 0; i < sweep->count; i++) {

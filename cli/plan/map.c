@@ -96,7 +96,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     table_column(t, TABLE_LEFT, "model");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_LEFT, "best");
-    table_column(t, TABLE_RIGHT, "tokens/s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "tokens/s");
     table_column(t, TABLE_RIGHT, "GiB");
     for (int i = 0; i < rules; i++)
         table_column(t, TABLE_RIGHT, boxes[with_rules].rules.all[i].name);

@@ -253,10 +253,10 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     fprintf(to, "\nmeasured on device %s\n\n", m->device);
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
-    table_column(t, TABLE_RIGHT, "predicted\nstep, s");
-    table_column(t, TABLE_RIGHT, "measured\nstep, s");
-    table_column(t, TABLE_RIGHT, "off by\n%");
-    table_column(t, TABLE_RIGHT, "measured\ntokens/s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "predicted\nstep, s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\nstep, s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "off by\n%");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\ntokens/s");
     table_column(t, TABLE_RIGHT, "runs");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < m->count; i++) {

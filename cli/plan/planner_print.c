@@ -7,12 +7,10 @@
 #include "cli/text/paragraph.h"
 #include "cli/text/predictions.h"
 #include "cli/text/table.h"
-#include "cli/text/terminal.h"
 #include "schedules/config/parse.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 static void print_heading(const struct planner *p, FILE *to)
 {
@@ -48,23 +46,6 @@ static void print_heading(const struct planner *p, FILE *to)
 
 /* ---- the table ---- */
 
-/* What fits into `width` of the strategy's parts, at least one, and the rest of them in *rest. */
-static void next_line(const char **rest, int width, char line[STRATEGY_BYTES])
-{
-    size_t taken = 0;
-    for (size_t end = 0; (*rest)[end];) {
-        end += strcspn(*rest + end, ",");
-        if (taken > 0 && (int)end + 1 > width)
-            break;
-        taken = end;
-        end += (*rest)[end] == ',';
-    }
-    bool more = (*rest)[taken] == ',';
-    snprintf(line, STRATEGY_BYTES, "%.*s", (int)taken + more, *rest);
-    *rest += taken + more;
-    *rest += strspn(*rest, " ");
-}
-
 static void margin_cell(struct table *t, const struct planner *p, int place)
 {
     double margin = why_margin(p, place);
@@ -80,7 +61,6 @@ static void margin_cell(struct table *t, const struct planner *p, int place)
 struct columns {
     bool gpus, host, cost, energy, duration, alike;
     struct unit duration_unit;
-    int strategy_width;
 };
 
 /* What costs little may take long: the time stands beside every cost, of so many tokens. */
@@ -91,7 +71,6 @@ static double trained_tokens(const struct planner *p)
 
 static struct columns choose_columns(const struct planner *p)
 {
-    enum { OTHERS = 68, OF_ONE = 12, OF_COUNT = 7, NARROWEST = 24, NO_TERMINAL = 100 };
     struct columns c = {.gpus = p->request.any_nodes,
                         .cost = p->options.objective == SEARCH_COST || !isnan(p->price_per_hour),
                         .energy = p->options.objective == SEARCH_ENERGY};
@@ -103,10 +82,6 @@ static struct columns choose_columns(const struct planner *p)
         shortest_s = fmin(shortest_s, trained_tokens(p) / planner_outcome(p, place)->tokens_per_s);
     }
     c.duration_unit = unit_for_durations(shortest_s);
-    int width = isatty(STDOUT_FILENO) ? terminal_width(stdout) : NO_TERMINAL;
-    c.strategy_width = width - OTHERS - OF_ONE * (c.cost + c.energy + c.duration) - OF_COUNT * (c.gpus + c.alike);
-    if (c.strategy_width < NARROWEST)
-        c.strategy_width = NARROWEST;
     return c;
 }
 
@@ -132,13 +107,13 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
     if (c->gpus)
         table_column(t, TABLE_RIGHT, *unit == 'G' ? "GPUs" : "ranks");
     table_column(t, TABLE_RIGHT, "batch");
-    table_column(t, TABLE_RIGHT, "tokens/s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "tokens/s");
     snprintf(title, sizeof title, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
-    table_column(t, TABLE_RIGHT, title);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
     if (c->host)
-        table_column(t, TABLE_RIGHT, "host\nGiB");
-    table_column(t, TABLE_RIGHT, "bubble\n%");
-    table_column(t, TABLE_RIGHT, "exposed\n%");
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, "host\nGiB");
+    table_column(t, TABLE_RIGHT | TABLE_UNIT, "bubble\n%");
+    table_column(t, TABLE_RIGHT | TABLE_UNIT, "exposed\n%");
     if (c->cost)
         snprintf(title, sizeof title, "%s%s per\n1e9 tokens", isnan(p->price_per_hour) ? unit : "price",
                  isnan(p->price_per_hour) ? " h" : "");
@@ -154,18 +129,15 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
         table_column(t, TABLE_RIGHT, "alike");
 }
 
-/* A strategy that is too long for its column goes on in rows that have nothing else. */
-static void print_rows(struct table *t, const struct planner *p, int place, const struct columns *c)
+static void print_row(struct table *t, const struct planner *p, int place, const struct columns *c)
 {
     const struct search_outcome *o = planner_outcome(p, place);
-    char strategy[STRATEGY_BYTES], line[STRATEGY_BYTES], text[FORMAT_BYTES];
-    const char *rest = strategy;
+    char strategy[STRATEGY_BYTES], text[FORMAT_BYTES];
     struct experiment e;
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
     strategy_describe(&e, strategy);
-    next_line(&rest, c->strategy_width, line);
     table_cell(t, "%d", place + 1);
-    table_cell(t, "%s", line);
+    table_text(t, strategy);
     if (c->gpus)
         table_cell(t, "%d", e.world_size);
     table_cell(t, "%d", e.batch_size);
@@ -179,13 +151,6 @@ static void print_rows(struct table *t, const struct planner *p, int place, cons
     margin_cell(t, p, place);
     if (c->alike)
         table_cell(t, "%d", why_alike(p, place));
-    while (*rest) {
-        next_line(&rest, c->strategy_width - 2, line);
-        table_cell(t, "%s", "");
-        table_cell(t, "  %s", line);
-        for (int others = 6 + c->gpus + c->host + c->cost + c->energy + c->duration + c->alike; others > 0; others--)
-            table_cell(t, "%s", "");
-    }
 }
 
 static dt_status print_table(const struct planner *p, FILE *to)
@@ -196,7 +161,7 @@ static dt_status print_table(const struct planner *p, FILE *to)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     name_columns(t, p, &columns);
     for (int place = 0; place < planner_shown(p); place++)
-        print_rows(t, p, place, &columns);
+        print_row(t, p, place, &columns);
     dt_status status = table_print(t, to);
     table_destroy(t);
     if (columns.alike)

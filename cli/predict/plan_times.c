@@ -114,7 +114,7 @@ static dt_status print_ranks(const struct timed_plan *t, FILE *to)
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(table, TABLE_RIGHT, titles[i]);
+        table_column(table, TABLE_RIGHT | TABLE_STAYS, titles[i]);
     for (int i = 0; i < t->stages; i++) {
         const struct rank_time *r = &t->ranks[i];
         table_cell(table, "%d", i);

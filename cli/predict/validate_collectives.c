@@ -285,7 +285,7 @@ dt_status validate_collectives_print(const struct validate_collectives *c, FILE 
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     table_column(t, TABLE_LEFT, "collective");
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(t, TABLE_RIGHT, titles[i]);
+        table_column(t, TABLE_RIGHT | (i < 3 ? 0 : TABLE_STAYS), titles[i]);
     print_rows(c, t);
     dt_status status = table_print(t, to);
     table_destroy(t);

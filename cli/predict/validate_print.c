@@ -81,7 +81,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     table_column(t, TABLE_LEFT, "");
     table_column(t, TABLE_LEFT, "");
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
-        table_column(t, TABLE_RIGHT, titles[c]);
+        table_column(t, TABLE_RIGHT | (c == 1 || c == 2 ? 0 : TABLE_STAYS), titles[c]);
     for (int g = 0; g < summary->group_count; g++) {
         const struct validate_group *group = &summary->groups[g];
         bool first = g == 0 || strcmp(group->key, group[-1].key) != 0;

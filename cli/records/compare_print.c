@@ -17,11 +17,17 @@ struct cells {
 
 static const struct {
     const char *title;
-    enum table_align align;
+    int flags;
 } columns[COLUMNS] = {
-    {"experiment", TABLE_LEFT}, {"tokens/s\nbase", TABLE_RIGHT}, {"\nnew", TABLE_RIGHT},
-    {"\nratio", TABLE_RIGHT},   {"\ninterval", TABLE_RIGHT},     {"peak\nbase", TABLE_RIGHT},
-    {"\nnew", TABLE_RIGHT},     {"\nlosses", TABLE_LEFT},        {"\nverdict", TABLE_LEFT},
+    {"experiment", TABLE_LEFT},
+    {"tokens/s\nbase", TABLE_RIGHT | TABLE_STAYS},
+    {"\nnew", TABLE_RIGHT | TABLE_STAYS},
+    {"\nratio", TABLE_RIGHT | TABLE_STAYS},
+    {"\ninterval", TABLE_RIGHT | TABLE_STAYS},
+    {"peak\nbase", TABLE_RIGHT | TABLE_STAYS},
+    {"\nnew", TABLE_RIGHT | TABLE_STAYS},
+    {"losses", TABLE_LEFT},
+    {"verdict", TABLE_LEFT | TABLE_STAYS},
 };
 
 static struct unit unit_of(const struct compare *c)
@@ -113,7 +119,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
         snprintf(title, sizeof title, "%s", columns[i].title);
         if (i == PEAK)
             snprintf(title, sizeof title, "peak %s\nbase", bytes.name);
-        table_column(table, columns[i].align, title);
+        table_column(table, columns[i].flags, title);
     }
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];

@@ -6,6 +6,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/printable.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,9 +44,33 @@ void progress_begin(struct progress *progress, int index, const char *label, int
     progress->steps = steps;
     progress->tokens_per_step = tokens_per_step;
     progress->steps_done = 0;
-    progress->seconds = 0;
     snprintf(progress->label, sizeof progress->label, "%s", label);
     dt_printable(progress->label);
+}
+
+void progress_begin_one(struct progress *progress, int left)
+{
+    progress->left = left;
+    progress->begun_s = dt_clock_s();
+}
+
+void progress_end_one(struct progress *progress)
+{
+    progress->ended++;
+    progress->ended_s += dt_clock_s() - progress->begun_s;
+}
+
+/* "ETA 0:05", of several experiments also "all 1:20". Time of the clock: a simulated second takes none. */
+static void describe_rest(const struct progress *p, double first_step_s, char text[2 * FORMAT_BYTES])
+{
+    char left[FORMAT_BYTES], all[FORMAT_BYTES];
+    double now = dt_clock_s(), taken_s = now - p->begun_s;
+    double step_s = p->steps_done > 1 ? (now - p->first_s) / (p->steps_done - 1) : fmin(first_step_s, taken_s);
+    double left_s = step_s * (p->steps - p->steps_done);
+    double one_s = (p->ended_s + taken_s + left_s) / (p->ended + 1);
+    snprintf(text, 2 * FORMAT_BYTES, "ETA %s", format_duration(left_s, left));
+    if (p->left > 1)
+        snprintf(text, 2 * FORMAT_BYTES, "ETA %s, all %s", left, format_duration(left_s + one_s * (p->left - 1), all));
 }
 
 void progress_phase(struct progress *progress, const char *what)
@@ -56,15 +81,14 @@ void progress_phase(struct progress *progress, const char *what)
 
 void progress_step(struct progress *progress, double seconds, double loss)
 {
-    char text[256], rate[FORMAT_BYTES], left[FORMAT_BYTES];
-    progress->steps_done++;
-    progress->seconds += seconds;
+    char text[256], rate[FORMAT_BYTES], rest[2 * FORMAT_BYTES];
+    if (progress->steps_done++ == 0)
+        progress->first_s = dt_clock_s();
     if (!progress->live || (progress->steps_done > 1 && dt_clock_s() - progress->drawn_s < REDRAW_S))
         return;
-    double mean = progress->seconds / progress->steps_done;
+    describe_rest(progress, seconds, rest);
     format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
-    format_duration(mean * (progress->steps - progress->steps_done), left);
-    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->steps_done, progress->steps, loss, rate, left);
+    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  %s", progress->steps_done, progress->steps, loss, rate, rest);
     draw(progress, text);
 }
 

@@ -1,4 +1,4 @@
-/* What a run prints on stderr while it runs: on a terminal one line that is redrawn; elsewhere a line for each finished experiment. */
+/* What a run prints on stderr while it runs: a line for each finished experiment, and on a terminal below them one that is redrawn. */
 #ifndef CLI_RUN_PROGRESS_H
 #define CLI_RUN_PROGRESS_H
 
@@ -12,11 +12,18 @@ struct progress {
     int steps;              /* warm-up included */
     double tokens_per_step; /* of all ranks */
     int steps_done;
-    double seconds; /* of the steps that are done */
-    double drawn_s; /* when the line was drawn last, dt_clock_s */
+    double drawn_s;          /* when the line was drawn last, dt_clock_s */
+    double begun_s, first_s; /* when the current experiment began, and when its first step was done */
+    int left;                /* experiments that are not done, the current one among them */
+    int ended;               /* experiments that are done */
+    double ended_s;          /* what they took */
 };
 
 void progress_init(struct progress *progress, int experiments, bool quiet);
+/* An experiment begins: the first of `left`. */
+void progress_begin_one(struct progress *progress, int left);
+void progress_end_one(struct progress *progress);
+/* What the line names now: an experiment, or what is done for it. */
 void progress_begin(struct progress *progress, int index, const char *label, int steps, double tokens_per_step);
 /* What happens before the first step: "starting 2 ranks". */
 void progress_phase(struct progress *progress, const char *what);

@@ -59,9 +59,10 @@ static const struct column {
     size_t offset; /* in struct dt_metrics */
     enum dt_metric_unit unit;
     bool if_any; /* a column only where some experiment has more than 0 of it */
+    bool stays;  /* also where all have the same */
 } columns[] = {
-    {.title = "tokens/s", .offset = AT(tokens_per_s)},
-    {.title = "step", .offset = AT(step_s.median), .unit = DT_UNIT_SECONDS},
+    {.title = "tokens\n/s", .offset = AT(tokens_per_s), .stays = true},
+    {.title = "step", .offset = AT(step_s.median), .unit = DT_UNIT_SECONDS, .stays = true},
     {.title = "MFU", .offset = AT(mfu), .unit = DT_UNIT_FRACTION, .if_any = true},
     {.title = "scaling", .offset = AT(scaling_efficiency), .unit = DT_UNIT_FRACTION, .if_any = true},
     {.title = "cv", .offset = AT(step_s.cv), .unit = DT_UNIT_FRACTION},
@@ -104,11 +105,13 @@ static struct scale choose_scale(const struct sweep *s, const struct column *col
     }
 }
 
-static void metric_column(struct table *table, const char *title, const char *unit)
+static void metric_column(struct table *table, const char *title, const char *unit, int flags)
 {
     char text[64];
-    snprintf(text, sizeof text, "%s%s%s", title, *unit ? "\n" : "", unit);
-    table_column(table, TABLE_RIGHT, text);
+    const char *per = strchr(unit, '/'); /* on a third line */
+    int length = per ? (int)(per - unit) : (int)strlen(unit);
+    snprintf(text, sizeof text, "%s%s%.*s%s%s", title, *unit ? "\n" : "", length, unit, per ? "\n" : "", per ? per : "");
+    table_column(table, TABLE_RIGHT | (*unit ? TABLE_UNIT : 0) | flags, text);
 }
 
 /* A long name takes two lines, as its values are short: "parameter" over "offload". */
@@ -119,25 +122,25 @@ static void key_column(struct table *table, const struct dt_field *field)
     char *between = strrchr(title, '_');
     if (between && strlen(title) > 10)
         *between = '\n';
-    table_column(table, TABLE_RIGHT, title);
+    table_column(table, TABLE_RIGHT | TABLE_KEY, title);
 }
 
 static void add_columns(struct table *t, const struct sweep *s, const struct scale scales[COLUMNS])
 {
     if (s->columns.names_differ)
-        table_column(t, TABLE_LEFT, "name");
-    table_column(t, TABLE_LEFT, "paradigm");
-    table_column(t, TABLE_RIGHT, "ranks");
-    table_column(t, TABLE_RIGHT, "batch");
+        table_column(t, TABLE_LEFT | TABLE_KEY, "name");
+    table_column(t, TABLE_LEFT | TABLE_KEY, "paradigm");
+    table_column(t, TABLE_RIGHT | TABLE_KEY, "ranks");
+    table_column(t, TABLE_RIGHT | TABLE_KEY, "batch");
     for (int c = 0; c < s->columns.count; c++)
         key_column(t, s->columns.fields[c]);
     for (int c = 0; c < COLUMNS; c++)
         if (scales[c].shown)
-            metric_column(t, columns[c].title, scales[c].unit.name);
-    metric_column(t, "loss", "first");
-    metric_column(t, "", "last");
+            metric_column(t, columns[c].title, scales[c].unit.name, columns[c].stays ? TABLE_STAYS : 0);
+    table_column(t, TABLE_RIGHT, "loss\nfirst");
+    table_column(t, TABLE_RIGHT, "loss\nlast");
     if (s->verify)
-        metric_column(t, "verified", "to");
+        table_column(t, TABLE_RIGHT, "verified\nto");
     table_column(t, TABLE_LEFT, "status");
 }
 
@@ -167,11 +170,7 @@ static void error_cell(struct table *table, double relative)
 
 static const char *state_of(const struct outcome *o)
 {
-    if (o->run)
-        return report_status_name(o->status);
-    if (o->skipped)
-        return "skipped";
-    return o->late ? "later" : "not run";
+    return o->run ? report_status_name(o->status) : "skipped";
 }
 
 static enum colour colour_of(const struct outcome *o)
@@ -210,8 +209,8 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     table_colour_cell(t, colour ? colour_of(o) : COLOUR_NONE, state);
 }
 
-/* What all rows have in common stands above them, and what is predicted. */
-static void print_heading(const struct sweep *s, FILE *to)
+/* What is predicted; what all rows have in common stands above them. */
+static void print_heading(const struct sweep *s, struct table *t, FILE *to)
 {
     struct experiment own;
     struct predictions predictions = {0};
@@ -222,13 +221,11 @@ static void print_heading(const struct sweep *s, FILE *to)
     const struct experiment *e = experiment_list_get(s->experiments, 0, &own);
     bool alike = !s->columns.models_differ && !s->columns.names_differ;
     format_count(dt_model_parameter_count(&e->model), parameters);
-    if (alike)
-        fprintf(to, "%s: %s%s%s parameters, %s, %d tokens a sample\n", e->name, e->model.preset, *e->model.preset ? ", " : "", parameters,
-                dt_dtype_name(e->model.dtype), e->model.block_size);
     if (*predictions_describe(&predictions, predicted))
         line_print(to, "%s", predicted);
-    if (alike || *predicted)
-        fputc('\n', to);
+    if (alike)
+        table_heading(t, "%s: %s%s%s parameters, %s, %d tokens a sample", e->name, e->model.preset, *e->model.preset ? ", " : "",
+                      parameters, dt_dtype_name(e->model.dtype), e->model.block_size);
 }
 
 /* By now all of the sweep has run, whatever came first. */
@@ -274,9 +271,9 @@ dt_status summary_print(const struct sweep *s, FILE *to)
         scales[c] = choose_scale(s, &columns[c]);
     add_columns(table, s, scales);
     for (int i = 0; i < s->count; i++)
-        if (!s->outcomes[i].elsewhere)
+        if (s->outcomes[i].run || s->outcomes[i].skipped)
             add_row(table, s, i, scales, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
-    print_heading(s, to);
+    print_heading(s, table, to);
     dt_status status = table_print(table, to);
     table_destroy(table);
     print_remarks(s, to);

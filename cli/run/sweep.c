@@ -83,12 +83,12 @@ static void write_record(struct sweep *s, const struct experiment *e, const stru
     free(line);
 }
 
-/* One line where there is no progress line. */
+/* One line, unless a terminal's table of a single experiment follows at once. */
 static void note_result(struct sweep *s, int index, const struct experiment *e)
 {
     const struct outcome *o = &s->outcomes[index];
     char rate[FORMAT_BYTES], step[FORMAT_BYTES];
-    if (s->progress.live)
+    if (s->progress.live && s->count == 1)
         return;
     if (o->status < 0)
         progress_note(&s->progress, "%d/%d %s: %s: %s", index + 1, s->count, s->progress.label, report_status_name(o->status), o->error);
@@ -280,12 +280,20 @@ static void find_stop_signal(struct sweep *s, int index)
 
 void sweep_run(struct sweep *s)
 {
+    int left = 0;
+    for (int i = 0; i < s->count; i++)
+        left += outcome_is_left(&s->outcomes[i]);
     for (int i = 0; i < s->count && !s->lost && !s->output_failed; i++) {
         const struct outcome *o = &s->outcomes[i];
-        if (o->skipped || o->elsewhere || !is_in_time(s, i) || s->lost)
+        if (o->skipped || o->elsewhere)
+            continue;
+        left--;
+        if (!is_in_time(s, i) || s->lost)
             continue;
         double begun_s = dt_clock_s();
+        progress_begin_one(&s->progress, left + 1);
         run_one(s, i);
+        progress_end_one(&s->progress);
         learn(s, i, dt_clock_s() - begun_s);
         /* Inside, only what all ranks agreed on may end the loop: the others would wait for one that stopped alone. */
         if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {

@@ -116,6 +116,14 @@ static void describe_settings(const char *json, char text[VALUE_BYTES])
     text[used] = 0;
 }
 
+/* A cluster's or a profile's name, without the folder that its file is in: "dgx_a100". */
+static void describe_text(const char *value, char text[VALUE_BYTES])
+{
+    const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value, *end = strstr(name, ".json");
+    int length = end && !end[5] ? (int)(end - name) : (int)strlen(name);
+    snprintf(text, VALUE_BYTES, "%.*s", length > 0 ? length : 1, length > 0 ? name : "-");
+}
+
 void experiment_value(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
 {
     const void *value = at(e, field);
@@ -125,7 +133,7 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     case DT_FIELD_U64: snprintf(text, VALUE_BYTES, "%" PRIu64, *(const uint64_t *)value); break;
     case DT_FIELD_NUMBER: dt_format_double(*(const double *)value, text, VALUE_BYTES); break;
     case DT_FIELD_FLOAT: dt_format_float(*(const float *)value, text, VALUE_BYTES); break;
-    case DT_FIELD_STRING: snprintf(text, VALUE_BYTES, "%s", *(const char *)value ? (const char *)value : "-"); break;
+    case DT_FIELD_STRING: describe_text(value, text); break;
     case DT_FIELD_SETTINGS: describe_settings(value, text); break;
     case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", field->choice(*(const int *)value)); break;
     }

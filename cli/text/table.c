@@ -1,12 +1,19 @@
 #include "cli/text/table.h"
 
+#include "cli/text/terminal.h"
 #include "lib/base/printable.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COLUMNS = 32, MAX_TITLE_LINES = 3, GAP = 2 };
+enum {
+    MAX_COLUMNS = 32,
+    MAX_TITLE_LINES = 3,
+    GAP = 2,
+    NARROW_GAP = 1,
+    NARROWEST = 20, /* a column of text that is broken into several lines */
+};
 
 /* Cells' texts stand behind each other: a sweep's table has a million. */
 struct cell {
@@ -17,9 +24,10 @@ struct cell {
 struct table {
     struct {
         char *title;
-        enum table_align align;
+        int flags;
     } columns[MAX_COLUMNS];
     int column_count;
+    char *heading;
     struct cell *cells;
     size_t cell_count, cell_capacity;
     char *texts;
@@ -38,19 +46,35 @@ void table_destroy(struct table *table)
         return;
     for (int c = 0; c < table->column_count; c++)
         free(table->columns[c].title);
+    free(table->heading);
     free(table->texts);
     free(table->cells);
     free(table);
 }
 
-void table_column(struct table *table, enum table_align align, const char *title)
+void table_column(struct table *table, int flags, const char *title)
 {
     if (!table || table->column_count == MAX_COLUMNS)
         return;
     char *copy = strdup(title);
     table->failed |= !copy;
     table->columns[table->column_count].title = copy;
-    table->columns[table->column_count++].align = align;
+    table->columns[table->column_count++].flags = flags;
+}
+
+void table_heading(struct table *table, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!table)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    dt_printable(text);
+    free(table->heading);
+    table->heading = strdup(text);
+    table->failed |= !table->heading;
 }
 
 /* Room for one more cell with a text of so many bytes. */
@@ -105,9 +129,14 @@ void table_cell(struct table *table, const char *format, ...)
     table_text(table, text);
 }
 
-static const char *text_of(const struct table *table, const struct cell *cell)
+static const struct cell *cell_at(const struct table *table, size_t row, int column)
 {
-    return table->texts + cell->text;
+    return &table->cells[row * (size_t)table->column_count + (size_t)column];
+}
+
+static const char *text_at(const struct table *table, size_t row, int column)
+{
+    return table->texts + cell_at(table, row, column)->text;
 }
 
 int text_width(const char *text)
@@ -145,63 +174,238 @@ static void put_blanks(int count, FILE *to)
         fwrite(blanks, 1, left < (int)sizeof blanks - 1 ? (size_t)left : sizeof blanks - 1, to);
 }
 
-static void put(struct line *line, const char *text, int colour, int width, enum table_align align)
+static void put(struct line *line, const char *text, int bytes, int colour, int width, int flags)
 {
-    int blanks = width - text_width(text);
-    int before = align == TABLE_RIGHT ? blanks : 0;
-    if (!*text) {
+    char shown[512];
+    snprintf(shown, sizeof shown, "%.*s", bytes, text);
+    int blanks = width - text_width(shown);
+    int before = flags & TABLE_RIGHT ? blanks : 0;
+    if (!*shown) {
         line->pending += blanks;
         return;
     }
     put_blanks(line->pending + before, line->to);
     if (colour)
-        fprintf(line->to, "\033[%dm%s\033[0m", colour, text);
+        fprintf(line->to, "\033[%dm%s\033[0m", colour, shown);
     else
-        fputs(text, line->to);
+        fputs(shown, line->to);
     line->pending = blanks - before;
+}
+
+/* Bytes of the part of `text` that fits into `width`: up to a comma, an arrow or a blank if there is one, never within a character of UTF-8. */
+static int fitting(const char *text, int width)
+{
+    int at = 0, blank = 0, comma = 0, used = 0;
+    for (; text[at]; at++) {
+        used += ((unsigned char)text[at] & 0xC0) != 0x80;
+        if (used > width + (text[at] == ' ')) /* a blank itself may be beyond the end */
+            return comma > at / 2 ? comma : blank ? blank : at;
+        if (text[at] == ' ')
+            blank = at;
+        if (text[at] == ' ' && at > 0 && (text[at - 1] == ',' || strncmp(text + at + 1, "->", 2) == 0))
+            comma = at;
+    }
+    return at;
+}
+
+/* ---- what is printed, and how wide ---- */
+
+struct layout {
+    const struct table *table;
+    size_t rows;
+    int width; /* of the terminal */
+    int gap;
+    int shown[MAX_COLUMNS], count; /* columns */
+    int widths[MAX_COLUMNS];       /* of each of the table's */
+};
+
+static bool is_equal(const struct table *table, size_t rows, int column)
+{
+    for (size_t r = 1; r < rows; r++)
+        if (strcmp(text_at(table, 0, column), text_at(table, r, column)) != 0)
+            return false;
+    return true;
+}
+
+static bool has_value(const char *text)
+{
+    return *text && strcmp(text, "-") != 0;
+}
+
+static int natural_width(const struct table *table, size_t rows, int column)
+{
+    char text[128];
+    int widest = 0;
+    for (int l = 0; l < MAX_TITLE_LINES; l++) {
+        title_line(table->columns[column].title, l, text, sizeof text);
+        int width = text_width(text);
+        widest = width > widest ? width : widest;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        int width = text_width(text_at(table, r, column));
+        widest = width > widest ? width : widest;
+    }
+    return widest;
+}
+
+/* "peak 1.5 GiB": the title's words, the value, the unit. */
+static size_t describe_equal(const struct table *table, int column, char *text, size_t text_bytes)
+{
+    char title[128], *unit = NULL;
+    snprintf(title, sizeof title, "%s", table->columns[column].title);
+    if (table->columns[column].flags & TABLE_UNIT)
+        unit = strrchr(title, '\n');
+    if (unit)
+        *unit++ = 0;
+    for (char *c = title; *c; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    int used =
+        snprintf(text, text_bytes, "%s%s%s%s%s", title, *title ? " " : "", text_at(table, 0, column), unit ? " " : "", unit ? unit : "");
+    return used < (int)text_bytes ? (size_t)used : text_bytes - 1;
+}
+
+/* Choose the columns; those that are equal in all rows become words of the heading. */
+static void choose_columns(struct layout *l, char *equal, size_t equal_bytes)
+{
+    const struct table *table = l->table;
+    size_t used = 0;
+    equal[0] = 0;
+    for (int c = 0; c < table->column_count; c++) {
+        bool stays = (table->columns[c].flags & TABLE_STAYS) || !is_equal(table, l->rows, c);
+        bool empty = l->rows > 0 && !stays && !has_value(text_at(table, 0, c));
+        if (stays || (l->rows < 2 && !empty)) {
+            l->shown[l->count++] = c;
+            l->widths[c] = natural_width(table, l->rows, c);
+        } else if (!empty && used + 4 < equal_bytes) {
+            used += (size_t)snprintf(equal + used, equal_bytes - used, "%s", used ? ", " : "");
+            used += describe_equal(table, c, equal + used, equal_bytes - used);
+        }
+    }
+}
+
+static int total_width(const struct layout *l)
+{
+    int total = l->count > 0 ? -l->gap : 0;
+    for (int i = 0; i < l->count; i++)
+        total += l->gap + l->widths[l->shown[i]];
+    return total;
+}
+
+/* The widest column of text gives way first. */
+static void narrow(struct layout *l)
+{
+    for (int excess = total_width(l) - l->width; excess > 0; excess = total_width(l) - l->width) {
+        int widest = -1;
+        for (int i = 0; i < l->count; i++)
+            if (!(l->table->columns[l->shown[i]].flags & TABLE_RIGHT) && (widest < 0 || l->widths[l->shown[i]] > l->widths[widest]))
+                widest = l->shown[i];
+        if (widest < 0 || l->widths[widest] <= NARROWEST)
+            return;
+        int narrower = l->widths[widest] - excess;
+        l->widths[widest] = narrower > NARROWEST ? narrower : NARROWEST;
+    }
+}
+
+/* ---- printing ---- */
+
+/* Of texts that begin at `left`, the next line; what follows is left. */
+static void print_line(const struct layout *l, size_t row, const char *left[MAX_COLUMNS], FILE *to)
+{
+    struct line line = {.to = to};
+    for (int i = 0; i < l->count; i++) {
+        int c = l->shown[i], bytes = fitting(left[i], l->widths[c]);
+        put(&line, left[i], bytes, cell_at(l->table, row, c)->colour, l->widths[c], l->table->columns[c].flags);
+        left[i] += bytes;
+        left[i] += strspn(left[i], " ");
+        line.pending += l->gap;
+    }
+    fputc('\n', to);
+}
+
+static void print_row(const struct layout *l, size_t row, FILE *to)
+{
+    const char *left[MAX_COLUMNS];
+    for (int i = 0; i < l->count; i++)
+        left[i] = text_at(l->table, row, l->shown[i]);
+    for (bool more = true; more;) {
+        print_line(l, row, left, to);
+        more = false;
+        for (int i = 0; i < l->count; i++)
+            more |= *left[i] != 0;
+    }
+}
+
+static void print_titles(const struct layout *l, FILE *to)
+{
+    char text[128];
+    bool begun = false;
+    for (int t = MAX_TITLE_LINES - 1; t >= 0; t--) {
+        struct line line = {.to = to};
+        for (int i = 0; i < l->count; i++) {
+            int c = l->shown[i];
+            title_line(l->table->columns[c].title, t, text, sizeof text);
+            begun |= *text != 0;
+            put(&line, text, (int)strlen(text), 0, l->widths[c], l->table->columns[c].flags);
+            line.pending += l->gap;
+        }
+        if (begun || t == 0)
+            fputc('\n', to);
+    }
+    for (int i = total_width(l); i > 0; i--)
+        fputc('-', to);
+    fputc('\n', to);
+}
+
+/* As many columns as there is room for, beside the keys. Returns where the next part begins among all->shown. */
+static int next_part(const struct layout *all, int from, struct layout *part)
+{
+    *part = *all;
+    part->count = 0;
+    for (int i = 0; i < from; i++)
+        if (i == 0 || all->table->columns[all->shown[i]].flags & TABLE_KEY)
+            part->shown[part->count++] = all->shown[i];
+    int next = from;
+    for (; next < all->count; next++) {
+        part->shown[part->count++] = all->shown[next];
+        if (next > from && total_width(part) > all->width) {
+            part->count--;
+            break;
+        }
+    }
+    return next;
+}
+
+static void print_heading(const struct table *table, const char *equal, int width, FILE *to)
+{
+    char text[4096];
+    const char *heading = table->heading ? table->heading : "";
+    snprintf(text, sizeof text, "%s%s%s", heading, !*equal ? "" : *heading ? "; " : "all rows: ", equal);
+    for (const char *left = text; *left; left += strspn(left, " ")) {
+        int bytes = fitting(left, width);
+        fprintf(to, "%.*s\n", bytes, left);
+        left += bytes;
+    }
+    if (*text)
+        fputc('\n', to);
 }
 
 dt_status table_print(const struct table *table, FILE *to)
 {
-    int widths[MAX_COLUMNS] = {0}, title_lines = 1, total = 0;
-    char text[128];
+    char equal[2048];
     if (!table || table->failed)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
-    int columns = table->column_count;
-    size_t rows = columns ? table->cell_count / (size_t)columns : 0;
-    for (int c = 0; c < columns; c++) {
-        for (int l = 0; l < MAX_TITLE_LINES; l++) {
-            title_line(table->columns[c].title, l, text, sizeof text);
-            int width = text_width(text);
-            widths[c] = width > widths[c] ? width : widths[c];
-            title_lines = width && l + 1 > title_lines ? l + 1 : title_lines;
-        }
-        for (size_t r = 0; r < rows; r++) {
-            int width = text_width(text_of(table, &table->cells[r * (size_t)columns + (size_t)c]));
-            widths[c] = width > widths[c] ? width : widths[c];
-        }
-        total += widths[c] + (c ? GAP : 0);
-    }
-    for (int l = title_lines - 1; l >= 0; l--) {
-        struct line line = {.to = to};
-        for (int c = 0; c < columns; c++) {
-            title_line(table->columns[c].title, l, text, sizeof text);
-            put(&line, text, 0, widths[c], table->columns[c].align);
-            line.pending += GAP;
-        }
-        fputc('\n', to);
-    }
-    for (int i = 0; i < total; i++)
-        fputc('-', to);
-    fputc('\n', to);
-    for (size_t r = 0; r < rows; r++) {
-        struct line line = {.to = to};
-        for (int c = 0; c < columns; c++) {
-            const struct cell *cell = &table->cells[r * (size_t)columns + (size_t)c];
-            put(&line, text_of(table, cell), cell->colour, widths[c], table->columns[c].align);
-            line.pending += GAP;
-        }
-        fputc('\n', to);
+    struct layout all = {.table = table, .width = terminal_width(to), .gap = GAP}, part;
+    all.rows = table->column_count ? table->cell_count / (size_t)table->column_count : 0;
+    choose_columns(&all, equal, sizeof equal);
+    if (total_width(&all) > all.width)
+        all.gap = NARROW_GAP;
+    narrow(&all);
+    print_heading(table, equal, all.width, to);
+    for (int from = 0; from < all.count; fputs(from < all.count ? "\n" : "", to)) {
+        from = next_part(&all, from, &part);
+        print_titles(&part, to);
+        for (size_t r = 0; r < all.rows; r++)
+            print_row(&part, r, to);
     }
     return DT_OK;
 }
