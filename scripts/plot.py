@@ -73,6 +73,14 @@ def drawing_of(picture, records):
         return svg, stem + ".svg"
 
 
+def save(figure, picture, dpi):
+    """Write the picture. A kind that matplotlib does not know, and a place that takes no file, end with one line."""
+    try:
+        figure.savefig(picture, dpi=dpi)
+    except (OSError, ValueError) as error:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: cannot write {picture}: {getattr(error, 'strerror', None) or error}")
+
+
 def read(paths):
     """The last record of each config, in the order in which the configs came first."""
     records, torn = {}, 0
@@ -407,10 +415,7 @@ def main():
     figure.suptitle(model, x=0.012, y=0.985, ha="left", fontsize=15, weight="bold", color=INK)
     figure.text(0.012, 0.935, "; ".join(t for t in (facts, where) if t), ha="left", va="top", fontsize=10.5, color="#555555")
     figure.tight_layout(rect=(0, 0, 1, 0.925), h_pad=2.2, w_pad=2.5)
-    try:
-        figure.savefig(output, dpi=110)
-    except OSError as error:
-        sys.exit(f"plot.py: cannot write {output}: {error.strerror}")
+    save(figure, output, dpi=110)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def draw(found, picture):
         axes.set_yscale("log")
         axes.set_xlabel("Mbit/s of each node's card")
         axes.legend(frameon=False, fontsize=9)
-    figure.savefig(picture, dpi=120)
+    plot.save(figure, picture, dpi=120)
 
 
 def main():

@@ -133,10 +133,7 @@ def main():
     figure.text(0.012, 1 - 0.5 / inches, "; ".join(t for t in (facts, where) if t), ha="left", va="top", fontsize=10.5, color="#555555")
     legend(figure, records, 1 - 0.72 / inches)
     figure.tight_layout(rect=(0, 0, 1, 1 - 1.05 / inches), h_pad=1.6, w_pad=1.5)
-    try:
-        figure.savefig(output, dpi=110)
-    except OSError as error:
-        sys.exit(f"plot_memory.py: cannot write {output}: {error.strerror}")
+    plot.save(figure, output, dpi=110)
 
 
 if __name__ == "__main__":

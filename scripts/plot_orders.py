@@ -69,7 +69,7 @@ def draw(records, picture):
         axes.legend(frameon=False, fontsize=9)
     first, second, where = plot.title_of(records)
     figure.suptitle(f"{first}: {records[0]['config']['pipeline']['stages']} pipeline stages\n{second}; {where}", fontsize=11, color=plot.INK)
-    figure.savefig(picture, dpi=120)
+    plot.save(figure, picture, dpi=120)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def draw(records, picture):
         axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.11), ncol=3, columnspacing=1.2, handlelength=1.2)
     first, second, where = plot.title_of(ok)
     figure.suptitle(f"{first}; {second}; {where}", fontsize=11, color=plot.INK)
-    figure.savefig(picture, dpi=120)
+    plot.save(figure, picture, dpi=120)
 
 
 if __name__ == "__main__":

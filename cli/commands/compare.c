@@ -145,6 +145,8 @@ static int compare_and_print(const struct record_set *base, const struct record_
     struct compare compare = {0};
     int code = EXIT_CODE_OK;
     dt_status status = compare_records(base, new, how, &compare);
+    if (status < 0 && print == compare_print_junit)
+        compare_print_junit_error(dt_error_message(), stdout);
     if (status < 0)
         code = report_failure("compare", status == DT_ERR_INVALID ? EXIT_CODE_INCOMPARABLE : EXIT_CODE_OTHER);
     else if (print(&compare, how, stdout) < 0)

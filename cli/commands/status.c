@@ -77,8 +77,8 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
     table_column(table, TABLE_RIGHT, "#");
     table_column(table, TABLE_LEFT | TABLE_STAYS, "experiment");
     table_column(table, TABLE_LEFT | TABLE_STAYS, "state");
-    table_column(table, TABLE_RIGHT, "took");
-    table_column(table, TABLE_RIGHT, "expected");
+    table_column(table, TABLE_RIGHT | TABLE_STAYS, "took");
+    table_column(table, TABLE_RIGHT | TABLE_STAYS, "expected");
     for (int i = 0; i < sweep->count; i++) {
         const struct sweep_item *item = &sweep->items[i];
         bool named = item->record || item->experiment;

@@ -98,6 +98,8 @@ const char *compare_losses_name(enum compare_losses losses);
 dt_status compare_print_table(const struct compare *compare, const struct compare_options *options, FILE *to);
 dt_status compare_print_markdown(const struct compare *compare, const struct compare_options *options, FILE *to);
 dt_status compare_print_json(const struct compare *compare, const struct compare_options *options, FILE *to);
+/* Where nothing could be compared: a report with this error. */
+void compare_print_junit_error(const char *error, FILE *to);
 dt_status compare_print_junit(const struct compare *compare, const struct compare_options *options, FILE *to);
 
 #endif

@@ -68,6 +68,15 @@ static void put_case(const struct comparison *row, FILE *to)
     fputs("    </testcase>\n", to);
 }
 
+void compare_print_junit_error(const char *error, FILE *to)
+{
+    fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+                "  <testsuite name=\"dtbench compare\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\n"
+                "    <testcase classname=\"dtbench\" name=\"compare\">\n      <error message=\"nothing was compared\">");
+    put(error, to);
+    fputs("</error>\n    </testcase>\n  </testsuite>\n</testsuites>\n", to);
+}
+
 dt_status compare_print_junit(const struct compare *c, const struct compare_options *o, FILE *to)
 {
     int skipped = 0;

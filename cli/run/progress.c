@@ -60,17 +60,15 @@ void progress_end_one(struct progress *progress)
     progress->ended_s += dt_clock_s() - progress->begun_s;
 }
 
-/* "ETA 0:05", of several experiments also "all 1:20". Time of the clock: a simulated second takes none. */
-static void describe_rest(const struct progress *p, double first_step_s, char text[2 * FORMAT_BYTES])
+/* Seconds until all experiments are done, if those to come take as long as the mean of those that are. By the clock: a simulated second takes
+ * none of it. */
+static double seconds_left(const struct progress *p, double first_step_s)
 {
-    char left[FORMAT_BYTES], all[FORMAT_BYTES];
     double now = dt_clock_s(), taken_s = now - p->begun_s;
     double step_s = p->steps_done > 1 ? (now - p->first_s) / (p->steps_done - 1) : fmin(first_step_s, taken_s);
     double left_s = step_s * (p->steps - p->steps_done);
     double one_s = (p->ended_s + taken_s + left_s) / (p->ended + 1);
-    snprintf(text, 2 * FORMAT_BYTES, "ETA %s", format_duration(left_s, left));
-    if (p->left > 1)
-        snprintf(text, 2 * FORMAT_BYTES, "ETA %s, all %s", left, format_duration(left_s + one_s * (p->left - 1), all));
+    return left_s + (p->left > 1 ? one_s * (p->left - 1) : 0);
 }
 
 void progress_phase(struct progress *progress, const char *what)
@@ -81,14 +79,14 @@ void progress_phase(struct progress *progress, const char *what)
 
 void progress_step(struct progress *progress, double seconds, double loss)
 {
-    char text[256], rate[FORMAT_BYTES], rest[2 * FORMAT_BYTES];
+    char text[256], rate[FORMAT_BYTES], rest[FORMAT_BYTES];
     if (progress->steps_done++ == 0)
         progress->first_s = dt_clock_s();
     if (!progress->live || (progress->steps_done > 1 && dt_clock_s() - progress->drawn_s < REDRAW_S))
         return;
-    describe_rest(progress, seconds, rest);
+    format_duration(seconds_left(progress, seconds), rest);
     format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
-    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  %s", progress->steps_done, progress->steps, loss, rate, rest);
+    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->steps_done, progress->steps, loss, rate, rest);
     draw(progress, text);
 }
 

@@ -12,7 +12,7 @@ enum {
     MAX_TITLE_LINES = 3,
     GAP = 2,
     NARROW_GAP = 1,
-    NARROWEST = 20, /* a column of text that is broken into several lines */
+    NARROWEST = 14, /* a column of text that is broken into several lines */
 };
 
 /* Cells' texts stand behind each other: a sweep's table has a million. */

@@ -220,7 +220,7 @@ dt_status dt_config_read_at(const struct dt_table *table, const char *path, cons
         return dt_config_fail_object(table, path, value, label);
     struct dt_failures failures = {0};
     for (const cJSON *member = value->child; member; member = member->next)
-        if (*path || strcmp(member->string, "sweep") != 0)
+        if (*path || (strcmp(member->string, "sweep") != 0 && strcmp(member->string, DT_CONFIG_SCHEMA) != 0))
             dt_failures_add(&failures, read_member(table, path, member, label, target, given));
     return dt_failures_end(&failures);
 }

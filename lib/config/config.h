@@ -145,6 +145,8 @@ dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, cons
  * set the same key. At most DT_SWEEP_MAX combinations. "sweep": [{...}, {...}]
  * lists experiments instead: each object is merged into the config. */
 #define DT_SWEEP_CASES "cases"
+/* A file may name its schema, for editors: the key is ignored. */
+#define DT_CONFIG_SCHEMA "$schema"
 enum { DT_SWEEP_MAX = 100000, DT_SWEEP_MAX_AXES = 64 };
 
 struct dt_sweep_axis {

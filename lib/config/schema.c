@@ -253,6 +253,10 @@ static void write_object(FILE *to, const struct dt_schema *schema, const char *p
     fputs("\"type\":\"object\",\"additionalProperties\":false", to);
     write_required(to, schema, prefix);
     fputs(",\"properties\":{", to);
+    if (!*prefix) {
+        fputs("\"" DT_CONFIG_SCHEMA "\":{\"description\":\"Where this schema is: for editors, and not read.\"}", to);
+        comma = ",";
+    }
     for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path); comma = ",") {
         fputs(comma, to);
         write_property(to, schema, path);

@@ -4,7 +4,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,17 +32,18 @@ static bool is_segment(const char *name)
     return strncmp(name, "vader_segment.", 14) == 0 || strncmp(name, "sm_segment.", 11) == 0;
 }
 
-static bool is_old_and_own(int folder_fd, const char *name)
+/* The age of this user's file or folder; -1: it is none. */
+static double age_of_own(int folder_fd, const char *name, mode_t kind)
 {
     struct stat facts;
-    return fstatat(folder_fd, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() &&
-           dt_wall_clock_s() - (double)facts.st_mtim.tv_sec > least_age_s;
+    bool own = fstatat(folder_fd, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && (facts.st_mode & S_IFMT) == kind && facts.st_uid == geteuid();
+    return own ? dt_wall_clock_s() - (double)facts.st_mtim.tv_sec : -1;
 }
 
 static void find_segments(DIR *folder, struct segments *out)
 {
     for (const struct dirent *entry = readdir(folder); entry && out->count < MOST_SEGMENTS; entry = readdir(folder))
-        if (is_segment(entry->d_name) && is_old_and_own(dirfd(folder), entry->d_name))
+        if (is_segment(entry->d_name) && age_of_own(dirfd(folder), entry->d_name, S_IFREG) > least_age_s)
             snprintf(out->names[out->count++], sizeof out->names[0], "%s", entry->d_name);
 }
 
@@ -86,5 +90,85 @@ int dt_launch_remove_leftovers(const char *path)
     free(segments);
     if (folder)
         closedir(folder);
+    return removed;
+}
+
+/* ---- sessions ---- */
+
+static int remove_entry(const char *path, const struct stat *facts, int kind, struct FTW *walk)
+{
+    (void)facts;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+/* The name's first word, and this machine's: other machines may have the same folder. */
+static bool is_of_this_machine(const char *name, const char *first)
+{
+    char host[256] = "";
+    size_t word = strlen(first);
+    gethostname(host, sizeof host - 1);
+    size_t bytes = strcspn(host, ".");
+    return strncmp(name, first, word) == 0 && bytes > 0 && strncmp(name + word, host, bytes) == 0 && name[word + bytes] == '.';
+}
+
+/* Remove the session `name` in the open folder at `path`, if its mpirun is `ended`, or has been gone for long. */
+static int remove_session(DIR *folder, const char *path, const char *name, pid_t mpirun, pid_t ended)
+{
+    enum { OPEN_FILES = 8 };
+    char session[4096];
+    double age_s = age_of_own(dirfd(folder), name, S_IFDIR);
+    bool is_gone = mpirun == ended || (age_s > least_age_s && kill(mpirun, 0) < 0 && errno == ESRCH);
+    if (age_s < 0 || mpirun < 1 || !is_gone || snprintf(session, sizeof session, "%s/%s", path, name) >= (int)sizeof session)
+        return 0;
+    return nftw(session, remove_entry, OPEN_FILES, FTW_DEPTH | FTW_PHYS) == 0;
+}
+
+/* Open MPI 4 has one folder for all sessions of a user, ompi.HOST.UID, and in it pid.PID. */
+static int remove_sessions_of_user(const char *path, const char *name, pid_t ended)
+{
+    char inner[4096];
+    int removed = 0;
+    if (snprintf(inner, sizeof inner, "%s/%s", path, name) >= (int)sizeof inner)
+        return 0;
+    DIR *folder = opendir(inner);
+    if (!folder)
+        return 0;
+    for (const struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+        if (strncmp(entry->d_name, "pid.", 4) == 0)
+            removed += remove_session(folder, inner, entry->d_name, (pid_t)atoi(entry->d_name + 4), ended);
+    closedir(folder);
+    if (removed > 0)
+        rmdir(inner); /* not while another has a session in it */
+    return removed;
+}
+
+/* Open MPI 5: prterun.HOST.PID.UID. */
+static pid_t mpirun_of(const char *name)
+{
+    const char *uid = strrchr(name, '.'), *pid = uid;
+    while (pid > name && pid[-1] != '.')
+        pid--;
+    return (pid_t)atoi(pid);
+}
+
+int dt_launch_remove_sessions(const char *path, pid_t ended)
+{
+    static const char *const variables[] = {"TMPDIR", "TEMP", "TMP"};
+    int removed = 0;
+    for (size_t i = 0; !path && i < sizeof variables / sizeof *variables; i++)
+        path = getenv(variables[i]);
+    path = path ? path : "/tmp";
+    DIR *folder = opendir(path);
+    if (!folder)
+        return 0;
+    for (const struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
+        if (is_of_this_machine(entry->d_name, "ompi.") && age_of_own(dirfd(folder), entry->d_name, S_IFDIR) >= 0)
+            removed += remove_sessions_of_user(path, entry->d_name, ended);
+        else if (is_of_this_machine(entry->d_name, "prterun."))
+            removed += remove_session(folder, path, entry->d_name, mpirun_of(entry->d_name), ended);
+    }
+    closedir(folder);
     return removed;
 }

@@ -102,21 +102,24 @@ static dt_status find_axis(struct space *s, const char *option, const char *requ
     const struct dt_table *table = experiment_table();
     char key[96];
     size_t bytes = strcspn(request, "=");
-    if (!request[bytes] || !request[bytes + 1] || bytes == 0 || bytes >= sizeof key)
+    bool has_value = request[bytes] && request[bytes + 1];
+    if (bytes == 0 || bytes >= sizeof key)
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: expected KEY=VALUE, or KEY=VALUE,VALUE", option, request);
     snprintf(key, sizeof key, "%.*s", (int)bytes, request);
+    int index = dt_config_find(table, key);
+    if (index < 0) { /* the reader knows the nearest key */
+        struct axis unknown = {.key = key, .field = &table->fields[0]};
+        struct axis_value value;
+        DT_TRY(read_value(&unknown, has_value ? request + bytes + 1 : "0", option, &value));
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: is not one key", option, request);
+    }
+    if (!has_value)
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: expected KEY=VALUE, or KEY=VALUE,VALUE", option, request);
     for (int i = 0; i < s->axis_count; i++)
         if (strcmp(s->axes[i].key, key) == 0) {
             *out = &s->axes[i];
             return DT_OK;
         }
-    int index = dt_config_find(table, key);
-    if (index < 0) { /* the reader knows the nearest key */
-        struct axis unknown = {.key = key, .field = &table->fields[0]};
-        struct axis_value value;
-        DT_TRY(read_value(&unknown, request + bytes + 1, option, &value));
-        return dt_fail(DT_ERR_INVALID, "--%s %.80s: is not one key", option, request);
-    }
     bool varies = table->fields[index].size <= SPACE_VALUE_BYTES || (table->fields[index].choice && !table->fields[index].words);
     if (s->axis_count == SPACE_AXES || !varies)
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: cannot be varied here; --set changes it for all candidates", option, request);

@@ -114,7 +114,9 @@ def test_check_tells_sizes():
     check("1,009,242,163,200" in text and "512" in text, text)
     check("note: cannot run here" in text, "no note about the device:", text)
     text = run("check", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout
-    check(text.count("162,052,608") == 3, "three experiments of 162M:", text)
+    check(re.search(r"^tiny: GPTSmall, [^-]* parameters 162,052,608", text), "what all have in common stands above:", text)
+    swept = run("check", config("small.json"), "--set", "sweep.batch_size=[1,2,4]", code=OK).stdout
+    check("shown for 4 of 9 experiments; --json has all" in swept, swept)
     rows = [line for line in text.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
     check(len(rows) == 3 and len({len(row) for row in rows}) == 1, "the table does not line up:", text)
     checks = json.loads(run("check", "--json", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout)
@@ -475,8 +477,8 @@ def test_list():
 def test_dry_run():
     output = records_path("dry.jsonl")
     result = run("run", config(), "--dry-run", "-o", output, "--set", "sweep.batch_size=[2,4]", code=OK)
-    rows = [line for line in result.stdout.splitlines() if "tiny" in line]
-    check(len(rows) == 6 and len({line.split()[7] for line in rows}) == 6, result.stdout)
+    rows = re.findall(r"^\d  \w+ .*", result.stdout, re.M)
+    check(len(rows) == 6 and len({line.split()[-1] for line in rows}) == 6 and "name tiny, ranks 2" in result.stdout, result.stdout)
     check(not os.path.exists(output) and not result.stderr, "a dry run leaves something", result.stderr)
 
 
@@ -519,7 +521,14 @@ def test_simulated_runs():
     path = config("sim.json", device="sim", world_size=16, model={"preset": "GPTSmall"}, cluster="clusters/gcp_a2.json",
                   profile="profiles/dtbench_cuda_a100.json")
     text = run("run", path, "-o", output, "--trace", trace, code=OK).stdout
-    check(text.count(" ok") == 3, "three rows:", text)
+    check("status ok" in text and len(re.findall(r"^(?:ddp|pdp|fsdp) ", text, re.M)) == 3, "three rows:", text)
+    check(max(map(len, text.splitlines())) <= 80 and "loss" not in text, "80 columns, and no columns of losses:", text)
+    text = run("run", path, "-o", output, "--set", 'sweep.profile=["profiles/dtbench_cuda_a100.json","pytorch_1.11_a100"]',
+               "--set", "sweep.batch_size=[1,2,4]", code=OK).stdout
+    check(max(map(len, text.split("\n\n", 1)[1].splitlines())) <= 80 and "profiles/" not in text.split("\n\n", 1)[1], text)
+    check(text.count("dtbench_cuda_a100") >= 18, "what has no place follows in a second table:", text)
+    os.remove(output)
+    run("run", path, "-o", output, "--trace", trace, code=OK)
     records = read_records(output)
     for number, record in enumerate(records, 1):
         check(record["status"] == "ok" and record["metrics"]["step_s"]["median"] > 0, record)

@@ -142,7 +142,8 @@ def test_interrupts_keep_finished_work():
         check([r["status"] for r in records] == ["ok", "interrupted"], [r["status"] for r in records])
         check(len(records[1]["losses"]) > 1 and records[1]["metrics"]["tokens_per_s"] > 0, "what was measured is lost")
         check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
-        check("not run" in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
+        check("not run" not in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
+        check("dtbench: 1/6 ddp, timed 2: ok" in run_of.text, "a finished result, on a terminal too:", run_of.text)
 
 
 def test_a_second_interrupt_kills():

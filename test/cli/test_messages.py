@@ -5,6 +5,7 @@ to do; whoever changes one reads it here as its user does.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -176,7 +177,15 @@ def dry(config, *sets):
     arguments = [word for one in sets for word in ("--set", one)]
     result = subprocess.run([DTBENCH, "run", "-", "--dry-run", *arguments], cwd=WORK, input=json.dumps(config), capture_output=True, text=True,
                             timeout=60, env=ENVIRONMENT, check=True)
-    return [line.split() for line in result.stdout.splitlines()[2:] if line.strip()]
+    return [line.split() for line in re.split("^-+\n", result.stdout, flags=re.M)[1].splitlines()]
+
+
+def test_a_config_may_name_its_schema():
+    code, lines = answer(["check", "-", "--json"], json.dumps({"$schema": "configs/schema/config.schema.json", **TINY}))
+    check(code == 0 and not lines, lines)
+    hashes = [dry({**one, **SWEPT, "paradigm": "ddp"})[0][-1] for one in ({}, {"$schema": "x"})]
+    check(hashes[0] == hashes[1], "it is in the hash")
+    check(answer(["check", "-"], json.dumps({**TINY, "model": {**TINY["model"], "$schema": "x"}}))[0] == CONFIG, "in an object it is no key")
 
 
 SWEPT = {"device": "cpu", "world_size": 8, "model": {"preset": "GPTSmall"}}
@@ -195,7 +204,7 @@ def test_keys_of_other_paradigms_do_not_multiply():
 def test_cases_are_merged_and_multiplied():
     cases = [{"paradigm": "ddp"}, {"paradigm": "pdp", "pipeline": {"stages": 4}}, {"paradigm": "fsdp", "model": {"preset": "GPTMedium"}}]
     rows = dry({**SWEPT, "model": {"layers": 2, "heads": 2, "hidden": 64}, "sweep": {"cases": cases, "batch_size": [1, 2]}})
-    check([row[2] for row in rows] == ["ddp", "ddp", "pdp", "pdp", "fsdp", "fsdp"], rows)
+    check([row[1] for row in rows] == ["ddp", "ddp", "pdp", "pdp", "fsdp", "fsdp"], rows)
     check("GPTMedium" in rows[-1] and "GPTMedium" not in rows[0], "a preset in a case replaces the sizes", rows)
     code, lines = answer(["check", "-", "--set", "paradigm=ddp"], json.dumps({**SWEPT, "sweep": {"cases": cases}}))
     check(code == CONFIG and 'the sweep\'s "cases" sets it too' in lines[0], lines)

@@ -162,8 +162,8 @@ def test_energy_is_power_and_time():
 
 def test_tables_are_narrow():
     text = plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--top", "9", "--quiet").stdout
-    rows = text.split("\n\n")[1].split("\n")
-    check(max(map(len, rows)) <= 100 and any(row.startswith("    ") and row.strip() for row in rows[3:]), text)
+    rows = text[text.index("strategy"):text.index("why the first")].split("\n")
+    check(max(map(len, rows)) <= 80, text)
 
 
 def test_the_first_are_measured():
@@ -233,7 +233,7 @@ def test_a_map_has_a_box_for_each():
         check(record["status"] == "ok" and record["config"]["model"]["preset"] == box["model"], record)
         check(abs(record["metrics"]["tokens_per_s"] / best["tokens_per_s"] - 1) < 1e-9, record["metrics"], best)
     text = plan(*few, "--map", "model=GPTSmall batch=8", "--rule", "--output", "table.jsonl").stdout
-    check("tokens/s" in text and "the decision tree" in text and text.count("GPTSmall") == 1, text)
+    check("tokens/s" in text and "the decision tree" in text and text.count("GPTSmall") <= 2, text)
     refused("17", *few, "--map", "model=GPTSmall", "batch=8,17")
     refused("is not known", *few, "--map", "model=GPT5")
     refused("expected model=", *few, "--map", "models=GPTSmall")
@@ -250,6 +250,8 @@ def test_nothing_fits():
 
 def test_wrong_requests_get_a_line():
     refused("needs a model", "--cluster", "gcp_a2")
+    refused('did you mean "activation"', *SMALL, "--fix", "actvation")
+    refused("the nearest are", *SMALL, "--fix", "nonsense")
     refused("is not known", "--model", "GPT5")
     refused("clusters/nowhere.json", "--model", "GPTSmall", "--cluster", "nowhere")
     refused("64 nodes of 8", "--model", "GPTSmall", "--cluster", "gcp_a2", "--nodes", "65")

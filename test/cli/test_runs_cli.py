@@ -50,7 +50,7 @@ def test_a_sweep_and_its_records():
         check(r["provenance"]["device"] == "cpu" and r["provenance"]["hosts"] == [socket.gethostname()] and r["provenance"]["started"], r["provenance"])
     check("\r" not in result.stdout + result.stderr and "\033" not in result.stdout + result.stderr, "progress in a pipe")
     rows = [line for line in result.stdout.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
-    check(len(rows) == 3 and all(row.endswith("  ok") for row in rows) and len({len(row) for row in rows}) == 1, result.stdout)
+    check(len(rows) == 3 and "status ok" in result.stdout and max(map(len, result.stdout.splitlines())) <= 80, result.stdout)
     check(len(re.findall(r"^dtbench: \d/3 \w+: ok", result.stderr, re.M)) == 3, "a line per experiment:", result.stderr)
 
 
@@ -137,7 +137,7 @@ def test_shards():
     shown = []
     for number in (1, 2, 3):
         text = run("run", config(), "--dry-run", "--shard", f"{number}/3", "--set", "sweep.batch_size=[2,4,8]", code=OK).stdout
-        shown.append([line.split()[0] for line in text.splitlines() if "tiny" in line])
+        shown.append(re.findall(r"^(\d) ", text, re.M))
     check(sorted(sum(shown, [])) == [str(n) for n in range(1, 10)] and all(len(part) == 3 for part in shown), shown)
     output = records_path("shard.jsonl")
     result = run("run", config(), "--shard", "2/3", "-o", output, code=OK)
@@ -149,7 +149,7 @@ def test_what_does_not_fit_is_left_for_later():
     output = records_path("later.jsonl")
     slow = ["--set", 'sweep.steps.timed=[3,1000000]', "--set", 'sweep.paradigm=["ddp"]', "-o", output]
     result = run("run", config(), *slow, "--time-limit", "60", code=LATER)
-    check([r["status"] for r in read_records(output)] == ["ok"] and "later" in result.stdout, result.stdout)
+    check([r["status"] for r in read_records(output)] == ["ok"] and "1000000" not in result.stdout, result.stdout)
     check(re.search(r"left for later: may take \d+ s \(estimated from 1 done\), and \d+ s are left", result.stderr), result.stderr)
     check("1 of 2 experiments not run; --resume runs them" in result.stderr, result.stderr)
     result = run("run", config(), *slow, "--time-limit", "0", "--resume", code=LATER)
@@ -223,7 +223,7 @@ def test_under_mpirun():
     records = read_records(output)
     check(result.returncode == OK and [r["status"] for r in records] == ["ok"] * 3, result.returncode, result.stderr)
     check(records[0]["provenance"]["launcher"] == "mpirun" and records[0]["verification"]["status"] == "passed", records[0]["provenance"])
-    check(result.stdout.count("tokens/s") == 1 and "\033" not in result.stdout + result.stderr, "not one table:", result.stdout)
+    check(result.stdout.count("exposed") == 1 and "\033" not in result.stdout + result.stderr, "not one table:", result.stdout)
     result = mpirun(2, "run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]")
     check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
 
@@ -314,20 +314,20 @@ def test_progress_on_a_terminal():
     default = records_path("dtbench.jsonl")
     text = on_terminal({"TERM": "xterm", "NO_COLOR": ""}, "run", one(), "--set", "steps.timed=300")
     check(re.search(r"\r\033\[K\[1/1\] ddp  step \d+/301  loss \d\.\d+  [\d,.]+ tokens/s  ETA \d:\d\d", text), repr(text[:2000]))
-    check(text.rindex("\r\033[K") < text.index("tokens/s", text.rindex("\r\033[K")), "the line is not wiped before the table")
+    check(text.rindex("\r\033[K") < text.index("exposed", text.rindex("\r\033[K")), "the line is not wiped before the table")
     check("\033[32mok" in text and read_records(default)[0]["status"] == "ok", "colour, and records beside the table")
     text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", 'sweep.gradient_reduction=["last","each"]',
                        "--set", "sweep.parameter_offload=[false,true]", "--set", "steps.timed=1", columns=80)
     lines = [line for line in re.split(r"[\r\n]+(?:\033\[K)?", text) if "  step 1/2" in line]
     check(len(lines) == 4 and all(len(line) <= 79 and re.search(r" tokens/s  ETA \d:\d\d$", line) for line in lines), "nothing is cut:", lines)
     check(re.match(r"\[4/4\] ddp, gradient[a-z_ ]*\.\.  step", lines[3]), "the label gives way:", lines)
-    check("gradient  parameter" in text and "reduction    offload" in text, "long keys take two lines:", text)
+    check(re.search(r"gradient +parameter", text) and re.search(r"reduction +offload", text), "long keys take two lines:", text)
     text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", "steps.timed=1")
     check(not re.search(r"\033\[\d+m", text) and "\r\033[K" in text, "NO_COLOR:", repr(text))
     text = on_terminal({"TERM": "dumb"}, "run", one(), "--set", "steps.timed=1")
     check("\033" not in text and "dtbench: 1/1 ddp: ok" in text, "TERM=dumb:", repr(text))
     text = on_terminal({"TERM": "xterm"}, "run", one(), "--set", "steps.timed=1", "--quiet")
-    check("\r\033" not in text and "tokens/s" in text, "--quiet:", repr(text))
+    check("\r\033" not in text and "exposed" in text, "--quiet:", repr(text))
 
 
 if __name__ == "__main__":

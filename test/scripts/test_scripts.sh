@@ -83,6 +83,7 @@ else
     expect "plot.py makes a PNG beside the records" 0 "" is_png "$work/mixed.png"
     expect "plot.py draws a file of failures only" 0 '' scripts/plot.py "$work/failed.jsonl" --output "$work/other.png"
     expect "plot.py writes where it is told" 0 "" is_png "$work/other.png"
+    expect "plot.py names a kind of picture that there is not" 1 '^plot.py: cannot write .*x\.xyz: Format' scripts/plot.py "$work/mixed.jsonl" -o "$work/x.xyz"
     : >"$work/empty.jsonl"
     expect "plot.py refuses a file without records" 1 'no record in' scripts/plot.py "$work/empty.jsonl"
     expect "plot.py names a file it cannot read" 1 'cannot read .*none.jsonl' scripts/plot.py "$work/none.jsonl"
