@@ -433,8 +433,7 @@ const struct gpt_kernel_info *gpt_kernel_info(enum gpt_kernel_kind kind);
 struct gpt_kernels;
 
 struct gpt_kernel_table {
-    const char *name;                                 /* "cpu", "cost", "cuda" */
-    bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available. NULL: they need no library */
+    const char *name; /* "cpu", "cost", "cuda" */
     dt_status (*create)(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
 
@@ -449,8 +448,9 @@ struct gpt_kernel_table {
     GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)
 #undef GPT_KERNEL_ENTRY
 
-    /* Optional, as `available` is: NULL where the comment says what that means. */
+    /* ---- optional, from here on: what NULL means is said of each ---- */
 
+    bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available. NULL: they need no library */
     /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs. NULL: there is no choice. */
     const char *(*products)(const struct gpt_kernels *k);
     /* As in struct dt_tuner. NULL: the kernels' library offers no choice. */

@@ -120,10 +120,12 @@ struct forecast forecaster_predict(const struct forecaster *f, const struct expe
     if (!times) /* as good as knowing nothing */
         return out;
     for (int basis = FORECAST_SAME; basis < FORECAST_NONE && out.based_on == 0; basis++) {
-        for (const struct group *g = f->groups; g < f->groups + f->count; g++)
+        for (int i = 0; i < f->count; i++) {
+            const struct group *g = &f->groups[i];
             for (const struct sample *s = g->samples; is_alike(g, e, (enum forecast_basis)basis) && s < g->samples + g->kept; s++)
                 if (basis != FORECAST_SAME || strcmp(s->hash, e->hash) == 0)
                     times[out.based_on++] = s->overhead_s + steps_of(e) * s->s_per_flop * flops_of_rank(e);
+        }
         out.basis = out.based_on > 0 ? (enum forecast_basis)basis : FORECAST_NONE;
     }
     if (out.based_on > 0) {

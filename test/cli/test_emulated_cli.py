@@ -252,7 +252,7 @@ def test_registered_buffers():
     network = registered["provenance"]["network"]
     check(network["registered_bytes"] >= registered["metrics"]["peak_bytes"]["total"], network, registered["metrics"]["peak_bytes"])
     check("registered_bytes" not in plain["provenance"]["network"], plain["provenance"]["network"])
-    check("register_buffers" not in plain["config"] and plain["config_hash"] != registered["config_hash"], plain["config"])
+    check(plain["config"]["register_buffers"] is False and plain["config_hash"] != registered["config_hash"], plain["config"])
     old = records_path("old.jsonl")
     run("run", gpus(**fsdp, register_buffers=True), "-o", old, "-q", code=FAILED, environment={"DTBENCH_EMULATED_NCCL_2_18": "1"})
     error = read_records(old)[0]["error"]

@@ -108,7 +108,7 @@ static void tables_are_whole(void)
     for (int i = 0; i < 2; i++) {
         const struct gpt_kernel_table *table = gpt_kernels_for(i ? "sim" : "cpu");
         const void *const *entries = (const void *const *)table;
-        for (size_t j = 0; j < sizeof *table / sizeof *entries; j++)
+        for (size_t j = 0; j < offsetof(struct gpt_kernel_table, available) / sizeof *entries; j++) /* the others are optional */
             CHECK(entries[j], "%s: entry %zu is missing", table->name, j);
     }
     CHECK(!gpt_kernels_for("abacus") && strstr(dt_error_message(), "abacus"));
