@@ -297,18 +297,17 @@ dt_status why_trusted(const struct planner *p, struct why *out)
     bool said[PARADIGM_ROOM] = {false};
     char text[WHY_BYTES];
     struct experiment e;
-    int at = 0, close = 0;
+    int at = 0, close = 0, shown = planner_shown(p);
     *out = (struct why){.count = 0};
-    for (int place = 0; place < planner_shown(p); place++) {
+    for (int place = 0; place < shown; place++) {
         space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
         if (!said[e.paradigm])
             say_error(out, p, &e);
         said[e.paradigm] = true;
         close += place > 0 && !why_margin_tells(p, place);
     }
-    if (planner_shown(p) > 0)
-        while (confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
-            why_say(out, "not measured: %s", text);
+    while (shown && confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
+        why_say(out, "not measured: %s", text);
     if (p->options.objective == SEARCH_ENERGY)
         why_say(out,
                 "energy: an upper estimate, each GPU at its %g W all the time; processors, network and cooling are not in it, and a GPU "

@@ -75,9 +75,9 @@ static bool is_alike(const struct group *g, const struct experiment *e, enum for
 /* NULL: no memory. */
 static struct group *find_group(struct forecaster *f, const struct experiment *e)
 {
-    for (struct group *g = f->groups; g < f->groups + f->count; g++)
-        if (is_alike(g, e, FORECAST_ALIKE))
-            return g;
+    for (int i = 0; i < f->count; i++)
+        if (is_alike(&f->groups[i], e, FORECAST_ALIKE))
+            return &f->groups[i];
     struct group *groups = realloc(f->groups, ((size_t)f->count + 1) * sizeof *groups);
     if (!groups)
         return NULL;

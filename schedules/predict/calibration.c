@@ -181,6 +181,14 @@ static dt_status queue(struct exchange *x, int kind, double bytes)
     }
 }
 
+double calibration_load(const double (*told)[2], int ranks, int processors)
+{
+    double busy_s = 0, wall_s = told[0][1];
+    for (int r = 0; r < ranks; r++)
+        busy_s += told[r][0];
+    return fmin(fmax(busy_s / (wall_s * processors), 0.01), 1);
+}
+
 /* The ranks begin each repetition together because they ended the last one together. Seconds are the median over the repetitions, processor
  * time is the sum over the ranks. */
 static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_sim_measured *m)
@@ -194,16 +202,13 @@ static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_si
         seconds[i] = dt_clock_s() - start;
         wall += seconds[i];
     }
-    int ranks = dt_comm_size(x->group), times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
+    int times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
     bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->group) < 2;
     double mine[2] = {takes_part ? dt_processor_clock_s() - processor : 0, wall};
     DT_TRY(dt_statistics_compute(seconds, repetitions, &statistics));
     m->seconds = statistics.median / times;
     DT_TRY(dt_host_all_gather(x->group, mine, sizeof mine, x->everybody));
-    processor = 0;
-    for (int r = 0; r < ranks; r++)
-        processor += x->everybody[2 * r];
-    m->load = fmin(fmax(processor / (x->everybody[1] * x->processors), 0.01), 1);
+    m->load = calibration_load((const double(*)[2])x->everybody, dt_comm_size(x->group), x->processors);
     return DT_OK;
 }
 

@@ -29,6 +29,9 @@ struct calibration_hooks {
 dt_status calibration_run(const struct calibration_request *request, const struct dt_world *world, struct dt_device *device,
                           struct dt_comm *comm, const struct calibration_hooks *hooks, struct calibration *out);
 
+/* The share of `processors` that ranks [ranks] kept busy, from 0.01 to 1: told[r] is rank r's processor time and its wall time, in seconds. */
+double calibration_load(const double (*told)[2], int ranks, int processors);
+
 /* The request and what was measured, between processes. Owner of the texts: the caller. Reading appends to *out. Errors: DT_ERR_INVALID,
  * DT_ERR_HOST_MEMORY. */
 dt_status calibration_request_write(const struct calibration_request *request, char **out_text);

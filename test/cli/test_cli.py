@@ -400,6 +400,10 @@ def test_stages_and_their_split():
     on_sim = stages_of(**{**SIMULATED, "world_size": 4, "pipeline": {"stages": 4, "chunks": 4}})[0]
     times = [s["predicted_compute_s"] for s in on_sim["pipeline"]["stages"]]
     check(all(0 < t < on_sim["predicted_step_s"] for t in times), on_sim)
+    uneven = stages_of("pipeline.split=[1,3]", world_size=6, device="sim", cluster="clusters/dgx_a100.json", model={**sizes, "hidden": 2048},
+                       pipeline={"stages": 3, "chunks": 2})[0]
+    first, second, third = (s["predicted_compute_s"] for s in uneven["pipeline"]["stages"])  # of 1, 2 and 9 blocks
+    check(1.5 < second / first < 2.5 and 3 < third / second < 6, uneven["pipeline"]["stages"])
     by_parameters = stages_of("pipeline.split=parameters", **{**SIMULATED, "world_size": 4, "pipeline": {"stages": 4, "chunks": 4}})[0]
     check(max(times) <= max(s["predicted_compute_s"] for s in by_parameters["pipeline"]["stages"]), by_parameters)
     path = config("split.json", sweep=None, paradigm="pdp", world_size=3, batch_size=4, model=sizes, pipeline=pipeline)

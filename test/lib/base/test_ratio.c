@@ -150,6 +150,26 @@ static void edges(void)
     }
 }
 
+/* On, just above and just below each limit: the ratio's own (1 - threshold, 1 + threshold) belongs to "the same", and the interval must leave 1
+ * out. */
+static void judges_at_its_limits(void)
+{
+    static const struct {
+        double ratio, low, high;
+        enum dt_change change;
+    } rows[] = {
+        {1.5, 1.25, 2, DT_FASTER},   {1.3, 1.1, 2.5, DT_FASTER}, {1.25, 1.1, 1.25, DT_SAME},   {1.125, 1.1, 1.2, DT_SAME},
+        {1.5, 1, 2, DT_UNCLEAR},     {1.5, 0.9, 2, DT_UNCLEAR},  {1.25, 1.1, 1.5, DT_UNCLEAR}, {0.5, 0.4, 0.9, DT_SLOWER},
+        {0.75, 0.75, 0.9, DT_SAME},  {0.875, 0.8, 0.9, DT_SAME}, {0.5, 0.4, 1, DT_UNCLEAR},    {0.5, 0.4, 1.1, DT_UNCLEAR},
+        {0.875, 0.7, 1, DT_UNCLEAR}, {1, 0.75, 1.25, DT_SAME},   {1, 0.7, 1.2, DT_UNCLEAR},    {1, 0.8, 1.3, DT_UNCLEAR},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct dt_ratio ratio = {rows[i].ratio, rows[i].low, rows[i].high, 1};
+        CHECK(dt_ratio_judge(&ratio, 0.25) == rows[i].change, "%g (%g to %g): %d", ratio.ratio, ratio.low, ratio.high,
+              (int)dt_ratio_judge(&ratio, 0.25));
+    }
+}
+
 /* A hundred thousand steps have ten thousand million pairs. */
 static void many_steps(void)
 {
@@ -173,6 +193,7 @@ static const struct test_case cases[] = {
     {"outliers, more noise, less noise, slow spells", other_noise},
     {"estimate and interval against all pairs", agrees_with_all_pairs},
     {"one step, unknown steps, no noise", edges},
+    {"at the limits of a verdict", judges_at_its_limits},
     {"very many steps", many_steps},
 };
 TEST_MAIN(cases)

@@ -4,6 +4,7 @@
 #include "schedules/run/rank_plan.h"
 #include "schedules/run/trainer.h"
 #include "test/check.h"
+#include "test/schedules/run/expected_traffic.h"
 
 #include <stdlib.h>
 
@@ -166,6 +167,31 @@ static void owner_bytes(void)
         CHECK(state >= 12 * params && state <= 12 * params + 8 * 3 * 256, "%zu", (size_t)state);
         /* No group can be divided: no server has more than its even part and the largest group, the embedding. */
         CHECK(most <= 12 * (params / (uint64_t)expected + 50256 * 768) + 3 * 256, "%d servers: %zu", servers, (size_t)most);
+    }
+}
+
+/* What each rank of each number of servers sends is what the closed form says: both give the largest group to the server that has least, and of
+ * equal ones to the first. */
+static void groups_of_servers(void)
+{
+    for (int servers = 1; servers <= 8; servers++) {
+        char text[512];
+        struct experiment e;
+        snprintf(text, sizeof text,
+                 "{\"device\": \"cpu\", \"paradigm\": \"parameter_server\", \"world_size\": 8, \"batch_size\": 2, \"parameter_server\": "
+                 "{\"servers\": %d}, \"model\": {\"layers\": 5, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 500, \"block_size\": 32, "
+                 "\"dtype\": \"fp32\"}}",
+                 servers);
+        if (!parse(text, &e))
+            return;
+        for (int rank = 0; rank < 8; rank++) {
+            struct dt_memory_usage usage;
+            struct step_traffic traffic, expected;
+            CHECK_OK(memory_fit_predict(&e, rank, &usage, &traffic));
+            CHECK_OK(expected_traffic(&e, rank, &expected));
+            CHECK(memcmp(&traffic, &expected, sizeof traffic) == 0, "rank %d of %d servers sends %zu bytes, expected %zu", rank, servers,
+                  (size_t)step_traffic_of(&traffic, DT_COMM_SEND), (size_t)step_traffic_of(&expected, DT_COMM_SEND));
+        }
     }
 }
 
@@ -352,6 +378,7 @@ static const struct test_case cases[] = {
     {"ZeRO-1 to 3 and HSDP: shares of parameters, gradients, optimizer", shard_bytes},
     {"whole groups exist for a short time", transient_bytes},
     {"root and servers hold the optimizer", owner_bytes},
+    {"which server has what", groups_of_servers},
     {"PDP: stages share the parameters", pipeline_bytes},
     {"FSDP and ZeRO inside a pipeline: shares of a stage", shares_of_stages},
     {"FSDP inside a pipeline: gathers and reductions", gathers_in_a_pipeline},

@@ -347,26 +347,39 @@ static void emulated_nodes_share_processors(void)
 static void groups_of_nodes(void)
 {
     static const struct {
-        int nodes, per_node, groups, group[8], size, spans; /* group: the last */
+        int nodes, per_node, spans[8];
+        const char *groups[8]; /* the ranks of each, a digit each */
     } expected[] = {
-        {1, 4, 1, {0, 1, 2, 3}, 4, 1},
-        {4, 1, 2, {0, 1, 2, 3}, 4, 4},
-        {3, 1, 2, {0, 1, 2}, 3, 3},
-        {2, 3, 4, {0, 1, 2, 3, 4, 5}, 6, 2}, /* after one rank a node, and 2 and 3 ranks of a node */
+        {1, 4, {1}, {"0123"}},
+        {4, 1, {2, 4}, {"01", "0123"}},
+        {3, 1, {2, 3}, {"01", "012"}},
+        {2, 3, {2, 1, 1, 2}, {"03", "01", "012", "012345"}},
+        {4, 2, {2, 4, 1, 2, 4}, {"02", "0246", "01", "0123", "01234567"}},
+        {2, 4, {2, 1, 1, 2}, {"04", "01", "0123", "01234567"}},
     };
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const struct calibration_place place = {.nodes = expected[i].nodes, .ranks_per_node = expected[i].per_node};
-        int ranks[8] = {0}, spans = 0, count = calibration_group_count(&place);
-        CHECK(count == expected[i].groups, "%d: %d groups", i, count);
-        CHECK(calibration_group(&place, count, ranks, &spans) == 0);
-        CHECK(calibration_group(&place, count - 1, ranks, &spans) == expected[i].size && spans == expected[i].spans, "%d: %d nodes", i,
-              spans);
-        for (int r = 0; r < expected[i].size; r++)
-            CHECK(ranks[r] == expected[i].group[r], "%d: rank %d", i, ranks[r]);
+        int ranks[8], spans, groups = 0;
+        for (; groups < 8 && expected[i].groups[groups]; groups++) {
+            const char *members = expected[i].groups[groups];
+            int count = calibration_group(&place, groups, ranks, &spans);
+            CHECK(count == (int)strlen(members) && spans == expected[i].spans[groups], "%d nodes of %d, group %d: %d ranks of %d nodes",
+                  place.nodes, place.ranks_per_node, groups, count, spans);
+            for (int r = 0; r < count && members[r]; r++)
+                CHECK(ranks[r] == members[r] - '0', "%d nodes of %d, group %d: rank %d", place.nodes, place.ranks_per_node, groups,
+                      ranks[r]);
+        }
+        CHECK(calibration_group(&place, groups, ranks, &spans) == 0 && calibration_group_count(&place) == groups, "%d groups",
+              calibration_group_count(&place));
     }
-    const struct calibration_place place = {.nodes = 2, .ranks_per_node = 3};
-    int ranks[8], spans;
-    CHECK(calibration_group(&place, 0, ranks, &spans) == 2 && ranks[1] == 3 && spans == 2, "rank %d", ranks[1]);
+}
+
+static void processors_are_busy(void)
+{
+    const double told[][2] = {{1, 4}, {2, 5}, {3, 6}}; /* seconds busy, seconds that passed */
+    CHECK(calibration_load(told, 3, 2) == 6 / (4.0 * 2) && calibration_load(told, 1, 2) == 1 / (4.0 * 2));
+    CHECK(calibration_load(told, 3, 1) == 1, "more than there is: clocks that differ");
+    CHECK(calibration_load(told, 1, 1000) == 0.01, "%g", calibration_load(told, 1, 1000));
 }
 
 static void kernels_are_probed(void)
@@ -404,6 +417,7 @@ static const struct test_case cases[] = {
     {"collectives between nodes share cards", collectives_between_nodes_share_cards},
     {"emulated nodes share processors", emulated_nodes_share_processors},
     {"groups of nodes", groups_of_nodes},
+    {"busy processors", processors_are_busy},
     {"measured collectives are carried", measured_collectives_are_carried},
     {"measured messages are carried", measured_messages_are_carried},
     {"kernels are probed", kernels_are_probed},

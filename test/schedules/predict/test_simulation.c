@@ -295,6 +295,22 @@ static void one_rank_is_the_sum_of_its_kernels(void)
     CHECK(fabs(seconds - 4 * 4 * (1 + 1 + 2)) < 1e-3, "recomputed: %g s", seconds);
 }
 
+/* Fused attention alone computes at such a rate that one product of a sample, 2 T T w operations a head, takes a second. Forward has two of
+ * them, backward five. */
+static void a_product_takes_a_second(struct simulated_system *s)
+{
+    only_attention(s);
+    s->costs.hardware.memory_bytes_per_s = 1e30;
+    s->costs.profile.gemm.fused_peak_fraction = 4 * 2.0 * 32 * 32 * 16 / s->costs.hardware.peak_flops;
+    s->costs.profile.gemm.fused_attention = 1;
+}
+
+static void fused_attention_has_its_own_peak(void)
+{
+    double seconds = run_keys("\"batch_size\": 3, " TINY, a_product_takes_a_second);
+    CHECK(fabs(seconds - 3 * 4 * (2 + 5)) < 1e-3, "%g s", seconds);
+}
+
 static void launches_take_a_second(struct simulated_system *s)
 {
     only_attention(s);
@@ -648,6 +664,7 @@ static const struct test_case cases[] = {
     {"bytes are those of check", bytes_are_those_of_check},
     {"faster hardware is not slower", faster_is_not_slower},
     {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
+    {"fused attention has a peak of its own", fused_attention_has_its_own_peak},
     {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
     {"updates are launched once", updates_are_launched_once},
     {"shares are copied", shares_are_copied},

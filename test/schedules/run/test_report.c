@@ -28,8 +28,13 @@ static void fill(struct report *report)
     *r = (struct measure_result){.steps_done = 3, .losses_done = 4, .rank_count = 2};
     dt_metrics_init(&r->metrics);
     r->metrics.startup_s = 0.25;
-    r->metrics.step = (struct dt_step_metrics){
-        .forward_s = 0.1, .backward_s = 0.2, .optimizer_s = 0.3, .exposed_comm_s = 0.5, .overflow_steps = 2, .overflow_elements = 1e10};
+    r->metrics.step = (struct dt_step_metrics){.forward_s = 0.1,
+                                               .backward_s = 0.2,
+                                               .optimizer_s = 0.3,
+                                               .exposed_comm_s = 0.5,
+                                               .bubble_s = 0.25,
+                                               .overflow_steps = 2,
+                                               .overflow_elements = 1e10};
     r->step_s = calloc(3, sizeof(double));
     r->losses = calloc(4, sizeof(double));
     r->ranks = calloc(2, sizeof *r->ranks);
@@ -64,10 +69,19 @@ static void test_metrics(void)
     CHECK(m.step_s.median == 2 && m.tokens_per_s == 2 * 4 * 256 / 2.0 && m.samples_per_s == 4, "median %g, %g tokens/s", m.step_s.median,
           m.tokens_per_s);
     CHECK(fabs(m.tflops_per_gpu / (dt_model_step_flops(&e->model, 4 * 256) / 2e12) - 1) < 1e-12, "%g TFLOP/s", m.tflops_per_gpu);
-    CHECK(isnan(m.mfu), "a cpu's peak is unknown");
+    CHECK(isnan(m.mfu) && isnan(m.causal_mfu), "a cpu's peak is unknown");
+    CHECK(m.bubble == 0.25 / 2 && m.bubble_ideal == 0, "bubble %g", m.bubble);
+    double causal = e->model.family->causal_step_flops(&e->model, 4 * 256) / 2e12;
+    CHECK(fabs(m.causal_tflops_per_gpu / causal - 1) < 1e-12 && causal < m.tflops_per_gpu, "%g TFLOP/s", m.causal_tflops_per_gpu);
+    CHECK(isnan(m.scaling_efficiency), "nothing to compare with");
     CHECK(m.aco_ms_per_sample == 0.5 * 1000 / 4, "ACO %g", m.aco_ms_per_sample);
     CHECK(m.host_peak_bytes.total == 700, "host peak %g", m.host_peak_bytes.total);
     CHECK(m.peak_bytes.total == 1001 && m.peak_bytes.category[DT_GRADIENTS] == 256, "peak %g", m.peak_bytes.total);
+    report.peak_flops = 4e12;
+    report.fewest_tokens_per_s = 1024; /* of one rank */
+    CHECK_OK(report_measure(&report, e, &m));
+    CHECK(m.mfu == m.tflops_per_gpu / 4 && m.causal_mfu == m.causal_tflops_per_gpu / 4, "MFU %g, %g", m.mfu, m.causal_mfu);
+    CHECK(m.scaling_efficiency == 0.5, "%g", m.scaling_efficiency);
     report_finish(&report);
 
     report_init(&report);
