@@ -167,7 +167,7 @@ expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' sc
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
 expect "emulated_network takes whole numbers" 2 "invalid numbers value" scripts/emulated_network --rates fast
 expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
-expect "check_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/check_gpu --dtbench nowhere/dtbench
+expect "first_gpu says what is missing" 2 'no dtbench: neither nowhere/cli/dtbench nor' scripts/first_gpu "$work/first" --build nowhere
 expect "benchmark_gpu names a program that is not there" 2 'nowhere/dtbench is missing' scripts/benchmark_gpu --dtbench nowhere/dtbench
 expect "benchmark_gpu says what a case is" 2 'GPTSmall:8' scripts/benchmark_gpu --dtbench /bin/true --cases GPTSmall
 

@@ -1,0 +1,135 @@
+"""scripts/first_gpu as on a bare machine: from its archive alone, without network, in a folder that cannot be written to, with nothing in the
+environment but a PATH; the emulated GPU is the device. And what it does with programs that fail, hang or are missing, and when it is ended.
+
+Usage: test_first_gpu.py DTBENCH_EMULATED TEST_PROGRAM; prints TAP. TEST_PROGRAM: test_cuda_linear of the emulated GPU.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "test", "cli"))
+from tap_cases import check, run_all, wait_for
+
+DTBENCH, TEST = (os.path.abspath(path) for path in sys.argv[1:3])
+WORK = tempfile.mkdtemp(prefix="test_first_gpu_")
+TINY = json.dumps({"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 8})
+# No network but the machine's own.
+APART = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+if not (shutil.which("unshare") and shutil.which("ip")) or subprocess.run([*APART, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+    APART = []
+
+
+def script(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + text + "\n")
+    os.chmod(path, 0o755)
+
+
+def make_archive(folder):
+    """As scripts/bundle's, with the emulated GPU's programs."""
+    for name in ("bin", "test", "scripts/gpu", "scripts/peers", "configs"):
+        os.makedirs(os.path.join(folder, name))
+    shutil.copy(DTBENCH, os.path.join(folder, "bin/dtbench"))
+    for name in ("device_graph", "cuda_linear"):
+        shutil.copy(TEST, os.path.join(folder, f"test/test_{name}"))
+    script(os.path.join(folder, "test/test_device"), "echo 1..2; echo ok 1 - good; echo '# x.c:3: 1 == 2: bad'; echo not ok 2 - bad; exit 1")
+    script(os.path.join(folder, "test/test_kernels"), "echo 1..2; echo ok 1 - before; sleep 1000 & sleep 1000")
+    script(os.path.join(folder, "test/test_attention"), "echo '1..0 # SKIP no GPU'")
+    shutil.copy(os.path.join(ROOT, "scripts/first_gpu"), os.path.join(folder, "scripts"))
+    for name in ("runner", "machine", "checks", "speed", "__init__"):
+        shutil.copy(os.path.join(ROOT, f"scripts/gpu/{name}.py"), os.path.join(folder, "scripts/gpu"))
+    archive = os.path.join(WORK, "dtbench-gpu.tar.gz")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder, "dtbench-emulated")
+    subprocess.run(["chmod", "-R", "a-w", folder], check=True)
+    return archive
+
+
+ARCHIVE = make_archive(os.path.join(WORK, "unpacked"))
+ENVIRONMENT = {"PATH": os.environ["PATH"], "FIRST_GPU_MODEL": TINY}
+
+
+def command(out, *arguments, root=os.path.join(WORK, "unpacked")):
+    return [*APART, sys.executable, os.path.join(root, "scripts/first_gpu"), os.path.join(WORK, out), *arguments]
+
+
+def run(out, *arguments, **more):
+    done = subprocess.run(command(out, *arguments, **more), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=150, check=False)
+    return done.returncode, done.stdout, results_of(out)
+
+
+def results_of(out):
+    """{name: result}; every way of keeping them says the same."""
+    folder = os.path.join(WORK, out)
+    with open(os.path.join(folder, "results.jsonl"), encoding="utf-8") as file:
+        results = {r["name"]: r for r in map(json.loads, file)}
+    with open(os.path.join(folder, "summary.txt"), encoding="utf-8") as file:
+        summary = file.read()
+    archive, = (name for name in os.listdir(folder) if name.endswith(".tar.gz"))
+    with tarfile.open(os.path.join(folder, archive)) as tar:
+        names = [os.path.basename(name) for name in tar.getnames()]
+    check(len(os.listdir(folder)) == 3 and "summary.txt" in names and "results.jsonl" in names, os.listdir(folder), names)
+    for name, result in results.items():
+        check(f"{result['verdict']:<8} {result['part']} {name}" in summary, name, "\n" + summary)
+    return results
+
+
+def verdicts(results):
+    return {name: result["verdict"] for name, result in results.items()}
+
+
+def test_a_bare_machine():
+    """The bodies of the checks, on dtbench and a test program."""
+    only = ["machine", "test_cuda_linear", "as the CPU's, small fp32", "a replayed step", "pipeline, 2 ranks, fp16"]
+    code, said, results = run("bare", *(word for text in only for word in ("--only", text)))
+    check(code == 0 and set(verdicts(results).values()) == {"ok"} and len(results) == 6, code, "\n" + said)
+    check("emulated GPU" in results["machine"]["said"], results["machine"])
+    check("1 of 1 as they should be" in results["pipeline, 2 ranks, fp16, graphs"]["said"], results)
+    check(not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("first_gpu_") and os.path.getmtime(os.path.join(tempfile.gettempdir(), name)) > START],
+          "a temporary folder is left")
+
+
+def test_what_fails_stops_nothing():
+    """From a checkout with the archive, which is unpacked elsewhere."""
+    code, said, results = run("bad", "--part", "A", "--limit", "5", "--archive", ARCHIVE, *(word for text in ("test_device", "test_kernels", "test_attention")
+                              for word in ("--only", text)), root=ROOT)
+    found = verdicts(results)
+    check(code == 1, code, "\n" + said)
+    check(found["test_device"] == "FAILED" and "1 passed" in results["test_device"]["said"] and "1 == 2" in results["test_device"]["said"], results["test_device"])
+    check(found["test_device_cuda"] == "FAILED" and "missing" in results["test_device_cuda"]["said"], results["test_device_cuda"])
+    check(found["test_device_graph"] == "ok", results["test_device_graph"])
+    check(found["test_kernels"] == "TIMEOUT" and "1 passed" in results["test_kernels"]["said"], results["test_kernels"])
+    check(found["test_attention"] == "not run" and found["memcheck of test_kernels"] == "not run", found)
+
+
+def test_the_end_is_in_order():
+    with subprocess.Popen(command("ended", "--only", "test_kernels", "--only", "tune"), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True) as process:
+        time.sleep(1)
+        wait_for(lambda: subprocess.run(["pgrep", "-f", os.path.join(WORK, "unpacked/test/test_kernels")], stdout=subprocess.DEVNULL, check=False).returncode == 0, 30,
+                 "the program that hangs")
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+        check(process.returncode == 143, process.returncode, said)
+    found = verdicts(results_of("ended"))
+    check(found["test_kernels"] == "stopped" and found["tune"] == "not run", found)
+    check(subprocess.run(["pgrep", "-f", os.path.join(WORK, "unpacked/test/test_kernels")], stdout=subprocess.DEVNULL, check=False).returncode != 0, "it still hangs")
+
+
+if __name__ == "__main__":
+    START = time.time()
+    sys.argv[1:] = sys.argv[1:3]
+    try:
+        failed = run_all([(name[5:], function) for name, function in list(globals().items()) if name.startswith("test_")])
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    sys.exit(failed)
