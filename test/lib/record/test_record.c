@@ -371,6 +371,11 @@ static void collects_provenance(void)
     CHECK(strcmp(at(at(p, "environment"), "NCCL_ALGO")->valuestring, "Ring") == 0);
     CHECK(strcmp(at(at(p, "environment"), "NCCL_SOCKET_IFNAME")->valuestring, "ib0") == 0);
     CHECK(strcmp(at(at(p, "slurm"), "job_id")->valuestring, "77") == 0 && cJSON_GetArraySize(at(p, "hosts")) == 1);
+    CHECK(cJSON_IsNull(at(p, "nccl_files")), "NCCL is not used");
+    dt_json_destroy(p);
+    facts.device = "cuda";
+    CHECK_OK(dt_provenance_collect(&facts, &p));
+    CHECK(cJSON_IsObject(at(p, "nccl_files")), "what NCCL's files set, if there are any");
     dt_json_destroy(p);
 }
 

@@ -294,6 +294,17 @@ static void test_a_file_is_an_order(void)
         CHECK(plans[0].parts == files[i].parts && plans[0].folded == files[i].folded, "file %zu: %d parts", i, plans[0].parts);
         finish(plans, files[i].stages);
     }
+    struct plan plans[MOST_STAGES] = {0};
+    CHECK_OK(make_file(files[0].text, 2, 2, 2, plans)); /* as many as may be kept */
+    finish(plans, 2);
+}
+
+/* Each rank from its own first pass on, not from the step's beginning. */
+static void test_a_makespan_is_the_longest_rank(void)
+{
+    const struct rank_time ranks[] = {
+        {.begin = 0, .end = 6, .busy = 3}, {.begin = 4, .end = 9, .busy = 3}, {.begin = 1, .end = 8, .busy = 3}};
+    CHECK(plan_makespan(ranks, 3) == 7 && plan_makespan(ranks, 2) == 6, "%g", plan_makespan(ranks, 3));
 }
 
 static void test_a_wrong_file_is_refused(void)
@@ -353,6 +364,7 @@ static const struct test_case cases[] = {
     {"a search finds no less than zb_h1", test_a_search_finds_no_less_than_zb_h1},
     {"large plans take less than a second", test_large_plans_take_less_than_a_second},
     {"a file is an order", test_a_file_is_an_order},
+    {"a makespan is that of the longest rank", test_a_makespan_is_the_longest_rank},
     {"a wrong file is refused", test_a_wrong_file_is_refused},
     {"a deadlock within a rank is named", test_a_deadlock_within_a_rank_is_named},
 };
