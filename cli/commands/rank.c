@@ -1,5 +1,5 @@
-/* `dtbench rank [TRACE] SOCKET`: what the supervisor starts, once per rank. It reads the experiment from the socket, and sends progress,
- * result and failures over it. TRACE is a file for the trace of one additional step. */
+/* `dtbench rank [TRACE [RANKS]] SOCKET`: what the supervisor starts, once per rank. It reads the experiment from the socket, and sends progress,
+ * result and failures over it. TRACE is a file for the trace of one additional step, and RANKS which ranks are in it. */
 #include "cli/commands/commands.h"
 
 #include "cli/run/execute.h"
@@ -58,7 +58,7 @@ static dt_status send_result(struct rank *rank, const struct report *report)
     return status;
 }
 
-static dt_status train(struct rank *rank, const struct experiment *experiment, const struct dt_world *place, const char *trace,
+static dt_status train(struct rank *rank, const struct experiment *experiment, const struct dt_world *place, struct dt_trace_wish trace,
                        struct execution *execution, struct report *report)
 {
     const struct measure_hooks hooks = {rank, send_ready, send_step, stop_requested, trace};
@@ -71,7 +71,7 @@ static dt_status train(struct rank *rank, const struct experiment *experiment, c
 
 /* Run the experiment and report how it ended, before anything is destroyed that might wait for a rank that is gone. False: not all ranks
  * have reached this end, so that they cannot close their communicators together. */
-static bool work(struct rank *rank, const struct dt_world *place, const char *trace)
+static bool work(struct rank *rank, const struct dt_world *place, struct dt_trace_wish trace)
 {
     struct experiment *experiments;
     struct execution execution = {0};
@@ -105,7 +105,7 @@ static int run(int argc, char **argv)
 {
     struct dt_world place;
     struct rank rank = {0};
-    if (argc != 2 && argc != 3) {
+    if (argc < 2 || argc > 4) {
         fprintf(stderr, "dtbench rank: only dtbench itself starts this; use 'dtbench run'\n");
         return EXIT_CODE_USAGE;
     }
@@ -113,7 +113,8 @@ static int run(int argc, char **argv)
     if (dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[argc - 1], place.rank, &rank.link) < 0)
         return report_failure("rank", EXIT_CODE_OTHER);
     rank.number = place.rank;
-    bool together = work(&rank, &place, argc == 3 ? argv[1] : NULL);
+    struct dt_trace_wish trace = {argc > 2 ? argv[1] : NULL, argc > 3 ? argv[2] : NULL};
+    bool together = work(&rank, &place, trace);
     dt_launch_rank_finish(rank.link);
     fflush(NULL);
     if (!together)

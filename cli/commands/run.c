@@ -29,7 +29,8 @@ enum { SLURM_ANSWERS_S = 5 };
 
 struct run_options {
     struct config_arguments config;
-    const char *output, *shard, *time_limit, *trace;
+    const char *output, *shard, *time_limit;
+    struct dt_trace_wish trace;
     struct resume_options skip;
     bool dry_run, quiet, resume, verify;
 };
@@ -59,11 +60,12 @@ static const struct option_row options[] = {
      "also run each experiment's work on one device, and compare the losses of all steps. They may differ by 1e-5 of their value in "
      "fp32, 1e-4 in fp16 and 1e-3 in bf16; an experiment with a larger difference has failed",
      NULL},
-    {"trace", 0, OPTION_TEXT, AT(trace), "FILE",
+    {"trace", 0, OPTION_TEXT, AT(trace.path), "FILE",
      "write a trace of one step of all ranks for ui.perfetto.dev: of an additional step after the timed ones; on "
      "device sim in virtual time, and of two steps where the profile's host runs ahead. Several experiments write a "
      "file each, with the experiment's number before the extension",
      NULL},
+    {"trace-ranks", 0, OPTION_TEXT, AT(trace.ranks), "RANKS", "with --trace: of these ranks only, such as 0,3,8-15", NULL},
     {"dry-run", 'n', OPTION_FLAG, AT(dry_run), NULL, "print the experiments that would run, and exit", NULL},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress; only results and errors", NULL},
     {0},
@@ -76,6 +78,8 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv, boo
         return DT_OK;
     if ((o->skip.skip_oom || o->skip.skip_failed) && !o->resume)
         return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
+    if (o->trace.ranks && !o->trace.path)
+        return dt_fail(DT_ERR_INVALID, "'--trace-ranks' needs --trace");
     return config_arguments_check(&o->config);
 }
 
@@ -134,8 +138,21 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
     return DT_OK;
 }
 
+/* Of experiments on fewer ranks those are traced that are there. */
+static dt_status check_trace(const struct sweep *s)
+{
+    struct experiment e;
+    int most = 1;
+    for (int i = 0; s->trace.ranks && i < s->count; i++) {
+        int ranks = experiment_list_get(s->experiments, i, &e)->world_size;
+        most = ranks > most ? ranks : most;
+    }
+    return s->trace.ranks ? dt_trace_ranks_check(s->trace.ranks, most) : DT_OK;
+}
+
 static dt_status check_all(const struct sweep *s)
 {
+    DT_TRY(check_trace(s));
     struct simulated_machine *machine = calloc(1, sizeof *machine);
     dt_status status = machine ? check_experiments(s, machine) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
     free(machine);

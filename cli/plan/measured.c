@@ -66,7 +66,7 @@ static dt_status run_once(const struct experiment *e, struct progress *progress,
     struct report report;
     struct dt_metrics metrics;
     report_init(&report);
-    run_launched(e, NULL, progress, NULL, &report);
+    run_launched(e, (struct dt_trace_wish){0}, progress, NULL, &report);
     progress_clear(progress);
     dt_status status = report_measure(&report, e, &metrics);
     if (status == DT_OK && counts)

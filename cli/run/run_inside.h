@@ -11,7 +11,7 @@
 enum { RANK_0_WRITES_S = 5 };
 
 struct run_inside_hooks {
-    const char *trace; /* file for the trace of one more step; NULL: none */
+    struct dt_trace_wish trace; /* of one more step */
     struct progress *progress;
     struct draft *draft; /* NULL: none is kept */
     /* This rank hangs inside a library, and the report says so: called in another thread, it writes what is to be written and ends the process.

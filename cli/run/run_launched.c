@@ -68,10 +68,10 @@ static dt_status write_for_ranks(const struct experiment *experiment, char **out
     return status;
 }
 
-void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
+void run_launched(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct draft *draft,
                   struct report *report)
 {
-    const char *const argv[] = {"/proc/self/exe", "rank", trace, NULL}; /* without a trace it ends earlier */
+    const char *const argv[] = {"/proc/self/exe", "rank", trace.path, trace.ranks, NULL}; /* without a trace it ends earlier */
     struct run run = {experiment, progress, draft, report, 0};
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];

@@ -6,9 +6,9 @@
 #include "cli/run/progress.h"
 #include "schedules/run/report.h"
 
-/* trace: file for the trace of one more step; NULL: none. Fills `report`, initialised, with whatever was measured and how it ended: a
+/* trace: of one more step. Fills `report`, initialised, with whatever was measured and how it ended: a
  * crash, a kill and the end of the memory are results too. */
-void run_launched(const struct experiment *experiment, const char *trace, struct progress *progress, struct draft *draft,
+void run_launched(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct draft *draft,
                   struct report *report);
 
 #endif

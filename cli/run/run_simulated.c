@@ -28,7 +28,7 @@ void run_simulated_describe(const struct experiment *e, const struct simulated_f
     report->peak_flops = cluster->gpu.peak_tflops[e->model.dtype] * 1e12;
 }
 
-void run_simulated(const struct experiment *e, const char *trace, struct progress *progress, struct report *report)
+void run_simulated(const struct experiment *e, struct dt_trace_wish trace, struct progress *progress, struct report *report)
 {
     struct measure_hooks hooks = {progress, NULL, show_step, stop_requested, trace};
     struct simulated_system *system;
@@ -36,7 +36,8 @@ void run_simulated(const struct experiment *e, const char *trace, struct progres
     dt_status status = simulated_system_create(e, &system);
     if (status == DT_OK) {
         run_simulated_describe(e, &system->cluster_file, &system->profile_file, &system->cluster, report);
-        status = (trace ? simulation_run : simulation_run_symmetric)(e, system, &hooks, &report->result); /* a trace shows every rank */
+        status =
+            (trace.path ? simulation_run : simulation_run_symmetric)(e, system, &hooks, &report->result); /* a trace shows every rank */
     }
     report_end(report, status, dt_error_message());
     simulated_system_destroy(system);

@@ -6,8 +6,8 @@
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/report.h"
 
-/* Fills `report`, initialised. trace: file for a trace of one step; NULL: none. */
-void run_simulated(const struct experiment *experiment, const char *trace, struct progress *progress, struct report *report);
+/* Fills `report`, initialised. trace: of one step. */
+void run_simulated(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct report *report);
 
 /* Where a simulated experiment "ran", for its record. */
 void run_simulated_describe(const struct experiment *experiment, const struct simulated_file *cluster_file,

@@ -36,7 +36,7 @@ static dt_status run_reference(struct sweep *s, int index, const struct experime
         struct dt_world alone = {.size = 1, .local_size = 1, .launcher = "none"};
         run_inside(reference, &alone, &(struct run_inside_hooks){.progress = &s->progress}, &report);
     } else {
-        run_launched(reference, NULL, &s->progress, NULL, &report);
+        run_launched(reference, (struct dt_trace_wish){0}, &s->progress, NULL, &report);
     }
     if (report.status == DT_ERR_INTERRUPTED) {
         report_finish(&report);
@@ -123,14 +123,15 @@ static void note_graph(struct sweep *s, int index, const struct experiment *e, c
 }
 
 /* FILE; where there are several experiments, FILE with the experiment's number before its extension. */
-static const char *trace_path(const struct sweep *s, int index, char text[4096])
+static struct dt_trace_wish trace_wish(const struct sweep *s, int index, char text[4096])
 {
-    const char *slash = s->trace ? strrchr(s->trace, '/') : NULL, *dot = s->trace ? strrchr(s->trace, '.') : NULL;
-    if (!s->trace || s->count == 1)
+    const char *path = s->trace.path;
+    if (!path || s->count == 1)
         return s->trace;
-    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - s->trace) : strlen(s->trace);
-    snprintf(text, 4096, "%.*s-%d%s", (int)stem, s->trace, index + 1, s->trace + stem);
-    return text;
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path);
+    snprintf(text, 4096, "%.*s-%d%s", (int)stem, path, index + 1, path + stem);
+    return (struct dt_trace_wish){text, s->trace.ranks};
 }
 
 /* Of a launcher's ranks rank 0 predicts all of them, and the others have nothing to do. */
@@ -138,7 +139,7 @@ static void simulate(struct sweep *s, int index, const struct experiment *e, str
 {
     char path[4096];
     if (s->world.rank == 0)
-        run_simulated(e, trace_path(s, index, path), &s->progress, report);
+        run_simulated(e, trace_wish(s, index, path), &s->progress, report);
 }
 
 /* What the table at the end needs of a report. */
@@ -202,7 +203,7 @@ static void run_on_ranks(struct current *c)
 {
     struct sweep *s = c->s;
     char path[4096];
-    const struct run_inside_hooks hooks = {trace_path(s, c->index, path), &s->progress, &c->draft, end_with_hanging_rank, c};
+    const struct run_inside_hooks hooks = {trace_wish(s, c->index, path), &s->progress, &c->draft, end_with_hanging_rank, c};
     s->lost = !run_inside(&c->experiment, &s->world, &hooks, &c->report);
 }
 
@@ -222,7 +223,7 @@ static void run_one(struct sweep *s, int index)
     else if (s->inside)
         run_on_ranks(&current);
     else
-        run_launched(e, trace_path(s, index, path), &s->progress, &current.draft, report);
+        run_launched(e, trace_wish(s, index, path), &s->progress, &current.draft, report);
 
     bool verify = s->verify && report->status == DT_OK;
     if (verify && s->world.rank == 0)

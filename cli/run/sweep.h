@@ -36,7 +36,7 @@ struct sweep {
     struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
     bool inside;                 /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
-    const char *trace;              /* --trace: NULL when not asked for */
+    struct dt_trace_wish trace;
     struct dt_record_file *records; /* NULL on ranks that write none */
     const char *output;             /* its path, "-": standard output */
     struct experiment_columns columns;

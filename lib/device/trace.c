@@ -2,7 +2,7 @@
 
 #include "lib/base/output_file.h"
 
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +68,19 @@ void dt_trace_thread(struct dt_trace *trace, int process, int thread, const char
     put_metadata(trace, process, thread, "thread", name);
 }
 
+/* Traces count in microseconds. Whole nanoseconds keep spans that follow each other from overlapping. */
+static void put_us(struct dt_trace *trace, const char *key, int64_t ns)
+{
+    fprintf(trace->file, ", \"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
+}
+
 void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span)
 {
     next(trace);
-    fprintf(trace->file, "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": ", span->process, span->thread,
-            span->start_s * 1e6, span->duration_s * 1e6);
+    fprintf(trace->file, "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d", span->process, span->thread);
+    put_us(trace, "ts", span->start_ns);
+    put_us(trace, "dur", span->end_ns - span->start_ns);
+    fputs(", \"name\": ", trace->file);
     put_text(trace, span->name);
     fputs(", \"cat\": ", trace->file);
     put_text(trace, span->category);
@@ -85,6 +93,57 @@ void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span)
         fputc('}', trace->file);
     }
     fputc('}', trace->file);
+}
+
+void dt_trace_flow(struct dt_trace *trace, int process, int thread, bool begins, int64_t at_ns, const char *id)
+{
+    next(trace);
+    fprintf(trace->file, "{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d", begins ? "s" : "f\", \"bp\": \"e", process, thread);
+    put_us(trace, "ts", at_ns);
+    fputs(", \"name\": \"message\", \"cat\": \"message\", \"id\": ", trace->file);
+    put_text(trace, id);
+    fputc('}', trace->file);
+}
+
+/* One rank, or two with a dash between. NULL: it is neither. */
+static const char *read_ranks(const char *text, long *first, long *last)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    *first = *last = strtol(text, &end, 10);
+    if (*end == '-') {
+        text = end + 1;
+        if (*text < '0' || *text > '9')
+            return NULL;
+        *last = strtol(text, &end, 10);
+    }
+    return *first <= *last && (*end == 0 || *end == ',') ? end : NULL;
+}
+
+dt_status dt_trace_ranks_check(const char *ranks, int world_size)
+{
+    long first, last;
+    const char *at = ranks;
+    do {
+        at = read_ranks(at, &first, &last);
+        if (!at || last >= world_size)
+            return dt_fail(DT_ERR_INVALID, "--trace-ranks %s: expected ranks from 0 to %d, such as 0,3,8-15", ranks, world_size - 1);
+    } while (*at++ == ',');
+    return DT_OK;
+}
+
+bool dt_trace_has(const struct dt_trace_wish *wish, int rank)
+{
+    long first, last;
+    bool has = !wish->ranks;
+    for (const char *at = wish->ranks; at && !has; at = *at == ',' ? at + 1 : NULL) {
+        at = read_ranks(at, &first, &last);
+        if (!at)
+            return false;
+        has = first <= rank && rank <= last;
+    }
+    return has;
 }
 
 dt_status dt_trace_close(struct dt_trace *trace)

@@ -1,19 +1,32 @@
 /* Traces: what ran when, in the JSON that Perfetto (ui.perfetto.dev) and Chrome (about:tracing) show.
  *
  * A trace has processes (a rank), in each of them threads (a queue), and on each thread spans that do not overlap.
- * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M". */
+ * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M", flow events "s" and "f". */
 #ifndef LIB_DEVICE_TRACE_H
 #define LIB_DEVICE_TRACE_H
 
 #include "lib/base/status.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct dt_trace;
 
-/* One span. Times in seconds from the trace's start. */
+/* What to trace. */
+struct dt_trace_wish {
+    const char *path;  /* NULL: nothing */
+    const char *ranks; /* "0,3,8-15"; NULL: all of them */
+};
+
+/* Errors: DT_ERR_INVALID for a text that is not such a list, or names other ranks than 0 to world_size - 1. */
+dt_status dt_trace_ranks_check(const char *ranks, int world_size);
+bool dt_trace_has(const struct dt_trace_wish *wish, int rank);
+
+/* One span. Times from the trace's start. */
 struct dt_trace_span {
     int process, thread;
     const char *name, *category;
-    double start_s, duration_s;
+    int64_t start_ns, end_ns;
     double bytes;      /* shown with it; 0: none */
     const char *group; /* likewise: the communicator; NULL */
     double waited_s;   /* likewise: for others, before bytes moved; 0: none */
@@ -25,6 +38,8 @@ dt_status dt_trace_open(const char *path, struct dt_trace **out);
 void dt_trace_process(struct dt_trace *trace, int process, const char *name);
 void dt_trace_thread(struct dt_trace *trace, int process, int thread, const char *name);
 void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span);
+/* One end of an arrow from a span to another: the two have the same id. at_ns: within the span. */
+void dt_trace_flow(struct dt_trace *trace, int process, int thread, bool begins, int64_t at_ns, const char *id);
 /* End the file. Takes NULL. Errors: DT_ERR_IO, when anything could not be written; the file is then removed. */
 dt_status dt_trace_close(struct dt_trace *trace);
 

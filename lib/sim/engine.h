@@ -52,6 +52,8 @@ struct dt_sim_span {
     const char *label;      /* the operation's own, or what it does ("all_reduce") */
     const char *group_name; /* of communication; else NULL */
     double bytes;           /* of communication and copies; else 0 */
+    int peer;               /* of a message: the other rank; else -1 */
+    bool sends;             /* of a message */
     double start_s;         /* the queue arrived at it */
     double moving_s;        /* communication: all ranks had come; else start_s */
     double end_s;

@@ -14,12 +14,15 @@ void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, con
     const char *label = op->kind == DT_SIM_COLLECTIVE ? dt_sim_collective_name((enum dt_sim_collective)op->detail) : names[op->kind];
     if (op->label)
         label = p->labels[op->label];
+    const struct group *group = talks ? e->groups[e->ranks[rank].seats[op->target].group] : NULL;
     struct dt_sim_span span = {
         .rank = rank,
         .queue = stream,
         .queue_name = stream < 0 ? "host" : p->stream_names[stream],
         .label = label,
-        .group_name = talks ? e->groups[e->ranks[rank].seats[op->target].group]->name : NULL,
+        .group_name = talks ? group->name : NULL,
+        .peer = stream >= 0 && (op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV) ? group->ranks[op->peer] : -1,
+        .sends = op->kind == DT_SIM_SEND,
         .bytes = talks || op->kind == DT_SIM_COPY ? op->amount : 0,
         .start_s = start_s,
         .moving_s = moving_s,

@@ -307,14 +307,14 @@ done:
     return status;
 }
 
-/* The same; trace: a file, NULL for none. */
-static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const char *trace,
+/* The same; wish NULL: no trace. */
+static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const struct dt_trace_wish *wish,
                              const struct question *question)
 {
     struct simulation_trace *writer = NULL;
     struct dt_sim_collector collector = {0};
-    if (trace)
-        DT_TRY(simulation_trace_open(trace, s, r->part->world_size, &writer, &collector));
+    if (wish && wish->path)
+        DT_TRY(simulation_trace_open(wish, s, r->part->world_size, &writer, &collector));
     dt_status status = replay_collected(s, r, step, &collector, question);
     dt_status written = simulation_trace_close(writer);
     return status < 0 ? status : written;
@@ -373,7 +373,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
         before_s = seconds[0];
     }
     struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s};
-    DT_TRY(replay_step(s, r, last, hooks->trace, &question));
+    DT_TRY(replay_step(s, r, last, &hooks->trace, &question));
     seconds[last] -= before_s;
     for (int step = 0; step < last && !ahead; step++) {
         seconds[step] = seconds[last];
@@ -387,7 +387,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
 static dt_status predict(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
                          const struct measure_hooks *hooks, struct simulated_ranks *ranks, struct measure_result *result)
 {
-    bool each = hooks->trace != NULL;
+    bool each = hooks->trace.path != NULL;
     DT_TRY(allocate_result(e, result));
     DT_TRY(simulated_ranks_record(e, s, &s->device, part, each, hooks->stop_requested, hooks->context, ranks));
     for (int i = 0; i < e->world_size; i++)

@@ -221,8 +221,8 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
 static dt_status run_traced_steps(struct run *r, struct dt_device *device)
 {
     struct step_trace *trace = NULL;
-    if (r->hooks->trace)
-        DT_TRY(step_trace_open(r->hooks->trace, r->world, &trace));
+    if (r->hooks->trace.path)
+        DT_TRY(step_trace_open(&r->hooks->trace, r->world, &trace));
     dt_status status = run_steps(r, device, trace);
     dt_status closed = step_trace_close(trace);
     return status < 0 ? status : closed;

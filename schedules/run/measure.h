@@ -4,6 +4,7 @@
 
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
+#include "lib/device/trace.h"
 #include "lib/record/metrics.h"
 #include "schedules/config/experiment.h"
 #include "schedules/run/tuning.h"
@@ -17,8 +18,8 @@ struct measure_hooks {
     void (*step_done)(void *context, int step, double seconds, double loss);
     /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */
     bool (*stop_requested)(void *context);
-    /* File for a trace of one more step, which is run behind the timed ones and counts nowhere (schedules/run/step_trace.h). */
-    const char *trace;
+    /* A trace of one more step, which is run behind the timed ones and counts nowhere (schedules/run/step_trace.h). */
+    struct dt_trace_wish trace;
 };
 
 struct measure_result {

@@ -10,6 +10,7 @@
 struct step_trace {
     struct dt_comm *world;
     struct dt_trace *file; /* rank 0 */
+    struct dt_trace_wish wish;
 };
 
 /* What a rank says of itself before it sends its spans. */
@@ -32,15 +33,16 @@ static dt_status agree(struct dt_comm *world, dt_status mine, const char *failur
     return mine < 0 ? mine : gathered;
 }
 
-dt_status step_trace_open(const char *path, struct dt_comm *world, struct step_trace **out)
+dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *world, struct step_trace **out)
 {
     struct step_trace *trace = *out = calloc(1, sizeof *trace);
     if (!trace)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace");
     trace->world = world;
+    trace->wish = *wish;
     char failure[512];
-    snprintf(failure, sizeof failure, "write the trace %s", path);
-    dt_status status = agree(world, dt_comm_rank(world) == 0 ? dt_trace_open(path, &trace->file) : DT_OK, failure);
+    snprintf(failure, sizeof failure, "write the trace %s", wish->path);
+    dt_status status = agree(world, dt_comm_rank(world) == 0 ? dt_trace_open(wish->path, &trace->file) : DT_OK, failure);
     if (status < 0) {
         step_trace_close(trace);
         *out = NULL;
@@ -83,8 +85,8 @@ static void write_rank(struct dt_trace *file, int rank, const struct header *hea
             .thread = thread,
             .name = span->name,
             .category = categories[span->category],
-            .start_s = (double)span->start_ns * 1e-9,
-            .duration_s = (double)(span->end_ns - span->start_ns) * 1e-9,
+            .start_ns = span->start_ns,
+            .end_ns = span->end_ns,
             .bytes = (double)span->bytes,
             .group = span->group[0] ? span->group : NULL,
         };
@@ -108,7 +110,8 @@ static dt_status exchange(struct step_trace *trace, const struct header *headers
         status = dt_host_all_gather(trace->world, padded, bytes, all);
     }
     for (int i = 0; status == DT_OK && trace->file && i < size; i++)
-        write_rank(trace->file, i, &headers[i], all + (size_t)i * (size_t)most);
+        if (dt_trace_has(&trace->wish, i))
+            write_rank(trace->file, i, &headers[i], all + (size_t)i * (size_t)most);
     free(padded);
     free(all);
     return status;

@@ -1,14 +1,15 @@
-/* The trace of one real step, of all ranks in one file: a process per rank, in it the step's phases and every stream. */
+/* The trace of one real step, of the wished ranks in one file: a process per rank, in it the step's phases and every stream. */
 #ifndef SCHEDULES_RUN_STEP_TRACE_H
 #define SCHEDULES_RUN_STEP_TRACE_H
 
+#include "lib/device/trace.h"
 #include "schedules/run/trainer.h"
 
 struct step_trace;
 
 /* Begin the file on rank 0, before anything is measured, so that a path that cannot be written is found in time. The others get an object
  * too. Collective. Owner: the caller. Errors: DT_ERR_IO, the same on all ranks; DT_ERR_HOST_MEMORY, DT_ERR_COMM. */
-dt_status step_trace_open(const char *path, struct dt_comm *world, struct step_trace **out);
+dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *world, struct step_trace **out);
 
 /* Run step `step` of `trainer` once more than it would have been, gather every rank's spans, and write them. The ranks begin together;
  * each rank's time 0 is its own begin, so between ranks times are right to what a barrier is. The step is run piece by piece also where

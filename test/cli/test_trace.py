@@ -44,7 +44,7 @@ def rows_of(name):
     for spans in rows.values():
         spans.sort(key=lambda e: e["ts"])
         for one, other in zip(spans, spans[1:]):
-            check(one["ts"] + one["dur"] <= other["ts"] + 0.01, "spans of a row overlap:", one, other)
+            check(round(1e3 * (one["ts"] + one["dur"])) <= round(1e3 * other["ts"]), "spans of a row overlap:", one, other)
     return {(rank, names[rank, thread]): spans for (rank, thread), spans in rows.items()}
 
 
@@ -108,6 +108,42 @@ def test_a_trace_shows_the_plan():
                 kinds["linear_weight_gradient"] = kinds["linear_gelu_weight_gradient"] = ("W", 4 * blocks + (rank == 3))
             found = passes_in_trace([span["name"] for span in rows[rank, "compute"]], kinds)
             check(found == planned, order, rank, "planned", planned, "and found", found)
+
+
+SIM = {"device": "sim", "paradigm": "pdp", "world_size": 4, "pipeline": {"stages": 4, "chunks": 8, "order": "1f1b"},
+       "model": {**CONFIG["model"], "layers": 8}}
+
+
+def events_of(name):
+    with open(os.path.join(WORK, name), encoding="utf-8") as file:
+        return json.load(file)["traceEvents"]
+
+
+def test_simulated_messages_have_arrows():
+    """Each message of the two steps has one, from a send to a receive that ends no earlier; neighbours share no nanosecond."""
+    run(SIM, "--trace", "sim.json", "-o", "sim.jsonl")
+    rows_of("sim.json")
+    begins, ends = ({e["id"]: e for e in events_of("sim.json") if e["ph"] == ph} for ph in "sf")
+    messages = [e for e in events_of("sim.json") if e.get("cat") == "communication"]
+    check(len(begins) == len(ends) == 2 * 3 * 8 * 2 and 2 * len(begins) == len(messages) and begins.keys() == ends.keys(), len(begins), len(messages))
+    for name, end in ends.items():
+        source, target = name.split(" ")[-2].split(">")
+        check(begins[name]["pid"] == int(source) and end["pid"] == int(target) and end["bp"] == "e" and begins[name]["ts"] <= end["ts"], name, end)
+        for at in (begins[name], end):
+            check(any(s["tid"] == at["tid"] and s["pid"] == at["pid"] and s["ts"] <= at["ts"] <= s["ts"] + s["dur"] for s in messages), "outside of its span", at)
+
+
+def test_chosen_ranks_alone_are_traced():
+    run(SIM, "--trace", "some.json", "--trace-ranks", "0,2-3", "-o", "some.jsonl")
+    check({rank for rank, _ in rows_of("some.json")} == {0, 2, 3}, "sim")
+    pairs = {e["id"].split(" ")[-2] for e in events_of("some.json") if e["ph"] in "sf"}
+    check(pairs == {"2>3", "3>2"}, "an arrow needs both ranks:", pairs)
+    run({"paradigm": "ddp", "world_size": 2}, "--trace", "one.json", "--trace-ranks", "1", "-o", "one.jsonl")
+    check({rank for rank, _ in rows_of("one.json")} == {1}, "cpu")
+    for ranks in ("4", "3-1", "1,", "x", "-1", "1-"):
+        result = run(SIM, "--trace", "some.json", "--trace-ranks=" + ranks, code=3)
+        check("--trace-ranks " + ranks + ": expected ranks from 0 to 3, such as 0,3,8-15" in result.stderr, ranks, result.stderr)
+    run(SIM, "--trace-ranks", "0", code=2)
 
 
 def test_a_trace_changes_no_number():

@@ -643,7 +643,7 @@ static void traces(void)
     close(file);
     CHECK_OK(simulated_system_create(e, &system));
     double without = run(e, system, NULL);
-    CHECK_OK(simulation_run(e, system, &(struct measure_hooks){.trace = path}, &result));
+    CHECK_OK(simulation_run(e, system, &(struct measure_hooks){.trace = {.path = path}}, &result));
     CHECK(fabs(result.step_s[0] - without) < 1e-9 * without, "looking on changes nothing");
     CHECK_OK(dt_read_file(path, &text, &length));
     CHECK_OK(dt_json_parse(text, length, path, &json));
@@ -651,7 +651,7 @@ static void traces(void)
     dt_json_destroy(json);
     free(text);
     measure_result_finish(&result);
-    CHECK(simulation_run(e, system, &(struct measure_hooks){.trace = "/nowhere/trace.json"}, &result) == DT_ERR_IO);
+    CHECK(simulation_run(e, system, &(struct measure_hooks){.trace = {.path = "/nowhere/trace.json"}}, &result) == DT_ERR_IO);
     measure_result_finish(&result);
     unlink(path);
     simulated_system_destroy(system);
