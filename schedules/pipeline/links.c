@@ -4,95 +4,151 @@
 
 /* ---- setting up ---- */
 
-static bool goes_up(enum plan_channel channel)
-{
-    return channel == PLAN_ACTIVATIONS_UP || channel == PLAN_GRADIENTS_UP;
-}
-
 static bool is_used(const struct plan *plan, enum plan_channel channel)
 {
     bool both_ways = plan->folded && plan->parts > 1;
     return both_ways || channel == PLAN_ACTIVATIONS_UP || channel == PLAN_GRADIENTS_DOWN;
 }
 
-/* comm: the neighbour's; NULL where there is none. events: of messages that arrive. */
-static dt_status link_init(struct link *link, struct dt_comm *comm, struct dt_device *device, int events, const char *name)
+static dt_status create_events(struct dt_device *device, int count, struct dt_event ***out)
 {
-    if (!comm)
-        return DT_OK;
-    link->comm = comm;
-    DT_TRY(dt_stream_create(device, name, &link->stream));
-    DT_TRY(dt_event_create(device, &link->ready));
-    link->arrived = calloc((size_t)events + 1, sizeof(struct dt_event *));
-    if (!link->arrived)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d micro-batches", events);
-    for (int i = 0; i < events; i++)
-        DT_TRY(dt_event_create(device, &link->arrived[i]));
+    *out = calloc((size_t)count + 1, sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the events of %d messages", count);
+    for (int i = 0; i < count; i++)
+        DT_TRY(dt_event_create(device, &(*out)[i]));
     return DT_OK;
 }
 
-dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_device *device, const struct plan *plan)
+static void destroy_events(struct dt_event **events)
+{
+    for (int i = 0; events && events[i]; i++)
+        dt_event_destroy(events[i]);
+    free(events);
+}
+
+/* comm: the neighbour's; NULL where there is none. */
+static dt_status link_init(struct link *link, struct dt_comm *comm, struct dt_device *device, const char *name)
+{
+    link->comm = comm;
+    return comm ? dt_stream_create(device, name, &link->stream) : DT_OK;
+}
+
+static dt_status sender_init(struct link *link, struct dt_comm *comm, struct dt_device *device, int most_kept, const char *name)
+{
+    DT_TRY(link_init(link, comm, device, name));
+    if (!comm)
+        return DT_OK;
+    DT_TRY(dt_event_create(device, &link->ready));
+    DT_TRY(create_events(device, most_kept, &link->done));
+    link->room = most_kept;
+    link->kept = calloc((size_t)most_kept + 1, sizeof *link->kept);
+    return link->kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d messages", most_kept);
+}
+
+static dt_status receiver_init(struct link *link, struct dt_comm *comm, struct dt_device *device, int slots, const char *name)
+{
+    DT_TRY(link_init(link, comm, device, name));
+    return comm ? create_events(device, slots, &link->arrived) : DT_OK;
+}
+
+dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_stream *compute, const struct plan *plan,
+                     const struct plan_receipts *receipts)
 {
     static const char *const names[PLAN_CHANNELS] = {[PLAN_ACTIVATIONS_UP] = "activations",
                                                      [PLAN_ACTIVATIONS_DOWN] = "activations",
                                                      [PLAN_GRADIENTS_UP] = "gradients",
                                                      [PLAN_GRADIENTS_DOWN] = "gradients"};
     bool ring = !plan->folded && plan->parts > 1;
-    links->plan = plan;
+    struct dt_device *device = dt_stream_device(compute);
+    int most_kept[PLAN_CHANNELS];
+    *links = (struct links){.plan = plan, .receipts = receipts, .compute = compute};
+    plan_receipts_most_kept(receipts, plan, most_kept);
     for (int i = 0; i < PLAN_CHANNELS; i++) {
         struct mesh_neighbours *n = &links->neighbours[i];
         enum plan_channel channel = (enum plan_channel)i;
         if (!is_used(plan, channel))
             continue;
         DT_TRY(mesh_neighbours_init(n, mesh, MESH_PIPELINE, ring, names[i]));
-        bool up = goes_up(channel);
-        DT_TRY(link_init(&links->receivers[i], up ? n->previous : n->next, device, plan->parts * plan->slots, names[i]));
-        DT_TRY(link_init(&links->senders[i], up ? n->next : n->previous, device, 0, names[i]));
+        bool up = plan_channel_goes_up(channel);
+        DT_TRY(receiver_init(&links->receivers[i], up ? n->previous : n->next, device, plan->parts * plan->slots, names[i]));
+        DT_TRY(sender_init(&links->senders[i], up ? n->next : n->previous, device, most_kept[i], names[i]));
     }
     return DT_OK;
 }
 
-static void link_finish(struct link *link, const struct plan *plan)
+static void link_finish(struct link *link)
 {
-    for (int i = 0; link->arrived && link->arrived[i] && i < plan->parts * plan->slots; i++)
-        dt_event_destroy(link->arrived[i]);
-    free(link->arrived);
+    destroy_events(link->arrived);
+    destroy_events(link->done);
+    free(link->kept);
     dt_event_destroy(link->ready);
     dt_stream_destroy(link->stream);
 }
 
 void links_finish(struct links *links)
 {
+    links_end_step(links); /* of a step that failed */
     for (int i = 0; i < PLAN_CHANNELS; i++) {
-        link_finish(&links->receivers[i], links->plan);
-        link_finish(&links->senders[i], links->plan);
+        link_finish(&links->receivers[i]);
+        link_finish(&links->senders[i]);
         mesh_neighbours_finish(&links->neighbours[i]);
     }
 }
 
 /* ---- messages ---- */
 
+/* The first `count` messages of the step have been received. */
+static dt_status free_received(struct link *link, int count, struct dt_stream *compute)
+{
+    if (link->freed >= count)
+        return DT_OK;
+    DT_TRY(dt_stream_wait(compute, link->done[(count - 1) % link->room])); /* at most for its last moment */
+    for (; link->freed < count; link->freed++)
+        dt_free(compute, &link->kept[link->freed % link->room]);
+    return DT_OK;
+}
+
 dt_status links_recv(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
                      struct dt_buffer *buffer)
 {
-    struct link *link = &links->receivers[plan_channel(links->plan, action)];
+    enum plan_channel channel = plan_channel(links->plan, action);
+    struct link *link = &links->receivers[channel];
     struct dt_event *arrived = link->arrived[action->part * links->plan->slots + action->slot];
     DT_TRY(dt_alloc(link->stream, DT_ACTIVATIONS, message->elems * dt_dtype_bytes(message->dtype), buffer));
     DT_TRY(dt_recv(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
     DT_TRY(dt_event_record(arrived, link->stream));
-    return timeline_receive(timeline, arrived, message->key);
+    DT_TRY(timeline_receive(timeline, arrived, message->key));
+    const int *received = links->receipts->received[channel][link->received++];
+    for (int i = 0; i < PLAN_CHANNELS; i++)
+        DT_TRY(free_received(&links->senders[i], received[i], links->compute));
+    return DT_OK;
 }
 
 dt_status links_send(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
-                     struct dt_stream *compute, struct dt_buffer *buffer)
+                     struct dt_buffer *buffer)
 {
     struct link *link = &links->senders[plan_channel(links->plan, action)];
+    int place = link->sent % link->room;
     DT_TRY(timeline_send(timeline, message->key));
-    DT_TRY(dt_event_record(link->ready, compute));
+    DT_TRY(dt_event_record(link->ready, links->compute));
     DT_TRY(dt_stream_wait(link->stream, link->ready));
     DT_TRY(dt_send(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
-    dt_free(link->stream, buffer);
+    DT_TRY(dt_event_record(link->done[place], link->stream));
+    link->kept[place] = *buffer;
+    *buffer = (struct dt_buffer){0};
+    link->sent++;
     return DT_OK;
+}
+
+void links_end_step(struct links *links)
+{
+    for (int i = 0; i < PLAN_CHANNELS; i++) {
+        struct link *sender = &links->senders[i];
+        for (; sender->freed < sender->sent; sender->freed++)
+            dt_free(sender->stream, &sender->kept[sender->freed % sender->room]);
+        sender->sent = sender->freed = links->receivers[i].received = 0;
+    }
 }
 
 uint64_t links_sent_bytes(const struct links *links)

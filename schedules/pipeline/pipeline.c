@@ -14,6 +14,7 @@ struct pipeline {
     struct pipeline_setup setup;
     const struct dt_model_family *family; /* of the model */
     struct plan plan;
+    struct plan_receipts receipts;
     struct activation *activation;
     struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
@@ -126,7 +127,7 @@ static dt_status run_recv(struct pipeline *p, const struct action *a)
 static dt_status run_send(struct pipeline *p, const struct action *a)
 {
     struct link_message message = describe_message(p, a);
-    return links_send(&p->links, a, &message, p->setup.timeline, p->setup.compute, message_of(p, a));
+    return links_send(&p->links, a, &message, p->setup.timeline, message_of(p, a));
 }
 
 /* Between two parts of this rank nothing travels. The stash of the part before has its slot until its backward has ended. */
@@ -353,6 +354,7 @@ static dt_status run_plan(struct pipeline *p)
         DT_TRY(dt_zero(s->compute, s->stage->loss.data, sizeof(double)));
     for (int i = 0; i < p->plan.count; i++)
         DT_TRY(run(p, i));
+    links_end_step(&p->links);
     return timeline_stop(s->timeline);
 }
 
@@ -432,8 +434,16 @@ static dt_status finish_plan(struct pipeline *p)
 
 static dt_status make_passes(struct pipeline *p)
 {
-    const struct pipeline_setup *s = &p->setup;
-    DT_TRY(plan_from_order(s->order->name, &s->order->shape, s->mesh->at[MESH_PIPELINE], &p->plan));
+    int stage = p->setup.mesh->at[MESH_PIPELINE], stages = p->setup.order->shape.stages;
+    int around[] = {stage, (stage + 1) % stages, (stage + stages - 1) % stages}, count = stages < 3 ? stages : 3;
+    struct plan plans[3] = {0};
+    dt_status status = plans_of_stages(p->setup.order->name, &p->setup.order->shape, around, count, plans);
+    if (status == DT_OK && stages > 1)
+        status = plan_receipts_find(stage, &plans[count - 1], &plans[1], &p->receipts);
+    p->plan = plans[0];
+    plan_finish(&plans[1]);
+    plan_finish(&plans[2]);
+    DT_TRY(status);
     return plan_assign_slots(&p->plan);
 }
 
@@ -470,7 +480,7 @@ static dt_status create_parts(struct pipeline *p)
     DT_TRY(finish_plan(p));
     if (s->mesh->shape.size[MESH_PIPELINE] == 1)
         return DT_OK;
-    DT_TRY(links_init(&p->links, s->mesh, s->device, &p->plan));
+    DT_TRY(links_init(&p->links, s->mesh, s->compute, &p->plan, &p->receipts));
     return s->experiment->model.tied ? copies_init(&p->copies, s->mesh, s->device, &p->plan) : DT_OK;
 }
 
@@ -507,6 +517,7 @@ void pipeline_destroy(struct pipeline *p)
     copies_finish(&p->copies);
     links_finish(&p->links);
     activation_destroy(p->activation);
+    plan_receipts_finish(&p->receipts);
     plan_finish(&p->plan);
     free(p->stashes);
     free(p);

@@ -143,8 +143,12 @@ struct plan_kept {
 
 struct plan_kept plan_keeps(const struct plan *plan);
 
-/* The channel of an ACTION_SEND_* or ACTION_RECV_*. */
+/* The channel of an ACTION_SEND_* or ACTION_RECV_*; whether it goes to the next rank. */
 enum plan_channel plan_channel(const struct plan *plan, const struct action *action);
+static inline bool plan_channel_goes_up(enum plan_channel channel)
+{
+    return channel == PLAN_ACTIVATIONS_UP || channel == PLAN_GRADIENTS_UP;
+}
 
 /* "forward", "send output", ...: for messages and JSON. */
 const char *action_name(enum action_op op);
@@ -152,6 +156,14 @@ const char *action_name(enum action_op op);
 char action_letter(enum action_op op);
 /* Whether kernels of a group (or a part) run. */
 bool action_computes(const struct action *action);
+static inline bool action_sends(const struct action *action)
+{
+    return action->op == ACTION_SEND_OUTPUT || action->op == ACTION_SEND_GRADIENT;
+}
+static inline bool action_receives(const struct action *action)
+{
+    return action->op == ACTION_RECV_INPUT || action->op == ACTION_RECV_GRADIENT;
+}
 /* The next computing action behind `at`; NULL. */
 const struct action *plan_next_computing(const struct plan *plan, int at);
 

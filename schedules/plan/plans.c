@@ -22,28 +22,32 @@ static void finish(struct plan *plans, int stages)
 }
 
 /* Of an order that says only what all ranks do. */
-static dt_status take_from_all(const char *order, const struct order_shape *shape, int stage, struct plan *out)
+static dt_status take_from_all(const char *order, const struct order_shape *shape, const int *stages, int count, struct plan *out)
 {
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
     if (!plans)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
     dt_status status = plans_make(order, shape, plans);
-    if (status == DT_OK) {
-        *out = plans[stage];
-        plans[stage] = (struct plan){0};
+    for (int i = 0; status == DT_OK && i < count; i++) {
+        out[i] = plans[stages[i]];
+        plans[stages[i]] = (struct plan){0};
     }
     finish(plans, shape->stages);
     return status;
 }
 
-dt_status plan_from_order(const char *order, const struct order_shape *shape, int stage, struct plan *out)
+dt_status plans_of_stages(const char *order, const struct order_shape *shape, const int *stages, int count, struct plan *out)
 {
     const struct pipeline_order *row = pipeline_order_find(order);
-    *out = (struct plan){0};
+    for (int i = 0; i < count; i++)
+        out[i] = (struct plan){0};
     if (!row || !row->emit)
-        return take_from_all(order, shape, stage, out);
-    DT_TRY(pipeline_order_emit_rank(order, shape, stage, out));
-    return plan_add_messages(out);
+        return take_from_all(order, shape, stages, count, out);
+    for (int i = 0; i < count; i++) {
+        DT_TRY(pipeline_order_emit_rank(order, shape, stages[i], &out[i]));
+        DT_TRY(plan_add_messages(&out[i]));
+    }
+    return DT_OK;
 }
 
 dt_status plan_order_bubble(const char *order, const struct order_shape *shape, double *out)

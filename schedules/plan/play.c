@@ -24,16 +24,6 @@ struct play {
 
 /* ---- who sends what to whom ---- */
 
-static bool receives(uint8_t op)
-{
-    return op == ACTION_RECV_INPUT || op == ACTION_RECV_GRADIENT;
-}
-
-static bool sends(uint8_t op)
-{
-    return op == ACTION_SEND_OUTPUT || op == ACTION_SEND_GRADIENT;
-}
-
 static bool concerns_gradients(uint8_t op)
 {
     return op == ACTION_RECV_GRADIENT || op == ACTION_SEND_GRADIENT;
@@ -77,7 +67,7 @@ static void describe(char *text, size_t bytes, const struct play *p, int rank)
     bool input = a->op == ACTION_RECV_INPUT || a->op == ACTION_TAKE_OVER;
     char pass[32], from[48];
     name_pass(pass, sizeof pass, plan, p->at[rank]);
-    if (receives(a->op))
+    if (action_receives(a))
         snprintf(from, sizeof from, "rank %d", peer_of(plan, a));
     else
         snprintf(from, sizeof from, "its own part %d", input ? a->part - 1 : a->part + 1);
@@ -88,7 +78,7 @@ static void describe(char *text, size_t bytes, const struct play *p, int rank)
 static int awaited(const struct play *p, int rank)
 {
     const struct action *a = &p->plans[rank].actions[p->at[rank]];
-    return receives(a->op) ? peer_of(&p->plans[rank], a) : rank;
+    return action_receives(a) ? peer_of(&p->plans[rank], a) : rank;
 }
 
 /* Nobody can go on: from the first rank that waits, follow whom each waits for, until a rank comes a second time. */
@@ -237,9 +227,9 @@ static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
     if (a->op != ACTION_RECV_GRADIENT)
         p->now[rank] += early_of(plan, p->at[rank], p->times);
     p->now[rank] += duration(plan, p->times, a);
-    if (sends(a->op))
+    if (action_sends(a))
         send(p, rank, a);
-    else if (receives(a->op))
+    else if (action_receives(a))
         DT_TRY(receive(p, rank, a, ran));
     else
         keep_for_own_part(p, rank, a);

@@ -4,6 +4,7 @@
 #include "schedules/plan/passes.h"
 #include "schedules/plan/plans.h"
 #include "schedules/plan/play.h"
+#include "schedules/plan/receipts.h"
 #include "test/check.h"
 
 #include <math.h>
@@ -459,13 +460,37 @@ static void test_one_rank_alone(void)
             struct plan all[5], alone;
             CHECK_OK(plans_make(pipeline_order_at(o)->name, &shape, all));
             for (int i = 0; i < stages; i++) {
-                CHECK_OK(plan_from_order(pipeline_order_at(o)->name, &shape, i, &alone));
+                CHECK_OK(plans_of_stages(pipeline_order_at(o)->name, &shape, &i, 1, &alone));
                 CHECK(alone.count == all[i].count && alone.stage == i && alone.parts == all[i].parts && alone.folded == all[i].folded &&
                           memcmp(alone.actions, all[i].actions, (size_t)alone.count * sizeof *alone.actions) == 0,
                       "%s, rank %d of %d", pipeline_order_at(o)->name, i, stages);
                 plan_finish(&alone);
                 plan_finish(&all[i]);
             }
+        }
+    }
+}
+
+/* An activation is known to be received when its gradient comes, which under 1F1B is stages - stage - 1 forward passes later, and a gradient when
+ * the activation comes that the stage before makes after that backward pass. */
+static void test_arrivals_are_receipts(void)
+{
+    enum { STAGES = 4, MICRO_BATCHES = 12 };
+    static const char *const orders[] = {"1f1b", "gpipe"};
+    for (int o = 0; o < 2; o++) {
+        for (int i = 0; i < STAGES; i++) {
+            struct ranks r;
+            struct plan_receipts receipts;
+            int most[PLAN_CHANNELS], all = o == 1;
+            CHECK_OK(make(orders[o], STAGES, MICRO_BATCHES, MICRO_BATCHES, &r));
+            CHECK_OK(plan_receipts_find(i, &r.plans[(i + STAGES - 1) % STAGES], &r.plans[(i + 1) % STAGES], &receipts));
+            plan_receipts_most_kept(&receipts, &r.plans[i], most);
+            int up = i == STAGES - 1 ? 0 : all ? MICRO_BATCHES : STAGES - i, down = i == 0 ? 0 : all ? MICRO_BATCHES : STAGES - i + 1;
+            CHECK(most[PLAN_ACTIVATIONS_UP] == up && most[PLAN_GRADIENTS_DOWN] == down, "%s, stage %d: %d activations, %d gradients",
+                  orders[o], i, most[PLAN_ACTIVATIONS_UP], most[PLAN_GRADIENTS_DOWN]);
+            CHECK(most[PLAN_ACTIVATIONS_DOWN] == 0 && most[PLAN_GRADIENTS_UP] == 0);
+            plan_receipts_finish(&receipts);
+            ranks_finish(&r);
         }
     }
 }
@@ -487,5 +512,6 @@ static const struct test_case cases[] = {
     {"a forgotten forward is computed again", test_a_forgotten_forward_is_computed_again},
     {"messages surround the groups", test_messages_surround_the_groups},
     {"one rank alone", test_one_rank_alone},
+    {"arrivals are receipts", test_arrivals_are_receipts},
 };
 TEST_MAIN(cases)
