@@ -72,21 +72,27 @@ static inline double *random_values(size_t count, double size)
     return values;
 }
 
-/* Compute the reference's results from qkv and dout, as they are now. */
-static inline void problem_solve(struct problem *p)
+/* What kernels get is qkv and dout, as they are now and the dtype rounds them. */
+static inline void problem_round(struct problem *p)
 {
     size_t elems = rows_of(p) * (size_t)p->model.hidden;
     ref_round(p->model.dtype, p->qkv, qkv_count(p));
     ref_round(p->model.dtype, p->dout, elems);
     ref_encode(p->model.dtype, p->qkv, p->qkv_memory, qkv_count(p));
     ref_encode(p->model.dtype, p->dout, p->dout_memory, elems);
+}
+
+/* Compute the reference's results from them. */
+static inline void problem_solve(struct problem *p)
+{
+    problem_round(p);
     ref_attention(&p->model, p->qkv, p->out, p->lse, p->weights, p->samples, &p->dropout);
     ref_attention_gradient(&p->model, p->dout, p->qkv, p->dqkv, p->samples, &p->dropout);
 }
 
-/* kv_heads 0: as many as heads. */
-static inline void problem_init_grouped(struct problem *p, enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width,
-                                        size_t samples, float dropout)
+/* Without results, for which there is room, but for the weights. kv_heads 0: as many as heads. */
+static inline void problem_draw(struct problem *p, enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width,
+                                size_t samples, float dropout)
 {
     size_t d = (size_t)(heads * width), bytes = dt_dtype_bytes(dtype);
     *p = (struct problem){
@@ -105,6 +111,13 @@ static inline void problem_init_grouped(struct problem *p, enum dt_dtype dtype, 
     p->out = malloc(rows * d * sizeof *p->out);
     p->dqkv = malloc(qkv_count(p) * sizeof *p->dqkv);
     p->lse = malloc(lse_count(p) * sizeof *p->lse);
+    problem_round(p);
+}
+
+static inline void problem_init_grouped(struct problem *p, enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width,
+                                        size_t samples, float dropout)
+{
+    problem_draw(p, dtype, T, heads, kv_heads, alibi, width, samples, dropout);
     p->weights = malloc(weight_count(p) * sizeof *p->weights);
     problem_solve(p);
 }

@@ -134,6 +134,57 @@ static void grouped_queries_and_alibi(void)
     end();
 }
 
+static bool is_emulated(void)
+{
+    struct dt_device_info info;
+    dt_device_info(device, &info);
+    return strstr(info.name, "emulated") != NULL;
+}
+
+/* The fused kernel of a 16-bit type against that of fp32, whose input is the same, on shapes that take the reference minutes. */
+static void check_against_fp32(enum dt_dtype dtype, int T, int heads, int kv_heads, int width, size_t samples, float dropout)
+{
+    struct problem p, same;
+    struct result r, right;
+    problem_draw(&p, dtype, T, heads, kv_heads, false, width, samples, dropout);
+    same = p;
+    same.model.dtype = DT_FP32;
+    same.qkv_memory = malloc(qkv_count(&p) * sizeof(float));
+    same.dout_memory = malloc(rows_of(&p) * (size_t)p.model.hidden * sizeof(float));
+    problem_round(&same);
+    result_init(&same, &right);
+    result_init(&p, &r);
+    run_part(&same, &right, 0, samples);
+    run_part(&p, &r, 0, samples);
+    ref_decode(DT_FP32, right.out, p.out, rows_of(&p) * (size_t)p.model.hidden);
+    ref_decode(DT_FP32, right.dqkv, p.dqkv, qkv_count(&p));
+    ref_decode(DT_FP32, right.lse, p.lse, lse_count(&p));
+    check_result(&p, &r, table->name);
+    result_finish(&r);
+    result_finish(&right);
+    free(same.qkv_memory);
+    free(same.dout_memory);
+    problem_finish(&p);
+}
+
+/* GPTLarge's heads and batch, and long samples, where the device is fast enough; elsewhere a few tiles of the same width. */
+static void shapes_of_a_training(void)
+{
+    if (!begin())
+        return;
+    bool whole = strcmp(test_device_kind(), "cuda") == 0 && !is_emulated();
+    for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
+        if (dtype == DT_FP32)
+            continue;
+        check_against_fp32(dtype, whole ? 256 : 130, whole ? 16 : 2, 0, 96, whole ? 20 : 1, 0.1f);
+        if (!whole)
+            continue;
+        check_against_fp32(dtype, 2048, 16, 0, 96, 2, 0.1f);
+        check_against_fp32(dtype, 2048, 32, 8, 64, 1, 0);
+    }
+    end();
+}
+
 /* What the gradients of a row of q, and of one key and its value, are made of; in double precision from the inputs and the kernel's lse. */
 struct long_problem {
     struct problem p; /* of which qkv, dout and their memory are used */
@@ -200,10 +251,12 @@ static void check_long_key(const struct long_problem *l, const double *dqkv, siz
 /* More rows than the reference could do: a few of them, the first and the last among them. DTBENCH_LONG_T: another length, as 32768. */
 static void long_sequences(void)
 {
-    if (strcmp(test_device_kind(), "cpu") != 0)
-        SKIP("an emulated GPU would take minutes");
     if (!begin())
         return;
+    if (is_emulated()) {
+        end();
+        SKIP("an emulated GPU would take minutes");
+    }
     const char *given = getenv("DTBENCH_LONG_T");
     struct long_problem l = {.heads = 2, .kv_heads = 1, .w = 8, .T = given ? (size_t)atoi(given) : 2500, .row = 4 * 8, .d = 2 * 8};
     l.p = (struct problem){.model = {.layers = 1,
@@ -532,6 +585,7 @@ static const struct test_case cases[] = {
     {"some of the heads by themselves", heads_by_themselves},
     {"grouped queries, alibi, and both", grouped_queries_and_alibi},
     {"parts of the heads that share keys and values", parts_of_a_group},
+    {"shapes of a training, against fp32", shapes_of_a_training},
     {"long sequences", long_sequences},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
