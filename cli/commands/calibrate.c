@@ -5,6 +5,7 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
+#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "lib/base/output_file.h"
 #include "lib/comm/comm.h"
@@ -115,8 +116,8 @@ static dt_status make_plan(const struct command_options *o, struct plan *plan)
 /* ---- measuring ---- */
 
 struct run {
-    int ranks, done, total; /* total: of all worlds */
-    int before;             /* measurements of the worlds before this one */
+    int ranks, threads, done, total; /* total: of all worlds */
+    int before;                      /* measurements of the worlds before this one */
     bool live;
 };
 
@@ -144,6 +145,7 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
         .argv = argv,
         .world_size = run->ranks,
         .mpirun = true,
+        .passive = dt_crowded(run->threads, run->ranks, dt_machine_processors()),
         .input = input,
         .init_timeout_s = 120,
         .step_timeout_s = 120,
@@ -161,7 +163,7 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
 
 static dt_status measure(const struct plan *plan, bool quiet, struct calibration *calibration)
 {
-    struct run run = {.live = !quiet && terminal_is_live(stderr)};
+    struct run run = {.threads = plan->request.threads, .live = !quiet && terminal_is_live(stderr)};
     char *input;
     dt_status status = DT_OK;
     DT_TRY(calibration_request_write(&plan->request, &input));

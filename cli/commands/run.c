@@ -1,6 +1,7 @@
 /* `dtbench run`: its command line, what is checked before the first step, and what is printed at the end. */
 #include "cli/commands/commands.h"
 
+#include "cli/run/crowded.h"
 #include "cli/run/placement.h"
 #include "cli/run/rendezvous_check.h"
 #include "cli/run/resume.h"
@@ -314,6 +315,8 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
         return EXIT_CODE_OUTPUT;
     note_unused_nodes(s, o->quiet);
     note_passed_gpu(s, o->quiet);
+    if (!o->quiet)
+        crowded_note(s);
     if (!o->dry_run)
         rendezvous_note_secret(s);
     note_framework(s, o->quiet);
@@ -355,7 +358,7 @@ static dt_status select_shard(struct sweep *s, const char *text)
 }
 
 /* The caller has initialised the sweep, and owns it. */
-static int run_sweep(struct sweep *s, const struct run_options *o)
+static int run_sweep(struct sweep *s, const struct run_options *o, char **argv)
 {
     const char *path = records_path(s, o);
     if (o->resume && strcmp(path, "-") == 0) {
@@ -368,8 +371,10 @@ static int run_sweep(struct sweep *s, const struct run_options *o)
         return refuse(s, EXIT_CODE_OTHER);
     if (check_all(s) < 0)
         return refuse(s, EXIT_CODE_CONFIG);
-    if (!o->dry_run)
+    if (!o->dry_run) {
+        crowded_begin_anew(s, o->config.config ? o->config.config : o->config.file, argv);
         signals_install();
+    }
     enum exit_code code = prepare(s, o, path);
     if (o->dry_run && code == EXIT_CODE_OK)
         return s->world.rank > 0 || summary_print_planned(s, stdout) == DT_OK ? EXIT_CODE_OK : report_failure("run", EXIT_CODE_OTHER);
@@ -416,7 +421,7 @@ static int run(int argc, char **argv)
     } else if (sweep_identity_init(&s.identity, experiments) < 0) {
         code = refuse(&s, EXIT_CODE_OTHER);
     } else {
-        code = run_sweep(&s, &o);
+        code = run_sweep(&s, &o, argv);
     }
 
     dt_record_close(s.records);

@@ -1,6 +1,8 @@
 #include "cli/run/run_launched.h"
 
 #include "cli/run/signals.h"
+#include "lib/base/crowding.h"
+#include "lib/base/machine.h"
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"
 #include "schedules/config/order.h"
@@ -87,6 +89,7 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
         .argv = argv,
         .world_size = experiment->world_size,
         .mpirun = strcmp(dt_comm_backend_for(kind, experiment->world_size), "mpi") == 0,
+        .passive = strcmp(kind, "cpu") == 0 && dt_crowded(experiment->threads, experiment->world_size, dt_machine_processors()),
         .input = input,
         .init_timeout_s = experiment->timeout.init_s,
         .step_timeout_s = experiment->timeout.step_s,

@@ -1,6 +1,5 @@
 #include "lib/base/machine.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,12 +129,14 @@ static struct dt_group_limits own_limits(void)
 
 int dt_machine_processors(void)
 {
-    enum { PROCESSORS_MAX = 8192 };
-    uint64_t count = 0;
-    cpu_set_t *set = CPU_ALLOC(PROCESSORS_MAX);
-    if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(PROCESSORS_MAX), set) == 0)
-        count = (uint64_t)CPU_COUNT_S(CPU_ALLOC_SIZE(PROCESSORS_MAX), set);
-    CPU_FREE(set);
+    struct dt_processors own;
+    dt_processors_of(0, &own);
+    return dt_machine_processors_among(&own);
+}
+
+int dt_machine_processors_among(const struct dt_processors *set)
+{
+    uint64_t count = (uint64_t)dt_processors_count(set);
     lower(&count, own_limits().processors);
     return count > 0 ? (int)count : 1;
 }

@@ -2,6 +2,8 @@
 #ifndef LIB_BASE_MACHINE_H
 #define LIB_BASE_MACHINE_H
 
+#include "lib/base/processors.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +13,8 @@ void dt_machine_processor_name(char *out, size_t out_bytes);
 /* Processors that this process may run on: its affinity, or a container's quota of processor time, rounded up, where that is less. At
  * least 1. */
 int dt_machine_processors(void);
+/* The same of those in a set. */
+int dt_machine_processors_among(const struct dt_processors *set);
 
 /* Physical memory, or what a container allows where that is less. */
 uint64_t dt_machine_memory_bytes(void);

@@ -1,7 +1,8 @@
 #include "lib/device/condition.h"
 
+#include "lib/base/append.h"
+
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,43 +40,23 @@ void dt_condition_init(struct dt_device_condition *c)
 
 /* ---- for the reader of a table ---- */
 
-struct doubts {
-    char *text;
-    size_t bytes, used;
-};
-
-static void __attribute__((format(printf, 2, 3))) add_doubt(struct doubts *d, const char *format, ...)
-{
-    va_list arguments;
-    if (d->used + 1 >= d->bytes)
-        return;
-    if (d->used)
-        d->used += (size_t)snprintf(d->text + d->used, d->bytes - d->used, ", ");
-    if (d->used + 1 >= d->bytes)
-        return;
-    va_start(arguments, format);
-    d->used += (size_t)vsnprintf(d->text + d->used, d->bytes - d->used, format, arguments);
-    va_end(arguments);
-}
-
 void dt_condition_doubts(const struct dt_device_condition *before, const struct dt_device_condition *after, int own, char *out,
                          size_t out_bytes)
 {
-    struct doubts d = {out, out_bytes, 0};
     double hot_s = after->heat_slow_s - before->heat_slow_s; /* NaN where unknown: then what it says now has to do */
     snprintf(out, out_bytes, "%s", "");
     if (!after->known)
         return;
     if (hot_s > 0)
-        add_doubt(&d, "clocks held down by heat for %.1f s", hot_s);
+        dt_append(out, out_bytes, ", ", "clocks held down by heat for %.1f s", hot_s);
     else if (isnan(hot_s) && after->slowdown[DT_SLOWDOWN_HEAT])
-        add_doubt(&d, "clocks held down by heat");
+        dt_append(out, out_bytes, ", ", "clocks held down by heat");
     if (after->slowdown[DT_SLOWDOWN_POWER_BRAKE])
-        add_doubt(&d, "clocks held down by the power supply");
+        dt_append(out, out_bytes, ", ", "clocks held down by the power supply");
     else if (after->slowdown[DT_SLOWDOWN_HARDWARE] && !after->slowdown[DT_SLOWDOWN_HEAT])
-        add_doubt(&d, "clocks held down by the hardware");
+        dt_append(out, out_bytes, ", ", "clocks held down by the hardware");
     if (after->slowdown[DT_SLOWDOWN_CLOCKS_SET])
-        add_doubt(&d, "clocks set to %.0f of %.0f MHz", after->clock_mhz, after->clock_limit_mhz);
+        dt_append(out, out_bytes, ", ", "clocks set to %.0f of %.0f MHz", after->clock_mhz, after->clock_limit_mhz);
     if (after->processes > own)
-        add_doubt(&d, "%d other %s on it", after->processes - own, after->processes - own == 1 ? "process" : "processes");
+        dt_append(out, out_bytes, ", ", "%d other %s on it", after->processes - own, after->processes - own == 1 ? "process" : "processes");
 }

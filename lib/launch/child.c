@@ -143,8 +143,8 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
     dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
     if (status < 0)
         goto done;
-    status = dt_launch_environment_make(rank, launch->world_size, port, secret, dt_launch_uses_mpirun(launch) ? dt_mpirun_settings() : NULL,
-                                        &environment);
+    status = dt_launch_environment_make(rank, launch->world_size, port, secret, launch->passive,
+                                        dt_launch_uses_mpirun(launch) ? dt_mpirun_settings() : NULL, &environment);
     if (status < 0)
         goto done;
     status = start(launch, arguments, environment.variables, out);

@@ -1,11 +1,11 @@
 #include "lib/launch/environment.h"
 
+#include "lib/base/crowding.h"
 #include "lib/launch/secret.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bool is_replaced(const char *variable, const char *const *settings)
     return false;
 }
 
-dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, const char *const *settings,
+dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, bool passive, const char *const *settings,
                                      struct dt_launch_environment *out)
 {
     static const char *const nothing[] = {NULL};
@@ -50,7 +50,7 @@ dt_status dt_launch_environment_make(int rank, int size, int port, const char *s
         count++;
     while (settings[added])
         added++;
-    out->variables = calloc(count + added + DT_LAUNCH_PLACE_VARIABLES + 1, sizeof *out->variables);
+    out->variables = calloc(count + added + 1 + DT_LAUNCH_PLACE_VARIABLES + 1, sizeof *out->variables);
     if (!out->variables)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' environment");
     for (size_t i = 0; i < count; i++) {
@@ -59,6 +59,8 @@ dt_status dt_launch_environment_make(int rank, int size, int port, const char *s
     }
     for (size_t i = 0; i < added; i++)
         out->variables[kept++] = (char *)settings[i]; /* execve changes nothing of it */
+    if (passive && !dt_waiting_is_set())
+        out->variables[kept++] = (char *)(DT_WAITING_NAME "=" DT_WAITING_PASSIVE);
     if (port == 0)
         return DT_OK;
     snprintf(out->place[0], sizeof out->place[0], "RANK=%d", rank);

@@ -4,6 +4,8 @@
 
 #include "lib/base/status.h"
 
+#include <stdbool.h>
+
 enum { DT_LAUNCH_PLACE_VARIABLES = 7 };
 
 struct dt_launch_environment {
@@ -13,9 +15,9 @@ struct dt_launch_environment {
 
 /* This process's environment without the variables in which an outer launcher gave it a place. port > 0: with the place of rank `rank` of
  * `size` on this machine, in the variables that lib/launch/world.h calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it is
- * alone. settings: "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to,
+ * alone. passive: and the variable by which the ranks' threads sleep while they wait, unless the user's own say how. settings: "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to,
  * not copied. Owner: the caller, dt_launch_environment_finish. *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
-dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, const char *const *settings,
+dt_status dt_launch_environment_make(int rank, int size, int port, const char *secret, bool passive, const char *const *settings,
                                      struct dt_launch_environment *out);
 void dt_launch_environment_finish(struct dt_launch_environment *environment);
 

@@ -27,7 +27,7 @@ struct dt_provenance_facts {
                                 NULL: they have none */
     int gpu_count;
     const char *gpu_conditions;                 /* an array of JSON, each rank's (lib/device/condition.h); NULL: unknown */
-    const char *doubts;                         /* why the GPUs may not have done what they can; NULL: nothing is known */
+    const char *doubts;                         /* why the machine may not have done what it can; NULL: nothing is known */
     const char *launcher;                       /* "none", "torchrun", "mpirun", "srun" */
     const char *secret;                         /* where the ranks' secret came from: "variable", "file", "none" */
     const char *versions;                       /* "oneDNN 2.6.3, OpenMP 4.5, Open MPI 4.1.4": the last

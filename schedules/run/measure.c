@@ -4,12 +4,14 @@
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/rank_conditions.h"
 #include "schedules/run/rank_network.h"
+#include "schedules/run/rank_processors.h"
 #include "schedules/run/ranks_per_node.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 /* ---- steps ---- */
@@ -32,6 +34,8 @@ struct run {
     struct timeline_message *sent; /* [stages, the trainer's limit] once needed */
     struct dt_step_metrics *timed; /* [timed] over the ranks */
     struct dt_device_condition before;
+    struct rank_processors processors;
+    bool on_processors; /* these are known: the timed steps have begun */
     bool stop;
 };
 
@@ -153,12 +157,25 @@ static dt_status gather_memory(struct run *r, struct dt_device *device)
     return dt_host_all_gather(r->world, &mine, sizeof mine, r->result->ranks);
 }
 
-/* Right behind the last step, while clocks are still those of the work. Only GPUs have something to say, and all ranks have the same kind. */
+/* All ranks have the same kind of device: only GPUs say something of themselves, and processors are shared with others. */
+static dt_status begin_conditions(struct run *r, struct dt_device *device)
+{
+    struct dt_device_info info;
+    dt_device_info(device, &info);
+    dt_device_condition(device, &r->before);
+    r->on_processors = strcmp(info.kind, "cpu") == 0;
+    return r->on_processors ? rank_processors_begin(&r->processors, r->world, info.threads) : DT_OK;
+}
+
+/* Right behind the last step, while clocks are still those of the work. */
 static dt_status gather_conditions(struct run *r, struct dt_device *device)
 {
     struct dt_device_info info;
     struct measure_result *result = r->result;
     dt_device_info(device, &info);
+    if (r->on_processors)
+        DT_TRY(rank_processors_end(&r->processors, r->world, result->doubts, sizeof result->doubts));
+    doubts_of_steps(result->step_s, result->steps_done, result->doubts, sizeof result->doubts);
     if (!*info.uuid)
         return DT_OK;
     DT_TRY(rank_network_gather(r->world, &result->network));
@@ -206,7 +223,7 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
     int steps = r->experiment->steps.warmup + r->experiment->steps.timed;
     for (int i = 0; i < steps && !r->stop; i++) {
         if (i == r->experiment->steps.warmup)
-            dt_device_condition(device, &r->before);
+            DT_TRY(begin_conditions(r, device));
         DT_TRY(run_step(r, i));
     }
     DT_TRY(gather_conditions(r, device));

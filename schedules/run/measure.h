@@ -31,7 +31,7 @@ struct measure_result {
     bool together;                  /* it failed on every rank alike and before there was work: they may go on with something else */
     char graph[256];                /* trainer_graph's, of this rank; "": no graphs, or unknown */
     char *conditions;               /* of the ranks' GPUs, rank_conditions_gather's; NULL: unknown */
-    char doubts[512];               /* the same's: why this may not be what the GPUs can do; "": nothing is known against it */
+    char doubts[512];               /* why this may not be what the machine can do (doubts.h); "": nothing is known against it */
     char products[16];              /* trainer_products', of this rank; "": no choice, or unknown */
     struct dt_comm_network network; /* of a GPU run that came to its end; "": unknown */
     struct tuning_facts tuning;     /* of a run that came to its end */

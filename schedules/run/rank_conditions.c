@@ -1,8 +1,8 @@
 #include "schedules/run/rank_conditions.h"
 
+#include "lib/base/append.h"
 #include "lib/record/conditions.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +25,13 @@ static void describe_doubts(const struct rank_condition *all, int size, char *ou
     enum { SHOWN = 3 };
     char one[160];
     int count = 0;
-    size_t used = 0;
-    *out = '\0';
     for (int i = 0; i < size; i++) {
         dt_condition_doubts(&all[i].condition.before, &all[i].condition.after, ranks_on(all, size, all[i].gpu), one, sizeof one);
-        if (*one && count++ < SHOWN && used < out_bytes)
-            used += (size_t)snprintf(out + used, out_bytes - used, "%srank %d's GPU: %s", used ? "; " : "", i, one);
+        if (*one && count++ < SHOWN)
+            dt_append(out, out_bytes, "; ", "rank %d's GPU: %s", i, one);
     }
-    if (count > SHOWN && used < out_bytes)
-        snprintf(out + used, out_bytes - used, "; and %d more ranks", count - SHOWN);
+    if (count > SHOWN)
+        dt_append(out, out_bytes, "; ", "and %d more ranks", count - SHOWN);
 }
 
 dt_status rank_conditions_gather(struct dt_comm *world, const struct dt_device *device, const struct dt_device_condition *before,
@@ -44,7 +42,6 @@ dt_status rank_conditions_gather(struct dt_comm *world, const struct dt_device *
     struct dt_device_info info;
     struct rank_condition mine = {.condition.before = *before}, *all = calloc((size_t)size, sizeof *all);
     *out = NULL;
-    *doubts = '\0';
     if (!all)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the conditions of %d GPUs", size);
     dt_device_info(device, &info);

@@ -1,6 +1,7 @@
 #include "schedules/run/report.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/crowding.h"
 #include "lib/config/json.h"
 #include "lib/record/provenance.h"
 #include "lib/record/record.h"
@@ -79,6 +80,9 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     memcpy(report->launcher, place->launcher, sizeof report->launcher);
     memcpy(report->driver, info.driver, sizeof report->driver);
     report->threads = info.threads;
+    const char *waiting = getenv(DT_WAITING_NAME);
+    if (waiting && strcmp(waiting, DT_WAITING_PASSIVE) == 0) /* set by dtbench, maybe, and for its ranks alone */
+        snprintf(report->settings, sizeof report->settings, "{\"%s\": \"%s\"}", DT_WAITING_NAME, DT_WAITING_PASSIVE);
     snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
@@ -255,7 +259,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .gpu_conditions = report->result.conditions,
         .doubts = known(report->result.doubts),
         .driver = known(report->driver),
-        .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : NULL,
+        .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : known(report->settings),
         .launcher = known(report->launcher),
         .secret = known(report->secret),
         .versions = known(report->versions),
@@ -391,8 +395,8 @@ static bool add_place(cJSON *object, const struct report *report)
     return cJSON_AddStringToObject(object, "device", report->device) &&
            cJSON_AddStringToObject(object, "device_name", report->device_name) &&
            cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
-           cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "driver", report->driver) &&
-           cJSON_AddStringToObject(object, "secret", report->secret) &&
+           cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "settings", report->settings) &&
+           cJSON_AddStringToObject(object, "driver", report->driver) && cJSON_AddStringToObject(object, "secret", report->secret) &&
            cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
            cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
 }
@@ -518,6 +522,7 @@ static bool read_place(const cJSON *object, struct report *report)
     read_text(at(object, "device_name"), report->device_name, sizeof report->device_name);
     read_text(at(object, "launcher"), report->launcher, sizeof report->launcher);
     read_text(at(object, "versions"), report->versions, sizeof report->versions);
+    read_text(at(object, "settings"), report->settings, sizeof report->settings);
     read_text(at(object, "driver"), report->driver, sizeof report->driver);
     read_text(at(object, "secret"), report->secret, sizeof report->secret);
     return read_lines(at(object, "hosts"), &report->hosts) && read_lines(at(object, "gpus"), &report->gpus);

@@ -19,6 +19,7 @@ struct report {
     char versions[384]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
     char driver[32];    /* the GPUs' */
     char secret[16];    /* of dt_comm_secret; "": there is none */
+    char settings[64];  /* environment variables of the ranks that are not this process's, as JSON */
     int threads;
     const struct dt_slurm_facts *slurm; /* the job, the caller's; NULL: what the variables tell */
     char *gpus;                         /* each rank's uuid on a line of its own; owned, NULL when they have none */

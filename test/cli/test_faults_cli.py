@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from command import (FAILED, FOREVER, LATER, OK, OUTPUT, Started, config, left_behind,
+from command import (DTBENCH, ENVIRONMENT, FAILED, FOREVER, LATER, OK, OUTPUT, WORK, Started, config, left_behind,
                      main, one, ranks_of, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
@@ -144,6 +144,45 @@ def test_interrupts_keep_finished_work():
         check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
         check("not run" not in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
         check("dtbench: 1/6 ddp, timed 2: ok" in run_of.text, "a finished result, on a terminal too:", run_of.text)
+
+
+def test_more_threads_than_processors():
+    """Their threads sleep while they wait, or a step would take minutes, and a signal with it."""
+    ENVIRONMENT.pop("OMP_WAIT_POLICY", None)  # the tests' own
+    processors = len(os.sched_getaffinity(0))
+    output, crowded = records_path("crowded.jsonl"), ["--set", f"threads={processors}"]
+    run_of = Started(one(), "-o", output, *FOREVER, *crowded)
+    for pid in run_of.ranks_train().values():
+        with open(f"/proc/{pid}/environ", "rb") as text:
+            check(b"OMP_WAIT_POLICY=passive" in text.read().split(b"\0"), "a rank's threads wait busily")
+    run_of.process.send_signal(signal.SIGTERM)
+    _, seconds = run_of.finish(143)
+    check(seconds < 10, f"{seconds:.1f} s until the end")
+    check(f"has 2 ranks of {processors} thread" in run_of.text, run_of.text)
+    where = read_records(output)[0]["provenance"]
+    check(where["doubts"].startswith(f"{2 * processors} threads on {processors} processor"), where["doubts"])
+    check(where["environment"]["OMP_WAIT_POLICY"] == "passive", where["environment"])
+    # What a user has set stays; ranks of a launcher begin anew.
+    for set_by_user in ({}, {"GOMP_SPINCOUNT": "0"}):
+        output = records_path("crowded-mpirun.jsonl")
+        subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2", DTBENCH, "run", one(), "-o", output, *crowded],
+                       cwd=WORK, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, env={**ENVIRONMENT, **set_by_user}, check=True)
+        where = read_records(output)[0]["provenance"]
+        check(where["environment"].get("OMP_WAIT_POLICY") == (None if set_by_user else "passive"), where["environment"])
+        check("threads on" in where["doubts"], where["doubts"])
+
+
+def test_other_work_on_the_machine():
+    output = records_path("busy.jsonl")
+    # Each in a session of its own: the kernel may divide the processors among sessions first, and the ranks have one each.
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) for _ in 4 * list(os.sched_getaffinity(0))]
+    try:
+        run("run", one(), "-o", output, "--set", "steps.timed=100", code=OK)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    check(re.search("other work took [0-9.]+ of [0-9]+ processors", read_records(output)[0]["provenance"]["doubts"] or ""), read_records(output)[0]["provenance"])
 
 
 def test_a_second_interrupt_kills():

@@ -50,7 +50,8 @@ def test_a_sweep_and_its_records():
         check(r["provenance"]["device"] == "cpu" and r["provenance"]["hosts"] == [socket.gethostname()] and r["provenance"]["started"], r["provenance"])
     check("\r" not in result.stdout + result.stderr and "\033" not in result.stdout + result.stderr, "progress in a pipe")
     rows = [line for line in result.stdout.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
-    check(len(rows) == 3 and "status ok" in result.stdout and max(map(len, result.stdout.splitlines())) <= 80, result.stdout)
+    table = [line for line in result.stdout.splitlines() if ": (!) " not in line]  # a busy machine has doubts
+    check(len(rows) == 3 and re.search(r"status ok|  ok( \(!\))?$", result.stdout, re.M) and max(map(len, table)) <= 80, result.stdout)
     check(len(re.findall(r"^dtbench: \d/3 \w+: ok", result.stderr, re.M)) == 3, "a line per experiment:", result.stderr)
 
 
@@ -315,7 +316,7 @@ def test_progress_on_a_terminal():
     text = on_terminal({"TERM": "xterm", "NO_COLOR": ""}, "run", one(), "--set", "steps.timed=300")
     check(re.search(r"\r\033\[K\[1/1\] ddp  step \d+/301  loss \d\.\d+  [\d,.]+ tokens/s  ETA \d:\d\d", text), repr(text[:2000]))
     check(text.rindex("\r\033[K") < text.index("exposed", text.rindex("\r\033[K")), "the line is not wiped before the table")
-    check("\033[32mok" in text and read_records(default)[0]["status"] == "ok", "colour, and records beside the table")
+    check(re.search(r"\033\[3(2mok|3mok \(!\))", text) and read_records(default)[0]["status"] == "ok", "colour, and records beside the table")
     text = on_terminal({"TERM": "xterm", "NO_COLOR": "1"}, "run", one(), "--set", 'sweep.gradient_reduction=["last","each"]',
                        "--set", "sweep.parameter_offload=[false,true]", "--set", "steps.timed=1", columns=80)
     lines = [line for line in re.split(r"[\r\n]+(?:\033\[K)?", text) if "  step 1/2" in line]

@@ -1,6 +1,7 @@
 /* The cpu device: streams are threads (stream.c), memory comes from a pool (pool.c), copies are tasks. */
 #include "lib/device/cpu/device.h"
 
+#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "lib/base/openmp.h"
 #include "lib/device/cpu/pool.h"
@@ -34,11 +35,7 @@ static dt_status cpu_create(const struct dt_device_options *options, struct dt_d
     struct cpu_device *device = calloc(1, sizeof *device);
     if (!device)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu device: no host memory");
-    int share = dt_machine_processors() / options->local_size;
-    if (options->threads)
-        device->threads = options->threads;
-    else
-        device->threads = share > 0 ? share : 1;
+    device->threads = dt_threads_of_rank(options->threads, options->local_size, dt_machine_processors());
     device->poison = getenv("DTBENCH_POISON") != NULL;
     device->base.ledger.limit_bytes = device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();
     device->pool.name = "device";

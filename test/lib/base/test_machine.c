@@ -1,3 +1,4 @@
+#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "test/check.h"
 
@@ -14,7 +15,8 @@ static const char *const files[] = {"/memory.max",
                                     "/memory/job/step/memory.limit_in_bytes",
                                     "/cpu/box/cpu.cfs_quota_us",
                                     "/cpu/box/cpu.cfs_period_us",
-                                    "/membership"};
+                                    "/membership",
+                                    "/stat"};
 
 static const char *path_of(const char *name)
 {
@@ -102,7 +104,36 @@ static void this_machine(void)
     CHECK(limits.memory_bytes == UINT64_MAX && limits.processors == UINT64_MAX);
 }
 
+static void busy_processors(void)
+{
+    struct dt_processors own, two = {{5}}, none = {{0}}; /* 0 and 2 */
+    make_root();
+    write_file("/stat", "cpu  100 1 1 1000 9 1 1 1 7 0\ncpu0 10 20 30 1000 900 1 2 4 10 20\ncpu1 500 0 0 0 0 0 0 0 0 0\n"
+                        "cpu2 3 0 0 9 9 0 0 0 0 0\nintr 5 6 7\ncpu4 1 1 1\n");
+    const char *path = path_of("/stat");
+    CHECK(fabs(dt_processors_busy_s(path, &two) * (double)sysconf(_SC_CLK_TCK) - 70) < 1e-6, "%g", dt_processors_busy_s(path, &two));
+    CHECK(isnan(dt_processors_busy_s(path, &none)) && isnan(dt_processors_busy_s("/nowhere", &two)));
+    remove_root();
+    dt_processors_of(0, &own);
+    CHECK(dt_processors_count(&own) >= 1 && dt_processors_count(&own) <= sysconf(_SC_NPROCESSORS_CONF));
+    dt_processors_add(&two, &(struct dt_processors){{6}});
+    CHECK(dt_processors_count(&two) == 3 && dt_machine_processors_among(&two) <= 3);
+    CHECK(dt_processors_busy_s("/proc/stat", &own) > 0 || isnan(dt_processors_busy_s("/proc/stat", &own)));
+}
+
+static void ranks_share_processors(void)
+{
+    CHECK(dt_threads_of_rank(0, 2, 9) == 4 && dt_threads_of_rank(0, 3, 2) == 1 && dt_threads_of_rank(7, 3, 2) == 7);
+    CHECK(!dt_crowded(0, 2, 9) && !dt_crowded(4, 2, 8) && dt_crowded(5, 2, 9) && dt_crowded(0, 3, 2) && !dt_crowded(2, 1, 2));
+    unsetenv("OMP_WAIT_POLICY");
+    CHECK(!dt_waiting_is_set());
+    setenv("GOMP_SPINCOUNT", "1000", 1);
+    CHECK(dt_waiting_is_set());
+}
+
 static const struct test_case cases[] = {
+    {"which processors have worked", busy_processors},
+    {"threads of ranks that share processors", ranks_share_processors},
     {"control groups, version 2", second_version},
     {"control groups, version 1", first_version},
     {"this machine has a name, processors and memory", this_machine},
