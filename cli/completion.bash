@@ -15,7 +15,7 @@ _dtbench_options() {
     validate) echo "--data --cluster --profile --set --where --json --help" ;;
     calibrate) echo "--output-dir --ranks --threads --dtype --quick --quiet --help" ;;
     tune) echo "--output --set --quiet --help" ;;
-    list) echo "--models --help" ;;
+    list) echo "--models --clusters --profiles --help" ;;
     help) echo "--help" ;;
     esac
 }

@@ -1,15 +1,22 @@
 /* `dtbench list`: what there is to choose from, on this machine. */
 #include "cli/commands/commands.h"
 
+#include "cli/records/glob_pattern.h"
 #include "cli/text/exit_code.h"
 #include "cli/text/format.h"
 #include "cli/text/options.h"
 #include "cli/text/table.h"
+#include "gpt/cost/profile.h"
 #include "lib/comm/comm.h"
+#include "lib/config/data_file.h"
+#include "lib/sim/cluster.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/orders.h"
 
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Parameters and gradients of 16 bits, Adam's two moments and master weights of 32. */
@@ -187,40 +194,134 @@ static dt_status print_communicators(void)
     return print(t);
 }
 
+/* ---- files that come with dtbench ---- */
+
+/* "8 x 400 RDMA", in Gbit/s; "-" without network cards. */
+static void network_cell(struct table *t, const struct dt_sim_cluster *c)
+{
+    char rate[FORMAT_BYTES];
+    if (c->nodes == 1 || c->nic.count == 0)
+        table_text(t, "-");
+    else
+        table_cell(t, "%d x %s %s", c->nic.count, format_number(c->nic.label_gbit_per_s, rate),
+                   c->nic.transport == DT_SIM_RDMA ? "RDMA" : "sockets");
+}
+
+static dt_status add_cluster(struct table *t, const char *path, const char *name)
+{
+    struct dt_sim_cluster c;
+    DT_TRY(dt_sim_cluster_load(path, &c));
+    table_text(t, name);
+    table_cell(t, "%d x %d", c.nodes, c.gpus_per_node);
+    table_text(t, c.gpu.name);
+    network_cell(t, &c);
+    return DT_OK;
+}
+
+static dt_status add_profile(struct table *t, const char *path, const char *name)
+{
+    struct gpt_cost_profile p;
+    DT_TRY(gpt_cost_profile_read(path, &p));
+    table_text(t, name);
+    table_text(t, *p.gpu ? p.gpu : "-");
+    table_text(t, p.name);
+    return DT_OK;
+}
+
+/* A row for each file of the folder, by the name that a config gives it. */
+static dt_status add_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
+{
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    glob_t found = {0};
+    DT_TRY(dt_find_data_file(folder, NULL, path, sizeof path));
+    char *pattern = glob_pattern(path, "/*.json");
+    if (!pattern)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the files of %s", path);
+    dt_status status =
+        glob(pattern, 0, NULL, &found) == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the files of %s", path) : DT_OK;
+    for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
+        const char *base = strrchr(found.gl_pathv[i], '/') + 1;
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(base) - strlen(".json")), base);
+        status = add(t, found.gl_pathv[i], name);
+    }
+    globfree(&found);
+    free(pattern);
+    return status;
+}
+
+static dt_status print_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
+{
+    dt_status status = add_files(t, folder, add);
+    if (status == DT_OK)
+        return print(t);
+    table_destroy(t);
+    return status;
+}
+
+static dt_status print_clusters(void)
+{
+    struct table *t = table_create();
+    table_column(t, TABLE_LEFT, "cluster");
+    table_column(t, TABLE_RIGHT, "nodes x\nGPUs");
+    table_column(t, TABLE_LEFT, "GPU");
+    table_column(t, TABLE_LEFT, "a node's network\nGbit/s");
+    return print_files(t, "clusters", add_cluster);
+}
+
+static dt_status print_profiles(void)
+{
+    struct table *t = table_create();
+    table_column(t, TABLE_LEFT, "profile");
+    table_column(t, TABLE_LEFT, "for GPU");
+    table_column(t, TABLE_LEFT, "software");
+    return print_files(t, "profiles", add_profile);
+}
+
 struct command_options {
-    bool models;
+    bool models, clusters, profiles;
 };
 
 static const struct option_row options[] = {
-    {"models", 'm', OPTION_FLAG, offsetof(struct command_options, models), NULL, "Print the models alone.", NULL},
+    {"models", 'm', OPTION_FLAG, offsetof(struct command_options, models), NULL, "Print the models.", NULL},
+    {"clusters", 'c', OPTION_FLAG, offsetof(struct command_options, clusters), NULL, "Print the clusters of device sim that come along.",
+     NULL},
+    {"profiles", 'p', OPTION_FLAG, offsetof(struct command_options, profiles), NULL, "Print the profiles of device sim that come along.",
+     NULL},
     {0},
 };
 
 static int run(int argc, char **argv)
 {
-    static dt_status (*const sections[])(void) = {print_models, print_paradigms, print_orders, print_devices, print_communicators};
     struct command_options o = {0};
     bool help;
     if (options_parse(&command_list, argc, argv, &o, &help) < 0)
         return report_failure("list", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
+    bool all = !o.models && !o.clusters && !o.profiles, begun = false;
+    const struct {
+        bool wanted;
+        dt_status (*print)(void);
+    } sections[] = {{all || o.models, print_models}, {all, print_paradigms},       {all, print_orders},         {all, print_devices},
+                    {all, print_communicators},      {o.clusters, print_clusters}, {o.profiles, print_profiles}};
     dt_status status = DT_OK;
-    for (size_t i = 0; i < (o.models ? 1 : sizeof sections / sizeof *sections) && status == DT_OK; i++) {
-        if (i > 0)
-            putchar('\n');
-        status = sections[i]();
+    for (size_t i = 0; i < sizeof sections / sizeof *sections && status == DT_OK; i++) {
+        if (!sections[i].wanted)
+            continue;
+        fputs(begun ? "\n" : "", stdout);
+        begun = true;
+        status = sections[i].print();
     }
     return status == DT_OK ? EXIT_CODE_OK : report_failure("list", EXIT_CODE_OTHER);
 }
 
 const struct command command_list = {
     .name = "list",
-    .summary = "list models, paradigms, pipeline orders, devices and communicators",
-    .usage = "[OPTION]",
+    .summary = "list models, paradigms, pipeline orders, devices, communicators, clusters and profiles",
+    .usage = "[OPTION]...",
     .description =
         "Prints the model presets, the paradigms, the pipeline orders, and the devices and communicators with what is missing where one is "
-        "not available. Of a "
+        "not available. With options: what they name alone. Of a "
         "model: the vocabulary and the tokens of a sample that it is counted with, its parameters, floating-point operations of a training "
         "step for each token (forward and backward, attention over the whole square), and the bytes of a training state: parameters and "
         "gradients of 16 bits, and Adam's moments and master weights.",

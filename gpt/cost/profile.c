@@ -32,7 +32,8 @@ static const struct dt_field fields[] = {
     {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "What the stack is called in records."},
 
     {"gpu", DT_FIELD_STRING, AT(gpu), .max = 63, .initial = "\"\"",
-     .description = "The GPU that the constants hold for: a word of a cluster's gpu.name (\"A100\"), or its architecture (\"cpu\")."},
+     .description =
+         "The GPUs that the constants hold for: words of clusters' gpu.name (\"A100\", \"H100 H200\"), or the architecture (\"cpu\")."},
 
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},

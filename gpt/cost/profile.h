@@ -29,7 +29,7 @@ struct gpt_kernel_cost {
 
 struct gpt_cost_profile {
     char name[128];
-    char gpu[64];  /* what it was measured on, as a word of a cluster's gpu.name, or its architecture; "": not told */
+    char gpu[64];  /* what it holds for, as words of clusters' gpu.name, or the architecture; "": not told */
     uint64_t hash; /* FNV-1a of the file's bytes */
 
     /* Matrix products: see gpt_cost_product_s. */

@@ -38,10 +38,21 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
+/* Is one of the words, which blanks separate? */
+static bool has_any(const char *text, const char *words)
+{
+    char copy[sizeof((struct gpt_cost_profile *)0)->gpu], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", words);
+    for (const char *word = strsep(&rest, " "); word; word = strsep(&rest, " "))
+        if (*word && has_word(text, word))
+            return true;
+    return false;
+}
+
 static dt_status check_profile(const struct experiment *e, const struct simulated_system *s)
 {
     const char *gpu = s->costs.profile.gpu;
-    bool cpu = s->cluster.gpu.architecture == DT_SIM_CPU, same = cpu ? strcmp(gpu, "cpu") == 0 : has_word(s->cluster.gpu.name, gpu);
+    bool cpu = s->cluster.gpu.architecture == DT_SIM_CPU, same = cpu ? strcmp(gpu, "cpu") == 0 : has_any(s->cluster.gpu.name, gpu);
     if (!*gpu || same || e->any_profile)
         return DT_OK;
     return dt_fail(DT_ERR_UNAVAILABLE,

@@ -478,6 +478,18 @@ def test_list():
     check(abs(float(row[7]) / (found["flops_per_step"] / found["tokens_per_step"] / 1e9) - 1) < 1e-3, row, found["flops_per_step"])
 
 
+def test_list_of_files():
+    """A row for each file that comes along, with what it says."""
+    for option, folder in (("--clusters", "clusters"), ("--profiles", "profiles")):
+        rows = [line.split() for line in run("list", option, code=OK).stdout.splitlines()]
+        files = sorted(name[:-5] for name in os.listdir(os.path.join(ROOT, "configs", folder)))
+        check([row[0] for row in rows if row and row[0] in files] == files, option, rows)
+    text = run("list", "-c", "-p", "-m", code=OK).stdout
+    row = next(line for line in text.splitlines() if line.startswith("dgx_h200 "))
+    check(all(word in row for word in ("32 x 8", "NVIDIA H200-SXM5-141GB", "8 x 400 RDMA")), row)
+    check("GPTSmall" in text and "nanotron_h100" in text and "communicator" not in text, text)
+
+
 def test_dry_run():
     output = records_path("dry.jsonl")
     result = run("run", config(), "--dry-run", "-o", output, "--set", "sweep.batch_size=[2,4]", code=OK)
