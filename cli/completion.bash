@@ -94,8 +94,9 @@ _dtbench_keys() {
         pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib=
         parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= parameter_offload=
         optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
-        graph_across_nodes= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ register_buffers= tuning=
-        memory_limit_gib= host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
+        graph_across_nodes= graph_in_pipelines= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_
+        register_buffers= tuning= memory_limit_gib= host_memory_limit_gib= threads= cluster= profile= any_profile=
+        network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.
@@ -130,6 +131,7 @@ _dtbench_choices() {
     loss) echo "cross_entropy sum" ;;
     graph) echo "true false" ;;
     graph_across_nodes) echo "true false" ;;
+    graph_in_pipelines) echo "true false" ;;
     register_buffers) echo "true false" ;;
     any_profile) echo "true false" ;;
     esac

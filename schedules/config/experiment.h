@@ -86,6 +86,7 @@ struct experiment {
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
     bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
     bool graph_across_nodes; /* also where the ranks are on several nodes */
+    bool graph_in_pipelines; /* also in a pipeline */
     bool register_buffers;   /* with NCCL */
     uint64_t seed;
     struct {

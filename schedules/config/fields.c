@@ -433,19 +433,28 @@ static const struct dt_field fields[] = {
      .description = "Static loss scaling: the loss's gradient is multiplied by it, and the optimizer divides by it. When not given "
                     "65536 for fp16 with cross_entropy, else 1."},
     {"graph", DT_FIELD_BOOL, AT(graph), .group = "The run", .max = 1, .initial = "true", .matters = of_gpus,
-     .description = "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
-                    "timed step is the captured one. Not where the ranks are on several nodes: see graph_across_nodes."},
+     .description =
+         "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
+         "timed step is the captured one. Not where the ranks are on several nodes, or in a pipeline: see graph_across_nodes and "
+         "graph_in_pipelines."},
     {"graph_across_nodes", DT_FIELD_BOOL, AT(graph_across_nodes), .max = 1, .initial = "false", .matters = of_gpus,
      .description =
          "cuda: capture and replay steps on several nodes, too. NCCL's captured operations between nodes go through the host; what "
          "that costs is not measured yet."},
+    {"graph_in_pipelines", DT_FIELD_BOOL, AT(graph_in_pipelines), .max = 1, .initial = "false", .matters = of_gpus,
+     .description = "cuda: capture and replay the steps of pipelines, too. Receives that wait for each other are then in parallel branches "
+                    "of a graph, and CUDA "
+                    "does not promise that such branches run at the same time: until a GPU has shown it, a replay may hang. Try it with a "
+                    "short timeout.step_s."},
     {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1",
      .description = "Seed of initial weights, tokens and dropout masks."},
     {"steps.warmup", DT_FIELD_INT, AT(steps.warmup), .min = 0, .max = 1000000, .initial = "4",
      .description = "Steps before the timed ones."},
     {"steps.timed", DT_FIELD_INT, AT(steps.timed), .min = 1, .max = 1000000, .initial = "4", .description = "Timed steps."},
     {"timeout.init_s", DT_FIELD_NUMBER, AT(timeout.init_s), .min = 0, .max = 1e6, .initial = "120",
-     .description = "Seconds until all ranks must be connected; 0: no limit."},
+     .description =
+         "Seconds until all ranks must be connected; 0: no limit. When not given 120, and in worlds of more ranks than that one for each "
+         "rank: they all load their libraries from one file system."},
     {"timeout.step_s", DT_FIELD_NUMBER, AT(timeout.step_s), .min = 0, .max = 1e6, .initial = "600",
      .description = "Seconds that one step, or one wait for another rank, may take; 0: no limit."},
     {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_", .matters = of_gpus,

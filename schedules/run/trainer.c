@@ -156,11 +156,18 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     return pipeline_create(&pipeline, &t->pipeline);
 }
 
-/* Captured, NCCL's operations between nodes become nodes of the graph that run on the host: what that costs is not measured yet, and so has to be
- * asked for. */
-static bool wants_graph(const struct experiment *e)
+/* Why steps are not captured as a graph; NULL: they are. Captured, NCCL's operations between nodes become nodes of the graph that run on the
+ * host: what that costs is not measured yet. The receives of a pipeline wait in kernels for what other branches of the graph send, and CUDA
+ * promises for no two branches that they run at once. So both have to be asked for. */
+static const char *no_graph(const struct experiment *e)
 {
-    return e->graph && (e->graph_across_nodes || !e->several_nodes);
+    if (!e->graph)
+        return "off";
+    if (e->several_nodes && !e->graph_across_nodes)
+        return "off: the ranks are on several nodes, and graph_across_nodes is false";
+    if (experiment_mesh(e).size[MESH_PIPELINE] > 1 && !e->graph_in_pipelines)
+        return "off: no GPU has shown yet that a pipeline's receives run at once in a graph, and graph_in_pipelines is false";
+    return NULL;
 }
 
 static void count_traffic(const struct trainer *t, struct step_traffic *out)
@@ -185,11 +192,9 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     t->experiment = experiment;
     t->family = experiment->model.family;
     t->loss = NAN;
+    const char *none = no_graph(experiment);
     if (dt_device_captures(device))
-        snprintf(t->graph_text, sizeof t->graph_text, "%s",
-                 wants_graph(experiment) ? "a step is captured from the third on"
-                 : experiment->graph     ? "off: the ranks are on several nodes, and graph_across_nodes is false"
-                                         : "off");
+        snprintf(t->graph_text, sizeof t->graph_text, "%s", none ? none : "a step is captured from the third on");
 
     /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
     const struct dp_mode *mode = dp_mode_of(experiment);
@@ -314,7 +319,7 @@ static void take_traffic(struct trainer *t)
 /* All of a step that is alike in each. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
-    if (!by_graph || !wants_graph(t->experiment) || t->refused || step < STEPS_BEFORE_GRAPH ||
+    if (!by_graph || no_graph(t->experiment) || t->refused || step < STEPS_BEFORE_GRAPH ||
         !dt_device_captures(dt_stream_device(t->compute)))
         return pipeline_step(t->pipeline, step + 1);
     return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);

@@ -149,19 +149,14 @@ static void shards(void)
     COMPARE(false, 1e-5, "paradigm=hsdp", "parameter_offload=true", "activation=offload", "micro_batches=2", "gradient_reduction=each");
 }
 
-static void pipelines(void)
-{
-    if (world.size == 1)
-        SKIP("a pipeline needs two ranks");
-    COMPARE(true, 1e-5, "paradigm=pdp", "optimizer.name=adam", "optimizer.learning_rate=0.05");
-    COMPARE(false, 1e-5, "paradigm=pdp", "activation=checkpoint", "parameter_offload=true");
-}
-
-/* Ranks on several nodes replay nothing, unless the config itself says so. */
-static void several_nodes(void)
+/* What is replayed only where the config itself says so: on several nodes, and in a pipeline. */
+static void only_if_asked_for(bool in_pipeline)
 {
     char world_size[32];
-    const char *sets[] = {world_size, ranks_device_setting(), world.size > 1 ? "paradigm=ddp" : "paradigm=none"};
+    const char *sets[] = {world_size, ranks_device_setting(),
+                          in_pipeline      ? "paradigm=pdp"
+                          : world.size > 1 ? "paradigm=ddp"
+                                           : "paradigm=none"};
     struct experiment e;
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
     dt_status parsed = parse(sets, 3, &e);
@@ -170,13 +165,27 @@ static void several_nodes(void)
         return;
     for (int given = 0; given < 2; given++) {
         struct measure_result result = {0};
-        e.several_nodes = true;
+        e.several_nodes = !in_pipeline;
         e.ranks_per_node = 1; /* laid out so: nobody looks for nodes */
-        e.graph_across_nodes = given;
+        *(in_pipeline ? &e.graph_in_pipelines : &e.graph_across_nodes) = given;
         CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
         CHECK(!dt_device_captures(device) || strncmp(result.graph, given ? "replayed" : "off: ", given ? 8 : 5) == 0, "%s", result.graph);
         measure_result_finish(&result);
     }
+}
+
+static void pipelines(void)
+{
+    if (world.size == 1)
+        SKIP("a pipeline needs two ranks");
+    only_if_asked_for(true);
+    COMPARE(true, 1e-5, "paradigm=pdp", "optimizer.name=adam", "optimizer.learning_rate=0.05", "graph_in_pipelines=true");
+    COMPARE(false, 1e-5, "paradigm=pdp", "activation=checkpoint", "parameter_offload=true", "graph_in_pipelines=true");
+}
+
+static void several_nodes(void)
+{
+    only_if_asked_for(false);
 }
 
 /* All gradients of the logits are infinite. What is left out of every update is counted on the device, or on the host. */
