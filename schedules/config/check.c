@@ -333,6 +333,8 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     DT_TRY(status);
     if (!is_given(given, "optimizer.learning_rate"))
         e->optimizer.learning_rate = e->optimizer.name == OPTIMIZER_ADAM ? 0.001 : 0.01;
+    if (!is_given(given, "timeout.init_s") && !experiment_is_simulated(e) && e->timeout.init_s < e->world_size)
+        e->timeout.init_s = e->world_size;
     if (!is_given(given, "loss_scaling"))
         e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
     if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* "auto" is the table's alone */

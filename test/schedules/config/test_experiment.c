@@ -38,6 +38,27 @@ static void defaults(void)
     free(e);
 }
 
+/* Many ranks take longer to start; a simulated world does not start. */
+static void worlds_have_time_to_start(void)
+{
+    static const struct {
+        const char *keys;
+        double init_s;
+    } all[] = {{"\"device\":\"cuda\",\"world_size\":64", 120},
+               {"\"device\":\"cuda\",\"world_size\":512", 512},
+               {"\"device\":\"cuda\",\"world_size\":512,\"timeout\":{\"init_s\":30}", 30},
+               {"\"device\":\"cuda\",\"world_size\":512,\"timeout\":{\"init_s\":0}", 0},
+               {"\"device\":\"sim\",\"world_size\":512", 120}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char text[512];
+        int count;
+        snprintf(text, sizeof text, "{" TINY ",\"paradigm\":\"ddp\",%s}", all[i].keys);
+        struct experiment *e = parse(text, &count);
+        CHECK(e && e->timeout.init_s == all[i].init_s, "%s: %g", all[i].keys, e ? e->timeout.init_s : -1);
+        free(e);
+    }
+}
+
 /* Defaults that hang on other fields. */
 static void dependent_defaults(void)
 {
@@ -608,6 +629,7 @@ static const struct test_case cases[] = {
     {"combinations that cannot be are left out", leaves_out_combinations},
     {"whose pipeline it is", whose_pipeline},
     {"defaults", defaults},
+    {"worlds have time to start", worlds_have_time_to_start},
     {"defaults that hang on other fields", dependent_defaults},
     {"combinations that make no sense are refused", refuses_combinations},
     {"failures beyond the room for them are counted", counts_failures},
