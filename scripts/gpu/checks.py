@@ -186,13 +186,13 @@ class Checks:
         name = f"paradigms_{ranks}_{dtype}_{'graph' if graph else 'queued'}" + "_".join(["", *more])
         config = {"world_size": ranks, "model": {**MODEL, "dtype": dtype}, "share_gpus": self.gpus() < ranks, "graph": graph,
                   "sweep": {"paradigm": list(names)}, **more}
+        wanted = self.cpu_losses(f"small {dtype}, {BATCH * ranks} samples")
         path, over = self.runner.path(f"{name}.jsonl"), ""
         try:
             self.on_gpu(name, config, codes=(0, 4, 5))
         except OutOfTime as problem:
             over = str(problem)
         well, bad, worst = 0, [], 0.0
-        wanted = self.cpu_losses(f"small {dtype}, {BATCH * ranks} samples")
         for record in records_of(path):
             paradigm = record["config"]["paradigm"]
             try:
@@ -231,13 +231,13 @@ class Checks:
 
     def lost_rank(self, paradigm, number):
         """A rank that gets this signal while two train without end: the record says which, within moments for one that is killed, and within the
-        step's timeout for one that is stopped."""
+        step's timeout for one that is stopped: outside a graph, of which nobody knows how far it is."""
         import subprocess  # only here a program is watched while it runs
         name = f"lost_{paradigm}_{number}"
         path, records = self.runner.path(f"{name}.json"), self.runner.path(f"{name}.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(experiment(name, {"device": self.options.device, "world_size": 2, "paradigm": paradigm, "share_gpus": self.gpus() < 2,
-                                        **small("fp16", BATCH), "steps": {"warmup": 1, "timed": 1000000},
+                                        **small("fp16", BATCH), "steps": {"warmup": 1, "timed": 1000000}, "graph": number == signal.SIGKILL,
                                         "timeout": {**TIMEOUTS, "step_s": 10}}), file)
         with open(self.runner.path(name + ".log"), "wb") as log:
             process = subprocess.Popen([self.programs.dtbench, "run", path, "--output", records, "--quiet"], stdin=subprocess.DEVNULL, stdout=log,
@@ -260,7 +260,7 @@ class Checks:
     def rank_1(self, process):
         """Its number, once the ranks have trained for a while."""
         begin = time.monotonic()
-        while time.monotonic() - begin < 12 or self.runner.left_s() < 0:
+        while time.monotonic() - begin < min(12, self.runner.left_s() / 2):
             if process.poll() is not None:
                 raise Failed(f"dtbench ended by itself with exit code {process.returncode}")
             time.sleep(0.2)
