@@ -6,13 +6,12 @@
 #include "cli/text/format.h"
 #include "cli/text/options.h"
 #include "cli/text/table.h"
-#include "gpt/cost/profile.h"
 #include "lib/comm/comm.h"
 #include "lib/config/data_file.h"
-#include "lib/sim/cluster.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/orders.h"
+#include "schedules/predict/simulated_system.h"
 
 #include <glob.h>
 #include <limits.h>
