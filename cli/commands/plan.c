@@ -194,16 +194,6 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
     return status;
 }
 
-static dt_status read_small_count(const char *option, const char *text, int most, int *out)
-{
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*end || end == text || value < 1 || value > most)
-        return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1 to %d", option, text, most);
-    *out = (int)value;
-    return DT_OK;
-}
-
 /* What is to be measured. */
 struct measuring {
     int count, rounds; /* count: 0 where nothing is */
@@ -219,8 +209,8 @@ static dt_status read_measure(const struct plan_options *o, const struct planner
         return dt_fail(DT_ERR_INVALID, "--rounds belongs to --measure");
     if (!o->measure)
         return DT_OK;
-    DT_TRY(read_small_count("measure", o->measure, MEASURED_MOST, &out->count));
-    DT_TRY(read_small_count("rounds", o->rounds ? o->rounds : DEFAULT_ROUNDS, MEASURED_ROUNDS_MOST, &out->rounds));
+    DT_TRY(options_read_count("measure", o->measure, MEASURED_MOST, &out->count));
+    DT_TRY(options_read_count("rounds", o->rounds ? o->rounds : DEFAULT_ROUNDS, MEASURED_ROUNDS_MOST, &out->rounds));
     if (!o->planner.device || strcmp(o->planner.device, "sim") == 0)
         return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
     snprintf(e.device, sizeof e.device, "%s", o->planner.device);

@@ -28,9 +28,11 @@
 /* How long Slurm's controller may take to answer; a busy one takes a second or two. */
 enum { SLURM_ANSWERS_S = 5 };
 
+enum { REPEAT_MOST = 1000 };
+
 struct run_options {
     struct config_arguments config;
-    const char *output, *shard, *time_limit;
+    const char *output, *repeat, *shard, *time_limit;
     struct dt_trace_wish trace;
     struct resume_options skip;
     bool dry_run, quiet, resume, verify;
@@ -49,6 +51,10 @@ static const struct option_row options[] = {
     {"skip-oom", 0, OPTION_FLAG, AT(skip.skip_oom), NULL, "with --resume: also skip those that ran out of memory, which is a result", NULL},
     {"skip-failed", 0, OPTION_FLAG, AT(skip.skip_failed), NULL,
      "with --resume: also skip those that failed, such as those that end the whole run with them", NULL},
+    {"repeat", 0, OPTION_TEXT, AT(repeat), "N",
+     "run each experiment N times, with a record each, in rounds: all experiments once, then all of them again; with --resume only as "
+     "often as ok records are missing",
+     NULL},
     {"shard", 0, OPTION_TEXT, AT(shard), "K/N",
      "run part K of N of the sweep, K from 1. The division is always the same; the parts have about as many "
      "experiments and as much work each",
@@ -72,7 +78,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct run_options *o, int argc, char **argv, bool *help)
+static dt_status parse_options(struct run_options *o, int argc, char **argv, int *repeat, bool *help)
 {
     DT_TRY(options_parse(&command_run, argc, argv, o, help));
     if (*help)
@@ -81,6 +87,8 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv, boo
         return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
     if (o->trace.ranks && !o->trace.path)
         return dt_fail(DT_ERR_INVALID, "'--trace-ranks' needs --trace");
+    if (o->repeat)
+        DT_TRY(options_read_count("repeat", o->repeat, REPEAT_MOST, repeat));
     return config_arguments_check(&o->config);
 }
 
@@ -90,13 +98,13 @@ static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
     struct experiment e, before;
     if (*first < 0)
         *first = i;
-    if (strcmp(experiment_list_get(s->experiments, i, &e)->nccl, experiment_list_get(s->experiments, *first, &before)->nccl) == 0)
+    if (strcmp(sweep_experiment(s, i, &e)->nccl, sweep_experiment(s, *first, &before)->nccl) == 0)
         return DT_OK;
     return dt_fail(
         DT_ERR_INVALID,
         "nccl: experiments %d and %d of %d have different settings, but NCCL reads them once, and the ranks that %s started run all "
         "experiments: start the ranks once for each, with --set or --shard, or on one machine run dtbench without %s",
-        *first + 1, i + 1, s->count, s->world.launcher, s->world.launcher);
+        *first + 1, i + 1, s->distinct, s->world.launcher, s->world.launcher);
 }
 
 static dt_status check_simulated(const struct experiment *e, struct simulated_machine *last)
@@ -112,8 +120,8 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
 {
     int first_on_nccl = -1;
     struct experiment own[2]; /* this one and the last one */
-    for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = experiment_list_get(s->experiments, i, &own[i % 2]);
+    for (int i = 0; i < s->distinct; i++) {
+        const struct experiment *e = sweep_experiment(s, i, &own[i % 2]);
         const char *kind;
         if (i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]))
             continue;
@@ -126,7 +134,7 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
         if (s->inside && e->world_size != s->world.size)
             return dt_fail(DT_ERR_WORLD,
                            "%s started %d rank%s, but experiment %d of %d has world_size %d: start %d ranks, or --set world_size=%d",
-                           s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->count, e->world_size, e->world_size,
+                           s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->distinct, e->world_size, e->world_size,
                            s->world.size);
         DT_TRY(device_choose(e, &kind));
         if (s->inside && strcmp(kind, "cuda") == 0 && !s->outcomes[i].elsewhere)
@@ -134,7 +142,7 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
         if (s->inside)
             DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
         else
-            DT_TRY(placement_check_alone(e, i + 1, s->count, strcmp(kind, "cuda") == 0 ? dt_device_count(kind) : -1));
+            DT_TRY(placement_check_alone(e, i + 1, s->distinct, strcmp(kind, "cuda") == 0 ? dt_device_count(kind) : -1));
     }
     return DT_OK;
 }
@@ -145,7 +153,7 @@ static dt_status check_trace(const struct sweep *s)
     struct experiment e;
     int most = 1;
     for (int i = 0; s->trace.ranks && i < s->count; i++) {
-        int ranks = experiment_list_get(s->experiments, i, &e)->world_size;
+        int ranks = sweep_experiment(s, i, &e)->world_size;
         most = ranks > most ? ranks : most;
     }
     return s->trace.ranks ? dt_trace_ranks_check(s->trace.ranks, most) : DT_OK;
@@ -197,7 +205,7 @@ static void print_results(const struct sweep *s)
     if (quiet)
         return;
     if (own == 0)
-        fprintf(stderr, "dtbench: this shard of the %d experiments is empty\n", s->count);
+        fprintf(stderr, "dtbench: this shard of the %d experiments is empty\n", s->distinct);
     else if (finished == 0 && left == 0)
         line_print(stderr, "dtbench: nothing is left to run, according to the records in %s", path);
     if (left > 0)
@@ -227,7 +235,7 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
 {
     const char *nodes = s->slurm.values[DT_SLURM_NODES];
     struct experiment first;
-    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || experiment_list_get(s->experiments, 0, &first)->world_size < 2)
+    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || sweep_experiment(s, 0, &first)->world_size < 2)
         return;
     fprintf(stderr,
             "dtbench: note: this job has %s nodes, but all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...\n",
@@ -239,8 +247,8 @@ static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
     struct experiment e;
     char why[512];
-    for (int i = 0; i < s->count && !quiet; i++) {
-        if (!device_choice_skips_gpu(experiment_list_get(s->experiments, i, &e), why, sizeof why))
+    for (int i = 0; i < s->distinct && !quiet; i++) {
+        if (!device_choice_skips_gpu(sweep_experiment(s, i, &e), why, sizeof why))
             continue;
         line_print(stderr, "dtbench: note: there is a GPU, but device \"auto\" takes the cpu: %s", why);
         return;
@@ -253,8 +261,8 @@ static void note_framework(const struct sweep *s, bool quiet)
     char text[512];
     struct simulated_system *system;
     struct experiment own;
-    for (int i = 0; i < s->count && !quiet; i++) {
-        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
+    for (int i = 0; i < s->distinct && !quiet; i++) {
+        const struct experiment *e = sweep_experiment(s, i, &own);
         if (!experiment_is_simulated(e) || !paradigm_has_key(paradigm_of(e->paradigm), "fsdp.unit") ||
             simulated_system_create(e, &system) < 0)
             continue;
@@ -347,12 +355,12 @@ static dt_status select_shard(struct sweep *s, const char *text)
 {
     struct sweep_shard shard;
     DT_TRY(sweep_shard_parse(text, &shard));
-    bool *elsewhere = calloc((size_t)s->count, sizeof *elsewhere);
+    bool *elsewhere = calloc((size_t)s->distinct, sizeof *elsewhere);
     if (!elsewhere)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->count);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->distinct);
     dt_status status = sweep_shard_select(shard, s->experiments, elsewhere);
     for (int i = 0; status == DT_OK && i < s->count; i++)
-        s->outcomes[i].elsewhere = elsewhere[i];
+        s->outcomes[i].elsewhere = elsewhere[i % s->distinct];
     free(elsewhere);
     return status;
 }
@@ -392,8 +400,9 @@ static int run(int argc, char **argv)
     struct run_options o = {0};
     struct experiment_list *experiments;
     struct sweep s = {0};
+    int repeat = 1;
     bool help;
-    if (parse_options(&o, argc, argv, &help) < 0)
+    if (parse_options(&o, argc, argv, &repeat, &help) < 0)
         return report_failure("run", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
@@ -404,14 +413,15 @@ static int run(int argc, char **argv)
     if (!o.quiet && s.world.rank == 0)
         config_note_left_out(experiments);
     s.experiments = experiments;
-    s.count = experiment_list_count(experiments);
+    s.distinct = experiment_list_count(experiments);
+    s.count = s.distinct * repeat;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
     s.trace = o.trace;
     s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
     experiment_columns_of(experiments, &s.columns);
-    s.fewest_ranks = s.columns.worlds_differ ? malloc((size_t)s.count * sizeof *s.fewest_ranks) : NULL;
+    s.fewest_ranks = s.columns.worlds_differ ? malloc((size_t)s.distinct * sizeof *s.fewest_ranks) : NULL;
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
     int code;

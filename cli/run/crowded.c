@@ -26,7 +26,7 @@ static int find_crowded(const struct sweep *s, int processors, struct experiment
 {
     const char *kind;
     for (int i = 0; i < s->count; i++) {
-        experiment_list_get(s->experiments, i, e);
+        sweep_experiment(s, i, e);
         *ranks = s->inside ? s->world.local_size : e->world_size;
         if (!s->outcomes[i].elsewhere && !s->outcomes[i].skipped && dt_crowded(e->threads, *ranks, processors) &&
             device_choose(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0)

@@ -30,9 +30,9 @@ static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
-    for (int i = 0; status == DT_OK && i < s->count; i++)
-        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(experiment_list_get(s->experiments, i, &e))) /* else not these ranks */
-            status = placement_check(&e, i + 1, s->count, ranks);
+    for (int i = 0; status == DT_OK && i < s->distinct; i++)
+        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(sweep_experiment(s, i, &e))) /* else not these ranks */
+            status = placement_check(&e, i + 1, s->distinct, ranks);
     int hidden = placement_hidden_gpus(ranks, s->world.size);
     if (status == DT_OK && hidden >= 0 && s->world.rank == 0)
         progress_note(
@@ -49,8 +49,8 @@ static bool needs_gpus(const struct sweep *s)
 {
     struct experiment own;
     const char *kind;
-    for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
+    for (int i = 0; i < s->distinct; i++) {
+        const struct experiment *e = sweep_experiment(s, i, &own);
         if (!experiment_is_simulated(e) && device_choose(e, &kind) == DT_OK && strcmp(kind, "cuda") == 0)
             return true;
     }
@@ -87,7 +87,7 @@ dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
     for (int i = 0; i < s->count; i++)
         skipped[i] = s->outcomes[i].skipped;
     struct experiment first;
-    experiment_list_get(s->experiments, 0, &first);
+    sweep_experiment(s, 0, &first);
     dt_status status = run_inside_gather(&first, &s->world, first.timeout.init_s, mine, bytes, all);
     if (status == DT_OK) {
         *code = (enum exit_code)entry_of(all, bytes, 0)->code;

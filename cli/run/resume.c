@@ -33,19 +33,23 @@ static bool is_end(const struct record_facts *record, const struct resume_option
     return record_is_ok(record) || (options->skip_failed && strcmp(record->status, "interrupted") != 0);
 }
 
-/* The experiments of a hash that a record of it is an end of. */
+/* The runs that a record is the end of: where it is ok, those of its experiment in one round; else in all, for they would end alike. */
 static dt_status take(struct sweep *s, const struct dt_place *places, const char *hash, const struct record_facts *record)
 {
     struct experiment own;
     int first = dt_places_find(places, s->count, dt_hash_fnv1a(hash, strlen(hash)));
     int end = dt_places_end(places, s->count, first);
+    int its_round = -1; /* not yet known */
     for (int i = first; i < end; i++) {
-        const struct experiment *e = experiment_list_get(s->experiments, places[i].at, &own);
-        if (!still_stands(record, e))
+        int at = places[i].at, round = at / s->distinct;
+        const struct experiment *e = sweep_experiment(s, at, &own);
+        if (s->outcomes[at].skipped || (its_round >= 0 && round != its_round) || !still_stands(record, e))
             continue;
-        s->outcomes[places[i].at].skipped = true;
-        if (record_is_ok(record))
-            DT_TRY(sweep_time_learn(&s->time, e, record->metrics.step_s.median, record->metrics.startup_s, record->metrics.wall_s));
+        s->outcomes[at].skipped = true;
+        if (!record_is_ok(record))
+            continue;
+        its_round = round;
+        DT_TRY(sweep_time_learn(&s->time, e, record->metrics.step_s.median, record->metrics.startup_s, record->metrics.wall_s));
     }
     return DT_OK;
 }
@@ -56,7 +60,7 @@ static dt_status take_all(struct sweep *s, const struct record_set *set, const s
 {
     struct experiment e;
     for (int i = 0; i < s->count; i++) {
-        experiment_list_get(s->experiments, i, &e);
+        sweep_experiment(s, i, &e);
         places[i] = (struct dt_place){dt_hash_fnv1a(e.hash, strlen(e.hash)), i};
     }
     dt_places_sort(places, s->count);

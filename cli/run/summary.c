@@ -25,7 +25,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
     table_column(t, TABLE_LEFT, "config hash");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = experiment_list_get(s->experiments, i, &own);
+        const struct experiment *e = sweep_experiment(s, i, &own);
         if (s->outcomes[i].elsewhere)
             continue;
         table_cell(t, "%d", i + 1);
@@ -185,7 +185,7 @@ static enum colour colour_of(const struct outcome *o)
 static void add_row(struct table *t, const struct sweep *s, int index, const struct scale scales[COLUMNS], bool colour)
 {
     struct experiment own;
-    const struct experiment *e = experiment_list_get(s->experiments, index, &own);
+    const struct experiment *e = sweep_experiment(s, index, &own);
     const struct outcome *o = &s->outcomes[index];
     char value[VALUE_BYTES];
     if (s->columns.names_differ)
@@ -215,10 +215,10 @@ static void print_heading(const struct sweep *s, struct table *t, FILE *to)
     struct experiment own;
     struct predictions predictions = {0};
     char parameters[FORMAT_BYTES], predicted[PREDICTIONS_BYTES];
-    for (int i = 0; i < s->count; i++)
+    for (int i = 0; i < s->distinct; i++)
         if (!s->outcomes[i].elsewhere)
-            predictions_add(&predictions, experiment_list_get(s->experiments, i, &own));
-    const struct experiment *e = experiment_list_get(s->experiments, 0, &own);
+            predictions_add(&predictions, sweep_experiment(s, i, &own));
+    const struct experiment *e = sweep_experiment(s, 0, &own);
     bool alike = !s->columns.models_differ && !s->columns.names_differ;
     format_count(dt_model_parameter_count(&e->model), parameters);
     if (*predictions_describe(&predictions, predicted))
@@ -234,7 +234,7 @@ static void find_scaling(const struct sweep *s)
     struct experiment e;
     for (int i = 0; i < s->count; i++) {
         struct dt_metrics *m = &s->outcomes[i].metrics;
-        double ranks = experiment_list_get(s->experiments, i, &e)->world_size;
+        double ranks = sweep_experiment(s, i, &e)->world_size;
         m->scaling_efficiency = s->outcomes[i].run ? m->tokens_per_s / ranks / sweep_scaling_reference(s, i) : NAN;
     }
 }
@@ -250,7 +250,7 @@ static void print_remarks(const struct sweep *s, FILE *to)
         bool failed = o->run && o->status != DT_OK;
         if (!failed && !*o->doubts)
             continue;
-        experiment_label(experiment_list_get(s->experiments, i, &e), &s->columns, label, sizeof label);
+        experiment_label(sweep_experiment(s, i, &e), &s->columns, label, sizeof label);
         fputs(first ? "\n" : "", to);
         if (failed)
             line_print(to, "%s: %s: %s", label, report_status_name(o->status), o->error);

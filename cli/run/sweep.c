@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct experiment *sweep_experiment(const struct sweep *s, int index, struct experiment *out)
+{
+    return experiment_list_get(s->experiments, index % s->distinct, out);
+}
+
 static double tokens_per_step(const struct experiment *e)
 {
     return (double)experiment_global_batch(e) * e->model.block_size;
@@ -21,7 +26,7 @@ static void begin(struct sweep *s, int index, const struct experiment *e, const 
 {
     struct experiment of; /* which `e` may be the reference of */
     char label[LABEL_BYTES];
-    experiment_label(experiment_list_get(s->experiments, index, &of), &s->columns, label, sizeof label - strlen(suffix));
+    experiment_label(sweep_experiment(s, index, &of), &s->columns, label, sizeof label - strlen(suffix));
     strcat(label, suffix);
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, tokens_per_step(e));
 }
@@ -64,11 +69,11 @@ static void run_verification(struct sweep *s, int index, const struct experiment
 double sweep_scaling_reference(const struct sweep *s, int index)
 {
     struct experiment e;
-    int fewest = s->fewest_ranks ? s->fewest_ranks[index] : -1;
-    const struct outcome *o = fewest >= 0 ? &s->outcomes[fewest] : NULL;
+    int number = index % s->distinct, fewest = s->fewest_ranks ? s->fewest_ranks[number] : -1;
+    const struct outcome *o = fewest >= 0 ? &s->outcomes[index - number + fewest] : NULL; /* of the same round */
     if (!o || !o->run || o->status != DT_OK)
         return NAN;
-    return o->metrics.tokens_per_s / experiment_list_get(s->experiments, fewest, &e)->world_size;
+    return o->metrics.tokens_per_s / sweep_experiment(s, fewest, &e)->world_size;
 }
 
 static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
@@ -210,11 +215,11 @@ static void run_on_ranks(struct current *c)
 static void run_one(struct sweep *s, int index)
 {
     struct current current = {.s = s, .index = index};
-    const struct experiment *e = experiment_list_get(s->experiments, index, &current.experiment);
+    const struct experiment *e = sweep_experiment(s, index, &current.experiment);
     struct report *report = &current.report;
     char path[4096];
     report_init(report);
-    sweep_identity_report(&s->identity, index, report);
+    sweep_identity_report(&s->identity, index % s->distinct, report);
     report->slurm = &s->slurm;
     begin(s, index, e, "");
     draft_begin(&current.draft, s->records ? s->output : NULL, e, report);
@@ -246,7 +251,7 @@ static bool is_in_time(struct sweep *s, int index)
     int late = 0;
     if (!s->limited)
         return true;
-    const struct experiment *e = experiment_list_get(s->experiments, index, &own);
+    const struct experiment *e = sweep_experiment(s, index, &own);
     if (s->world.rank == 0 && !sweep_time_allows(&s->time, e, why, sizeof why)) {
         late = 1;
         experiment_label(e, &s->columns, label, sizeof label);
@@ -264,14 +269,14 @@ static void learn(struct sweep *s, int index, double wall_s)
     const struct outcome *o = &s->outcomes[index];
     struct experiment e;
     if (s->limited && s->world.rank == 0 && o->status == DT_OK)
-        (void)sweep_time_learn(&s->time, experiment_list_get(s->experiments, index, &e), o->metrics.step_s.median, NAN, wall_s);
+        (void)sweep_time_learn(&s->time, sweep_experiment(s, index, &e), o->metrics.step_s.median, NAN, wall_s);
 }
 
 /* Only some ranks may have got a signal, and all of them must give the same reason for their end. */
 static void find_stop_signal(struct sweep *s, int index)
 {
     struct experiment own;
-    const struct experiment *e = experiment_list_get(s->experiments, index, &own);
+    const struct experiment *e = sweep_experiment(s, index, &own);
     s->stop_signal = signals_first();
     if (s->inside && s->world.size > 1 && !s->lost)
         s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &s->stop_signal) < 0;
@@ -314,11 +319,11 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
         if (o->skipped || o->elsewhere)
             continue;
         report_init(&report);
-        sweep_identity_report(&s->identity, i, &report);
+        sweep_identity_report(&s->identity, i % s->distinct, &report);
         report.slurm = &s->slurm;
         report_end(&report, status, error);
         snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
-        experiment_list_get(s->experiments, i, &e);
+        sweep_experiment(s, i, &e);
         begin(s, i, &e, "");
         keep_outcome(s, i, &e, &report);
         write_record(s, &e, &report);

@@ -30,7 +30,8 @@ struct outcome {
 
 struct sweep {
     const struct experiment_list *experiments;
-    int count;                      /* of them */
+    int distinct;                   /* of them */
+    int count;                      /* of all runs: the experiments one after another, and so again in each round (--repeat) */
     struct sweep_identity identity; /* what the records call it */
     struct dt_world world;
     struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
@@ -46,12 +47,15 @@ struct sweep {
     bool limited;                          /* all ranks: rank 0 looks at the time before each experiment */
     int stop_signal;                       /* what interrupted it; 0: nothing. Inside, all ranks agree */
     struct outcome *outcomes;              /* [count] */
-    int *fewest_ranks;                     /* [count] scaling.h; NULL: all have as many ranks */
+    int *fewest_ranks;                     /* [distinct] scaling.h; NULL: all have as many ranks */
     bool lost;                             /* inside: the ranks have lost each other */
     void (*end_lost)(struct sweep *sweep); /* inside: prints what is known, and ends the process of which a thread hangs */
     bool output_failed;                    /* a record could not be written: the text is in output_error */
     char output_error[1024];
 };
+
+/* The experiment of run `index`, written to *out. Returns out. */
+const struct experiment *sweep_experiment(const struct sweep *sweep, int index, struct experiment *out);
 
 /* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
 void sweep_run(struct sweep *sweep);

@@ -4,6 +4,7 @@
 #include "cli/text/paragraph.h"
 #include "lib/base/edit_distance.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Every command's last option. */
@@ -181,5 +182,15 @@ dt_status options_parse(const struct command *command, int argc, char **argv, vo
     }
     if (*help)
         options_print_help(command, stdout);
+    return DT_OK;
+}
+
+dt_status options_read_count(const char *option, const char *text, int most, int *out)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*end || end == text || value < 1 || value > most)
+        return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1 to %d", option, text, most);
+    *out = (int)value;
     return DT_OK;
 }

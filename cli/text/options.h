@@ -55,6 +55,9 @@ struct command {
  * has been printed, and the caller has nothing else to do. Errors: DT_ERR_INVALID, one line. */
 dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help);
 
+/* The value of an option that takes a whole number from 1 to `most`. Errors: DT_ERR_INVALID. */
+dt_status options_read_count(const char *option, const char *text, int most, int *out);
+
 void options_print_help(const struct command *command, FILE *to);
 
 /* The help of an option with the words that it takes, "...: table, json or markdown", in out[out_bytes]. */

@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 
-from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT,
+from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT, USAGE,
                      VERIFY, WORK, by_rank, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
@@ -110,6 +110,26 @@ def test_resume():
     run("run", config(), "-o", output, "-q", "--resume", "--set", "memory_limit_gib=0.001", code=OOM)
     with open(output, encoding="utf-8") as file:
         check(len(file.read().splitlines()) == 10, "an oom record is no reason to skip")
+
+
+def test_repeat():
+    """In rounds, as often as records are missing; all are records of one sweep. A file may have records of experiments that are in no repeat."""
+    path, output = config("repeat.json", device="sim", sweep={"paradigm": ["ddp", "fsdp"]}), records_path("repeat.jsonl")
+
+    def paradigms():
+        return [r["config"]["paradigm"] for r in read_records(output)]
+
+    run("run", path, "-o", output, "-q", "--set", 'sweep.paradigm=["fsdp"]', code=OK)
+    run("run", path, "-o", output, "-q", "--resume", "--repeat", "2", code=OK)
+    check(paradigms() == ["fsdp", "ddp", "ddp", "fsdp"], paradigms())
+    check({(r["sweep"]["index"], r["sweep"]["count"]) for r in read_records(output)[1:]} == {(0, 2), (1, 2)}, "one sweep")
+    check("nothing is left to run" in run("run", path, "-o", output, "--resume", "--repeat=2", code=OK).stderr, "all are there")
+    result = run("run", path, "-o", output, "--resume", "--repeat=3", code=OK)
+    check(paradigms()[4:] == ["ddp", "fsdp"] and "6/6 fsdp: ok" in result.stderr, paradigms(), result.stderr)
+    dry = run("run", path, "--dry-run", "--repeat=2", "--shard=1/2", code=OK).stdout
+    check(re.findall(r"^ *(\d+)\b", dry, re.M) in (["1", "3"], ["2", "4"]), "a shard has all repeats of its experiments", dry)
+    for wrong in ("0", "two", "1001"):
+        check("whole number from 1 to 1000" in run("run", path, "--repeat", wrong, code=USAGE).stderr, wrong)
 
 
 def test_combinations_that_cannot_be_are_left_out():

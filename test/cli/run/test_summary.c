@@ -42,7 +42,7 @@ static void many_results(void)
 {
     static const double most_s = 10; /* of the processor, with sanitizers on a slow machine; it takes a hundredth of it */
     struct experiment_list *e = parse();
-    struct sweep s = {.experiments = e, .count = ALL};
+    struct sweep s = {.experiments = e, .distinct = ALL, .count = ALL};
     FILE *to = fopen("/dev/null", "w");
     s.outcomes = calloc(ALL, sizeof *s.outcomes);
     s.fewest_ranks = malloc(ALL * sizeof *s.fewest_ranks);
