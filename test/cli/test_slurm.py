@@ -116,7 +116,7 @@ def test_srun_on_two_nodes():
     result = srun(config("srun.json", sweep={"paradigm": PARADIGMS}), "--verify", "-o", output, code=OK)
     records = read_records(output)
     losses_agree(records, len(PARADIGMS))
-    check(result.stdout.count("tokens/s") == 1, "not one table:", result.stdout)
+    check(result.stdout.count("tiny: ") == 1, "not one table:", result.stdout)
     where = records[0]["provenance"]
     check(where["launcher"] == "srun" and len(where["hosts"]) == 2, where["hosts"])
     job = where["slurm"]
@@ -175,7 +175,7 @@ def test_srun_on_gpus_without_mpi():
     losses_agree(records, 3)
     where = records[0]["provenance"]
     check(where["launcher"] == "srun" and len(where["hosts"]) == 2 and len(set(where["gpus"])) == 4 and where["device"] == "cuda", where)
-    check("NCCL" in where["versions"] and "Open MPI" not in where["versions"] and result.stdout.count("tokens/s") == 1, where["versions"])
+    check("NCCL" in where["versions"] and "Open MPI" not in where["versions"] and result.stdout.count("tiny: ") == 1, where["versions"])
     result = srun_gpus("none.jsonl", code=CONFIG, SLURM_GPUS_ON_NODE="1")
     check("has 2 ranks, and Slurm gave the job 1 GPU there" in result.stderr and not read_records("none.jsonl"), result.stderr)
 
@@ -366,7 +366,7 @@ def test_an_array_with_a_killed_and_requeued_job():
     wait_for(lambda: is_over(job), 90, "the array's end")
     records = sum((read_records(f"array.{part}.jsonl") for part in range(1, 5)), [])
     log = "".join(read_text(f"dtbench.{part}.log") for part in range(1, 5))
-    expected = sorted(line.split()[-1] for line in run(DTBENCH, "run", sweep, "--dry-run", code=OK).stdout.splitlines() if " tiny " in line)
+    expected = sorted(e["config_hash"] for e in json.loads(run(DTBENCH, "check", sweep, "--json", code=OK).stdout))
     check(len(expected) == 8 and finished_of(records) == expected, "not each experiment once:", finished_of(records), expected, log)
     check({r["provenance"]["slurm"]["restarts"] for r in read_records("array.2.jsonl")} == {"0", "1"}, "part 2 was not requeued:", log)
     check(all(r["provenance"]["slurm"]["array_task_id"] == "3" for r in read_records("array.3.jsonl")), "a record of another part")
