@@ -21,9 +21,10 @@ struct arguments {
 #define AT(member) offsetof(struct arguments, member)
 
 static const struct option_row options[] = {
-    {"data", 'D', OPTION_TEXT, AT(data), "FILE", "measured runs, comma-separated values; '-' is standard input", NULL},
-    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", "the cluster of the runs; default: " DEFAULT_CLUSTER, NULL},
-    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", "the software of the runs; default: " DEFAULT_PROFILE, NULL},
+    {"data", 'D', OPTION_TEXT, AT(data), "FILE",
+     "measured runs: comma-separated values ('-' is standard input), or dtbench's own records (a folder: all *.jsonl in it)", NULL},
+    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", "the cluster of the runs; default for tables: " DEFAULT_CLUSTER, NULL},
+    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", "the software of the runs; default for tables: " DEFAULT_PROFILE, NULL},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", "change every run's config: --set model.attention=fused; any number of times", NULL},
     {"where", 'w', OPTION_LIST, AT(where), "COND",
      "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them", NULL},
@@ -46,8 +47,9 @@ static bool interrupted(void *context)
 
 static dt_status validate(const struct arguments *a, struct validate_rows *rows, struct validate_summary *summary)
 {
-    struct validate_system system = {.cluster = a->cluster ? a->cluster : DEFAULT_CLUSTER,
-                                     .profile = a->profile ? a->profile : DEFAULT_PROFILE,
+    bool records = validate_is_records(a->data); /* their machine is not the study's: no defaults */
+    struct validate_system system = {.cluster = a->cluster || records ? a->cluster : DEFAULT_CLUSTER,
+                                     .profile = a->profile || records ? a->profile : DEFAULT_PROFILE,
                                      .sets = a->sets.items,
                                      .set_count = a->sets.count,
                                      .where = a->where.items,
@@ -81,7 +83,7 @@ static int run(int argc, char **argv)
     if (help)
         return EXIT_CODE_OK;
     signals_install();
-    dt_status status = validate_is_collectives(a.data, &of_collectives);
+    dt_status status = validate_is_records(a.data) ? DT_OK : validate_is_collectives(a.data, &of_collectives);
     if (status == DT_OK)
         status = of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary);
     validate_summary_finish(&summary);
@@ -95,17 +97,19 @@ static int run(int argc, char **argv)
 const struct command command_validate = {
     .name = "validate",
     .summary = "compare the simulated cluster's predictions with measured runs",
-    .usage = "--data FILE.csv [OPTION]...",
-    .description = "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by "
-                   "paradigm, model, GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch "
-                   "per GPU it counts how often the predicted fastest paradigm is the measured one. FILE has the columns of "
-                   "results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and where they matter gpus_per_node, "
-                   "stages, chunks, activation, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a table of meshes: "
-                   "gpus, layers, hidden, heads, seq, dp, micro_batch, global_batch, and where they matter tp, pp, cp, vpp, schedule, "
-                   "zero/fsdp, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, model, gpus_per_node, step_s or step_ms, "
-                   "peak_mem_gib, status (ok, oom). Or it has collectives that were timed alone: collective, size, gpus, nodes, "
-                   "busbw_GB_s. Columns that are not used are listed; rows that are no experiment of this version "
-                   "are counted with the reason. Needs no device, MPI or GPU.",
+    .usage = "--data FILE [OPTION]...",
+    .description =
+        "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by "
+        "paradigm, model, GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch "
+        "per GPU it counts how often the predicted fastest paradigm is the measured one. FILE has measured records of dtbench, "
+        "which are printed with prediction and error one by one. Or it has the columns of results/study/measured.csv: paradigm, model, "
+        "gpus, batch_per_replica, and where they matter gpus_per_node, "
+        "stages, chunks, activation, shard_size, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a table of meshes: "
+        "gpus, layers, hidden, heads, seq, dp, micro_batch, global_batch, and where they matter tp, pp, cp, vpp, schedule, "
+        "zero/fsdp, dp_shard, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, model, gpus_per_node, step_s or step_ms, "
+        "peak_mem_gib, status (ok, oom). Or it has collectives that were timed alone: collective, size, gpus, nodes, "
+        "busbw_GB_s. Columns that are not used are listed; rows that are no experiment of this version "
+        "are counted with the reason. Needs no device, MPI or GPU.",
     .options = options,
     .run = run,
 };

@@ -18,7 +18,8 @@ enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
 /* One measured run. */
 struct validate_row {
-    int line;                     /* of the file */
+    int line;                     /* of the file; of records their number, from 1 */
+    char recorded_hash[17];       /* of records, their config_hash */
     struct experiment experiment; /* not of skipped rows, but for paradigm, world_size, batch_size and activation */
     char model[32];               /* preset, or the table's name of it */
     int model_order;              /* of groups by model: presets as in their table, other names as the rows come */
@@ -34,20 +35,24 @@ struct validate_row {
 struct validate_rows {
     struct validate_row *rows; /* [count] */
     int count;
+    bool records;     /* they come from dtbench's own records, not from a table */
     char unused[512]; /* columns that nothing is made of; "": none */
 };
 
 /* What the rows do not tell. */
 struct validate_system {
-    const char *cluster, *profile; /* files */
+    const char *cluster, *profile; /* files; NULL only where records follow, which are then refused */
     const char *const *sets;       /* [set_count] "path=value", changes to every experiment */
     int set_count;
-    const char *const *where; /* [where_count] conditions on the rows (validate_where.h) */
+    const char *const *where; /* [where_count] conditions on a table's rows (validate_where.h) */
     int where_count;
 };
 
-/* Read a table with a column "paradigm" (results/study/README.md), or one of meshes (results/validation/README.md). Owner: the caller,
- * validate_rows_finish, also after a failure.
+/* Are these records: a folder, or a file that begins with a JSON object? Never standard input ("-"), which could not be read again. */
+bool validate_is_records(const char *path);
+
+/* Read a table with a column "paradigm" (results/study/README.md), one of meshes (results/validation/README.md), or measured records of
+ * dtbench. Owner: the caller, validate_rows_finish, also after a failure.
  * Errors, "FILE:LINE: ...": DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out);
 void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */

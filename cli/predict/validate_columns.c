@@ -22,6 +22,7 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_STATUS] = {"status"},
     [COLUMN_NOTES] = {"notes"},
     [COLUMN_ACTIVATION] = {"activation"},
+    [COLUMN_SHARD_SIZE] = {"shard_size", "dp_shard"},
     [COLUMN_PARADIGM] = {"paradigm"},
     [COLUMN_BATCH_PER_REPLICA] = {"batch_per_replica"},
     [COLUMN_STAGES] = {"stages"},

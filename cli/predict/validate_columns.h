@@ -19,6 +19,7 @@ enum measured_column {
     COLUMN_STATUS,
     COLUMN_NOTES,
     COLUMN_ACTIVATION,
+    COLUMN_SHARD_SIZE,
     /* of the study's table */
     COLUMN_PARADIGM,
     COLUMN_BATCH_PER_REPLICA,

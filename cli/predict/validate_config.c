@@ -4,7 +4,6 @@
 
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
-#include "schedules/config/parse.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -81,6 +80,8 @@ static void add_mesh(cJSON *config, const struct measured_run *run)
     }
     if (run->micro_batches > 1)
         cJSON_AddNumberToObject(config, "micro_batches", run->micro_batches);
+    if (run->shard_size && paradigm_has_key(paradigm_of(run->paradigm), "hsdp.shard_size"))
+        cJSON_AddNumberToObject(cJSON_AddObjectToObject(config, "hsdp"), "shard_size", run->shard_size);
 }
 
 static int replica_gpus(const struct measured_run *run)
@@ -123,41 +124,28 @@ static char *config_text(const struct validate_system *system, const struct meas
     return text;
 }
 
-static void skip(struct validate_row *row, const char *reason)
-{
-    row->outcome = VALIDATE_SKIPPED;
-    snprintf(row->reason, sizeof row->reason, "%.255s", reason);
-}
-
 /* The row as an experiment; what this version's configs refuse is skipped, not an error. */
 static dt_status make_experiment(const char *path, const struct validate_system *system, const struct measured_run *run,
                                  struct validate_row *row)
 {
     char where[512];
-    struct experiment *experiments;
-    int count;
-    int length = snprintf(where, sizeof where, "%.400s:%d", path, row->line);
+    snprintf(where, sizeof where, "%.400s:%d", path, row->line);
     if (*run->reason) {
-        skip(row, run->reason);
+        validate_row_skip(row, run->reason);
         return DT_OK;
     }
     char *text = config_text(system, run, row->measured_bytes);
     if (!text)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its experiment", where);
-    dt_status status = experiments_parse(text, strlen(text), where, system->sets, system->set_count, &experiments, &count);
+    dt_status status = validate_row_experiment(text, where, system, row);
     free(text);
-    if (status == DT_ERR_INVALID) { /* without the place, the reason is the same for all rows that have it */
-        const char *error = dt_error_message();
-        skip(row, strncmp(error, where, (size_t)length) == 0 && strlen(error) > (size_t)length + 2 ? error + length + 2 : error);
-        return DT_OK;
-    }
     DT_TRY(status);
-    row->experiment = experiments[0];
-    free(experiments);
+    if (row->outcome == VALIDATE_SKIPPED)
+        return DT_OK;
     if (run->samples % replica_gpus(run))
         row->experiment.replica_samples = run->samples;
     row->experiment.model.vocab_size -= row->experiment.model.vocab_size % run->tensor; /* no framework here deals unequal parts of it */
-    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "--set: a row is one experiment, and this makes %d of it", count);
+    return DT_OK;
 }
 
 /* What the run came to: a time, an end for want of memory, or neither. */
@@ -223,17 +211,14 @@ static dt_status read_rows(const struct measured_table *t, const struct validate
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for %d rows", t->path, t->csv.row_count);
     out->count = t->csv.row_count;
     measured_table_unused(t, out->unused, sizeof out->unused);
-    for (int i = 0; i < out->count; i++) {
+    for (int i = 0; i < out->count; i++)
         DT_TRY(read_row(t, system, i, &out->rows[i]));
-        out->rows[i].model_order = model_order(out, i);
-    }
     return DT_OK;
 }
 
-dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out)
+static dt_status read_table(const char *path, const struct validate_system *system, struct validate_rows *out)
 {
     struct measured_table table;
-    *out = (struct validate_rows){0};
     dt_status status = measured_table_read(path, &table);
     if (status == DT_OK)
         status = validate_where(&table.csv, path, system->where, system->where_count);
@@ -241,6 +226,15 @@ dt_status validate_rows_read(const char *path, const struct validate_system *sys
         status = read_rows(&table, system, out);
     measured_table_finish(&table);
     return status;
+}
+
+dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out)
+{
+    *out = (struct validate_rows){.records = validate_is_records(path)};
+    DT_TRY(out->records ? validate_records_read(path, system, out) : read_table(path, system, out));
+    for (int i = 0; i < out->count; i++)
+        out->rows[i].model_order = model_order(out, i);
+    return DT_OK;
 }
 
 void validate_rows_finish(struct validate_rows *rows)

@@ -69,15 +69,17 @@ static bool add_fits(cJSON *top, const struct validate_fits *f)
            cJSON_AddNumberToObject(object, "measured_no_predicted_no", f->rows[1][1]);
 }
 
-static bool add_row(cJSON *array, const struct validate_row *row)
+static bool add_row(cJSON *array, const struct validate_row *row, bool is_record)
 {
     cJSON *object = add_object(array);
-    bool complete = object && cJSON_AddNumberToObject(object, "line", row->line) &&
+    bool complete = object && cJSON_AddNumberToObject(object, is_record ? "record" : "line", row->line) &&
                     cJSON_AddStringToObject(object, "paradigm", paradigm_name(row->experiment.paradigm)) &&
                     cJSON_AddStringToObject(object, "model", row->model) &&
                     cJSON_AddNumberToObject(object, "gpus", row->experiment.world_size) &&
                     cJSON_AddNumberToObject(object, "batch_per_gpu", row->batch_per_gpu) &&
                     cJSON_AddStringToObject(object, "status", outcomes[row->outcome]);
+    if (complete && is_record)
+        complete = cJSON_AddStringToObject(object, "config_hash", row->recorded_hash) != NULL;
     if (complete && (row->outcome == VALIDATE_SKIPPED || row->outcome == VALIDATE_REFUSED))
         complete = cJSON_AddStringToObject(object, "reason", row->reason) != NULL;
     return complete && add_amount(object, "measured_step_s", row->measured_s) && add_amount(object, "predicted_step_s", row->predicted_s) &&
@@ -96,7 +98,7 @@ static bool add_all(cJSON *top, const struct validate_rows *rows, const struct v
     cJSON *array = complete ? cJSON_AddArrayToObject(top, "rows") : NULL;
     complete = array != NULL;
     for (int i = 0; complete && i < rows->count; i++)
-        complete = add_row(array, &rows->rows[i]);
+        complete = add_row(array, &rows->rows[i], rows->records);
     return complete;
 }
 

@@ -7,13 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* By ZeRO's stage or FSDP's sharding strategy. */
+/* By ZeRO's stage, FSDP's sharding strategy, or dtbench's own name of what shards. */
 static bool is_called(const struct paradigm *paradigm, const char *text)
 {
     for (const char *const *name = paradigm->abroad; name && *name; name++)
         if (strcasecmp(*name, text) == 0)
             return true;
-    return false;
+    return paradigm->axes & MESH_ON_SHARD && strcasecmp(paradigm->name, text) == 0;
 }
 
 static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
@@ -114,6 +114,8 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
     if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
         DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
+    if (*measured_text(t, i, COLUMN_SHARD_SIZE))
+        DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
     DT_TRY(measured_count(t, i, COLUMN_DATA, 0, &data));
     DT_TRY(measured_count(t, i, COLUMN_TENSOR, 1, &run->tensor));
     DT_TRY(measured_count(t, i, COLUMN_PIPELINE, 1, &run->stages));

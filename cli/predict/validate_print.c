@@ -1,9 +1,12 @@
 /* What validate found, as a table. */
 #include "cli/predict/validate.h"
+#include "cli/text/experiment_columns.h"
+#include "cli/text/format.h"
 #include "cli/text/line.h"
 #include "cli/text/table.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void percent_cell(struct table *t, double part, bool sign)
@@ -66,8 +69,71 @@ static void print_reasons(const struct validate_rows *rows, enum validate_outcom
             said |= equal && j < i;
         }
         if (!said)
-            line_print(to, "%s: %d row%s from line %d on: %s", title, same, same > 1 ? "s" : "", rows->rows[i].line, reason);
+            line_print(to, "%s: %d row%s from %s %d on: %s", title, same, same > 1 ? "s" : "", rows->records ? "record" : "line",
+                       rows->rows[i].line, reason);
     }
+}
+
+/* "12.3", "10.1", "-17.9": measured and predicted in `unit`, and the error in percent. */
+static void pair_cells(struct table *t, double measured, double predicted, const struct unit *unit)
+{
+    char text[FORMAT_BYTES];
+    table_text(t, format_number(measured / unit->size, text));
+    table_text(t, format_number(predicted / unit->size, text));
+    percent_cell(t, (predicted - measured) / measured, true);
+}
+
+static void add_pair_columns(struct table *t, const char *what, const struct unit *unit)
+{
+    char title[64];
+    snprintf(title, sizeof title, "%s %s:\nmeasured", what, unit->name);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "\npredicted");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "\nerror %");
+}
+
+/* Predicted beside measured, a line for each record that was predicted. */
+static dt_status print_pairs(const struct validate_rows *rows, FILE *to)
+{
+    char label[LABEL_BYTES];
+    double longest = 0, most_bytes = 0;
+    int count = 0;
+    struct experiment_columns columns;
+    struct experiment *experiments = malloc(((size_t)rows->count + 1) * sizeof *experiments);
+    struct table *t = table_create();
+    for (int i = 0; experiments && i < rows->count; i++) {
+        const struct validate_row *row = &rows->rows[i];
+        if (row->outcome == VALIDATE_SKIPPED)
+            continue;
+        experiments[count++] = row->experiment;
+        longest = fmax(longest, fmax(row->measured_s, row->predicted_s));
+        most_bytes = fmax(most_bytes, fmax(row->measured_bytes, row->predicted_bytes));
+    }
+    dt_status status = experiments && t ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
+    if (status == DT_OK && count > 0) {
+        struct unit seconds = unit_for_seconds(longest), bytes = unit_for_bytes(most_bytes);
+        experiment_columns_find(experiments, count, &columns);
+        table_heading(t, "predicted for cluster %s, profile %s", experiments[0].cluster, experiments[0].profile);
+        table_column(t, TABLE_LEFT, "record");
+        table_column(t, TABLE_LEFT | TABLE_STAYS, "experiment");
+        add_pair_columns(t, "step", &seconds);
+        add_pair_columns(t, "peak", &bytes);
+        for (int i = 0; i < rows->count; i++) {
+            const struct validate_row *row = &rows->rows[i];
+            if (row->outcome == VALIDATE_SKIPPED)
+                continue;
+            experiment_label(&row->experiment, &columns, label, sizeof label);
+            table_cell(t, "%d", row->line);
+            table_text(t, label);
+            pair_cells(t, row->measured_s, row->predicted_s, &seconds);
+            pair_cells(t, row->measured_bytes, row->predicted_bytes, &bytes);
+        }
+        status = table_print(t, to);
+        fputc('\n', to);
+    }
+    table_destroy(t);
+    free(experiments);
+    return status;
 }
 
 dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
@@ -75,6 +141,8 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     static const char *const titles[] = {
         "rows",    "out of\nmemory", "skipped", "step time:\nmedian %", "\np90 %", "\nbias %", "peak memory:\nmedian %",
         "\np90 %", "\nbias %"};
+    if (rows->records)
+        DT_TRY(print_pairs(rows, to));
     struct table *t = table_create();
     if (!t)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");

@@ -18,6 +18,7 @@ struct measured_run {
     int tensor, stages;        /* GPUs of a replica are tensor * stages */
     int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
     int virtual_stages;
+    int shard_size; /* of hsdp; 0: not told */
     enum {
         SPLIT_BALANCED,
         SPLIT_BY_PARAMETERS,
@@ -35,5 +36,14 @@ struct measured_run {
  * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 dt_status measured_run_of_study(const struct measured_table *table, int i, struct measured_run *out);
 dt_status measured_run_of_mesh(const struct measured_table *table, int i, struct measured_run *out);
+
+/* The row's experiment, from the text of a config and the system's changes to it. A row whose config this version refuses is skipped with
+ * the reason. `where` names the row in errors. Errors: DT_ERR_INVALID where the changes make several experiments of it; DT_ERR_IO,
+ * DT_ERR_HOST_MEMORY. */
+dt_status validate_row_experiment(const char *text, const char *where, const struct validate_system *system, struct validate_row *row);
+void validate_row_skip(struct validate_row *row, const char *reason);
+
+/* The rows of all records of a file or folder. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status validate_records_read(const char *path, const struct validate_system *system, struct validate_rows *out);
 
 #endif

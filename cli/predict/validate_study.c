@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-/* One of those that the study has measured. */
+/* Those that the study has measured, and hsdp, which newer measurements have. */
 static dt_status paradigm_in(const struct measured_table *t, int row, enum paradigm_kind *out)
 {
-    static const enum paradigm_kind measured[] = {PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP};
+    static const enum paradigm_kind known[] = {PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP, PARADIGM_HSDP};
     char expected[160] = "one of ";
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
-        const char *name = paradigm_name(measured[i]);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *name = paradigm_name(known[i]);
         size_t used = strlen(expected);
-        *out = measured[i];
+        *out = known[i];
         if (strcmp(measured_text(t, row, COLUMN_PARADIGM), name) == 0)
             return DT_OK;
         snprintf(expected + used, sizeof expected - used, "%s%s", i ? "," : "", name);
@@ -59,6 +59,8 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
     DT_TRY(measured_count(t, i, COLUMN_CHUNKS, 1, &run->chunks));
     DT_TRY(measured_choice(t, i, COLUMN_ACTIVATION, "keep,checkpoint,offload", &policy));
     run->activation = policy < 0 ? ACTIVATION_KEEP : (enum activation_kind)policy;
+    if (*measured_text(t, i, COLUMN_SHARD_SIZE))
+        DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
     DT_TRY(measured_choice(t, i, COLUMN_FSDP_WRAP, "block,linear,unknown", &run->wrap));
     DT_TRY(measured_choice(t, i, COLUMN_PARAMETER_OFFLOAD, "0,1", &run->offload));
     if (run->stages > 1 && !has_stages(run))

@@ -61,6 +61,38 @@ def test_files_follow_their_schemas():
             jsonschema.validate(json.load(file), schema)
 
 
+def validate(path, *arguments, code=0):
+    return run("validate", "--data", path, "--cluster", f"{FILES}/cluster.json", "--profile", f"{FILES}/profile.json", *arguments, code=code)
+
+
+def test_records_are_validated():
+    """Predicted beside measured for each measured record; a prediction and a failure are no measurements."""
+    calibrate()
+    config = {**CONFIG, "world_size": 2, "sweep": {"paradigm": ["ddp", "fsdp", "hsdp"]}}
+    predicted = records(config, *SIM)
+    measured = records(config)
+    path = os.path.join(WORK, "records.jsonl")
+    with open(path, "a", encoding="utf-8") as file:
+        for other in (predicted[0], {**measured[0], "status": "failed"}):
+            file.write(json.dumps(other) + "\n")
+    found = json.loads(validate(path, "--json").stdout)
+    rows = found["rows"]
+    check([r["status"] for r in rows] == ["ok"] * 3 + ["skipped"] * 2, rows)
+    for row, real, simulated in zip(rows, measured, predicted):
+        check(row["config_hash"] == real["config_hash"] and row["measured_step_s"] == real["metrics"]["step_s"]["median"], row)
+        check(row["measured_peak_bytes"] == row["predicted_peak_bytes"] == real["metrics"]["peak_bytes"]["total"], row)
+        check(row["predicted_step_s"] == simulated["metrics"]["step_s"]["median"], row, simulated["metrics"]["step_s"])
+    check([(g["value"], g["rows"]) for g in found["groups"] if g["key"] == "paradigm" and g["step_time"]["rows"]] ==
+          [("ddp", 3), ("fsdp", 1), ("hsdp", 1)], found["groups"])
+    text = validate(path).stdout
+    check("measured  predicted" in text and "1 row from record 4 on: the record is a prediction itself" in text and
+          'from record 5 on: the record\'s status is "failed"' in " ".join(text.split()), text)
+    refused = run("validate", "--data", path, code=3).stderr
+    check("expected --cluster FILE and --profile FILE" in refused, refused)
+    refused = validate(path, "--where", "gpus=2", code=3).stderr
+    check("conditions are on the columns of a table" in refused, refused)
+
+
 def test_predicted_bytes_are_the_measured_ones():
     calibrate()
     for ranks, paradigms in ((1, ["none", "ddp", "fsdp"]), (2, ["ddp", "pdp", "fsdp"]), (4, ["ddp", "pdp", "fsdp"])):

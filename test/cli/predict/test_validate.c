@@ -101,6 +101,36 @@ static void meshes_become_experiments(void)
     validate_rows_finish(&rows);
 }
 
+/* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
+static void hsdp_in_tables(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,dp,zero/fsdp,dp_shard\n"
+                                    "16,32,2,1024,16,24,2048,16,HYBRID_SHARD,4\n"
+                                    "16,32,2,1024,16,24,2048,16,hsdp,\n"
+                                    "16,32,2,1024,16,24,2048,16,FULL_SHARD,16\n";
+    static const int shards[] = {4, 0, 0};
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text(mesh, &rows, path));
+    for (int i = 0; i < 3; i++) {
+        const struct experiment *e = &rows.rows[i].experiment;
+        CHECK(rows.rows[i].outcome == VALIDATE_PREDICTED && e->paradigm == (i < 2 ? PARADIGM_HSDP : PARADIGM_FSDP) &&
+                  e->hsdp.shard_size == shards[i],
+              "row %d: %s", i, rows.rows[i].reason);
+    }
+    CHECK(*rows.unused == '\0', "%s", rows.unused);
+    validate_rows_finish(&rows);
+    CHECK_OK(read_text("paradigm,model,gpus,gpus_per_node,batch_per_replica,shard_size,step_s\nhsdp,GPTSmall,16,8,8,4,1\n"
+                       "hsdp,GPTSmall,16,8,8,,1\nfsdp,GPTSmall,16,8,8,,1\n",
+                       &rows, path));
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK(rows.rows[0].experiment.hsdp.shard_size == 4 && rows.rows[1].predicted_bytes < rows.rows[0].predicted_bytes &&
+              rows.rows[1].predicted_bytes > rows.rows[2].predicted_bytes,
+          "%g, %g, %g bytes for shards of 4, 8 and 16 ranks", rows.rows[0].predicted_bytes, rows.rows[1].predicted_bytes,
+          rows.rows[2].predicted_bytes);
+    validate_rows_finish(&rows);
+}
+
 /* Each name is its own column's, wherever it stands. */
 static void columns_in_any_order(void)
 {
@@ -343,6 +373,7 @@ static void collectives_alone(void)
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
+    {"hsdp in both kinds of tables", hsdp_in_tables},
     {"columns in any order", columns_in_any_order},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
