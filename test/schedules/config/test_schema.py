@@ -173,6 +173,7 @@ def mutations(table, shuffle):
     yield {"model": {**TINY, "heads": 64, "position": "rope"}}
     yield {"model": {**TINY, "position": "rope", "rope": {"scaling": "llama3", "low_frequency_factor": 4}}}
     yield {"model": TINY, "paradigm": "pdp", "world_size": 64, "pipeline": {"stages": 64}}
+    yield {"model": TINY, "paradigm": "pdp", "world_size": 2, "batch_size": 1, "pipeline": {"chunks": 16}}
     yield {"model": TINY, "batch_size": 65536, "steps": {"timed": 65536}}
     yield {"model": {"preset": "GPT1T", "block_size": 2**20}, "batch_size": 65536, "steps": {"warmup": 0, "timed": 1}}
 
