@@ -185,7 +185,7 @@ class Checks:
         """Losses as the CPU's, bytes as predicted. What is not well with one paradigm does not hide the others."""
         name = f"paradigms_{ranks}_{dtype}_{'graph' if graph else 'queued'}" + "_".join(["", *more])
         config = {"world_size": ranks, "model": {**MODEL, "dtype": dtype}, "share_gpus": self.gpus() < ranks, "graph": graph,
-                  "sweep": {"paradigm": list(names)}, **more}
+                  "graph_in_pipelines": graph and names == ("pdp",), "sweep": {"paradigm": list(names)}, **more}
         wanted = self.cpu_losses(f"small {dtype}, {BATCH * ranks} samples")
         path, over = self.runner.path(f"{name}.jsonl"), ""
         try:
