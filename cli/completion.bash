@@ -9,7 +9,7 @@ _dtbench_options() {
     run) echo "--config --set --device --output --resume --skip-oom --skip-failed --repeat --shard --time-limit --verify --trace --trace-ranks --dry-run --quiet --help" ;;
     check) echo "--config --set --device --json --plan --times --help" ;;
     plan) echo "--model --cluster --profile --nodes --gpus --global-batch --max-batch --optimizer --sequence --objective --floor --price --tokens --deadline --fix --allow --forbid --set --top --threads --seconds --map --output --all --device --measure --rounds --rule --json --quiet --help" ;;
-    compare) echo "--threshold --format --gate --by --allow-different --pool --help" ;;
+    compare) echo "--threshold --format --gate --by --allow-different --single --help" ;;
     merge) echo "--output --force --help" ;;
     status) echo "--config --set --device --all --json --help" ;;
     validate) echo "--data --cluster --profile --set --where --json --help" ;;

@@ -15,7 +15,7 @@
 struct command_options {
     struct option_list records;
     const char *threshold, *format, *gate, *by;
-    bool allow_different, pool;
+    bool allow_different, single;
 };
 
 typedef dt_status print_function(const struct compare *, const struct compare_options *, FILE *);
@@ -58,10 +58,8 @@ static const struct option_row options[] = {
      NULL},
     {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL,
      "compare although devices, drivers, library versions, threads or numbers of machines differ", NULL},
-    {"pool", 'p', OPTION_FLAG, AT(pool), NULL,
-     "use the steps of all records with status ok of an experiment, not only of the newest: for BASE and NEW run "
-     "alternately several times",
-     NULL},
+    {"single", 's', OPTION_FLAG, AT(single), NULL,
+     "compare the newest run of each side alone, and call it slower or faster although one run is no evidence", NULL},
     {0},
 };
 
@@ -127,7 +125,7 @@ static dt_status parse_format(const char *text, print_function **out)
 
 static dt_status read_options(const struct command_options *o, struct compare_options *how, struct pairing *by, print_function **print)
 {
-    *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .pool = o->pool};
+    *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .single = o->single};
     DT_TRY(parse_threshold(o->threshold ? o->threshold : THRESHOLD, &how->threshold));
     if (o->by) {
         DT_TRY(pairing_parse(o->by, by));
@@ -186,25 +184,29 @@ const struct command command_compare = {
     .name = "compare",
     .summary = "compare two sets of records: faster, slower, larger, wrong",
     .usage = "[OPTION]... BASE [NEW]",
-    .description = "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
-                   "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
-                   "pattern, or '-' for standard input. Of several records of an experiment the newest with status ok counts. The "
-                   "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
-                   "interval of the Mann-Whitney statistic. The verdicts:\n"
-                   "\n"
-                   "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
-                   "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
-                   "  same     the whole interval is within the threshold\n"
-                   "  unclear  the interval includes the threshold: no regression; more timed steps make it narrower\n"
-                   "  failed   was ok, and is not\n"
-                   "  fixed    was not ok, and is\n"
-                   "  missing  only in BASE\n"
-                   "  new      only in NEW\n"
-                   "\n"
-                   "With --by two settings are compared instead of two versions: each experiment with the first one from which it differs "
-                   "only in the named keys.\n"
-                   "\n"
-                   "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
+    .description =
+        "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
+        "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
+        "pattern, or '-' for standard input. Of several records of an experiment the newest with status ok counts, and for throughput the "
+        "steps of all its repeats "
+        "(dtbench run --repeat) by the same build. One run a side shows neither slower nor faster, for the machine may have been "
+        "busy during one of them. The "
+        "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
+        "interval of the Mann-Whitney statistic. The verdicts:\n"
+        "\n"
+        "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
+        "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
+        "  same     the whole interval is within the threshold\n"
+        "  unclear  the interval includes the threshold: no regression; more runs make it narrower\n"
+        "  failed   was ok, and is not\n"
+        "  fixed    was not ok, and is\n"
+        "  missing  only in BASE\n"
+        "  new      only in NEW\n"
+        "\n"
+        "With --by two settings are compared instead of two versions: each experiment with the first one from which it differs "
+        "only in the named keys.\n"
+        "\n"
+        "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
     .options = options,
     .argument = {"records", OPTION_LIST, AT(records)},
     .run = run,

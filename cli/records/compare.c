@@ -154,8 +154,19 @@ static bool both_ok(const struct comparison *row)
     return row->base && row->new && record_is_ok(row->base) && record_is_ok(row->new);
 }
 
-/* The steps of `record`, and with `pool` those of all ok records of its experiment, in the order in which they are read. */
-static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, bool pool, struct compare_steps *out)
+/* Is `other` a repeat of `record`: ok, of the same experiment, by the same build on the same device? */
+static bool is_repeat(const struct record_facts *other, const struct record_facts *record)
+{
+    static const char *const keys[] = {"dtbench", "git_commit", "device", "device_name"};
+    char numbers[2][32];
+    bool same = record_is_ok(other) && strcmp(other->hash, record->hash) == 0;
+    for (size_t k = 0; same && k < sizeof keys / sizeof *keys; k++)
+        same = strcmp(record_provenance(other, keys[k], numbers[0]), record_provenance(record, keys[k], numbers[1])) == 0;
+    return same;
+}
+
+/* The steps of `record`, and unless `single` those of its repeats, in the order in which they are read. */
+static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, bool single, struct compare_steps *out)
 {
     struct dt_statistics statistics;
     int most = 0;
@@ -166,8 +177,9 @@ static dt_status collect_steps(const struct record_set *set, const struct record
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *its = &set->records[i];
-        if (its != record && !(pool && record_is_ok(its) && strcmp(its->hash, record->hash) == 0))
+        if (its != record && (single || !is_repeat(its, record)))
             continue;
+        out->runs++;
         memcpy(out->step_s + out->count, its->step_s, (size_t)its->step_count * sizeof *out->step_s);
         out->count += its->step_count;
     }
@@ -178,6 +190,22 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     return DT_OK;
 }
 
+/* How fast a run is depends on what else the machine did meanwhile, which its own steps do not show. */
+static bool add_single_run(struct comparison *row)
+{
+    char text[160];
+    int base = row->base_steps.runs, new = row->new_steps.runs;
+    if (base > 1 && new > 1)
+        return false;
+    snprintf(text, sizeof text, "%s: no evidence (throughput %+.1f %%); measure both with dtbench run --repeat 5",
+             base == new ? "one run each"
+             : base == 1 ? "one run in BASE"
+                         : "one run in NEW",
+             (row->ratio.ratio - 1) * 100);
+    add_reason(row, text);
+    return true;
+}
+
 static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
 {
     static const enum compare_verdict verdicts[] = {
@@ -186,17 +214,25 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     char text[64];
     DT_TRY(dt_ratio_compare(row->base_steps.step_s, row->base_steps.count, row->new_steps.step_s, row->new_steps.count, &row->ratio));
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
-    if (is_simulated(base) && is_simulated(new) && base->metrics.step_s.median > 0 && new->metrics.step_s.median > 0) {
+    bool predicted = is_simulated(base) && is_simulated(new);
+    if (predicted && base->metrics.step_s.median > 0 && new->metrics.step_s.median > 0) {
         double ratio = base->metrics.step_s.median / new->metrics.step_s.median;
         row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
     }
     row->verdict = verdicts[dt_ratio_judge(&row->ratio, o->threshold)];
+    row->no_slowdown = row->ratio.low >= 1 - o->threshold;
     if (isnan(row->ratio.ratio))
         add_reason(row, "no step times to compare");
     else if (isnan(row->ratio.low))
         add_reason(row, "too few timed steps for an interval: three each are enough");
     else if (row->ratio.widened > 1)
         add_reason(row, "slow steps follow one another: the interval is widened");
+    if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted && add_single_run(row)) {
+        row->verdict = COMPARE_UNCLEAR;
+    } else if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown) {
+        snprintf(text, sizeof text, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
+        add_reason(row, text);
+    }
     if (row->verdict == COMPARE_SLOWER) {
         snprintf(text, sizeof text, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
         add_reason(row, text);
@@ -489,9 +525,9 @@ dt_status compare_records(const struct record_set *base, const struct record_set
     for (int i = 0; i < out->count; i++) {
         struct comparison *row = &out->rows[i];
         if (row->base)
-            DT_TRY(collect_steps(base, row->base, options->pool, &row->base_steps));
+            DT_TRY(collect_steps(base, row->base, options->single, &row->base_steps));
         if (row->new)
-            DT_TRY(collect_steps(new, row->new, options->pool, &row->new_steps));
+            DT_TRY(collect_steps(new, row->new, options->single, &row->new_steps));
     }
     DT_TRY(label(out, options->by));
     return judge(out, options);

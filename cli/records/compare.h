@@ -40,8 +40,8 @@ enum compare_losses {
 
 /* The timed steps of one side of a pair. */
 struct compare_steps {
-    double *step_s; /* [count] owned; NULL: none */
-    int count;
+    double *step_s;      /* [count] owned; NULL: none */
+    int count, runs;     /* runs: records that they are from */
     double tokens_per_s; /* at their median; NaN where not known */
 };
 
@@ -54,6 +54,7 @@ struct comparison {
     double memory_bytes;   /* NEW's peak less BASE's; NaN where one is not known */
     enum compare_losses losses;
     int loss_step;        /* the first that differs, from 0, warm-up included; -1: none */
+    bool no_slowdown;     /* the interval excludes a loss of more than the threshold */
     unsigned regressions; /* of those that were asked for: enum compare_gate */
     char reason[512];     /* one line: what the verdict alone does not say; "" when nothing */
 };
@@ -62,7 +63,7 @@ struct compare_options {
     double threshold; /* a fraction: 0.05 */
     unsigned gates;   /* enum compare_gate */
     bool allow_different;
-    bool pool;                /* the steps of all ok records of an experiment count, not only the newest's */
+    bool single;              /* only the newest run of a side counts, and is enough to be called slower */
     const struct pairing *by; /* two settings are compared, not two versions: what differs in these keys alone is a pair; NULL: not so */
 };
 
@@ -77,7 +78,8 @@ struct compare {
     char predicted[PREDICTIONS_BYTES]; /* predictions_describe */
 };
 
-/* Pair the newest records of each experiment and judge the pairs. Records are paired by their config's hash, and those that are left by the
+/* Pair the newest records of each experiment and judge the pairs: throughput by the steps of all ok records that the same build left on the same
+ * device, and where a side has one alone, neither side is called slower, unless options->single allows it, or it is predicted. Records are paired by their config's hash, and those that are left by the
  * hash that this version gives to their config, which keys that came since may have changed. With options->by each of NEW's is paired with
  * the first of BASE's from which it differs in the named keys alone; where BASE and NEW are one set, with the first before it that is itself
  * paired with none. Threads and machines of a rank may then differ, and losses. Both sets must outlive *out. Owner of *out,

@@ -21,6 +21,7 @@ static bool add_side(cJSON *object, const char *key, const struct record_facts *
            add_text(side, "status", record->status) && add_text(side, "started", *record->started ? record->started : NULL) &&
            cJSON_AddNumberToObject(side, "tokens_per_s", steps->tokens_per_s) &&
            cJSON_AddNumberToObject(side, "step_s", record->metrics.step_s.median) && cJSON_AddNumberToObject(side, "steps", steps->count) &&
+           cJSON_AddNumberToObject(side, "runs", steps->runs) &&
            cJSON_AddNumberToObject(side, "peak_bytes", record->metrics.peak_bytes.total);
 }
 
@@ -59,6 +60,8 @@ static bool add_row(cJSON *array, const struct comparison *row)
     cJSON_AddItemToArray(interval, low);
     cJSON_AddItemToArray(interval, high);
     done = cJSON_AddNumberToObject(object, "interval_widened", row->ratio.widened) &&
+           (isnan(row->ratio.ratio) ? cJSON_AddNullToObject(object, "slowdown_excluded")
+                                    : cJSON_AddBoolToObject(object, "slowdown_excluded", row->no_slowdown)) &&
            cJSON_AddNumberToObject(object, "peak_bytes_change", row->memory_bytes) &&
            add_text(object, "losses", compare_losses_name(row->losses));
     done = done && (row->loss_step >= 0 ? cJSON_AddNumberToObject(object, "first_step_with_other_loss", row->loss_step + 1)
