@@ -420,19 +420,51 @@ static dt_status print_times(const struct experiment_list *experiments, const st
     return DT_OK;
 }
 
-/* Experiments that are predicted alike stand behind each other in a sweep: each of them once. */
+/* What it runs on, and what its framework would train, for a plan that does not ask for either. */
+static dt_status check_simulated(const struct experiment *e, struct simulated_machine *machine)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_next(machine, e, &system));
+    dt_status status = e->passes_only ? DT_OK : simulated_system_check_stages(system, e);
+    simulated_system_destroy(system);
+    return status;
+}
+
+static void fail_of_experiment(dt_status status, int i, int count)
+{
+    char error[1024];
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    if (count > 1)
+        dt_fail(status, "experiment %d of %d: %s", i + 1, count, error);
+}
+
+/* Experiments that are predicted alike stand behind each other in a sweep: each of them once. checks: NULL where only those on device sim are to be
+ * known to be possible. */
 static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
 {
     struct experiment own[2]; /* this one and the last one */
+    int count = experiment_list_count(experiments);
     struct simulated_machine *machine = calloc(1, sizeof *machine);
     dt_status status = machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
-    for (int i = 0; status == DT_OK && i < experiment_list_count(experiments); i++) {
+    for (int i = 0; status == DT_OK && i < count; i++) {
         const struct experiment *e = experiment_list_get(experiments, i, &own[i % 2]);
-        status = i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]) ? check_copy(&checks[i - 1], &checks[i])
-                                                                           : check_experiment(e, machine, &checks[i]);
+        bool again = i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]);
+        if (checks)
+            status = again ? check_copy(&checks[i - 1], &checks[i]) : check_experiment(e, machine, &checks[i]);
+        else if (!again && experiment_is_simulated(e))
+            status = check_simulated(e, machine);
+        if (status < 0)
+            fail_of_experiment(status, i, count);
     }
     free(machine);
     return status;
+}
+
+/* A simulated cluster is part of the config. */
+static int report_check(dt_status status)
+{
+    bool wrong = status == DT_ERR_INVALID || status == DT_ERR_UNAVAILABLE || status == DT_ERR_IO;
+    return report_failure("check", wrong ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
 }
 
 static int print_checks(const struct experiment_list *experiments, bool json)
@@ -449,7 +481,7 @@ static int print_checks(const struct experiment_list *experiments, bool json)
     }
     free(checks);
     if (status < 0)
-        return report_failure("check", EXIT_CODE_OTHER);
+        return report_check(status);
     return fits ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
@@ -468,8 +500,10 @@ static int run(int argc, char **argv)
     config_note_left_out(experiments);
     int code;
     if (o.plan) {
-        dt_status printed = o.times ? print_times(experiments, &times, o.json) : print_plans(experiments, o.json);
-        code = printed == DT_OK ? EXIT_CODE_OK : report_failure("check", EXIT_CODE_OTHER);
+        dt_status status = check_all(experiments, NULL);
+        if (status == DT_OK)
+            status = o.times ? print_times(experiments, &times, o.json) : print_plans(experiments, o.json);
+        code = status == DT_OK ? EXIT_CODE_OK : report_check(status);
     } else {
         code = print_checks(experiments, o.json);
     }

@@ -31,13 +31,13 @@ static void note_no_room(struct check *check, const char *text)
     note(check, text);
 }
 
-/* refusal: why it cannot be simulated; "" where it can, or is not to be. */
-static void note_device(const struct experiment *e, const char *refusal, struct check *check)
+/* A device that is elsewhere is no fault of the config. */
+static void note_device(const struct experiment *e, struct check *check)
 {
     const char *kind;
     char text[512], advice[256];
-    if (*refusal || (!experiment_is_simulated(e) && device_choose(e, &kind) < 0)) {
-        snprintf(text, sizeof text, "cannot run here: %.400s", *refusal ? refusal : dt_error_message());
+    if (!experiment_is_simulated(e) && device_choose(e, &kind) < 0) {
+        snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
         note(check, text);
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
@@ -181,8 +181,8 @@ static void take_busiest(const struct step_traffic *traffic, struct step_traffic
                 most->bytes[axis][kind] = traffic->bytes[axis][kind];
 }
 
-/* system: what a simulation runs on; NULL where there is none, for the reason `refusal`, and dtbench's own bytes are all. */
-static dt_status predict(const struct experiment *e, const struct simulated_system *system, const char *refusal, struct check *out)
+/* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */
+static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     *out = (struct check){
         .parameters = dt_model_parameter_count(&e->model),
@@ -210,7 +210,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
             out->pipeline.ranks[kind].device = usage.device;
         }
     }
-    note_device(e, refusal, out);
+    note_device(e, out);
     note_memory(e, out);
     return DT_OK;
 }
@@ -232,7 +232,7 @@ static void take_times(const struct experiment *e, const struct measure_result *
         out->pipeline.ranks[i].compute_s = result->compute_s[mesh_moved(&mesh, MESH_PIPELINE, 0, i)];
 }
 
-/* One step in virtual time. A run that a prediction refuses has no time; one that finds no room may be known to have none already. */
+/* One step in virtual time. One that finds no room may be known to have none already. */
 static dt_status predict_step(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     struct measure_result result = {0};
@@ -245,7 +245,7 @@ static dt_status predict_step(const struct experiment *e, const struct simulated
         snprintf(text, sizeof text, "will run out of memory: %.400s", dt_error_message());
         note_no_room(out, text);
     }
-    return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
+    return status == DT_ERR_OOM ? DT_OK : status;
 }
 
 /* Is the cluster of `path` this machine? A description of another one may lie in the same folder. */
@@ -288,7 +288,7 @@ static dt_status predict_here(const struct experiment *e, struct check *out)
         simulated_system_destroy(system);
     }
     free(predicted);
-    return status;
+    return status == DT_ERR_HOST_MEMORY ? status : DT_OK; /* what the calibration cannot predict can run all the same */
 }
 
 void check_finish(struct check *check)
@@ -325,11 +325,10 @@ dt_status check_copy(const struct check *from, struct check *out)
 dt_status check_experiment(const struct experiment *e, struct simulated_machine *last, struct check *out)
 {
     struct simulated_system *system = NULL;
-    char refusal[512] = "";
-    /* a cluster that is not there, or too small, is a note: the rest is known without it */
-    if (experiment_is_simulated(e) && simulated_system_create_next(last, e, &system) < 0)
-        snprintf(refusal, sizeof refusal, "%s", dt_error_message());
-    dt_status status = predict(e, system, refusal, out);
+    *out = (struct check){.step_s = NAN};
+    if (experiment_is_simulated(e))
+        DT_TRY(simulated_system_create_next(last, e, &system));
+    dt_status status = predict(e, system, out);
     if (status == DT_OK && system) {
         note_framework(e, system, out);
         status = predict_step(e, system, out);

@@ -1,5 +1,8 @@
 #include "lib/config/data_file.h"
 
+#include "lib/base/append.h"
+
+#include <dirent.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -56,4 +59,26 @@ void dt_data_file_name(const char *folder, const char *name, char *out, size_t o
         snprintf(out, out_bytes, "%s", name);
     else
         snprintf(out, out_bytes, "%s/%s.json", folder, name);
+}
+
+static int is_json(const struct dirent *entry)
+{
+    const char *end = strrchr(entry->d_name, '.');
+    return end && strcmp(end, ".json") == 0;
+}
+
+void dt_data_file_names(const char *folder, char *out, size_t out_bytes)
+{
+    char path[PATH_MAX];
+    struct dirent **entries;
+    *out = '\0';
+    int count = dt_find_data_file(folder, NULL, path, sizeof path) == DT_OK ? scandir(path, &entries, is_json, alphasort) : -1;
+    for (int i = 0; i < count; i++) {
+        int length = (int)strlen(entries[i]->d_name) - (int)strlen(".json");
+        if (strlen(out) + (size_t)length + sizeof ", " <= out_bytes)
+            dt_append(out, out_bytes, ", ", "%.*s", length, entries[i]->d_name);
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
 }

@@ -11,18 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status find(const char *key, const char *name, const char *directory, struct simulated_file *out)
+/* The text of the last failure, behind the key that names the file; of one that is not there, with those that are. */
+static dt_status fail_of_file(dt_status status, const char *key, const char *folder)
+{
+    char error[1024], names[700] = "";
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    if (folder)
+        dt_data_file_names(folder, names, sizeof names);
+    return dt_fail(status, "%s: %s%s%s", key, error, *names ? "; there are " : "", names);
+}
+
+static dt_status find(const char *key, const char *folder, const char *name, const char *directory, struct simulated_file *out)
 {
     char *text;
     size_t length;
-    char error[1024];
     dt_status status = dt_find_data_file(name, directory, out->path, sizeof out->path);
-    if (status == DT_OK)
-        status = dt_read_file(out->path, &text, &length);
-    if (status < 0) {
-        snprintf(error, sizeof error, "%s", dt_error_message());
-        return dt_fail(status, "%s: %s", key, error);
-    }
+    if (status < 0)
+        return fail_of_file(status, key, folder);
+    status = dt_read_file(out->path, &text, &length);
+    if (status < 0)
+        return fail_of_file(status, key, NULL);
     out->hash = dt_hash_fnv1a(text, length);
     free(text);
     return DT_OK;
@@ -193,10 +201,14 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
 dt_status simulated_machine_load(const struct experiment *e, struct simulated_machine *out)
 {
     *out->found_by.cluster = 0; /* of a failure nothing is kept */
-    DT_TRY(find("cluster", e->cluster, e->directory, &out->cluster_file));
-    DT_TRY(find("profile", e->profile, e->directory, &out->profile_file));
-    DT_TRY(dt_sim_cluster_load(out->cluster_file.path, &out->cluster));
-    DT_TRY(gpt_cost_profile_read(out->profile_file.path, &out->profile));
+    DT_TRY(find("cluster", "clusters", e->cluster, e->directory, &out->cluster_file));
+    DT_TRY(find("profile", "profiles", e->profile, e->directory, &out->profile_file));
+    dt_status status = dt_sim_cluster_load(out->cluster_file.path, &out->cluster);
+    if (status < 0)
+        return fail_of_file(status, "cluster", NULL);
+    status = gpt_cost_profile_read(out->profile_file.path, &out->profile);
+    if (status < 0)
+        return fail_of_file(status, "profile", NULL);
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->profile.name);
     memcpy(out->found_by.cluster, e->cluster, sizeof out->found_by.cluster);
