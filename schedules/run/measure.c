@@ -140,7 +140,8 @@ static dt_status run_step(struct run *r, int index)
     }
     if (r->hooks->step_done)
         r->hooks->step_done(r->hooks->context, index - warmup, slowest, loss);
-    if (!isfinite(loss) && r->experiment->loss == LOSS_CROSS_ENTROPY)
+    result->together = !isfinite(loss) && r->experiment->loss == LOSS_CROSS_ENTROPY; /* the loss is the same on all ranks */
+    if (result->together)
         return dt_fail(DT_ERR_DEVICE, "the loss of step %d is not a finite number: with %s, try a smaller learning rate%s", index + 1,
                        dt_dtype_name(r->experiment->model.dtype), r->experiment->model.dtype == DT_FP16 ? " or another loss_scaling" : "");
     return DT_OK;
@@ -276,7 +277,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
 
 bool measure_ended_together(dt_status status, const struct measure_result *result)
 {
-    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || (status == DT_ERR_OOM && result->together);
+    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || result->together;
 }
 
 void measure_result_finish(struct measure_result *result)

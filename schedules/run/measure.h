@@ -28,7 +28,7 @@ struct measure_result {
     double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
     int losses_done;
     struct dt_metrics metrics;      /* what the ranks measure; what follows from it (report_measure) is unknown */
-    bool together;                  /* it failed on every rank alike and before there was work: they may go on with something else */
+    bool together;                  /* it failed on every rank alike and with no work under way: they may go on with something else */
     char graph[256];                /* trainer_graph's, of this rank; "": no graphs, or unknown */
     char *conditions;               /* of the ranks' GPUs, rank_conditions_gather's; NULL: unknown */
     char doubts[512];               /* why this may not be what the machine can do (doubts.h); "": nothing is known against it */

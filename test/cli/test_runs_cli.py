@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 
-from command import (CONFIG, DTBENCH, ENVIRONMENT, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT, USAGE,
+from command import (CONFIG, DTBENCH, ENVIRONMENT, FAILED, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT, USAGE,
                      VERIFY, WORK, by_rank, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
@@ -247,6 +247,17 @@ def test_under_mpirun():
     check(result.stdout.count("exposed") == 1 and "\033" not in result.stdout + result.stderr, "not one table:", result.stdout)
     result = mpirun(2, "run", config(), "-o", output, "--set", "sweep.memory_limit_gib=[0.0005,0]")
     check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
+
+
+def test_a_sweep_goes_on_after_a_loss_that_is_not_finite():
+    """All ranks see the same loss, so they end together and go on with the next experiment, whoever started them."""
+    rates = "sweep.optimizer.learning_rate=[1000,0.01]"
+    for start in (mpirun, lambda _, *arguments: run(*arguments)):
+        output = records_path("not-finite.jsonl")
+        result = start(2, "run", one(), "-o", output, "--set", rates)
+        records = read_records(output)
+        check(result.returncode == FAILED and [r["status"] for r in records] == ["failed", "ok"], result.returncode, result.stderr)
+        check("is not a finite number" in records[0]["error"] and len(records[1]["losses"]) == 4, records)
 
 
 def endless_trains(output):
