@@ -189,7 +189,7 @@ const struct command command_compare = {
         "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
         "pattern, or '-' for standard input. Of several records of an experiment the newest with status ok counts, and for throughput the "
         "steps of all its repeats "
-        "(dtbench run --repeat) by the same build. One run a side shows neither slower nor faster, for the machine may have been "
+        "(dtbench run --repeat) by the same build. The runs must show a change, too, which takes three a side: the machine may have been "
         "busy during one of them. The "
         "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
         "interval of the Mann-Whitney statistic. The verdicts:\n"

@@ -169,17 +169,21 @@ static bool is_repeat(const struct record_facts *other, const struct record_fact
 static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, bool single, struct compare_steps *out)
 {
     struct dt_statistics statistics;
-    int most = 0;
-    for (int i = 0; i < set->count; i++)
-        most += strcmp(set->records[i].hash, record->hash) == 0 ? set->records[i].step_count : 0;
+    int most = 0, runs = 0;
+    for (int i = 0; i < set->count; i++) {
+        bool same_hash = strcmp(set->records[i].hash, record->hash) == 0;
+        most += same_hash ? set->records[i].step_count : 0;
+        runs += same_hash;
+    }
     out->step_s = malloc(((size_t)most + 1) * sizeof *out->step_s);
-    if (!out->step_s)
+    out->run_s = malloc((size_t)runs * sizeof *out->run_s);
+    if (!out->step_s || !out->run_s)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *its = &set->records[i];
         if (its != record && (single || !is_repeat(its, record)))
             continue;
-        out->runs++;
+        out->run_s[out->runs++] = its->metrics.step_s.median;
         memcpy(out->step_s + out->count, its->step_s, (size_t)its->step_count * sizeof *out->step_s);
         out->count += its->step_count;
     }
@@ -190,20 +194,27 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     return DT_OK;
 }
 
-/* How fast a run is depends on what else the machine did meanwhile, which its own steps do not show. */
-static bool add_single_run(struct comparison *row)
+/* How fast a run is depends on what else the machine did meanwhile, which its own steps do not show: the runs, each taken as one
+ * measurement, must show the change, too. Else the verdict is unclear. */
+static dt_status judge_runs(struct comparison *row)
 {
     char text[160];
     int base = row->base_steps.runs, new = row->new_steps.runs;
-    if (base > 1 && new > 1)
-        return false;
-    snprintf(text, sizeof text, "%s: no evidence (throughput %+.1f %%); measure both with dtbench run --repeat 5",
-             base == new ? "one run each"
-             : base == 1 ? "one run in BASE"
-                         : "one run in NEW",
-             (row->ratio.ratio - 1) * 100);
+    struct dt_ratio runs;
+    DT_TRY(dt_ratio_compare(row->base_steps.run_s, base, row->new_steps.run_s, new, &runs));
+    if (row->verdict == COMPARE_SLOWER ? runs.high < 1 : runs.low > 1)
+        return DT_OK;
+    row->verdict = COMPARE_UNCLEAR;
+    double percent = (row->ratio.ratio - 1) * 100;
+    if (base == 1 && new == 1)
+        snprintf(text, sizeof text, "one run each: no evidence (throughput %+.1f %%)", percent);
+    else if (isnan(runs.low))
+        snprintf(text, sizeof text, "%d and %d runs: no evidence (throughput %+.1f %%)", base, new, percent);
+    else
+        snprintf(text, sizeof text, "runs of one side differ as much as the sides do (throughput %+.1f %%)", percent);
     add_reason(row, text);
-    return true;
+    add_reason(row, "measure both with dtbench run --repeat 5");
+    return DT_OK;
 }
 
 static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
@@ -227,8 +238,8 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
         add_reason(row, "too few timed steps for an interval: three each are enough");
     else if (row->ratio.widened > 1)
         add_reason(row, "slow steps follow one another: the interval is widened");
-    if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted && add_single_run(row)) {
-        row->verdict = COMPARE_UNCLEAR;
+    if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted) {
+        DT_TRY(judge_runs(row));
     } else if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown) {
         snprintf(text, sizeof text, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
         add_reason(row, text);
@@ -537,7 +548,9 @@ void compare_finish(struct compare *compare)
 {
     for (int i = 0; i < compare->count; i++) {
         free(compare->rows[i].base_steps.step_s);
+        free(compare->rows[i].base_steps.run_s);
         free(compare->rows[i].new_steps.step_s);
+        free(compare->rows[i].new_steps.run_s);
     }
     free(compare->rows);
     compare->rows = NULL;

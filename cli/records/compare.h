@@ -40,8 +40,10 @@ enum compare_losses {
 
 /* The timed steps of one side of a pair. */
 struct compare_steps {
-    double *step_s;      /* [count] owned; NULL: none */
-    int count, runs;     /* runs: records that they are from */
+    double *step_s; /* [count] owned; NULL: none */
+    int count;
+    double *run_s; /* [runs] owned: the median of each record's; NULL: none */
+    int runs;
     double tokens_per_s; /* at their median; NaN where not known */
 };
 
@@ -79,7 +81,8 @@ struct compare {
 };
 
 /* Pair the newest records of each experiment and judge the pairs: throughput by the steps of all ok records that the same build left on the same
- * device, and where a side has one alone, neither side is called slower, unless options->single allows it, or it is predicted. Records are paired by their config's hash, and those that are left by the
+ * device, and called slower or
+ * faster only where the runs' medians show it, too, unless options->single allows it, or both are predicted. Records are paired by their config's hash, and those that are left by the
  * hash that this version gives to their config, which keys that came since may have changed. With options->by each of NEW's is paired with
  * the first of BASE's from which it differs in the named keys alone; where BASE and NEW are one set, with the first before it that is itself
  * paired with none. Threads and machines of a rank may then differ, and losses. Both sets must outlive *out. Owner of *out,

@@ -338,9 +338,9 @@ def test_pooled_runs():
     check(verdicts(compare(base, new, code=REGRESSION)) == ["slower"], "the newest alone")
     row = compare(base, new, single=False)["experiments"][0]
     check(row["verdict"] in ("same", "unclear") and row["base"]["steps"] == row["new"]["steps"] == 36 and row["interval_widened"] > 2, row)
-    lost = write("new.jsonl", [timed(one, steps(0.16, 0.01)), timed(one, steps(0.165, 0.01))])
+    lost = write("new.jsonl", [timed(one, steps(0.16, 0.01)), timed(one, steps(0.165, 0.01)), timed(one, steps(0.1625, 0.01))])
     row = compare(base, lost, single=False, code=REGRESSION)["experiments"][0]
-    check(abs(row["new"]["tokens_per_s"] - 8 / 0.1625) < 3 and row["new"]["runs"] == 2, row)
+    check(abs(row["new"]["tokens_per_s"] - 8 / 0.1625) < 3 and row["new"]["runs"] == 3, row)
     # what another build measured into the same file is no repeat
     other = write("other.jsonl", [timed(one, [9] * 9, **{"provenance.git_commit": "0" * 12}), *fast[:2]])
     check(compare(other, base, single=False)["experiments"][0]["base"]["runs"] == 2, "another build")
@@ -350,7 +350,7 @@ def test_one_run_is_no_evidence():
     """All forms say so, with what to do, and none of them has a regression; other regressions need no repeats."""
     one = real_records()[0]
     fast, slow = timed(one, steps(0.1, 0.01)), timed(one, steps(0.2, 0.01))
-    base, new, news = write("base.jsonl", [fast]), write("new.jsonl", [slow]), write("news.jsonl", [slow, slow])
+    base, new, news = write("base.jsonl", [fast]), write("new.jsonl", [slow]), write("news.jsonl", [slow] * 4)
     said = "one run each: no evidence (throughput -"
     row = compare(base, new, single=False)["experiments"][0]
     check(row["verdict"] == "unclear" and said in row["reason"] and row["reason"].endswith("run --repeat 5"), row)
@@ -358,9 +358,13 @@ def test_one_run_is_no_evidence():
     for form in ("table", "markdown", "junit"):
         text = run("compare", base, new, "--format", form).stdout.replace("\\", "")
         check(said in " ".join(text.split()) and "unclear" in text and 'failures="1' not in text, form, text)
-    check("one run in BASE: no evidence" in compare(base, news, single=False)["experiments"][0]["reason"], "one side alone")
+    check("1 and 4 runs: no evidence" in compare(base, news, single=False)["experiments"][0]["reason"], "one side alone")
     check(compare(new, base, single=False)["experiments"][0]["verdict"] == "unclear", "nor faster")
     check(compare(base, new, code=REGRESSION)["experiments"][0]["verdict"] == "slower", "--single")
+    mixed = [timed(one, steps(s, 0.01)) for s in (0.1, 0.2, 0.2, 0.2)]  # the steps of all runs are clear, the runs are not
+    row = compare(write("mixed.jsonl", [fast] * 3 + [slow]), write("others.jsonl", mixed), single=False)["experiments"][0]
+    check(row["verdict"] == "unclear" and not row["regressions"], row)
+    check(verdicts(compare(write("fasts.jsonl", [fast] * 3), "news.jsonl", single=False, code=REGRESSION)) == ["slower"], "three and four")
     wrong = write("wrong.jsonl", [timed(one, steps(0.2, 0.01), losses=[9.0] * 10)])
     check(compare(base, wrong, single=False, code=REGRESSION)["experiments"][0]["regressions"] == ["losses"], "losses")
     wide = write("wide.jsonl", [timed(one, [0.1 * factor for factor in (1, 3, 0.5, 2, 1, 0.4, 3, 1, 2)])] * 2)
