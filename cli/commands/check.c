@@ -9,6 +9,7 @@
 #include "cli/text/experiment_columns.h"
 #include "cli/text/format.h"
 #include "cli/text/line.h"
+#include "cli/text/predictions.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 #include "schedules/config/parse.h"
@@ -359,6 +360,8 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     int count = experiment_list_count(experiments);
     struct experiment e;
     struct experiment_columns columns;
+    struct predictions predictions = {0};
+    char text[PREDICTIONS_BYTES];
     double most_flops = 0, most_bytes = 0, longest = 0, most_traffic = 0;
     struct shown above[NUMBERS_MOST] = {0};
     struct scales scales = {0}; /* a column only where something is offloaded, and where a time is known */
@@ -380,14 +383,18 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     add_columns(table, &columns, &scales);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales, above);
+        if (experiment_is_simulated(&e)) /* others have no step */
+            predictions_add(&predictions, &e);
+    }
     if (!columns.models_differ && !columns.names_differ)
         add_heading(table, experiment_list_get(experiments, 0, &e));
     dt_status status = table_print(table, stdout);
     table_destroy(table);
-    printf("\n%d experiment%s; memory is the peak of the rank that needs the most%s\n", count, count > 1 ? "s" : "",
-           scales.timed ? "; the step is predicted" : "");
+    printf("\n%d experiment%s; memory is the peak of the rank that needs the most\n", count, count > 1 ? "s" : "");
+    if (scales.timed)
+        line_print(stdout, "the step is %s", predictions_describe(&predictions, text));
     if (status == DT_OK)
         status = print_pipelines(experiments, checks);
     print_all_traffic(checks, count);

@@ -90,16 +90,16 @@ static const struct {
 } facts[] = {
     {"device", false, false, false},   {"device_name", false, false, false},     {"driver", false, false, false},
     {"processor", false, true, false}, {"products", true, true, false}, /* products: what computes them */
-    {"kernel", false, true, true},     {"threads_per_rank", true, false, false},
+    {"kernel", false, true, true},     {"threads_per_rank", true, false, false}, {"tuning", false, false, false},
 };
 
-static void find_facts(struct compare *c, bool settings, const struct record_facts *base, const struct record_facts *new)
+static void find_facts(struct compare *c, const struct pairing *by, const struct record_facts *base, const struct record_facts *new)
 {
     char numbers[2][32];
     bool simulated = is_simulated(base) && is_simulated(new);
     for (size_t k = 0; k < sizeof facts / sizeof *facts; k++) {
         const char *left = record_provenance(base, facts[k].key, numbers[0]), *right = record_provenance(new, facts[k].key, numbers[1]);
-        if ((settings && facts[k].by_setting) || (facts[k].of_host && (simulated || !*left || !*right)))
+        if ((by && (facts[k].by_setting || pairing_names(by, facts[k].key))) || (facts[k].of_host && (simulated || !*left || !*right)))
             continue;
         add_difference(facts[k].noted ? c->noted : c->different, facts[k].noted ? sizeof c->noted : sizeof c->different, facts[k].key, left,
                        right);
@@ -122,7 +122,7 @@ static void find_differences(struct compare *c, const struct compare_options *o,
         return;
     char left[32], right[32];
     const char *library, *version;
-    find_facts(c, settings, base, new);
+    find_facts(c, o->by, base, new);
     for (int i = 0; (library = record_library(base, i, &version)); i++)
         add_difference(c->different, sizeof c->different, library, version, version_of(new, library));
     for (int i = 0; (library = record_library(new, i, &version)); i++)

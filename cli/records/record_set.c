@@ -302,7 +302,7 @@ const char *record_provenance(const struct record_facts *record, const char *key
         dt_format_double(value->valuedouble, number, 32);
         return number;
     }
-    return cJSON_IsString(value) ? value->valuestring : "";
+    return cJSON_IsObject(value) ? text_at(value, "hash") : cJSON_IsString(value) ? value->valuestring : "";
 }
 
 const char *record_library(const struct record_facts *record, int index, const char **version)

@@ -49,7 +49,8 @@ bool record_is_ok(const struct record_facts *record);
  * DT_ERR_HOST_MEMORY. */
 dt_status record_set_newest(const struct record_set *set, int *chosen, int *count);
 
-/* A text of the record's provenance: "driver", "device"; "" where it has none. Numbers are given as text in `number`. */
+/* A text of the record's provenance: "driver", "device"; of a file ("tuning") its hash; "" where it has none. Numbers are given as text in
+ * `number`. */
 const char *record_provenance(const struct record_facts *record, const char *key, char number[32]);
 /* The names of the libraries whose versions it tells, one by one from index 0; NULL past the last. */
 const char *record_library(const struct record_facts *record, int index, const char **version);

@@ -172,7 +172,7 @@ def test_check_predicts_a_step():
     step, = (r["metrics"]["step_s"]["median"] for r in read_records(output))
     check(predicted(paradigm="fsdp")["predicted_step_s"] == step, "the step of run", step)
     text = run("check", path, code=OK).stdout
-    check("the step is predicted" in text and " step\n" in text, text)
+    check("the step is predicted, not measured: cluster gcp_a2, profile " in " ".join(text.split()) and " step\n" in text, text)
     too_large = predicted(paradigm="ddp", model={"preset": "GPT13B"})
     check(not too_large["fits"] and too_large["predicted_step_s"] is None and any("run out of memory" in n for n in too_large["notes"]),
           too_large)

@@ -181,7 +181,7 @@ def test_other_machines_are_refused():
     base = write("base.jsonl", records)
     records = [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.products": "amx"}) for r in records]
     write("base.jsonl", records)
-    for path, value in (("products", "onednn"), ("processor", "another"), ("device", "cuda"), ("device_name", "H100"), ("driver", "550.54"), ("threads_per_rank", 99), ("hosts", ["a", "b"]),
+    for path, value in (("products", "onednn"), ("processor", "another"), ("device", "cuda"), ("device_name", "H100"), ("driver", "550.54"), ("threads_per_rank", 99), ("tuning", {"hash": "0123456789abcdef"}), ("hosts", ["a", "b"]),
                         ("versions", {**records[0]["provenance"]["versions"], "oneDNN": "9.9"})):
         new = write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **{"provenance." + path: value}) for r in records])
         said = run("compare", base, new, code=INCOMPARABLE)
