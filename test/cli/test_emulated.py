@@ -94,11 +94,12 @@ def test_gpus_that_others_use_are_marked():
     shown = []
     record = train("device=cuda", "world_size=2", "paradigm=ddp", shown=shown, DTBENCH_LIBNVML=os.environ["DTBENCH_FAKE_NVML"], FAKE_NVML_PROCESSES="2")
     where = record["provenance"]
-    check(where["doubts"] == "rank 0's GPU: 1 other process on it; rank 1's GPU: 1 other process on it", where["doubts"])
+    shared = "rank 0's GPU: 1 other process on it; rank 1's GPU: 1 other process on it"  # a busy machine is doubted besides
+    check(shared in where["doubts"], where["doubts"])
     check(len(where["gpu_conditions"]) == 2 and where["gpu_conditions"][1]["clock_mhz"] == [1380, 1380], where["gpu_conditions"])
-    check("ok (!)" in shown[0] and "(!) rank 0's GPU: 1 other process on it" in shown[0], shown[0])
+    check("ok (!)" in shown[0] and shared in shown[0], shown[0])
     record = train("device=cuda", "graph=false", DTBENCH_LIBNVML="libdtbench_no_such.so")
-    check(record["provenance"]["doubts"] is None and record["provenance"]["gpu_conditions"] is None, record["provenance"])
+    check("GPU" not in (record["provenance"]["doubts"] or "") and record["provenance"]["gpu_conditions"] is None, record["provenance"])
 
 
 # as Llama's blocks, with a norm of each head as Qwen3 has it; and as MPT's
