@@ -277,7 +277,8 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
 
 bool measure_ended_together(dt_status status, const struct measure_result *result)
 {
-    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || result->together;
+    bool agreed = (status == DT_ERR_OOM || status == DT_ERR_DEVICE) && result->together;
+    return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || agreed;
 }
 
 void measure_result_finish(struct measure_result *result)

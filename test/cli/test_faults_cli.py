@@ -176,13 +176,17 @@ def test_other_work_on_the_machine():
     output = records_path("busy.jsonl")
     # Each in a session of its own: the kernel may divide the processors among sessions first, and the ranks have one each.
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) for _ in 4 * list(os.sched_getaffinity(0))]
+    doubts = ""
     try:
-        run("run", one(), "-o", output, "--set", "steps.timed=100", code=OK)
+        for _ in range(6):  # the kernel may leave a short run alone for once
+            if "other work took" not in doubts:
+                run("run", one(), "-o", output, "--set", "steps.timed=300", code=OK)
+                doubts = read_records(output)[-1]["provenance"]["doubts"] or ""
     finally:
         for other in others:
             other.kill()
             other.wait()
-    check(re.search("other work took [0-9.]+ of [0-9]+ processors", read_records(output)[0]["provenance"]["doubts"] or ""), read_records(output)[0]["provenance"])
+    check(re.search("other work took [0-9.]+ of [0-9]+ processors", doubts), doubts)
 
 
 def test_a_second_interrupt_kills():

@@ -157,14 +157,14 @@ static void test_record(void)
     free(e);
 }
 
-/* Ranks go on together after what all of them found out, and after a lack of memory where all were told. */
+/* Ranks go on together after what all of them found out, and after a lack of memory or a loss that is not finite where all were told. */
 static void test_ended_together(void)
 {
     for (int together = 0; together < 2; together++) {
         const struct measure_result result = {.together = together};
         CHECK(measure_ended_together(DT_OK, &result) && measure_ended_together(DT_ERR_INTERRUPTED, &result) &&
               measure_ended_together(DT_ERR_INVALID, &result));
-        CHECK(measure_ended_together(DT_ERR_OOM, &result) == together);
+        CHECK(measure_ended_together(DT_ERR_OOM, &result) == together && measure_ended_together(DT_ERR_DEVICE, &result) == together);
         CHECK(!measure_ended_together(DT_ERR_COMM, &result) && !measure_ended_together(DT_ERR_TIMEOUT, &result));
     }
 }
