@@ -205,7 +205,8 @@ static void print_pipeline(const struct experiment *e, const struct check_pipeli
         printf("%s%.4g", i ? ", " : "", p->kept[i]);
     if (p->stages > SHOWN)
         printf("%.4g (the first) to %.4g (the last)", p->kept[0], p->kept[p->stages - 1]);
-    printf(" micro-batches; bubble %.4f %s\n", p->bubble, p->by_source ? "by its closed form" : "when played");
+    printf(" micro-batches; bubble %.4f %s%s%s\n", p->bubble, p->by_source ? "by its closed form" : "when played", *p->tried ? "; " : "",
+           p->tried);
 }
 
 static bool same_time(double a, double b)

@@ -114,10 +114,8 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
     for (int rank = 0; status == DT_OK && rank < stages; rank++)
         out->kept[rank] = plan_keeps(&plans[rank]).activations;
     out->bubble = status == DT_OK ? plan_bubble(ranks, stages) : 0;
-    for (int rank = 0; plans && rank < stages; rank++)
-        plan_finish(&plans[rank]);
+    plans_destroy(plans, stages);
     free(ranks);
-    free(plans);
     return status;
 }
 
@@ -161,6 +159,8 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
             status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", out->stages);
         else
             status = row->kept && row->bubble ? ask_source(&order, row, out) : play(&order, out);
+        if (row->tell)
+            row->tell(&order.shape, out->tried, sizeof out->tried);
         if (status == DT_OK)
             status = pipeline_order_layout(order.name, &order.shape, &layout);
         if (status == DT_OK)
@@ -184,14 +184,9 @@ static void take_busiest(const struct step_traffic *traffic, struct step_traffic
 /* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
-    *out = (struct check){
-        .parameters = dt_model_parameter_count(&e->model),
-        .tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size,
-        .fits = true,
-        .step_s = NAN,
-    };
+    out->parameters = dt_model_parameter_count(&e->model);
+    out->tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size;
     out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
-    DT_TRY(check_order(e, &out->pipeline));
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         struct step_traffic traffic;
@@ -322,19 +317,27 @@ dt_status check_copy(const struct check *from, struct check *out)
     return DT_OK;
 }
 
-dt_status check_experiment(const struct experiment *e, struct simulated_machine *last, struct check *out)
+dt_status check_experiment(const struct experiment *experiment, struct simulated_machine *last, struct check *out)
 {
     struct simulated_system *system = NULL;
-    *out = (struct check){.step_s = NAN};
-    if (experiment_is_simulated(e))
-        DT_TRY(simulated_system_create_next(last, e, &system));
-    dt_status status = predict(e, system, out);
+    struct experiment e = *experiment;
+    struct plan *made = NULL;
+    *out = (struct check){.fits = true, .step_s = NAN};
+    if (experiment_is_simulated(&e))
+        DT_TRY(simulated_system_create_next(last, &e, &system));
+    dt_status status = experiment_make_plans(&e, &made);
+    e.made_plans = made;
+    if (status == DT_OK)
+        status = check_order(&e, &out->pipeline);
+    if (status == DT_OK)
+        status = predict(&e, system, out);
     if (status == DT_OK && system) {
-        note_framework(e, system, out);
-        status = predict_step(e, system, out);
+        note_framework(&e, system, out);
+        status = predict_step(&e, system, out);
     } else if (status == DT_OK) {
-        status = predict_here(e, out);
+        status = predict_here(&e, out);
     }
+    plans_destroy(made, made ? made->stages : 0);
     simulated_system_destroy(system);
     return status;
 }

@@ -13,10 +13,11 @@ enum { CHECK_NOTES = 6 };
 
 /* What the order of a pipeline costs, by its source; of zb_auto and files, by playing them with equal times. */
 struct check_pipeline {
-    int stages;     /* 0: no pipeline */
-    double *kept;   /* [stages] micro-batches whose activations a rank keeps, at most */
-    double bubble;  /* part of a step's time in which the busiest rank waits, where forward and both halves of backward take as long */
-    bool by_source; /* a closed form */
+    int stages;      /* 0: no pipeline */
+    double *kept;    /* [stages] micro-batches whose activations a rank keeps, at most */
+    double bubble;   /* part of a step's time in which the busiest rank waits, where forward and both halves of backward take as long */
+    bool by_source;  /* a closed form */
+    char tried[128]; /* what was tried to find the order; "": nothing */
     struct check_stage *ranks; /* [stages] what each has of the model */
 };
 

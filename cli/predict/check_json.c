@@ -41,7 +41,8 @@ static bool add_pipeline(cJSON *object, const struct experiment *e, const struct
     for (int i = 0; all && i < pipeline->stages; i++)
         all = add_stage(stages, &pipeline->ranks[i]);
     return all && cJSON_AddNumberToObject(out, "bubble", pipeline->bubble) &&
-           cJSON_AddBoolToObject(out, "closed_form", pipeline->by_source);
+           cJSON_AddBoolToObject(out, "closed_form", pipeline->by_source) &&
+           (*pipeline->tried ? cJSON_AddStringToObject(out, "tried", pipeline->tried) : cJSON_AddNullToObject(out, "tried"));
 }
 
 /* {"replica": {"all_reduce": 1667905536}}: what is 0 is left out. */

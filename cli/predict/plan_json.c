@@ -1,5 +1,7 @@
 #include "cli/predict/plan.h"
 #include "lib/config/json.h"
+#include "schedules/config/order.h"
+#include "schedules/plan/plans.h"
 #include "schedules/run/rank_plan.h"
 
 #include <cjson/cJSON.h>
@@ -43,9 +45,15 @@ static dt_status add_experiment(cJSON *array, const struct experiment *e)
                 (ranks = cJSON_AddArrayToObject(object, "ranks"));
     if (!kept)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans");
-    for (int stage = 0; stage < stages; stage++)
-        DT_TRY(add_rank(ranks, e, stages > 1 ? experiment_rank_of_kind(e, stage) : 0));
-    return DT_OK;
+    struct experiment with_plans = *e;
+    struct plan *made;
+    DT_TRY(experiment_make_plans(e, &made));
+    with_plans.made_plans = made;
+    dt_status status = DT_OK;
+    for (int stage = 0; status == DT_OK && stage < stages; stage++)
+        status = add_rank(ranks, &with_plans, stages > 1 ? experiment_rank_of_kind(e, stage) : 0);
+    plans_destroy(made, stages);
+    return status;
 }
 
 dt_status plan_print_json(const struct experiment_list *experiments, FILE *to)

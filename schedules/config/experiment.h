@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+struct plan;
+
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
@@ -110,8 +112,10 @@ struct experiment {
     bool any_profile;    /* sim: the profile may be one for another GPU than the cluster's */
     char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
-    bool several_nodes;  /* not in the JSON: the ranks are not all on one node */
-    int ranks_per_node;  /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
+    /* Not in the JSON: order_shape's `made`, of its order. The caller's: what finds them once for many ranks. */
+    const struct plan *made_plans;
+    bool several_nodes; /* not in the JSON: the ranks are not all on one node */
+    int ranks_per_node; /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
     struct framework_policy framework;
     char hash[17]; /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };

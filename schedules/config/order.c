@@ -40,7 +40,8 @@ dt_status experiment_order_init(struct experiment_order *order, const struct exp
                   .micro_batches = e->micro_batches * window,
                   .window = window,
                   .memory_limit = e->pipeline.memory_limit,
-                  .times = plan_unit_times},
+                  .times = plan_unit_times,
+                  .made = e->made_plans},
     };
     return pipeline_order_is_file(order->name) ? read_file(order, e) : DT_OK;
 }
@@ -49,6 +50,25 @@ void experiment_order_finish(struct experiment_order *order)
 {
     free(order->text);
     *order = (struct experiment_order){0};
+}
+
+dt_status experiment_make_plans(const struct experiment *e, struct plan **out)
+{
+    struct experiment_order order;
+    *out = NULL;
+    dt_status status = experiment_order_init(&order, e);
+    const struct pipeline_order *row = pipeline_order_find(order.name);
+    if (status == DT_OK && (!row || !row->emit)) {
+        *out = calloc((size_t)order.shape.stages, sizeof **out);
+        status = *out ? plans_make(order.name, &order.shape, *out)
+                      : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", order.shape.stages);
+    }
+    if (status < 0) {
+        plans_destroy(*out, order.shape.stages);
+        *out = NULL;
+    }
+    experiment_order_finish(&order);
+    return status;
 }
 
 static dt_status check_layers(const struct experiment *e, int virtual_stages)

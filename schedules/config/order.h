@@ -25,6 +25,10 @@ dt_status experiment_check_order(struct experiment *experiment, const char *wher
 /* Replace the name of an order file by the path at which it is: for processes that do not know where the config was. Errors: DT_ERR_IO. */
 dt_status experiment_find_order(struct experiment *experiment);
 
+/* For experiment->made_plans: the plans [stages] of all ranks, of an order that says only what all ranks do; else NULL. Owner of *out: the caller,
+ * plans_destroy. Errors: as plans_make. */
+dt_status experiment_make_plans(const struct experiment *experiment, struct plan **out);
+
 void experiment_order_finish(struct experiment_order *order); /* takes a zeroed one */
 
 #endif

@@ -15,6 +15,7 @@ struct order_shape {
     int memory_limit;        /* micro-batches; 0: the order's own. Of zb_auto and files */
     struct plan_times times; /* zb_auto is found for these */
     const char *file, *text; /* of an order file: its name for messages, and what is in it */
+    const struct plan *made; /* [stages] plans_make's of this order, for an order that says only what all ranks do; NULL: not made yet */
 };
 
 enum { ORDER_MOST_PARTS = 64 }; /* of the model on each rank */
@@ -45,6 +46,8 @@ struct pipeline_order {
     dt_status (*emit)(const struct order_shape *shape, struct plan *plan);
     /* The same of plans [stages] of all ranks; NULL where there is `emit`. Errors: also DT_ERR_INVALID, of a file. */
     dt_status (*emit_all)(const struct order_shape *shape, struct plan *plans);
+    /* What was tried to find it, in words, for who reads a check; NULL: nothing. */
+    void (*tell)(const struct order_shape *shape, char *text, size_t bytes);
     /* By the order's source: plan_kept.activations of a rank, at most; and by how much the longest rank of a step is longer than its
      * passes, without messages. NULL: no closed form. */
     double (*kept)(const struct pipeline_order *order, const struct order_shape *shape, int rank);

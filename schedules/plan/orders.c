@@ -298,7 +298,12 @@ static const struct pipeline_order orders[] = {
      .emit = emit_zb_v,
      .kept = kept_stages},
     /* Qi et al., ICLR 2024, section 3.1. */
-    {.name = "zb_auto", .help = "found by a search within pipeline.memory_limit", .parts = 1, .halves = true, .emit_all = search_emit},
+    {.name = "zb_auto",
+     .help = "found by a search within pipeline.memory_limit",
+     .parts = 1,
+     .halves = true,
+     .emit_all = search_emit,
+     .tell = search_tell},
 };
 
 static const struct pipeline_order file_order = {.name = "a file", .help = "passes as they stand in a file", .emit_all = order_file_emit};

@@ -1,6 +1,7 @@
 #include "schedules/plan/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const struct plan_times plan_unit_times = {.forward = 1, .backward_input = 1, .backward_weight = 1};
 
@@ -15,6 +16,19 @@ dt_status plan_append(struct plan *plan, struct action action)
         plan->room = room;
     }
     plan->actions[plan->count++] = action;
+    return DT_OK;
+}
+
+dt_status plan_copy(const struct plan *from, struct plan *out)
+{
+    *out = *from;
+    out->room = from->count;
+    out->actions = malloc((size_t)from->count * sizeof *out->actions);
+    if (!out->actions) {
+        *out = (struct plan){0};
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan of %d actions", from->count);
+    }
+    memcpy(out->actions, from->actions, (size_t)from->count * sizeof *out->actions);
     return DT_OK;
 }
 

@@ -121,6 +121,8 @@ struct plan_times {
 /* What is not known is taken as equal: all three passes take one, and messages nothing. */
 extern const struct plan_times plan_unit_times;
 
+/* Owner of *out: the caller, plan_finish. Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_copy(const struct plan *from, struct plan *out);
 /* Add an action at the end. Errors: DT_ERR_HOST_MEMORY. */
 dt_status plan_append(struct plan *plan, struct action action);
 static inline dt_status plan_append_pass(struct plan *plan, enum action_op op, int part, int micro_batch)

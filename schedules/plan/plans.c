@@ -6,15 +6,29 @@
 
 #include <stdlib.h>
 
+/* Those of `count` stages; NULL: of the first ones. *are: they have been made for this shape. */
+static dt_status copy_made(const struct order_shape *shape, const int *stages, int count, struct plan *out, bool *are)
+{
+    const struct plan *made = shape->made;
+    *are = made && made->stages == shape->stages && made->micro_batches == shape->micro_batches;
+    for (int i = 0; *are && i < count; i++)
+        DT_TRY(plan_copy(&made[stages ? stages[i] : i], &out[i]));
+    return DT_OK;
+}
+
 dt_status plans_make(const char *order, const struct order_shape *shape, struct plan *plans)
 {
+    bool are;
+    DT_TRY(copy_made(shape, NULL, shape->stages, plans, &are));
+    if (are)
+        return DT_OK;
     DT_TRY(pipeline_order_emit(order, shape, plans));
     for (int stage = 0; stage < shape->stages; stage++)
         DT_TRY(plan_add_messages(&plans[stage]));
     return plan_play(plans, shape->stages, NULL, NULL);
 }
 
-static void finish(struct plan *plans, int stages)
+void plans_destroy(struct plan *plans, int stages)
 {
     for (int stage = 0; plans && stage < stages; stage++)
         plan_finish(&plans[stage]);
@@ -24,6 +38,10 @@ static void finish(struct plan *plans, int stages)
 /* Of an order that says only what all ranks do. */
 static dt_status take_from_all(const char *order, const struct order_shape *shape, const int *stages, int count, struct plan *out)
 {
+    bool are;
+    DT_TRY(copy_made(shape, stages, count, out, &are));
+    if (are)
+        return DT_OK;
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
     if (!plans)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
@@ -32,7 +50,7 @@ static dt_status take_from_all(const char *order, const struct order_shape *shap
         out[i] = plans[stages[i]];
         plans[stages[i]] = (struct plan){0};
     }
-    finish(plans, shape->stages);
+    plans_destroy(plans, shape->stages);
     return status;
 }
 
@@ -66,6 +84,6 @@ dt_status plan_order_bubble(const char *order, const struct order_shape *shape, 
     }
     *out = end > 0 ? 1 - busy / (end * shape->stages) : 0;
     free(ranks);
-    finish(plans, shape->stages);
+    plans_destroy(plans, shape->stages);
     return status;
 }

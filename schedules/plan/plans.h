@@ -8,6 +8,9 @@
  * who calls plan_finish on each, also after a failure. Errors: as pipeline_order_emit (orders.h) and plan_play (play.h). */
 dt_status plans_make(const char *order, const struct order_shape *shape, struct plan *plans);
 
+/* Of an array from malloc: with the plans. Takes NULL. */
+void plans_destroy(struct plan *plans, int stages);
+
 /* Those of some ranks alone, out [count], which are different ones. Where the order can say what one rank does it is not played: of an order that
  * has a name the tests know that it runs. Owner of out: the caller, also after a failure. */
 dt_status plans_of_stages(const char *order, const struct order_shape *shape, const int *stages, int count, struct plan *out);

@@ -1,6 +1,7 @@
 #include "schedules/plan/search.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,9 @@ enum {
     BY_HAND = 2,
     FINALISTS = 4, /* settings that are tried with all micro-batches; the others with fewer */
     ROUNDS = 4,    /* times the stages, in micro-batches: enough to tell good settings from bad ones */
+    FEWEST = 4,    /* settings that are tried with any pipeline */
+    /* Of a large one are tried as many as play so many passes, which takes about a second, and of finalists as many as play half of them. */
+    MOST_PASSES = 10000000,
 };
 
 /* One rank in a play. Passes of a kind go through the micro-batches in sequence, so that counts tell which is next. */
@@ -266,19 +270,52 @@ static bool has_room(const struct game *g, int by_hand)
     return true;
 }
 
-/* All settings with few micro-batches, and the best of them, and what is known by hand, with all. */
+/* How many plays of so many micro-batches so many passes are, within limits. */
+static int plays_of(const struct order_shape *shape, int micro_batches, int passes, int least, int most)
+{
+    int64_t plays = passes / (3 * (int64_t)shape->stages * micro_batches);
+    return plays < least ? least : plays < most ? (int)plays : most;
+}
+
+/* So many settings are tried with so many micro-batches, and the best of them, the finalists, with all. */
+struct effort {
+    int tried, micro_batches, finalists;
+};
+
+static struct effort effort_for(const struct order_shape *shape)
+{
+    struct effort effort = {.micro_batches = shape->micro_batches};
+    if (effort.micro_batches / ROUNDS >= shape->stages)
+        effort.micro_batches = ROUNDS * shape->stages;
+    effort.tried = plays_of(shape, effort.micro_batches, MOST_PASSES, FEWEST, TRIED);
+    effort.finalists = plays_of(shape, shape->micro_batches, MOST_PASSES / 2, 1, FINALISTS);
+    return effort;
+}
+
+void search_tell(const struct order_shape *shape, char *text, size_t bytes)
+{
+    struct effort effort = effort_for(shape);
+    snprintf(text, bytes, "%d of %d settings tried with %d micro-batches, and the best %d with all", effort.tried, TRIED,
+             effort.micro_batches, effort.finalists);
+}
+
+static struct rules setting(int number)
+{
+    return (struct rules){.least_gap = least_gaps[number / 2 / AHEADS], .ahead = aheads[number / 2 % AHEADS], .backward_first = number % 2};
+}
+
+/* Settings with few micro-batches, of all of them every so many-th, and the best of these, and what is known by hand, with all. */
 static struct rules find_rules(struct game *g)
 {
     struct trial trials[TRIED + BY_HAND];
-    int count = 0, few = ROUNDS * g->shape->stages, all = g->shape->micro_batches;
-    for (int gap = 0; gap < GAPS; gap++)
-        for (int ahead = 0; ahead < AHEADS; ahead++)
-            for (int first = 0; first < 2; first++)
-                trials[count++] = (struct trial){.rules = {.least_gap = least_gaps[gap], .ahead = aheads[ahead], .backward_first = first}};
-    for (int i = 0; i < count; i++)
-        trials[i].time = play(g, few < all ? few : all, &trials[i].rules);
+    struct effort effort = effort_for(g->shape);
+    int count = effort.tried, all = g->shape->micro_batches;
+    for (int i = 0; i < count; i++) {
+        trials[i].rules = setting(i * TRIED / count);
+        trials[i].time = play(g, effort.micro_batches, &trials[i].rules);
+    }
     sort_trials(trials, count);
-    count = FINALISTS;
+    count = effort.finalists;
     for (int by_hand = 1; by_hand <= BY_HAND; by_hand++)
         if (has_room(g, by_hand))
             trials[count++] = (struct trial){.rules = {.by_hand = by_hand}};

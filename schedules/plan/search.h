@@ -14,4 +14,8 @@
  * as there are stages. Errors: DT_ERR_HOST_MEMORY. */
 dt_status search_emit(const struct order_shape *shape, struct plan *plans);
 
+/* What is tried: "12 of 50 settings tried with 1024 micro-batches, and the best one with all". Of a large pipeline less is tried: the number of
+ * its passes decides, and no clock. */
+void search_tell(const struct order_shape *shape, char *text, size_t bytes);
+
 #endif

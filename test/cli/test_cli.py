@@ -488,6 +488,18 @@ def order_file(name, text):
     return name
 
 
+def test_a_search_is_made_once():
+    """And not for each of the ranks; what was tried is said."""
+    path = config("searched.json", sweep=None, paradigm="pdp", world_size=64, batch_size=1024, device="cuda", pipeline={"stages": 64, "chunks": 1024, "order": "zb_auto"},
+                  model={"layers": 64, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32})
+    begin = processor_s()
+    found, = json.loads(run("check", "--json", path, code=OK).stdout)
+    check(processor_s() - begin < 4, "check took", processor_s() - begin)
+    check(found["pipeline"]["tried"].startswith("50 of 50 settings") and found["pipeline"]["closed_form"] is False, found["pipeline"]["tried"])
+    text = run("check", path, "--set", "pipeline.chunks=64", "--set", "batch_size=64", code=OK).stdout
+    check("when played; 50 of 50 settings tried with 64 micro-batches, and the best 4 with all" in text, text)
+
+
 def test_orders_in_files_are_checked():
     order_file("good.csv", "F0 F1 B0 B1\nF0 I0 W0 F1 I1 W1\n")
     order_file("circle.csv", "F0 B0 F1 B1\nF0 F1 B0 B1\n")

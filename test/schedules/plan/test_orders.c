@@ -263,6 +263,47 @@ static void test_large_plans_take_less_than_a_second(void)
     }
 }
 
+/* What is tried follows from the number of passes alone. */
+static void test_a_search_has_a_limit(void)
+{
+    static const struct {
+        int stages, micro_batches;
+        const char *tried;
+    } examples[] = {
+        {16, 64, "50 of 50 settings tried with 64 micro-batches, and the best 4 with all"},
+        {64, 1024, "50 of 50 settings tried with 256 micro-batches, and the best 4 with all"},
+        {256, 4096, "12 of 50 settings tried with 1024 micro-batches, and the best 1 with all"},
+        {4096, 256, "4 of 50 settings tried with 256 micro-batches, and the best 1 with all"},
+        {1, 1048576, "50 of 50 settings tried with 4 micro-batches, and the best 1 with all"},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        char text[128];
+        struct order_shape shape = shape_of(examples[i].stages, 1, examples[i].micro_batches);
+        pipeline_order_find("zb_auto")->tell(&shape, text, sizeof text);
+        CHECK(strcmp(text, examples[i].tried) == 0, "%d x %d: %s", examples[i].stages, examples[i].micro_batches, text);
+    }
+}
+
+/* Plans that have been made stand for a search, where they are for this shape. */
+static void test_plans_are_made_once(void)
+{
+    struct order_shape shape = shape_of(4, 1, 8);
+    struct plan first[4] = {0}, again[4] = {0}, two[2] = {0};
+    CHECK_OK(plans_make("zb_auto", &shape, first));
+    shape.made = first;
+    first[2].actions[5].micro_batch = 77; /* no search finds this */
+    CHECK_OK(plans_make("zb_auto", &shape, again));
+    CHECK_OK(plans_of_stages("zb_auto", &shape, (const int[]){1, 2}, 2, two));
+    CHECK(again[2].count == first[2].count && again[2].actions[5].micro_batch == 77 && two[1].actions[5].micro_batch == 77);
+    finish(again, 4);
+    finish(two, 2);
+    shape.micro_batches = shape.window = 9;
+    CHECK_OK(plans_make("zb_auto", &shape, again));
+    CHECK(again[2].actions[5].micro_batch != 77);
+    finish(again, 4);
+    finish(first, 4);
+}
+
 /* ---- files ---- */
 
 static dt_status make_file(const char *text, int stages, int micro_batches, int memory_limit, struct plan *plans)
@@ -363,6 +404,8 @@ static const struct test_case cases[] = {
     {"random plans run", test_random_plans_run},
     {"a search finds no less than zb_h1", test_a_search_finds_no_less_than_zb_h1},
     {"large plans take less than a second", test_large_plans_take_less_than_a_second},
+    {"a search has a limit", test_a_search_has_a_limit},
+    {"plans are made once", test_plans_are_made_once},
     {"a file is an order", test_a_file_is_an_order},
     {"a makespan is that of the longest rank", test_a_makespan_is_the_longest_rank},
     {"a wrong file is refused", test_a_wrong_file_is_refused},
