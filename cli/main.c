@@ -4,7 +4,7 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/line.h"
 #include "cli/text/options.h"
-#include "lib/base/edit_distance.h"
+#include "lib/base/text.h"
 #include "lib/record/provenance.h"
 
 #include <string.h>

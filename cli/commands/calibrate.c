@@ -5,7 +5,6 @@
 #include "cli/text/exit_code.h"
 #include "cli/text/options.h"
 #include "cli/text/terminal.h"
-#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "lib/base/output_file.h"
 #include "lib/comm/comm.h"

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Each is run three times: fewer tell nothing (lib/base/ratio.h). */
+/* Each is run three times: fewer tell nothing (lib/base/statistics.h). */
 enum { ROUNDS_OF_ALL = 3 };
 
 /* ---- which ---- */

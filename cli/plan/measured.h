@@ -3,7 +3,7 @@
 #define CLI_PLAN_MEASURED_H
 
 #include "cli/plan/planner.h"
-#include "lib/base/ratio.h"
+#include "lib/base/statistics.h"
 #include "lib/record/record.h"
 
 enum { MEASURED_MOST = 16, MEASURED_ROUNDS_MOST = 20 };
@@ -30,7 +30,7 @@ struct measured {
  *
  * The first one is run once for nothing. Then rounds follow in which each is run once, one round there and the next one back, so that a
  * machine that becomes slower favours none; after the third round only those that may still be the fastest, until one is told from all
- * others (lib/base/ratio.h, a run's median counting as a step) or `rounds` are over. Ctrl-C ends it: what was not run has the status
+ * others (lib/base/statistics.h, a run's median counting as a step) or `rounds` are over. Ctrl-C ends it: what was not run has the status
  * DT_ERR_INTERRUPTED. A run that fails is a result, and that candidate's last. records: NULL, or the file that gets a record of each run
  * that counts. Errors: DT_ERR_IO of the records, DT_ERR_HOST_MEMORY. */
 dt_status measured_run(const struct planner *planner, const char *device, int count, int rounds, bool quiet, struct dt_record_file *records,

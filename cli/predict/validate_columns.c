@@ -1,6 +1,6 @@
 #include "cli/predict/validate_columns.h"
 
-#include "lib/base/edit_distance.h"
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 
 #include <errno.h>

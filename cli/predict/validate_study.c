@@ -1,7 +1,7 @@
 /* A row of results/study/measured.csv: a paradigm of the study, and its workload. */
 #include "cli/predict/validate_run.h"
 
-#include "lib/base/edit_distance.h"
+#include "lib/base/text.h"
 #include "schedules/config/families.h"
 
 #include <string.h>

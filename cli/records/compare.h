@@ -5,7 +5,7 @@
 #include "cli/records/pairing.h"
 #include "cli/records/record_set.h"
 #include "cli/text/predictions.h"
-#include "lib/base/ratio.h"
+#include "lib/base/statistics.h"
 
 #include <stdio.h>
 

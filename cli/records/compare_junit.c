@@ -1,7 +1,7 @@
 /* A comparison as JUnit's XML, which GitLab, Jenkins and others show as tests: an experiment is a test case, a regression its failure. */
 #include "cli/records/compare.h"
 
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "cli/text/line.h"
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <string.h>

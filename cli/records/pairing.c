@@ -1,7 +1,7 @@
 #include "cli/records/pairing.h"
 
 #include "cli/text/experiment_columns.h"
-#include "lib/base/edit_distance.h"
+#include "lib/base/text.h"
 #include "schedules/config/parse.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 #include "cli/run/crowded.h"
 
-#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"

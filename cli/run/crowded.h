@@ -5,7 +5,7 @@
 #include "cli/run/sweep.h"
 
 /* Ranks that a launcher has started begin anew where an experiment has more threads than processors, with threads that sleep while they wait
- * (lib/base/crowding.h); ranks that dtbench starts are started so. Returns where there is no need, or it cannot be: the user has set how threads
+ * (lib/base/machine.h); ranks that dtbench starts are started so. Returns where there is no need, or it cannot be: the user has set how threads
  * wait, or the config came over standard input. argv: of the command. */
 void crowded_begin_anew(const struct sweep *sweep, const char *config, char **argv);
 

@@ -1,7 +1,6 @@
 #include "cli/run/run_launched.h"
 
 #include "cli/run/signals.h"
-#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"

@@ -1,6 +1,6 @@
 #include "cli/text/line.h"
 
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 #include <stdarg.h>
 

@@ -2,7 +2,7 @@
 
 #include "cli/text/exit_code.h"
 #include "cli/text/paragraph.h"
-#include "lib/base/edit_distance.h"
+#include "lib/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

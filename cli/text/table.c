@@ -1,7 +1,7 @@
 #include "cli/text/table.h"
 
 #include "cli/text/terminal.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

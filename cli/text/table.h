@@ -26,7 +26,7 @@ void table_destroy(struct table *table); /* takes NULL */
 void table_column(struct table *table, int flags, const char *title);
 /* What is printed above the table. */
 void table_heading(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The next cell: row by row, all columns of each. Its text is made printable (lib/base/printable.h). */
+/* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_text(struct table *table, const char *text); /* the same of a text as it is */
 /* The same with the cell in a colour (an SGR number such as 31), which takes no width; 0: none. */

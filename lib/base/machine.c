@@ -1,5 +1,8 @@
 #include "lib/base/machine.h"
 
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,56 +44,37 @@ static uint64_t read_number(const char *directory, const char *file_name, uint64
     return value;
 }
 
-static uint64_t memory_limit_v1(const char *directory)
-{
-    return read_number(directory, "memory.limit_in_bytes", NULL);
-}
-
-static uint64_t memory_limit_v2(const char *directory)
-{
-    return read_number(directory, "memory.max", NULL);
-}
-
 /* Microseconds of processor time in each period, as a number of processors. No quota is -1, a huge number here. */
 static uint64_t quota(uint64_t quota_us, uint64_t period_us)
 {
     return quota_us > INT64_MAX || period_us == 0 || period_us > INT64_MAX ? UINT64_MAX : (quota_us + period_us - 1) / period_us;
 }
 
-static uint64_t processor_limit_v1(const char *directory)
-{
-    return quota(read_number(directory, "cpu.cfs_quota_us", NULL), read_number(directory, "cpu.cfs_period_us", NULL));
-}
-
-static uint64_t processor_limit_v2(const char *directory)
-{
-    uint64_t period_us = 0, quota_us = read_number(directory, "cpu.max", &period_us);
-    return quota(quota_us, period_us);
-}
-
-/* The least limit of a group and its ancestors. A container may see its own group as the root of the tree under /sys/fs/cgroup although
- * /proc names a longer path; levels that are not there are passed over. */
-static uint64_t least_limit(const char *root, const char *subtree, const char *group, uint64_t (*limit_of)(const char *directory))
-{
-    char directory[1024];
-    uint64_t least = UINT64_MAX;
-    size_t root_length = (size_t)snprintf(directory, sizeof directory, "%s%s", root, subtree);
-    snprintf(directory + root_length, sizeof directory - root_length, "%s", group);
-    for (;;) {
-        uint64_t limit = limit_of(directory);
-        if (limit < least)
-            least = limit;
-        char *slash = strrchr(directory + root_length, '/');
-        if (!slash)
-            return least;
-        *slash = 0;
-    }
-}
-
 static void lower(uint64_t *value, uint64_t limit)
 {
     if (limit < *value)
         *value = limit;
+}
+
+/* Lower the limits to those of a group and its ancestors. The files have different names in the two versions; what is not there does not
+ * limit. A container may see its own group as the root of the tree under /sys/fs/cgroup although /proc names a longer path; levels that are
+ * not there are passed over. */
+static void apply_limits(const char *root, const char *subtree, const char *group, struct dt_group_limits *out)
+{
+    char directory[1024];
+    size_t root_length = (size_t)snprintf(directory, sizeof directory, "%s%s", root, subtree);
+    snprintf(directory + root_length, sizeof directory - root_length, "%s", group);
+    for (;;) {
+        uint64_t period_us = 0, quota_us = read_number(directory, "cpu.max", &period_us);
+        lower(&out->memory_bytes, read_number(directory, "memory.max", NULL));
+        lower(&out->memory_bytes, read_number(directory, "memory.limit_in_bytes", NULL));
+        lower(&out->processors, quota(quota_us, period_us));
+        lower(&out->processors, quota(read_number(directory, "cpu.cfs_quota_us", NULL), read_number(directory, "cpu.cfs_period_us", NULL)));
+        char *slash = strrchr(directory + root_length, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
 }
 
 /* Lines are id:controllers:path; the second version has no controllers. */
@@ -105,15 +89,13 @@ void dt_machine_group_limits(const char *membership_path, const char *root, stru
             continue;
         *group++ = 0;
         group[strcspn(group, "\n")] = 0;
-        if (*++controllers == 0) {
-            lower(&out->memory_bytes, least_limit(root, "", group, memory_limit_v2));
-            lower(&out->processors, least_limit(root, "", group, processor_limit_v2));
-        }
+        if (*++controllers == 0)
+            apply_limits(root, "", group, out);
         for (char *name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
             if (strcmp(name, "memory") == 0)
-                lower(&out->memory_bytes, least_limit(root, "/memory", group, memory_limit_v1));
+                apply_limits(root, "/memory", group, out);
             else if (strcmp(name, "cpu") == 0)
-                lower(&out->processors, least_limit(root, "/cpu", group, processor_limit_v1));
+                apply_limits(root, "/cpu", group, out);
         }
     }
     if (file)
@@ -147,4 +129,83 @@ uint64_t dt_machine_memory_bytes(void)
     uint64_t bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : UINT64_MAX;
     lower(&bytes, own_limits().memory_bytes);
     return bytes;
+}
+
+void dt_processors_of(pid_t process, struct dt_processors *out)
+{
+    if (sched_getaffinity(process, sizeof out->words, (cpu_set_t *)out->words) != 0)
+        *out = (struct dt_processors){0};
+}
+
+void dt_processors_add(struct dt_processors *set, const struct dt_processors *more)
+{
+    for (size_t i = 0; i < sizeof set->words / sizeof set->words[0]; i++)
+        set->words[i] |= more->words[i];
+}
+
+int dt_processors_count(const struct dt_processors *set)
+{
+    int count = 0;
+    for (size_t i = 0; i < sizeof set->words / sizeof set->words[0]; i++)
+        count += __builtin_popcountll(set->words[i]);
+    return count;
+}
+
+static bool has(const struct dt_processors *set, long processor)
+{
+    return processor >= 0 && processor < DT_PROCESSORS_MOST && (set->words[processor / 64] >> processor % 64 & 1);
+}
+
+/* Ticks in the columns user, nice, system, irq, softirq and steal: all that "cpu0 ..." has before the guests, whose time is in user and nice
+ * already, without idle and iowait.
+ * Source  proc_stat(5) */
+static double busy_ticks(const char *columns)
+{
+    enum { IDLE = 3, IOWAIT = 4, COLUMNS = 8 };
+    double sum = 0;
+    char *end;
+    for (int i = 0; i < COLUMNS; i++, columns = end) {
+        double ticks = strtod(columns, &end);
+        sum += i == IDLE || i == IOWAIT ? 0 : ticks;
+    }
+    return sum;
+}
+
+double dt_processors_busy_s(const char *path, const struct dt_processors *set)
+{
+    char line[512], *columns;
+    double ticks = 0;
+    int found = 0;
+    FILE *file = fopen(path, "re");
+    /* The first line is the sum over all processors, and behind theirs come others. */
+    for (int i = 0; file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0; i++) {
+        long processor = strtol(line + 3, &columns, 10);
+        if (i == 0 || !has(set, processor))
+            continue;
+        ticks += busy_ticks(columns);
+        found++;
+    }
+    if (file)
+        fclose(file);
+    return found > 0 ? ticks / (double)sysconf(_SC_CLK_TCK) : NAN;
+}
+
+int dt_threads_of_rank(int wanted, int ranks, int processors)
+{
+    int share = processors / ranks;
+    return wanted > 0 ? wanted : share > 0 ? share : 1;
+}
+
+bool dt_crowded(int wanted, int ranks, int processors)
+{
+    return (long)ranks * dt_threads_of_rank(wanted, ranks, processors) > processors;
+}
+
+bool dt_waiting_is_set(void)
+{
+    static const char *const names[] = {DT_WAITING_NAME, "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]))
+            return true;
+    return false;
 }

@@ -1,6 +1,6 @@
 #include "lib/base/status.h"
 
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

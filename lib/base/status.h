@@ -33,7 +33,7 @@ typedef enum dt_status {
 
 enum { DT_ERROR_BYTES = 4096 };
 
-/* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/printable.h) and return `status`. */
+/* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/text.h) and return `status`. */
 dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */

@@ -1,6 +1,6 @@
 #include "lib/config/data_file.h"
 
-#include "lib/base/append.h"
+#include "lib/base/text.h"
 
 #include <dirent.h>
 #include <libgen.h>

@@ -1,14 +1,20 @@
 #include "lib/config/json.h"
 
+#include "lib/base/text.h"
+
 #include <cjson/cJSON.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* Where in the document a value stands: the chain from it to the root. key is NULL in arrays. */
+/* Where in the document a value is: the chain from it to the root. key is NULL in lists. */
 struct place {
     const struct place *parent;
     const char *key;
@@ -18,8 +24,8 @@ struct place {
 
 struct parser {
     const char *source, *begin, *end, *at;
-    char *scratch; /* the string or number being decoded */
-    size_t used_bytes, scratch_bytes;
+    char *decoded; /* [end - begin + 1] the string or number that was read last, NUL-terminated; never longer than what is written */
+    size_t decoded_bytes;
 };
 
 static dt_status parse_value(struct parser *p, const struct place *place, cJSON **out);
@@ -53,9 +59,6 @@ __attribute__((format(printf, 4, 5))) static dt_status fail(const struct parser 
         }
     }
     write_path(place, path, sizeof path);
-    for (char *c = path; *c; c++) /* the text stays one line whatever a key holds */
-        if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            *c = '?';
     return dt_fail(DT_ERR_INVALID, "%s:%zu:%zu: %s%s%s", p->source, line, (size_t)(at - line_begin) + 1, path, path[0] ? ": " : "", what);
 }
 
@@ -64,85 +67,58 @@ static dt_status no_memory(const struct parser *p)
     return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory while reading", p->source);
 }
 
+/* The next byte, EOF at the end. */
+static int peek(const struct parser *p)
+{
+    return p->at < p->end ? (unsigned char)*p->at : EOF;
+}
+
+static bool take(struct parser *p, int byte)
+{
+    bool here = peek(p) == byte;
+    p->at += here;
+    return here;
+}
+
 static void skip_space(struct parser *p)
 {
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
-        p->at++;
+    while (take(p, ' ') || take(p, '\t') || take(p, '\n') || take(p, '\r')) {
+    }
 }
 
 /* "'x'", or what cannot be shown as such. */
 static const char *name_of(const struct parser *p, char text[32])
 {
-    if (p->at >= p->end)
+    int c = peek(p);
+    if (c == EOF)
         return "the end of the file";
-    unsigned char c = (unsigned char)*p->at;
-    snprintf(text, 32, c > 0x20 && c < 0x7F ? "'%c'" : "byte 0x%02X", c);
+    snprintf(text, 32, c > 0x20 && c < 0x7F ? "'%c'" : "byte 0x%02X", (unsigned)c);
     return text;
 }
 
-static dt_status put(struct parser *p, unsigned char byte)
+static void put(struct parser *p, unsigned byte)
 {
-    if (p->used_bytes + 1 >= p->scratch_bytes) {
-        size_t wanted = p->scratch_bytes ? 2 * p->scratch_bytes : 256;
-        char *grown = realloc(p->scratch, wanted);
-        if (!grown)
-            return no_memory(p);
-        p->scratch = grown;
-        p->scratch_bytes = wanted;
-    }
-    p->scratch[p->used_bytes++] = (char)byte;
-    p->scratch[p->used_bytes] = 0;
-    return DT_OK;
+    p->decoded[p->decoded_bytes++] = (char)byte;
 }
 
-static dt_status put_code_point(struct parser *p, unsigned code)
+static void put_code_point(struct parser *p, unsigned code)
 {
-    if (code < 0x80)
-        return put(p, (unsigned char)code);
-    if (code < 0x800) {
-        DT_TRY(put(p, (unsigned char)(0xC0 | code >> 6)));
-    } else {
-        if (code < 0x10000) {
-            DT_TRY(put(p, (unsigned char)(0xE0 | code >> 12)));
-        } else {
-            DT_TRY(put(p, (unsigned char)(0xF0 | code >> 18)));
-            DT_TRY(put(p, (unsigned char)(0x80 | (code >> 12 & 0x3F))));
-        }
-        DT_TRY(put(p, (unsigned char)(0x80 | (code >> 6 & 0x3F))));
-    }
-    return put(p, (unsigned char)(0x80 | (code & 0x3F)));
-}
-
-/* Unicode 15, table 3-7: no overlong forms, no surrogates, at most U+10FFFF. */
-size_t dt_utf8_bytes(const char *text, const char *end)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    size_t left = (size_t)(end - text), count = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
-    if (count == 0 || count > left)
-        return 0;
-    for (size_t i = 1; i < count; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return count;
+    static const unsigned char first[] = {0, 0xC0, 0xE0, 0xF0};
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes after the first */
+    put(p, first[more] | code >> 6 * more);
+    while (more-- > 0)
+        put(p, 0x80 | (code >> 6 * more & 0x3F));
 }
 
 static bool read_hex4(struct parser *p, unsigned *out)
 {
+    char digits[5] = "";
     if (p->end - p->at < 4)
         return false;
-    unsigned value = 0;
-    for (int i = 0; i < 4; i++) {
-        char c = p->at[i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-        if (digit < 0)
-            return false;
-        value = value << 4 | (unsigned)digit;
-    }
+    memcpy(digits, p->at, 4);
     p->at += 4;
-    *out = value;
-    return true;
+    *out = (unsigned)strtoul(digits, NULL, 16);
+    return strspn(digits, "0123456789abcdefABCDEF") == 4;
 }
 
 /* After "\u". */
@@ -154,42 +130,35 @@ static dt_status parse_unicode_escape(struct parser *p, const struct place *plac
         return fail(p, place, begin, "\\u takes four hexadecimal digits");
     if (code == 0)
         return fail(p, place, begin, "\\u0000 is not allowed");
-    if (code >= 0xDC00 && code <= 0xDFFF)
-        return fail(p, place, begin, "\\u%04X is half a surrogate pair", code);
-    if (code >= 0xD800 && code <= 0xDBFF) {
-        bool paired = p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == 'u';
-        p->at += paired ? 2 : 0;
+    if (code >= 0xD800 && code <= 0xDFFF) {
+        bool paired = code <= 0xDBFF && take(p, '\\') && take(p, 'u');
         if (!paired || !read_hex4(p, &low) || low < 0xDC00 || low > 0xDFFF)
             return fail(p, place, begin, "\\u%04X is half a surrogate pair", code);
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
-    return put_code_point(p, code);
+    put_code_point(p, code);
+    return DT_OK;
 }
 
-/* At the opening quote; the decoded text is in p->scratch. */
+/* From the opening quote on; the text is in p->decoded. */
 static dt_status parse_string(struct parser *p, const struct place *place)
 {
     static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char *begin = p->at++;
-    p->used_bytes = 0;
-    for (;;) {
-        if (p->at >= p->end)
+    p->decoded_bytes = 0;
+    while (!take(p, '"')) {
+        int c = peek(p);
+        if (c == EOF)
             return fail(p, place, begin, "a string is not closed");
-        unsigned char c = (unsigned char)*p->at;
-        if (c == '"') {
-            p->at++;
-            break;
-        }
         if (c < 0x20)
-            return fail(p, place, p->at, "control character 0x%02X in a string; write it as \\u%04X", c, c);
-        if (c == '\\') {
-            const char *escape = ++p->at < p->end && *p->at ? strchr(escapes, *p->at) : NULL;
-            if (p->at < p->end && *p->at == 'u') {
-                p->at++;
+            return fail(p, place, p->at, "control character 0x%02X in a string; write it as \\u%04X", (unsigned)c, (unsigned)c);
+        if (take(p, '\\')) {
+            const char *escape = peek(p) > 0 ? strchr(escapes, peek(p)) : NULL;
+            if (take(p, 'u')) {
                 DT_TRY(parse_unicode_escape(p, place));
             } else if (escape) {
                 p->at++;
-                DT_TRY(put(p, (unsigned char)meanings[escape - escapes]));
+                put(p, (unsigned char)meanings[escape - escapes]);
             } else {
                 return fail(p, place, p->at - 1, "a backslash must be followed by one of \" \\ / b f n r t u");
             }
@@ -197,128 +166,74 @@ static dt_status parse_string(struct parser *p, const struct place *place)
         }
         size_t bytes = dt_utf8_bytes(p->at, p->end);
         if (bytes == 0)
-            return fail(p, place, p->at, "byte 0x%02X is not valid UTF-8", c);
-        for (size_t i = 0; i < bytes; i++)
-            DT_TRY(put(p, (unsigned char)*p->at++));
+            return fail(p, place, p->at, "byte 0x%02X is not valid UTF-8", (unsigned)c);
+        memcpy(p->decoded + p->decoded_bytes, p->at, bytes);
+        p->decoded_bytes += bytes;
+        p->at += bytes;
     }
-    /* An empty string has put nothing. */
-    DT_TRY(put(p, 0));
-    p->used_bytes--;
+    p->decoded[p->decoded_bytes] = 0;
     return DT_OK;
 }
 
-static bool digit_at(const struct parser *p)
+/* False: there are none. */
+static bool take_digits(struct parser *p)
 {
-    return p->at < p->end && *p->at >= '0' && *p->at <= '9';
-}
-
-static void skip_digits(struct parser *p)
-{
-    while (digit_at(p))
+    const char *begin = p->at;
+    while (isdigit(peek(p)))
         p->at++;
+    return p->at > begin;
 }
 
 static dt_status parse_number(struct parser *p, const struct place *place, cJSON **out)
 {
     const char *begin = p->at;
     char name[32];
-    if (*p->at == '-')
-        p->at++;
-    if (!digit_at(p))
-        return fail(p, place, p->at, "a digit must follow the minus sign");
-    if (*p->at == '0') {
-        p->at++;
-        if (digit_at(p))
+    take(p, '-');
+    if (take(p, '0')) {
+        if (isdigit(peek(p)))
             return fail(p, place, begin, "a number must not begin with a zero");
-    } else {
-        skip_digits(p);
+    } else if (!take_digits(p)) {
+        return fail(p, place, p->at, "a digit must follow the minus sign");
     }
-    if (p->at < p->end && *p->at == '.') {
-        p->at++;
-        if (!digit_at(p))
-            return fail(p, place, p->at, "a digit must follow the decimal point");
-        skip_digits(p);
-    }
-    if (p->at < p->end && (*p->at == 'e' || *p->at == 'E')) {
-        p->at++;
-        if (p->at < p->end && (*p->at == '+' || *p->at == '-'))
-            p->at++;
-        if (!digit_at(p))
+    if (take(p, '.') && !take_digits(p))
+        return fail(p, place, p->at, "a digit must follow the decimal point");
+    if (take(p, 'e') || take(p, 'E')) {
+        if (!take(p, '+'))
+            take(p, '-');
+        if (!take_digits(p))
             return fail(p, place, p->at, "a digit must follow the exponent's sign");
-        skip_digits(p);
     }
     if (p->at < p->end && !strchr(" \t\r\n,]}", *p->at))
         return fail(p, place, p->at, "unexpected %s after a number", name_of(p, name));
-    p->used_bytes = 0;
-    for (const char *c = begin; c < p->at; c++)
-        DT_TRY(put(p, (unsigned char)*c));
-    double value = strtod(p->scratch, NULL);
+    memcpy(p->decoded, begin, (size_t)(p->at - begin));
+    p->decoded[p->at - begin] = 0;
+    double value = strtod(p->decoded, NULL);
     if (isinf(value))
-        return fail(p, place, begin, "%.40s is too large for a number", p->scratch);
+        return fail(p, place, begin, "%.40s is too large for a number", p->decoded);
     *out = cJSON_CreateNumber(value);
     return *out ? DT_OK : no_memory(p);
-}
-
-static dt_status parse_array(struct parser *p, const struct place *place, cJSON **out)
-{
-    char name[32];
-    const char *begin = p->at++;
-    cJSON *array = cJSON_CreateArray();
-    if (!array)
-        return no_memory(p);
-    struct place inner = {.parent = place, .depth = place->depth + 1};
-    dt_status status = DT_OK;
-    skip_space(p);
-    if (p->at < p->end && *p->at == ']') {
-        p->at++;
-        *out = array;
-        return DT_OK;
-    }
-    for (;; inner.index++) {
-        cJSON *item;
-        status = parse_value(p, &inner, &item);
-        if (status < 0)
-            break;
-        cJSON_AddItemToArray(array, item); /* cannot fail: both exist */
-        skip_space(p);
-        if (p->at < p->end && *p->at == ',') {
-            p->at++;
-            continue;
-        }
-        if (p->at < p->end && *p->at == ']') {
-            p->at++;
-            *out = array;
-            return DT_OK;
-        }
-        status = p->at >= p->end ? fail(p, place, begin, "a list is not closed")
-                                 : fail(p, &inner, p->at, "',' or ']' must follow here, not %s", name_of(p, name));
-        break;
-    }
-    cJSON_Delete(array);
-    return status;
 }
 
 /* One "key": value, added to `object`. */
 static dt_status parse_member(struct parser *p, const struct place *place, cJSON *object)
 {
     char name[32];
-    if (p->at >= p->end || *p->at != '"')
-        return fail(p, place, p->at, "a key in double quotes must stand here, not %s", name_of(p, name));
     const char *begin = p->at;
+    if (peek(p) != '"')
+        return fail(p, place, p->at, "a key in double quotes must stand here, not %s", name_of(p, name));
     DT_TRY(parse_string(p, place));
-    struct place inner = {.parent = place, .key = p->scratch, .depth = place->depth + 1};
+    struct place inner = {.parent = place, .key = p->decoded, .depth = place->depth + 1};
     int keys = 0;
     for (const cJSON *other = object->child; other; other = other->next, keys++)
-        if (strcmp(other->string, p->scratch) == 0)
+        if (strcmp(other->string, p->decoded) == 0)
             return fail(p, &inner, begin, "this key is given twice");
     if (keys >= DT_JSON_MAX_KEYS)
         return fail(p, place, begin, "more than %d keys in one object", DT_JSON_MAX_KEYS);
     skip_space(p);
-    if (p->at >= p->end || *p->at != ':')
+    if (!take(p, ':'))
         return fail(p, &inner, p->at, "':' must follow the key, not %s", name_of(p, name));
-    p->at++;
 
-    char *key = strdup(p->scratch); /* the value needs the scratch */
+    char *key = strdup(p->decoded); /* the value is decoded to the same place */
     if (!key)
         return no_memory(p);
     inner.key = key;
@@ -332,37 +247,35 @@ static dt_status parse_member(struct parser *p, const struct place *place, cJSON
     return status;
 }
 
-static dt_status parse_object(struct parser *p, const struct place *place, cJSON **out)
+/* A list or an object, from its opening bracket to the closing one. */
+static dt_status parse_members(struct parser *p, const struct place *place, cJSON *parent)
 {
-    char name[32];
-    const char *begin = p->at++;
-    cJSON *object = cJSON_CreateObject();
-    if (!object)
-        return no_memory(p);
-    dt_status status = DT_OK;
+    bool object = *p->at == '{';
+    const char *begin = p->at++, *open = object ? "an object is not closed" : "a list is not closed";
+    char close = object ? '}' : ']', name[32];
+    struct place inner = {.parent = place, .depth = place->depth + 1};
     skip_space(p);
-    bool empty = p->at < p->end && *p->at == '}';
-    while (!empty) {
+    if (take(p, close))
+        return DT_OK;
+    for (;; inner.index++) {
         skip_space(p);
-        status = p->at >= p->end ? fail(p, place, begin, "an object is not closed") : parse_member(p, place, object);
-        if (status < 0)
-            goto fail;
-        skip_space(p);
-        if (p->at >= p->end || (*p->at != ',' && *p->at != '}')) {
-            status = p->at >= p->end ? fail(p, place, begin, "an object is not closed")
-                                     : fail(p, place, p->at, "',' or '}' must follow here, not %s", name_of(p, name));
-            goto fail;
+        if (object && p->at == p->end)
+            return fail(p, place, begin, "%s", open);
+        if (object) {
+            DT_TRY(parse_member(p, place, parent));
+        } else {
+            cJSON *item;
+            DT_TRY(parse_value(p, &inner, &item));
+            cJSON_AddItemToArray(parent, item); /* cannot fail: both exist */
         }
-        if (*p->at == '}')
-            break;
-        p->at++;
+        skip_space(p);
+        if (take(p, close))
+            return DT_OK;
+        if (p->at == p->end)
+            return fail(p, place, begin, "%s", open);
+        if (!take(p, ','))
+            return fail(p, object ? place : &inner, p->at, "',' or '%c' must follow here, not %s", close, name_of(p, name));
     }
-    p->at++;
-    *out = object;
-    return DT_OK;
-fail:
-    cJSON_Delete(object);
-    return status;
 }
 
 static bool take_word(struct parser *p, const char *word)
@@ -377,28 +290,22 @@ static bool take_word(struct parser *p, const char *word)
 /* Anything that begins no value: say what the writer may have meant. */
 static dt_status fail_value(const struct parser *p, const struct place *place)
 {
+    static const struct {
+        const char *bytes, *hint;
+    } hints[] = {
+        {"/#", " (JSON has no comments)"},
+        {"'", " (strings take double quotes)"},
+        {"+", " (numbers take no plus sign)"},
+        {".", " (a number begins with a digit)"},
+        {"NIni", " (NaN and Infinity are not JSON; nothing is null)"},
+        {"TFtf", " (the words are true and false)"},
+        {"]}", " (no comma before it)"},
+    };
     char name[32];
     const char *hint = "";
-    if (p->at < p->end) {
-        switch (*p->at) {
-        case '/':
-        case '#': hint = " (JSON has no comments)"; break;
-        case '\'': hint = " (strings take double quotes)"; break;
-        case '+': hint = " (numbers take no plus sign)"; break;
-        case '.': hint = " (a number begins with a digit)"; break;
-        case 'N':
-        case 'I':
-        case 'n':
-        case 'i': hint = " (NaN and Infinity are not JSON; nothing is null)"; break;
-        case 'T':
-        case 'F':
-        case 't':
-        case 'f': hint = " (the words are true and false)"; break;
-        case ']':
-        case '}': hint = " (no comma before it)"; break;
-        default: break;
-        }
-    }
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (peek(p) > 0 && strchr(hints[i].bytes, peek(p)))
+            hint = hints[i].hint;
     return fail(p, place, p->at, "a value must stand here, not %s%s", name_of(p, name), hint);
 }
 
@@ -406,20 +313,23 @@ static dt_status parse_value(struct parser *p, const struct place *place, cJSON 
 {
     *out = NULL;
     skip_space(p);
-    if (p->at >= p->end)
-        return fail_value(p, place);
-    char c = *p->at;
-    if ((c == '{' || c == '[') && place->depth >= DT_JSON_MAX_DEPTH)
-        return fail(p, place, p->at, "nested deeper than %d levels", DT_JSON_MAX_DEPTH);
-    if (c == '{')
-        return parse_object(p, place, out);
-    if (c == '[')
-        return parse_array(p, place, out);
-    if (c == '-' || (c >= '0' && c <= '9'))
+    int c = peek(p);
+    if (c == '{' || c == '[') {
+        if (place->depth >= DT_JSON_MAX_DEPTH)
+            return fail(p, place, p->at, "nested deeper than %d levels", DT_JSON_MAX_DEPTH);
+        *out = c == '{' ? cJSON_CreateObject() : cJSON_CreateArray();
+        dt_status status = *out ? parse_members(p, place, *out) : no_memory(p);
+        if (status < 0) {
+            cJSON_Delete(*out);
+            *out = NULL;
+        }
+        return status;
+    }
+    if (c == '-' || isdigit(c))
         return parse_number(p, place, out);
     if (c == '"') {
         DT_TRY(parse_string(p, place));
-        *out = cJSON_CreateString(p->scratch);
+        *out = cJSON_CreateString(p->decoded);
     } else if (take_word(p, "true")) {
         *out = cJSON_CreateTrue();
     } else if (take_word(p, "false")) {
@@ -441,24 +351,68 @@ dt_status dt_json_parse(const char *text, size_t length, const char *source, str
     if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         return fail(&p, &root, text, "the file begins with a byte order mark; save it as plain UTF-8");
     skip_space(&p);
-    if (p.at >= p.end)
+    if (p.at == p.end)
         return dt_fail(DT_ERR_INVALID, "%s: empty; expected a JSON value", source);
-    cJSON *value;
-    dt_status status = parse_value(&p, &root, &value);
-    if (status == DT_OK) {
-        skip_space(&p);
-        if (p.at < p.end) {
-            status = fail(&p, &root, p.at, "unexpected %s after the end of the value", name_of(&p, name));
-            cJSON_Delete(value);
-        } else {
-            *out = value;
-        }
+    p.decoded = malloc(length + 1);
+    if (!p.decoded)
+        return no_memory(&p);
+    dt_status status = parse_value(&p, &root, out);
+    free(p.decoded);
+    skip_space(&p);
+    if (status == DT_OK && p.at < p.end) {
+        cJSON_Delete(*out);
+        *out = NULL;
+        return fail(&p, &root, p.at, "unexpected %s after the end of the value", name_of(&p, name));
     }
-    free(p.scratch);
     return status;
 }
 
 void dt_json_destroy(struct cJSON *value)
 {
     cJSON_Delete(value);
+}
+
+static dt_status read_all(int fd, const char *path, char **text, size_t *used)
+{
+    size_t size = 0;
+    for (;;) {
+        if (*used + 1 >= size) {
+            size = size ? 2 * size : 16384;
+            char *grown = realloc(*text, size);
+            if (!grown)
+                return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory while reading", path);
+            *text = grown;
+        }
+        ssize_t got = read(fd, *text + *used, size - *used - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return dt_fail(DT_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+        *used += (size_t)got;
+        (*text)[*used] = 0;
+        if (got == 0)
+            return DT_OK;
+        if (*used > DT_JSON_MAX_FILE_BYTES)
+            return dt_fail(DT_ERR_INVALID, "%s: larger than %d MiB, which no config needs", path, DT_JSON_MAX_FILE_BYTES >> 20);
+    }
+}
+
+dt_status dt_read_file(const char *path, char **out_text, size_t *out_length)
+{
+    bool standard = strcmp(path, "-") == 0;
+    char *text = NULL;
+    size_t length = 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return dt_fail(DT_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    dt_status status = read_all(fd, path, &text, &length);
+    if (!standard)
+        close(fd);
+    if (status < 0) {
+        free(text);
+        return status;
+    }
+    *out_text = text;
+    *out_length = length;
+    return DT_OK;
 }

@@ -45,9 +45,6 @@ void dt_format_float(float value, char *text, size_t text_bytes);
 /* A value in an error text: compact, one line, cut to fit with "...". */
 void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes);
 
-/* Bytes of the UTF-8 sequence that begins at text < end; 0 when it is not one. */
-size_t dt_utf8_bytes(const char *text, const char *end);
-
 /* FNV-1a, 64 bits. Source: Fowler, Noll, Vo; RFC 9923. */
 uint64_t dt_hash_fnv1a(const void *bytes, size_t count);
 /* The hash of some bytes and `bytes` behind them, from `hash`, that of the first ones alone. */

@@ -1,5 +1,7 @@
 #include "lib/config/json.h"
 
+#include "lib/base/text.h"
+
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdbool.h>

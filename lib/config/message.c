@@ -1,4 +1,5 @@
-#include "lib/base/edit_distance.h"
+/* What a table has at a path, and what is said where a file has something else there. */
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/config/parts.h"
 
@@ -7,6 +8,78 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- looking up paths ---- */
+
+void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PATH_BYTES])
+{
+    int bytes = snprintf(path, DT_CONFIG_PATH_BYTES, "%s%s%s", prefix, *prefix ? "." : "", key);
+    if (bytes >= DT_CONFIG_PATH_BYTES)
+        path[0] = '?';
+}
+
+int dt_config_find(const struct dt_table *table, const char *path)
+{
+    for (int i = 0; i < table->count; i++) /* of a large sweep asked a million times: most rows differ in their first letter */
+        if (table->fields[i].path[0] == path[0] && strcmp(table->fields[i].path, path) == 0)
+            return i;
+    return -1;
+}
+
+bool dt_config_replaces(const struct dt_field *field, const char *path)
+{
+    for (const char *const *replaced = field->replaces; replaced && *replaced; replaced++) {
+        size_t bytes = strlen(*replaced);
+        if (strncmp(path, *replaced, bytes) == 0 && (path[bytes] == 0 || path[bytes] == '.'))
+            return true;
+    }
+    return false;
+}
+
+bool dt_config_is_object(const struct dt_table *table, const char *path)
+{
+    size_t bytes = strlen(path);
+    for (int i = 0; i < table->count; i++)
+        if (bytes == 0 || (strncmp(table->fields[i].path, path, bytes) == 0 && table->fields[i].path[bytes] == '.'))
+            return true;
+    return false;
+}
+
+bool dt_config_next_key(const struct dt_table *table, const char *prefix, int *row, char path[DT_CONFIG_PATH_BYTES])
+{
+    size_t skip = *prefix ? strlen(prefix) + 1 : 0;
+    for (; *row < table->count; ++*row) {
+        const char *full = table->fields[*row].path;
+        if (skip > 0 && (strncmp(full, prefix, skip - 1) != 0 || full[skip - 1] != '.'))
+            continue;
+        size_t bytes = skip + strcspn(full + skip, ".");
+        snprintf(path, DT_CONFIG_PATH_BYTES, "%.*s", (int)bytes, full);
+        while (*row < table->count && strncmp(table->fields[*row].path, path, bytes) == 0 && strchr(".", table->fields[*row].path[bytes]))
+            ++*row;
+        return true;
+    }
+    return false;
+}
+
+int dt_config_settings_above(const struct dt_table *table, const char *path, const char **out_name)
+{
+    for (int i = 0; i < table->count; i++) {
+        size_t bytes = strlen(table->fields[i].path);
+        if (table->fields[i].kind == DT_FIELD_SETTINGS && strncmp(path, table->fields[i].path, bytes) == 0 && path[bytes] == '.') {
+            *out_name = path + bytes + 1;
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool dt_config_is_known(const struct dt_table *table, const char *path)
+{
+    const char *name;
+    return dt_config_find(table, path) >= 0 || dt_config_is_object(table, path) || dt_config_settings_above(table, path, &name) >= 0;
+}
+
+/* ---- messages ---- */
 
 enum { QUOTE_BYTES = 64, LIST_BYTES = DT_FIELD_TEXT_BYTES };
 
@@ -20,27 +93,15 @@ const char *dt_config_type_name(const struct cJSON *value)
                                    : "null";
 }
 
-static void append(char *list, size_t list_bytes, const char *separator, const char *word)
-{
-    size_t used = strlen(list);
-    snprintf(list + used, list_bytes - used, "%s%s", used ? separator : "", word);
-}
-
 static void list_choices(const struct dt_field *field, char list[LIST_BYTES])
 {
     list[0] = 0;
     for (int i = 0; field->choice(i); i++)
-        append(list, LIST_BYTES, ", ", field->choice(i));
-    if (field->most_numbers > 0) {
-        char numbers[64];
-        snprintf(numbers, sizeof numbers, "a list of integers from %.0f to %.0f", field->min, field->max);
-        append(list, LIST_BYTES, ", ", numbers);
-    }
-    if (field->file_ending) {
-        char file[64];
-        snprintf(file, sizeof file, "a file whose name ends in %s", field->file_ending);
-        append(list, LIST_BYTES, ", ", file);
-    }
+        dt_append(list, LIST_BYTES, ", ", "%s", field->choice(i));
+    if (field->most_numbers > 0)
+        dt_append(list, LIST_BYTES, ", ", "a list of integers from %.0f to %.0f", field->min, field->max);
+    if (field->file_ending)
+        dt_append(list, LIST_BYTES, ", ", "a file whose name ends in %s", field->file_ending);
 }
 
 /* "an integer from 1 to 64", "a number above 0, up to 1", "one of a, b" */
@@ -124,22 +185,23 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
     return dt_fail(DT_ERR_INVALID, "%s: %s is not %s %s%s", label, quote, field->words ? "a list of" : "one of", names, hint);
 }
 
-/* Of an object with more keys than that nobody reads all. */
+/* Of an object with more keys than MOST_KEYS a message names the nearest ones alone. */
 enum { MOST_KEYS = 8, NEAREST_KEYS = 3 };
 
-/* The keys that may stand in the object at `prefix`, or the first few of many. */
-static void list_keys(const struct dt_table *table, const char *prefix, char list[LIST_BYTES])
+/* The keys that may be in the object at `prefix`, or the first few of many. Returns how many there are. */
+static int list_keys(const struct dt_table *table, const char *prefix, char list[LIST_BYTES])
 {
     char path[DT_CONFIG_PATH_BYTES], few[LIST_BYTES] = "";
     int count = 0;
     list[0] = 0;
     for (int row = 0; dt_config_next_key(table, prefix, &row, path);) {
-        append(list, LIST_BYTES, ", ", path + (*prefix ? strlen(prefix) + 1 : 0));
+        dt_append(list, LIST_BYTES, ", ", "%s", path + (*prefix ? strlen(prefix) + 1 : 0));
         if (++count == NEAREST_KEYS)
             snprintf(few, sizeof few, "%s", list);
     }
     if (count > MOST_KEYS)
         snprintf(list, LIST_BYTES, "%.380s, ...", few);
+    return count;
 }
 
 /* The key in the object at `prefix` that resembles `key` most, of those that are at least `above` away; -1: none. *distance gets its own. */
@@ -170,18 +232,9 @@ static void list_nearest(const struct dt_table *table, const char *prefix, const
     int above = 0, distance = 0;
     list[0] = 0;
     for (int i = 0; i < NEAREST_KEYS && nearest_key(table, prefix, key, above, &distance, path) >= 0; i++) {
-        append(list, LIST_BYTES, ", ", path + (*prefix ? strlen(prefix) + 1 : 0));
+        dt_append(list, LIST_BYTES, ", ", "%s", path + (*prefix ? strlen(prefix) + 1 : 0));
         above = distance + 1;
     }
-}
-
-static int count_keys(const struct dt_table *table, const char *prefix)
-{
-    char path[DT_CONFIG_PATH_BYTES];
-    int count = 0;
-    for (int row = 0; dt_config_next_key(table, prefix, &row, path);)
-        count++;
-    return count;
 }
 
 dt_status dt_config_fail_object(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label)
@@ -240,10 +293,9 @@ dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefi
             snprintf(known, sizeof known, "%s", nearest);
         return dt_fail(DT_ERR_INVALID, "%s: unknown key; did you mean \"%s\"?", label, known);
     }
-    if (count_keys(table, prefix) > MOST_KEYS) {
+    if (list_keys(table, prefix, keys) > MOST_KEYS) {
         list_nearest(table, prefix, key, keys);
         return dt_fail(DT_ERR_INVALID, "%s: unknown key; the nearest are %s", label, keys);
     }
-    list_keys(table, prefix, keys);
     return dt_fail(DT_ERR_INVALID, "%s: unknown key; known %s%s: %s", label, *prefix ? "in " : "here", prefix, keys);
 }

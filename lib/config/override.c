@@ -1,3 +1,4 @@
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/config/parts.h"
 

@@ -1,6 +1,6 @@
 #include "lib/device/condition.h"
 
-#include "lib/base/append.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <stdio.h>

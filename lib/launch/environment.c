@@ -1,6 +1,6 @@
 #include "lib/launch/environment.h"
 
-#include "lib/base/crowding.h"
+#include "lib/base/machine.h"
 #include "lib/launch/secret.h"
 
 #include <arpa/inet.h>

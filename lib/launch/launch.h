@@ -22,7 +22,7 @@ struct dt_launch {
      * (lib/launch/world.h): RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and as MASTER_ADDR and MASTER_PORT a port of 127.0.0.1 that
      * nobody else is given meanwhile; who listens there sets SO_REUSEADDR. */
     bool mpirun;
-    bool passive;      /* the ranks have more threads than there are processors: these sleep while they wait (lib/base/crowding.h) */
+    bool passive;      /* the ranks have more threads than there are processors: these sleep while they wait (lib/base/machine.h) */
     const char *input; /* what dt_launch_rank_input gives to every rank */
 
     /* From the start to every rank's first progress, and from each progress to the next, `grace_s` longer than the ranks' own limits: a

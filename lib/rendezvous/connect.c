@@ -1,6 +1,6 @@
 /* How a rank that is not rank 0 finds it and introduces itself. */
 #include "lib/base/clock.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>

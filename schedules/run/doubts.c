@@ -1,7 +1,7 @@
 #include "schedules/run/doubts.h"
 
-#include "lib/base/append.h"
 #include "lib/base/statistics.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "schedules/run/rank_conditions.h"
 
-#include "lib/base/append.h"
+#include "lib/base/text.h"
 #include "lib/record/conditions.h"
 
 #include <stdlib.h>

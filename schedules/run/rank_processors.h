@@ -2,7 +2,7 @@
 #ifndef SCHEDULES_RUN_RANK_PROCESSORS_H
 #define SCHEDULES_RUN_RANK_PROCESSORS_H
 
-#include "lib/base/processors.h"
+#include "lib/base/machine.h"
 #include "lib/comm/comm.h"
 #include "schedules/run/doubts.h"
 

@@ -1,7 +1,7 @@
 #include "schedules/run/report.h"
 
 #include "lib/base/clock.h"
-#include "lib/base/crowding.h"
+#include "lib/base/machine.h"
 #include "lib/config/json.h"
 #include "lib/record/provenance.h"
 #include "lib/record/record.h"

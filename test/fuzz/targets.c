@@ -3,7 +3,7 @@
 #include "cli/records/record_set.h"
 #include "gpt/cost/profile.h"
 #include "lib/base/csv.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/launch/node_list.h"
 #include "lib/launch/wire.h"

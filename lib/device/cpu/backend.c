@@ -1,7 +1,6 @@
 /* The cpu device: streams are threads (stream.c), memory comes from a pool (pool.c), copies are tasks. */
 #include "lib/device/cpu/device.h"
 
-#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "lib/base/openmp.h"
 #include "lib/device/cpu/pool.h"

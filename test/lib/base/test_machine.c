@@ -1,4 +1,3 @@
-#include "lib/base/crowding.h"
 #include "lib/base/machine.h"
 #include "test/check.h"
 

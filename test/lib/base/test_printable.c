@@ -1,4 +1,4 @@
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 #include "test/check.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "lib/base/ratio.h"
+#include "lib/base/statistics.h"
 #include "test/check.h"
 
 #include <stdint.h>
