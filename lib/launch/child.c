@@ -1,7 +1,7 @@
 #include "lib/launch/child.h"
 
-#include "lib/launch/environment.h"
-#include "lib/launch/mpirun.h"
+#include "lib/base/machine.h"
+#include "lib/launch/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,117 @@
 #include <unistd.h>
 
 extern char **environ;
+
+/* ---- the environment of the processes ---- */
+
+/* The launcher is kept on this machine whatever allocation it finds itself in, and talks to its ranks over the loopback only. Ranks stand
+ * beside each other on as many cores as there are, not bound, because each has threads of its own; they end at once. All of this is in
+ * the environment, where each launcher reads its own names and leaves the others' alone: none would start with another's options. */
+static const char *const mpirun_settings[] = {
+    /* A rank that ends waits two seconds for the launcher to have heard it (PMIx_Finalize), and then goes. A busy one hears it later, and
+     * would call a run that has done everything a failure. What is really missing the supervisor sees itself. */
+    "OMPI_MCA_orte_allowed_exit_without_sync=1",
+    "PRTE_MCA_prte_allowed_exit_without_sync=1",
+    /* Open MPI 4 */
+    "OMPI_MCA_plm=isolated",
+    "OMPI_MCA_ras=^slurm,gridengine,tm,lsf,alps,loadleveler",
+    "OMPI_MCA_oob_tcp_if_include=lo",
+    "OMPI_MCA_odls_base_sigkill_timeout=0",
+    "OMPI_MCA_rmaps_base_oversubscribe=1",
+    "OMPI_MCA_hwloc_base_binding_policy=none",
+    "OMPI_ALLOW_RUN_AS_ROOT=1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+    /* Open MPI 5, whose launcher is PRRTE */
+    "PRTE_MCA_plm=ssh",
+    "PRTE_MCA_ras=^slurm,gridengine,pbs,lsf",
+    "PMIX_MCA_ptl_tcp_if_include=lo",
+    "PRTE_MCA_odls_base_sigkill_timeout=0",
+    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy=none",
+    "PRTE_ALLOW_RUN_AS_ROOT=1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+    /* MPICH, whose launcher is Hydra */
+    "HYDRA_LAUNCHER=fork",
+    "HYDRA_IFACE=lo",
+    /* all of them ask hwloc what the machine has. Its screens are not of interest, and each rank would ask ten X servers by name: a minute,
+     * where "localhost" is in no list of hosts and the name server does not answer */
+    "HWLOC_COMPONENTS=-gl",
+    NULL,
+};
+
+enum { PLACE_VARIABLES = 7 };
+
+struct environment {
+    char place[PLACE_VARIABLES][96];
+    char **variables; /* NULL-terminated: this process's own, the settings, and `place` */
+};
+
+/* Of an outer launcher, and lies for the ranks that are started here. */
+static const char *const foreign_prefixes[] = {
+    "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",    "PMIX_",        "PMI_",         "RANK=",
+    "WORLD_SIZE=",      "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", DT_SECRET_VARIABLE "=",
+};
+
+static bool is_foreign(const char *variable)
+{
+    for (size_t p = 0; p < sizeof foreign_prefixes / sizeof foreign_prefixes[0]; p++) {
+        if (strncmp(variable, foreign_prefixes[p], strlen(foreign_prefixes[p])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_replaced(const char *variable, const char *const *settings)
+{
+    size_t name_bytes = strcspn(variable, "=") + 1;
+    for (size_t i = 0; settings[i]; i++) {
+        if (strncmp(variable, settings[i], name_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* This process's environment without the variables in which an outer launcher gave it a place. port > 0: with the place of rank `rank` of
+ * `size` on this machine, in the variables that lib/launch/world.h calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it is
+ * alone. passive: and the variable by which the ranks' threads sleep while they wait, unless the user's own say how. settings: "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to,
+ * not copied. Owner: the caller, free(out->variables). *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
+static dt_status make_environment(int rank, int size, int port, const char *secret, bool passive, const char *const *settings,
+                                  struct environment *out)
+{
+    static const char *const nothing[] = {NULL};
+    size_t count = 0, added = 0, kept = 0;
+    if (!settings)
+        settings = nothing;
+    while (environ[count])
+        count++;
+    while (settings[added])
+        added++;
+    out->variables = calloc(count + added + 1 + PLACE_VARIABLES + 1, sizeof *out->variables);
+    if (!out->variables)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' environment");
+    for (size_t i = 0; i < count; i++) {
+        if (!is_foreign(environ[i]) && !is_replaced(environ[i], settings))
+            out->variables[kept++] = environ[i];
+    }
+    for (size_t i = 0; i < added; i++)
+        out->variables[kept++] = (char *)settings[i]; /* execve changes nothing of it */
+    if (passive && !dt_waiting_is_set())
+        out->variables[kept++] = (char *)(DT_WAITING_NAME "=" DT_WAITING_PASSIVE);
+    if (port == 0)
+        return DT_OK;
+    snprintf(out->place[0], sizeof out->place[0], "RANK=%d", rank);
+    snprintf(out->place[1], sizeof out->place[1], "WORLD_SIZE=%d", size);
+    snprintf(out->place[2], sizeof out->place[2], "LOCAL_RANK=%d", rank);
+    snprintf(out->place[3], sizeof out->place[3], "LOCAL_WORLD_SIZE=%d", size);
+    snprintf(out->place[4], sizeof out->place[4], "MASTER_ADDR=127.0.0.1");
+    snprintf(out->place[5], sizeof out->place[5], "MASTER_PORT=%d", port);
+    snprintf(out->place[6], sizeof out->place[6], DT_SECRET_VARIABLE "=%s", secret);
+    for (int i = 0; i < PLACE_VARIABLES; i++)
+        out->variables[kept++] = out->place[i];
+    return DT_OK;
+}
+
+/* ---- starting and ending ---- */
 
 static bool on_path(const char *program)
 {
@@ -136,21 +247,21 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
                          struct dt_child *out)
 {
     char program[4096], size_text[16], **arguments = NULL;
-    struct dt_launch_environment environment = {.variables = NULL};
+    struct environment environment = {.variables = NULL};
     if (dt_launch_uses_mpirun(launch) && !on_path("mpirun"))
         return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks need mpirun, which is not on the PATH: install Debian's openmpi-bin",
                        launch->world_size);
     dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
     if (status < 0)
         goto done;
-    status = dt_launch_environment_make(rank, launch->world_size, port, secret, launch->passive,
-                                        dt_launch_uses_mpirun(launch) ? dt_mpirun_settings() : NULL, &environment);
+    status = make_environment(rank, launch->world_size, port, secret, launch->passive,
+                              dt_launch_uses_mpirun(launch) ? mpirun_settings : NULL, &environment);
     if (status < 0)
         goto done;
     status = start(launch, arguments, environment.variables, out);
 done:
     free(arguments);
-    dt_launch_environment_finish(&environment);
+    free(environment.variables);
     return status;
 }
 
@@ -195,4 +306,37 @@ void dt_child_finish(struct dt_child *child)
     if (child->noise_fd >= 0)
         close(child->noise_fd);
     child->noise_fd = -1;
+}
+
+/* ---- what mpirun says ---- */
+
+/* "[[4711,1],2]" (Open MPI 4), "[prterun-a-4711@1,2]" (5) */
+static bool read_process_name(const char *name, int *out_rank)
+{
+    const char *last = NULL;
+    for (const char *c = name; *c && *c != '\n'; c++)
+        if (*c == ',')
+            last = c;
+    return last && sscanf(last, ",%d]", out_rank) == 1;
+}
+
+bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int *out_exit_code)
+{
+    *out_signal = *out_exit_code = 0;
+    /* a blank in a pattern is also a line break, which may be anywhere */
+    const char *found = strstr(noise, "noticed that process rank ");
+    if (found && sscanf(found, "noticed that process rank %d", out_rank) == 1) {
+        const char *exited = strstr(found, "exited");
+        if (exited)
+            sscanf(exited, "exited on signal %d", out_signal);
+        return true;
+    }
+    found = strstr(noise, "Process name:");
+    if (found && read_process_name(found, out_rank)) {
+        const char *code = strstr(found, "Exit code:");
+        if (code)
+            sscanf(code, "Exit code: %d", out_exit_code);
+        return true;
+    }
+    return false;
 }

@@ -18,7 +18,7 @@ struct dt_child {
 /* Are the ranks mpirun's children, or the supervisor's own? */
 bool dt_launch_uses_mpirun(const struct dt_launch *launch);
 
-/* Start mpirun, or rank `rank` with its place in the environment and the ranks' secret (lib/launch/environment.h; port 0: it is alone), with `socket_name` as the
+/* Start mpirun, or rank `rank` with its place in the environment and the ranks' secret (port 0: it is alone), with `socket_name` as the
  * program's last argument. *out starts with gone and noise_fd -1. Errors: DT_ERR_UNAVAILABLE (names mpirun's package, or the program),
  * DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *secret, const char *socket_name,
@@ -30,5 +30,8 @@ void dt_child_read_noise(struct dt_child *child, bool echo);
 /* Signal it alone, or it and its group; nothing once it is gone. */
 void dt_child_signal(const struct dt_child *child, int signal_number, bool group);
 void dt_child_finish(struct dt_child *child); /* closes; the process is gone by now */
+
+/* What mpirun's text says of the first rank that died: its number and the signal or exit code, 0 where it does not say. False: nothing. */
+bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int *out_exit_code);
 
 #endif

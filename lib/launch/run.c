@@ -1,23 +1,273 @@
+/* The supervisor: what arrives from the ranks, and the course of a run. */
 #include "lib/launch/launch.h"
 
 #include "lib/base/clock.h"
-#include "lib/launch/environment.h"
+#include "lib/launch/child.h"
 #include "lib/launch/leftovers.h"
-#include "lib/launch/mpirun.h"
 #include "lib/launch/secret.h"
-#include "lib/launch/supervisor.h"
+#include "lib/launch/wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long dumps and ordinary ends may take; dumps take milliseconds, but for a rank that gets no processor. With what lib/launch/peers.c
- * grants after a failure it stays below ten seconds. */
+struct peer {
+    int fd;   /* -1: not connected, or gone */
+    int rank; /* -1: not announced yet */
+    pid_t pid;
+    struct dt_wire_reader reader;
+    long steps; /* progress messages */
+    int64_t heard_ns;
+    bool done;   /* has sent its last message */
+    bool dumped; /* has done so when asked */
+};
+
+struct supervisor {
+    const struct dt_launch *launch;
+    struct dt_launch_outcome *outcome;
+    struct dt_child *children; /* [child_count]: mpirun, or each rank at its number */
+    int child_count;
+    int listen_fd, port_fd; /* port_fd: holds the port of the rendezvous; -1: there is none */
+    struct peer *peers;     /* [peer_count]: connections in the order in which they came */
+    int peer_count;
+    struct peer **by_rank;    /* [world_size]: NULL until announced */
+    struct pollfd *polls;     /* [peer_count + 1 + child_count] */
+    int64_t start_ns, end_ns; /* end_ns: give up waiting then; 0: not ending */
+    dt_status status;         /* the first failure, its rank in outcome */
+    char text[1024];
+    int vanished;       /* the rank of that failure, when it is a disappearance; -1 */
+    bool launcher_died; /* mpirun was killed, and not by this process */
+    bool stop_sent, dump_sent;
+    bool for_dumps; /* the end only waits for them */
+};
+
+/* ---- what arrives: connections, messages, ends, and the children's own words ---- */
+
+/* How long the others may take to report and end after a rank failed, and how long it may take to learn which signal killed a rank. */
+static const double linger_failed_s = 2.0, linger_vanished_s = 2.0;
+
+/* The first failure counts; what follows is its echo. The run ends `linger_s` later at the latest. */
+static void fail_run(struct supervisor *s, dt_status status, int rank, double linger_s, const char *text)
+{
+    if (s->status != DT_OK)
+        return;
+    s->status = status;
+    s->outcome->failed_rank = rank;
+    snprintf(s->text, sizeof s->text, "%s", text);
+    s->end_ns = dt_clock_ns() + (int64_t)(linger_s * 1e9);
+}
+
+/* A message without text to every rank that is not done. */
+static void send_all(struct supervisor *s, enum dt_wire_type type)
+{
+    for (int r = 0; r < s->launch->world_size; r++) {
+        struct peer *p = s->by_rank[r];
+        if (p && p->fd >= 0 && !p->done)
+            dt_wire_send(p->fd, type, 0, NULL, 0, -1); /* one that is gone is noticed by its end */
+    }
+}
+
+/* Once. */
+static void ask_for_dumps(struct supervisor *s)
+{
+    if (!s->dump_sent)
+        send_all(s, DT_WIRE_DUMP);
+    s->dump_sent = true;
+}
+
+/* Have all ranks that were asked written their dumps, or gone? */
+static bool dumps_done(const struct supervisor *s)
+{
+    bool done = true;
+    for (int r = 0; r < s->launch->world_size; r++) {
+        const struct peer *p = s->by_rank[r];
+        done &= !p || p->fd < 0 || p->done || p->dumped;
+    }
+    return done;
+}
+
+/* A rank announces itself: it gets the input and our stderr. */
+static void welcome(struct supervisor *s, struct peer *p, int rank)
+{
+    if (rank < 0 || rank >= s->launch->world_size || s->by_rank[rank]) {
+        char text[128];
+        snprintf(text, sizeof text, "a process announced itself as rank %d of %d, which is %s", rank, s->launch->world_size,
+                 rank >= 0 && rank < s->launch->world_size ? "taken" : "none");
+        fail_run(s, DT_ERR_WORLD, -1, 0, text);
+        return;
+    }
+    p->rank = rank;
+    s->by_rank[rank] = p;
+    int stderr_fd = fcntl(STDERR_FILENO, F_GETFD) >= 0 ? STDERR_FILENO : -1;
+    dt_wire_send(p->fd, DT_WIRE_INPUT, 0, s->launch->input, strlen(s->launch->input), stderr_fd);
+    if (s->stop_sent)
+        dt_wire_send(p->fd, DT_WIRE_STOP, 0, NULL, 0, -1);
+}
+
+static void handle_failed(struct supervisor *s, const struct peer *p, const struct dt_wire_message *message)
+{
+    char text[1024];
+    if (s->launch->world_size > 1)
+        snprintf(text, sizeof text, "rank %d: %s", p->rank, message->text);
+    else
+        snprintf(text, sizeof text, "%s", message->text);
+    fail_run(s, (dt_status)message->value, p->rank, linger_failed_s, text);
+    if (message->value == DT_ERR_TIMEOUT)
+        ask_for_dumps(s);
+}
+
+static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_message *message)
+{
+    p->heard_ns = dt_clock_ns();
+    if (p->rank < 0) {
+        if (message->type == DT_WIRE_HELLO)
+            welcome(s, p, message->value);
+        return;
+    }
+    switch (message->type) {
+    case DT_WIRE_PROGRESS:
+        p->steps++;
+        if (s->launch->progress)
+            s->launch->progress(s->launch->context, p->rank, message->text);
+        break;
+    case DT_WIRE_RESULT:
+        if (p->rank == 0) {
+            free(s->outcome->result);
+            s->outcome->result = strdup(message->text);
+            if (!s->outcome->result)
+                fail_run(s, DT_ERR_HOST_MEMORY, -1, 0, "no memory for the result");
+        }
+        break;
+    case DT_WIRE_FAILED: handle_failed(s, p, message); break;
+    case DT_WIRE_DUMPED: p->dumped = true; break;
+    case DT_WIRE_DONE: p->done = true; break;
+    default: break;
+    }
+}
+
+static void hang_up(struct supervisor *s, struct peer *p)
+{
+    char text[128];
+    close(p->fd);
+    p->fd = -1;
+    if (p->rank < 0 || p->done)
+        return;
+    snprintf(text, sizeof text, "rank %d (pid %d) was killed or crashed", p->rank, (int)p->pid);
+    /* Another rank may report the lost connection before this process sees the rank's end: the lost rank is the cause. Under mpirun a lost rank
+     * tells nothing, since mpirun kills the other ranks, too. */
+    if (s->status == DT_ERR_COMM && s->vanished < 0 && !dt_launch_uses_mpirun(s->launch))
+        s->status = DT_OK;
+    if (s->status == DT_OK)
+        s->vanished = p->rank;
+    fail_run(s, DT_ERR_COMM, p->rank, linger_vanished_s, text);
+}
+
+/* What a peer sent is no message, or there is no memory for it. One that is no rank is closed, and nothing else comes of it. */
+static void refuse(struct supervisor *s, const struct peer *p, dt_status status)
+{
+    char text[256];
+    if (p->rank < 0 && status == DT_ERR_COMM)
+        return;
+    snprintf(text, sizeof text, "rank %d (pid %d) sent %s", p->rank, (int)p->pid, dt_error_message());
+    fail_run(s, status, p->rank, 0, status == DT_ERR_COMM ? text : dt_error_message());
+}
+
+static void read_peer(struct supervisor *s, struct peer *p)
+{
+    struct dt_wire_message message;
+    bool end = false;
+    int have = dt_wire_receive(&p->reader, p->fd, &end);
+    if (have >= 0)
+        have = dt_wire_next(&p->reader, &message);
+    for (; have > 0; have = dt_wire_next(&p->reader, &message))
+        handle(s, p, &message);
+    if (have < 0)
+        refuse(s, p, (dt_status)have);
+    if (have < 0 || end)
+        hang_up(s, p);
+}
+
+/* Only processes of the same user may connect; the kernel says whose they are and gives their pid. */
+static void accept_peers(struct supervisor *s)
+{
+    for (;;) {
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        struct ucred who;
+        socklen_t length = sizeof who;
+        struct timeval patience = {.tv_sec = 2};
+        struct peer *p = NULL;
+        for (int i = 0; i < s->peer_count && !p; i++) {
+            if (s->peers[i].fd < 0 && s->peers[i].pid == 0)
+                p = &s->peers[i];
+        }
+        if (!p || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0 || who.uid != geteuid()) {
+            close(fd);
+            continue;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a stopped rank must not stop us */
+        *p = (struct peer){
+            .fd = fd, .rank = -1, .pid = who.pid, .reader = {.end = DT_WIRE_SUPERVISOR, .passed_fd = -1}, .heard_ns = dt_clock_ns()};
+    }
+}
+
+/* Wait for the next events, at most `milliseconds`, and handle them. */
+static void handle_events(struct supervisor *s, int milliseconds)
+{
+    int n = s->peer_count;
+    for (int i = 0; i < n; i++)
+        s->polls[i] = (struct pollfd){.fd = s->peers[i].fd, .events = POLLIN};
+    s->polls[n] = (struct pollfd){.fd = s->listen_fd, .events = POLLIN};
+    for (int c = 0; c < s->child_count; c++)
+        s->polls[n + 1 + c] = (struct pollfd){.fd = s->children[c].noise_fd, .events = POLLIN};
+    if (poll(s->polls, (nfds_t)(n + 1 + s->child_count), milliseconds) > 0) {
+        for (int i = 0; i < n; i++) {
+            if (s->polls[i].revents)
+                read_peer(s, &s->peers[i]);
+        }
+        if (s->polls[n].revents)
+            accept_peers(s);
+        for (int c = 0; c < s->child_count; c++) {
+            if (s->polls[n + 1 + c].revents)
+                dt_child_read_noise(&s->children[c], s->launch->verbose);
+        }
+    }
+    for (int c = 0; c < s->child_count; c++)
+        dt_child_check(&s->children[c]);
+}
+
+static bool children_gone(const struct supervisor *s)
+{
+    bool gone = true;
+    for (int c = 0; c < s->child_count; c++)
+        gone &= s->children[c].gone;
+    return gone;
+}
+
+/* Processes with an open connection, strangers included. */
+static int connected_count(const struct supervisor *s)
+{
+    int count = 0;
+    for (int i = 0; i < s->peer_count; i++)
+        count += s->peers[i].fd >= 0;
+    return count;
+}
+
+/* ---- the course of a run ---- */
+
+/* How long dumps and ordinary ends may take; dumps take milliseconds, but for a rank that gets no processor. With what a failure
+ * grants it stays below ten seconds. */
 static const double linger_dump_s = 5.0, linger_exit_s = 3.0;
 
 static bool all_done(const struct supervisor *s)
@@ -43,11 +293,11 @@ static void check_stop(struct supervisor *s)
 {
     int requests = s->launch->stop_requests ? s->launch->stop_requests(s->launch->context) : 0;
     if (requests >= 2 || (requests == 1 && !s->stop_sent && !any_ready(s, false))) {
-        dt_supervisor_fail(s, DT_ERR_INTERRUPTED, -1, 0, "stopped before the experiment was over");
+        fail_run(s, DT_ERR_INTERRUPTED, -1, 0, "stopped before the experiment was over");
         s->end_ns = dt_clock_ns();
     } else if (requests == 1 && !s->stop_sent) {
         s->stop_sent = true;
-        dt_supervisor_send_all(s, DT_WIRE_STOP);
+        send_all(s, DT_WIRE_STOP);
     }
 }
 
@@ -75,8 +325,8 @@ static void time_out(struct supervisor *s, const char *what, double limit_s, boo
     else
         snprintf(text, sizeof text, "%s took longer than %g s: rank%s %s did not get past progress report %ld", what, limit_s,
                  count == 1 ? "" : "s", list, least);
-    dt_supervisor_ask_for_dumps(s);
-    dt_supervisor_fail(s, s->stop_sent ? DT_ERR_INTERRUPTED : DT_ERR_TIMEOUT, -1, linger_dump_s, text);
+    ask_for_dumps(s);
+    fail_run(s, s->stop_sent ? DT_ERR_INTERRUPTED : DT_ERR_TIMEOUT, -1, linger_dump_s, text);
     s->for_dumps = true;
 }
 
@@ -124,7 +374,7 @@ static void check_child(struct supervisor *s, int number)
     bool mpirun = dt_launch_uses_mpirun(s->launch);
     if (!child->gone || s->status != DT_OK)
         return;
-    bool ranks_know = dt_supervisor_connected(s) > 0 && !WIFSIGNALED(child->wait_status); /* one that was killed tells them nothing */
+    bool ranks_know = connected_count(s) > 0 && !WIFSIGNALED(child->wait_status); /* one that was killed tells them nothing */
     if (mpirun ? all_done(s) || ranks_know : s->by_rank[number] != NULL)
         return;
     for (int i = 0; i < s->peer_count; i++) /* what it said is still to be read */
@@ -140,7 +390,7 @@ static void check_child(struct supervisor *s, int number)
                  said[0] ? ": " : "", said);
     else
         snprintf(text, sizeof text, "%s ended with code %d %s%s%s", who, WEXITSTATUS(status), before, said[0] ? ": " : "", said);
-    dt_supervisor_fail(s, DT_ERR_COMM, mpirun ? -1 : number, 0, text);
+    fail_run(s, DT_ERR_COMM, mpirun ? -1 : number, 0, text);
 }
 
 /* Nobody is left to add to a failure: all are gone and what they wrote is read; or it is known how the rank that vanished ended, and the
@@ -152,15 +402,15 @@ static bool is_complete(const struct supervisor *s)
         silent &= s->children[c].noise_fd < 0;
     if (s->vanished >= 0 && !dt_launch_uses_mpirun(s->launch) && s->children[s->vanished].gone)
         return true;
-    return silent && dt_supervisor_children_gone(s) && dt_supervisor_connected(s) == 0;
+    return silent && children_gone(s) && connected_count(s) == 0;
 }
 
 static void supervise(struct supervisor *s)
 {
     while (!all_done(s) && !dt_deadline_passed(s->end_ns)) {
-        if (s->status != DT_OK && (is_complete(s) || (s->for_dumps && dt_supervisor_dumps_done(s))))
+        if (s->status != DT_OK && (is_complete(s) || (s->for_dumps && dumps_done(s))))
             break;
-        dt_supervisor_handle_events(s, s->end_ns || dt_supervisor_children_gone(s) ? 10 : 100);
+        handle_events(s, s->end_ns || children_gone(s) ? 10 : 100);
         check_stop(s);
         for (int c = 0; c < s->child_count; c++)
             check_child(s, c);
@@ -172,8 +422,8 @@ static void supervise(struct supervisor *s)
 static void wait_for_end(struct supervisor *s, double seconds)
 {
     int64_t until = dt_deadline_ns(seconds);
-    while (!dt_deadline_passed(until) && (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0))
-        dt_supervisor_handle_events(s, 10);
+    while (!dt_deadline_passed(until) && (!children_gone(s) || connected_count(s) > 0))
+        handle_events(s, 10);
 }
 
 /* Leave nobody behind: mpirun in order first, so that it removes its files, then all by force. */
@@ -184,7 +434,7 @@ static void end_processes(struct supervisor *s)
     s->launcher_died = dt_launch_uses_mpirun(s->launch) && s->children[0].gone && WIFSIGNALED(s->children[0].wait_status);
     dt_status status = s->status; /* what dies from here on dies of us */
     s->status = DT_ERR_INTERRUPTED;
-    if (!dt_supervisor_children_gone(s) || dt_supervisor_connected(s) > 0) {
+    if (!children_gone(s) || connected_count(s) > 0) {
         if (dt_launch_uses_mpirun(s->launch)) {
             dt_child_signal(&s->children[0], SIGTERM, false);
             wait_for_end(s, 1.5);
@@ -262,13 +512,33 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
     return dt_wire_listen(socket_name, &s->listen_fd);
 }
 
+/* A port of the loopback on which rank 0 may listen: held by a socket that is bound and does not listen, so that nobody else is given it.
+ * Two sockets with SO_REUSEADDR, as rank 0's has to have it too, may be bound to a port as long as one of them listens at most. Owner of
+ * *out_fd: the caller, close, once the ranks are gone. */
+static dt_status reserve_port(int *out_fd, int *out_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int yes = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+        dt_fail(DT_ERR_IO, "no port on 127.0.0.1 for the rendezvous of the ranks: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return DT_ERR_IO;
+    }
+    *out_fd = fd;
+    *out_port = ntohs(address.sin_port);
+    return DT_OK;
+}
+
 /* Each rank, or mpirun. Ranks without mpirun connect at a port of this machine; one that is alone connects nowhere. */
 static dt_status start_children(struct supervisor *s, const char *socket_name)
 {
     char secret[DT_SECRET_TEXT_BYTES] = "";
     int port = 0;
     if (s->child_count > 1) {
-        DT_TRY(dt_launch_reserve_port(&s->port_fd, &port));
+        DT_TRY(reserve_port(&s->port_fd, &port));
         DT_TRY(dt_secret_make(secret));
     }
     for (int c = 0; c < s->child_count; c++)
@@ -309,7 +579,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
         dt_launch_remove_leftovers("/dev/shm"); /* of runs that were killed */
     dt_status started = start_children(&s, socket_name);
     if (started < 0)
-        dt_supervisor_fail(&s, started, -1, 0, dt_error_message());
+        fail_run(&s, started, -1, 0, dt_error_message());
     else
         supervise(&s);
     end_processes(&s);
@@ -318,7 +588,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
     explain_vanished(&s);
     explain_launcher(&s);
     if (s.status == DT_OK && !out->result)
-        dt_supervisor_fail(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
+        fail_run(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
     status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
 done:
     finish(&s);

@@ -1,5 +1,5 @@
 /* slurm_load_job and slurm_load_partitions: the part that needs Slurm's header. */
-#include "lib/slurm/job.h"
+#include "lib/slurm/release.h"
 
 #include <dlfcn.h>
 #include <slurm/slurm.h>

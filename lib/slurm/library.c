@@ -1,6 +1,6 @@
 #include "lib/slurm/library.h"
 
-#include "lib/slurm/job.h"
+#include "lib/slurm/release.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
