@@ -89,38 +89,6 @@ static void split_by_parameters(const struct dt_model *model, int pieces, int st
     }
 }
 
-/* ---- nanotron's rule ---- */
-
-/* One stage more: the last of several pieces in front of stage `head`, which moves to the end, becomes two. */
-static void divide_before(int head, int *first_layer, const struct dt_model *model)
-{
-    int divided = head - 1;
-    while (divided > 0 && gpt_piece_end(model, first_layer[divided]) >= first_layer[divided + 1])
-        divided--;
-    for (int stage = head + 1; stage > divided + 1; stage--)
-        first_layer[stage] = first_layer[stage - 1];
-    first_layer[divided + 1] = gpt_piece_end(model, first_layer[divided]);
-}
-
-static dt_status split_by_shares(const struct dt_model *model, int stages, int *first_layer)
-{
-    int layer_count = gpt_layer_count(model), stage = 0;
-    int64_t total = size_of(model, 0, layer_count).flops, seen = 0;
-    for (int layer = 0; layer < layer_count;) {
-        int end = gpt_piece_end(model, layer);
-        seen += size_of(model, layer, end).flops;
-        layer = end;
-        if (layer < layer_count && seen * stages > total * (stage + 1))
-            first_layer[++stage] = layer;
-    }
-    int empty = stages - 1 - stage;
-    if (empty > 1)
-        return dt_fail(DT_ERR_UNAVAILABLE, "pipeline.stages: the framework's rule leaves %d of %d stages empty", empty, stages);
-    if (empty == 1)
-        divide_before(stage, first_layer, model);
-    return DT_OK;
-}
-
 /* ---- balanced ---- */
 
 struct piece {
@@ -213,8 +181,6 @@ dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, i
                        stages, model->layers, pieces);
     first_layer[0] = 0;
     first_layer[stages] = gpt_layer_count(model);
-    if (rule == DT_SPLIT_SHARES)
-        return split_by_shares(model, stages, first_layer);
     if (rule == DT_SPLIT_BALANCED)
         return split_balanced(model, pieces, stages, first_layer);
     split_by_parameters(model, pieces, stages, first_layer);

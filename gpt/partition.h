@@ -14,13 +14,7 @@
  *
  * DT_SPLIT_PARAMETERS, the study's: walk the pieces, add up parameter counts, close a stage when the total passes the next multiple of
  * total / stages, fold what is left into the last stage. Where that rule would leave the last stages empty (a large head passes several
- * multiples at once), the last pieces get a stage each.
- *
- * DT_SPLIT_SHARES, nanotron's: walk the pieces, add up operations, close a stage when the total passes the next multiple of total / stages.
- * DT_ERR_UNAVAILABLE: that leaves two of the last stages or more empty. One it may: there nanotron casts the logits, a piece that is none
- * here; the last stage of several pieces in front of the head's is divided instead.
- * Source  huggingface/nanotron, src/nanotron/models/base.py, build_model. Its weights there leave out attention's squares; with them the
- * rule gives the stages that the rows of results/validation/ultrascale_playbook.csv show. */
+ * multiples at once), the last pieces get a stage each. */
 dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
 
 /* How large these layers are, and what they are called. */

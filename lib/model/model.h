@@ -126,7 +126,7 @@ struct dt_layers_size {
 };
 
 /* By what a model is divided into the stages of a pipeline. */
-enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS, DT_SPLIT_SHARES /* of simulated frameworks alone */ };
+enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS };
 
 /* One run of consecutive layers among those of a stage. */
 struct dt_part {

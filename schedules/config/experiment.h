@@ -20,19 +20,6 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD, ACTIVATION_SELECTIVE };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
-/* Where another framework's schedule is not dtbench's. All false on real devices, and no part of a config: the profile of a simulated framework
- * fills it in, so that dtbench's schedules predict that one. What it does beside these schedules is in schedules/predict/framework.h. */
-struct framework_policy {
-    bool gathers_in_turn;  /* fsdp: a group is gathered when its turn comes, never ahead, and freed after each use */
-    bool gathers_layers;   /* fsdp: units are the inner layers, whatever fsdp.unit says */
-    bool offloads_in_turn; /* offload: copies are among the kernels of compute, not beside them */
-    bool whole_head;       /* checkpoint, offload: the head is recomputed (fsdp: kept), not late, and its logits are whole */
-    bool wide_gradients;   /* gradients in 16 bits are reduced in 32 */
-    bool gathers_at_once;  /* zero1, zero2: all updated parameters are gathered in one collective, behind the last update */
-    bool fills_stages;     /* stages are split by DT_SPLIT_SHARES, whatever pipeline.split says */
-    double gradient_bytes; /* of a parameter, held from backward to the update; 0: those of the model's dtype */
-};
-
 struct experiment {
     char name[256]; /* at most 63 characters of UTF-8 */
     char device[8]; /* "auto", "cpu", "cuda", "sim" */
@@ -116,8 +103,7 @@ struct experiment {
     const struct plan *made_plans;
     bool several_nodes; /* not in the JSON: the ranks are not all on one node */
     int ranks_per_node; /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
-    struct framework_policy framework;
-    char hash[17]; /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
+    char hash[17];      /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 
 /* Is it a prediction, on device "sim"? */

@@ -55,8 +55,6 @@ dt_status experiment_partition(const struct experiment *e, int virtual_stages, i
 {
     const struct dt_model_family *family = e->model.family;
     bool by_parameters = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0;
-    if (e->framework.fills_stages)
-        return family->partition(&e->model, DT_SPLIT_SHARES, virtual_stages, first_layer);
     bool by_points = experiment_has_split_points(e) && (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1);
     if (!by_points)
         return family->partition(&e->model, by_parameters ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED, virtual_stages, first_layer);

@@ -268,36 +268,17 @@ static dt_status update(struct buckets *b, struct bucket *bucket)
     return replica_update(&b->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads);
 }
 
-/* All of them in one collective, as a simulated framework does. */
-static dt_status publish_at_once(struct buckets *b)
-{
-    const struct dp_setup *s = &b->base.setup;
-    size_t share_elems = 0;
-    for (int i = 0; i < b->bucket_count; i++)
-        share_elems += b->buckets[i].shard.shard.share_elems;
-    DT_TRY(dt_event_record(b->buckets[0].updated, s->compute));
-    DT_TRY(dt_stream_wait(s->network, b->buckets[0].updated));
-    void *params = replica_params(&b->replica, s, 0);
-    DT_TRY(dt_all_gather(s->shards, params, params, share_elems, s->experiment->model.dtype, s->network));
-    for (int i = 0; i < b->bucket_count; i++)
-        DT_TRY(dt_event_record(b->buckets[i].published, s->network));
-    return DT_OK;
-}
-
 dt_status buckets_end_step(struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
-    bool at_once = s->experiment->framework.gathers_at_once && b->scheme->divided && !s->offload && b->bucket_count > 0;
     for (int i = 0; i < b->bucket_count; i++) {
         struct bucket *bucket = &b->buckets[i];
         if (!s->offload) /* otherwise its update is queued */
             DT_TRY(update(b, bucket));
-        if (b->scheme->publish && !at_once)
+        if (b->scheme->publish)
             DT_TRY(buckets_publish(b, bucket, b->scheme->publish));
     }
-    if (at_once)
-        DT_TRY(publish_at_once(b));
     for (int i = 0; i < b->bucket_count; i++) {
         if (b->scheme->publish)
             DT_TRY(timeline_wait(s->timeline, b->buckets[i].published));

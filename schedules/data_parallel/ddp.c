@@ -26,7 +26,7 @@ static dt_status ddp_reduce(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
-    return dt_all_reduce(s->replicas, bucket->grads, dp_reduced_elems(s, bucket->elems), s->experiment->model.dtype, DT_AVG, s->network);
+    return dt_all_reduce(s->replicas, bucket->grads, bucket->elems, s->reduce_dtype, DT_AVG, s->network);
 }
 
 static const struct bucket_scheme ddp_scheme = {

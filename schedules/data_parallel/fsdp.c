@@ -42,7 +42,7 @@ static struct fsdp *fsdp_of(struct data_parallel *dp)
 
 static enum dt_unit fsdp_unit(const struct experiment *experiment)
 {
-    return experiment->framework.gathers_layers ? DT_UNIT_LINEAR : experiment->fsdp.unit;
+    return experiment->fsdp.unit;
 }
 
 /* This rank's share of a group, initialised where it lives; the padding behind the last parameter is zero. */

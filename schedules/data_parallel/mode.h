@@ -29,6 +29,8 @@ struct dp_setup {
     const struct offload *offload; /* parameters live in host memory; NULL: on the device */
     int micro_batches;             /* of a step */
     int reduce_every;              /* gradients are reduced after this number of micro-batches */
+    double gradient_bytes;         /* of each gradient, from backward to the update; at least those of the model's dtype */
+    enum dt_dtype reduce_dtype;    /* in which gradients travel */
 };
 
 /* Bytes of `elems` parameters or gradients. */
@@ -37,18 +39,10 @@ static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
     return elems * dt_dtype_bytes(setup->experiment->model.dtype);
 }
 
-/* Bytes of `elems` gradients as they are kept from backward to the update: with a simulated framework, in its precision. */
+/* Bytes of `elems` gradients as they are kept from backward to the update. */
 static inline size_t dp_gradient_bytes(const struct dp_setup *setup, size_t elems)
 {
-    size_t held = (size_t)(setup->experiment->framework.gradient_bytes * (double)elems), own = dp_bytes(setup, elems);
-    return held > own ? held : own;
-}
-
-/* Elements of the model's dtype that travel when `elems` gradients are reduced. */
-static inline size_t dp_reduced_elems(const struct dp_setup *setup, size_t elems)
-{
-    bool narrow = dt_dtype_bytes(setup->experiment->model.dtype) < sizeof(float);
-    return setup->experiment->framework.wide_gradients && narrow ? 2 * elems : elems;
+    return (size_t)(setup->gradient_bytes * (double)elems);
 }
 
 /* A group's parameters, where they are not on the device all the time. */

@@ -9,7 +9,6 @@ dt_status residency_init(struct data_parallel *dp)
     if (!dp->residents)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", count);
     dp->rules.gathers = true;
-    dp->rules.gathers_in_turn = dp->setup.experiment->framework.gathers_in_turn;
     for (int g = 0; g < count; g++)
         DT_TRY(dt_event_create(dp->setup.device, &dp->residents[g].there));
     return DT_OK;

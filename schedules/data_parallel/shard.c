@@ -29,17 +29,15 @@ dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup
 
 dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, void *whole)
 {
-    enum dt_dtype dtype = setup->experiment->model.dtype;
     const struct dt_stage *stage = setup->stage;
     size_t count = g->shard.share_elems;
     void *in_place = (char *)whole + dp_bytes(setup, (size_t)dt_comm_rank(setup->shards) * count);
     bool add = g->share.data && g->has_sum;
     void *to = g->share.data && !add ? g->share.data : in_place;
-    size_t reduced = dp_reduced_elems(setup, count);
 
-    DT_TRY(dt_reduce_scatter(setup->shards, whole, to, reduced, dtype, DT_AVG, setup->network));
+    DT_TRY(dt_reduce_scatter(setup->shards, whole, to, count, setup->reduce_dtype, DT_AVG, setup->network));
     if (setup->replicas && dt_comm_size(setup->replicas) > 1)
-        DT_TRY(dt_all_reduce(setup->replicas, to, reduced, dtype, DT_AVG, setup->network));
+        DT_TRY(dt_all_reduce(setup->replicas, to, count, setup->reduce_dtype, DT_AVG, setup->network));
     g->has_sum = true;
     return add ? stage->model->family->add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
 }

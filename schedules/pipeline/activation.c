@@ -45,14 +45,14 @@ static bool has_head(const struct dt_stage *stage, int group)
 
 static struct plan_segment new_segment(const struct activation *a, int g)
 {
-    const struct experiment *e = a->setup.experiment;
     const struct dt_stage *stage = a->setup.stage;
-    bool head = has_head(stage, g), whole = head && e->framework.whole_head;
+    enum activation_head rule = a->setup.rules.head;
+    bool head = has_head(stage, g);
     bool keeps_nothing = g == 0 && stage->first; /* the embedding, but for its tokens */
     return (struct plan_segment){
         .first_group = g,
-        .input_only = !keeps_nothing && !(whole && e->paradigm == PARADIGM_FSDP),
-        .late = head && !whole,
+        .input_only = !keeps_nothing && !(head && rule == ACTIVATION_HEAD_KEPT),
+        .late = head && rule == ACTIVATION_HEAD_LATE,
     };
 }
 
@@ -61,8 +61,7 @@ static struct plan_segment new_segment(const struct activation *a, int g)
 static bool has_late_head(const struct activation *a, const struct dt_part *part)
 {
     enum { LARGE_VOCABULARY = 1 << 16 };
-    const struct experiment *e = a->setup.experiment;
-    return part->last && e->model.vocab_size > LARGE_VOCABULARY && !e->framework.whole_head;
+    return part->last && a->setup.stage->model->vocab_size > LARGE_VOCABULARY && a->setup.rules.head == ACTIVATION_HEAD_LATE;
 }
 
 /* Blocks are counted from the part's first one. What is no block, embedding and final norm or head, is a segment by itself. */
@@ -186,7 +185,7 @@ void activation_streams(const struct activation *a, struct dt_stream *streams[2]
 static dt_status create_copying(struct activation *a)
 {
     struct dt_event **events[] = {&a->made, &a->left, &a->used, &a->arrived};
-    if (a->setup.experiment->framework.offloads_in_turn) {
+    if (a->setup.rules.copies_in_turn) {
         a->out = a->in = a->setup.compute;
     } else {
         DT_TRY(dt_stream_create(a->setup.device, "copies out", &a->out));

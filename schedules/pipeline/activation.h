@@ -24,8 +24,18 @@
 #include "schedules/plan/passes.h"
 #include "schedules/step/timeline.h"
 
+/* What becomes of the head where activations are not kept, or its logits are many: it runs late; it is computed again, with whole logits, as
+ * blocks are; it is kept. */
+enum activation_head { ACTIVATION_HEAD_LATE, ACTIVATION_HEAD_AGAIN, ACTIVATION_HEAD_KEPT };
+
+struct activation_rules {
+    enum activation_head head;
+    bool copies_in_turn; /* offload: copies are among the kernels of compute, not beside them */
+};
+
 struct activation_setup {
     const struct experiment *experiment;
+    struct activation_rules rules;
     struct dt_stage *stage;
     struct dt_device *device;
     struct dt_stream *compute;

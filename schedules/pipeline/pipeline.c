@@ -406,7 +406,7 @@ static dt_status expand_plan(struct pipeline *p, const struct plan_part *parts)
 {
     const struct pipeline_extra *extra = p->setup.extra;
     if (extra)
-        DT_TRY(extra->change_passes(extra->context, &p->plan));
+        DT_TRY(extra->change_passes(extra->context, p->setup.dp, &p->plan));
     DT_TRY(plan_expand(&p->plan, parts));
     DT_TRY(plan_place_parameters(&p->plan, parts, &p->setup.dp->rules));
     return extra ? extra->change_plan(extra->context, p->setup.dp, &p->plan) : DT_OK;
@@ -462,6 +462,7 @@ static dt_status create_activation(struct pipeline *p)
 {
     struct activation_setup activation = {
         .experiment = p->setup.experiment,
+        .rules = p->setup.activation,
         .stage = p->setup.stage,
         .device = p->setup.device,
         .compute = p->setup.compute,

@@ -13,13 +13,14 @@
 #include "schedules/pipeline/activation.h"
 #include "schedules/plan/plan.h"
 
-/* What a prediction adds to the plan, of a framework that is not dtbench: predictions only (schedules/predict/framework.h). */
+/* Passes over the plan besides those of schedules/plan, and actions that they place. Predictions have some (schedules/predict/framework.h). */
 struct pipeline_extra {
-    /* Change the passes that the order has emitted, with messages and slots, or the finished plan. */
-    dt_status (*change_passes)(void *context, struct plan *plan);
+    /* Change the passes that the order has emitted, with messages and slots, and the rules by which the mode's actions are placed there; or
+     * the finished plan. */
+    dt_status (*change_passes)(void *context, struct data_parallel *dp, struct plan *plan);
     dt_status (*change_plan)(void *context, const struct data_parallel *dp, struct plan *plan);
     /* Run an ACTION_EXTRA of step `step` for a micro-batch of `samples`. */
-    dt_status (*run)(void *context, const struct action *action, int step, size_t samples, const struct data_parallel *dp);
+    dt_status (*run)(void *context, const struct action *action, int step, size_t samples, struct data_parallel *dp);
     void (*finish)(void *context, const struct data_parallel *dp); /* frees what run has left */
     void *context;
 };
@@ -35,6 +36,7 @@ struct pipeline_setup {
     size_t
         samples; /* of one step: divided into the order's micro-batches, the first ones a sample larger where it does not come out even */
     const struct experiment_order *order;
+    struct activation_rules activation;
     const struct pipeline_extra *extra; /* NULL: none */
 };
 

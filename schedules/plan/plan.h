@@ -57,7 +57,7 @@ enum action_op {
     ACTION_UPDATE,          /* a group's parameters are updated at once */
     ACTION_END_STEP,        /* what is left of reductions and updates */
 
-    ACTION_EXTRA, /* what a framework does besides; `segment` says what. In predictions only */
+    ACTION_EXTRA, /* of the caller of the executor, who knows what `segment` says (struct pipeline_extra) */
     ACTION_OPS
 };
 

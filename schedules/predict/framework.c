@@ -1,6 +1,7 @@
 #include "schedules/predict/framework.h"
 
 #include "lib/device/sim.h"
+#include "schedules/data_parallel/buckets.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,11 +19,63 @@ enum extra_kind {
     EXCHANGE_OUTPUTS,  /* the root gets the outputs of all ranks, and they their gradients */
     COPY_GRADIENTS,    /* a bucket's shares, before they are reduced */
     COPY_AGAIN,        /* the same on the network's stream, for which kernels may have to wait */
+    GATHER_SHARES,     /* everybody's updated shares of all buckets, in one collective */
     COPY_PARAMETERS,   /* everybody's shares of all tensors to their places */
 };
 
+/* ---- stages ---- */
+
+static int piece_end(const struct dt_model *model, int layer)
+{
+    int first = model->family->block_layer(0), behind = model->family->block_layer(model->layers);
+    return layer >= first && layer < behind ? layer + model->family->block_layer(1) - first : layer + 1;
+}
+
+/* One stage more: the last of several pieces before stage `head`, which moves to the end, becomes two. Whether there is one. */
+static bool divide_before(const struct dt_model *model, int head, int *first_layer)
+{
+    int divided = head - 1;
+    while (divided >= 0 && piece_end(model, first_layer[divided]) >= first_layer[divided + 1])
+        divided--;
+    for (int stage = head + 1; divided >= 0 && stage > divided + 1; stage--)
+        first_layer[stage] = first_layer[stage - 1];
+    if (divided >= 0)
+        first_layer[divided + 1] = piece_end(model, first_layer[divided]);
+    return divided >= 0;
+}
+
+static double flops_of(const struct dt_model *model, int first, int end)
+{
+    struct dt_layers_size size;
+    model->family->layers_size(model, (struct dt_layers){.first = first, .end = end}, &size);
+    return size.flops_per_token; /* a whole number */
+}
+
+dt_status framework_fill_stages(const struct experiment *e, int stages, int *first_layer)
+{
+    const struct dt_model *model = &e->model;
+    int whole[2], stage = 0;
+    DT_TRY(model->family->partition(model, DT_SPLIT_BALANCED, 1, whole));
+    double total = flops_of(model, 0, whole[1]), seen = 0;
+    first_layer[0] = 0;
+    for (int layer = 0; layer < whole[1];) {
+        int end = piece_end(model, layer);
+        seen += flops_of(model, layer, end);
+        layer = end;
+        if (layer < whole[1] && seen * stages > total * (stage + 1))
+            first_layer[++stage] = layer;
+    }
+    int empty = stages - 1 - stage;
+    if (empty > 1 || (empty == 1 && !divide_before(model, stage, first_layer)))
+        return dt_fail(DT_ERR_UNAVAILABLE, "pipeline.stages: the framework's rule leaves %d of %d stages empty", empty, stages);
+    first_layer[stages] = whole[1];
+    return DT_OK;
+}
+
 struct framework {
+    struct trainer_options options;
     struct pipeline_extra extra;
+    struct bucket_scheme scheme; /* the mode's own, but that it publishes nothing */
     const struct experiment *experiment;
     const struct gpt_cost_profile *profile;
     int chunks; /* of a pipeline; 1 without one */
@@ -62,8 +115,21 @@ static dt_status forget_and_repeat(void *context, const struct plan *from, int a
     return plan_append(out, a);
 }
 
-static dt_status change_passes(void *context, struct plan *plan)
+/* ZeRO-1's and ZeRO-2's shares, which are copied from place to place. */
+static bool divides_buckets(const struct framework *f, const struct data_parallel *dp)
 {
+    return f->profile->schedule.copies_shares && dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && !dp->setup.offload;
+}
+
+static dt_status change_passes(void *context, struct data_parallel *dp, struct plan *plan)
+{
+    struct framework *f = context;
+    dp->rules.gathers_in_turn = f->profile->schedule.gathers_in_turn;
+    if (divides_buckets(f, dp)) {
+        f->scheme = *buckets_of(dp)->scheme;
+        f->scheme.publish = NULL;
+        buckets_of(dp)->scheme = &f->scheme;
+    }
     return plan_rewrite(plan, forget_and_repeat, context);
 }
 
@@ -109,12 +175,9 @@ static bool gathers_outputs(const struct framework *f, const struct data_paralle
            dt_comm_size(dp->setup.replicas) > 1;
 }
 
-/* Shares of buckets, of several ranks. */
 static bool copies_shares(const struct change *c)
 {
-    const struct dp_setup *s = &c->dp->setup;
-    return c->f->profile->schedule.copies_shares && c->dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && !s->offload &&
-           dt_comm_size(s->shards) > 1;
+    return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
 }
 
 static dt_status before(struct change *c, const struct action *a, struct plan *out)
@@ -160,6 +223,8 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
         DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
     if (a->op == ACTION_REDUCE && copies_shares(c))
         DT_TRY(append_extra(out, a, COPY_AGAIN));
+    if (a->op == ACTION_END_STEP && divides_buckets(f, c->dp))
+        DT_TRY(append_extra(out, a, GATHER_SHARES));
     if (a->op == ACTION_END_STEP && copies_shares(c))
         DT_TRY(append_extra(out, a, COPY_PARAMETERS));
     bool separate = f->profile->schedule.separate_first_gradients && c->dp->keeps_gradients;
@@ -235,7 +300,7 @@ static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream
     size_t elems = 0;
     for (int g = 0; g < s->stage->group_count; g++)
         elems += dp->bucket_of[g] == dp->bucket_of[group] ? s->stage->groups[g].param_elems : 0;
-    return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)dp_bytes(s, dp_reduced_elems(s, elems)));
+    return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)(elems * dt_dtype_bytes(s->reduce_dtype)));
 }
 
 /* PyTorch's copies. What waits for the reduction is queued behind it; where all streams share a queue, kernels are behind that. */
@@ -249,6 +314,23 @@ static dt_status copy_again(struct framework *f, const struct data_parallel *dp,
         DT_TRY(dt_event_create(s->device, &f->back));
     DT_TRY(dt_event_record(f->back, s->network));
     return timeline_wait(s->timeline, f->back);
+}
+
+static dt_status gather_shares(struct data_parallel *dp)
+{
+    struct buckets *b = buckets_of(dp);
+    const struct dp_setup *s = &dp->setup;
+    size_t share_elems = 0;
+    for (int i = 0; i < b->bucket_count; i++)
+        share_elems += b->buckets[i].shard.shard.share_elems;
+    if (b->bucket_count == 0)
+        return DT_OK;
+    DT_TRY(dt_event_record(b->buckets[0].updated, s->compute));
+    DT_TRY(dt_stream_wait(s->network, b->buckets[0].updated));
+    void *params = replica_params(&b->replica, s, 0);
+    DT_TRY(dt_all_gather(s->shards, params, params, share_elems, s->experiment->model.dtype, s->network));
+    DT_TRY(dt_event_record(b->buckets[0].published, s->network));
+    return timeline_wait(s->timeline, b->buckets[0].published);
 }
 
 /* Every rank's share of each tensor to its place; before that what PyTorch has gathered, to a piece for each rank. */
@@ -302,7 +384,7 @@ static void release_separate(struct framework *f, const struct data_parallel *dp
         dt_free(dp->setup.compute, &f->separate[g]);
 }
 
-static dt_status run(void *context, const struct action *a, int step, size_t samples, const struct data_parallel *dp)
+static dt_status run(void *context, const struct action *a, int step, size_t samples, struct data_parallel *dp)
 {
     struct framework *f = context;
     struct dt_buffer all;
@@ -324,6 +406,7 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case EXCHANGE_OUTPUTS: return exchange_outputs(f, samples, dp);
     case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
     case COPY_AGAIN: return copy_again(f, dp, a->group);
+    case GATHER_SHARES: return gather_shares(dp);
     case COPY_PARAMETERS: return copy_parameters(dp);
     }
     return DT_OK;
@@ -344,7 +427,7 @@ static void finish(void *context, const struct data_parallel *dp)
 
 /* ---- setting up ---- */
 
-dt_status framework_create(const struct experiment *e, const struct gpt_cost_profile *profile, struct pipeline_extra **out)
+dt_status framework_create(const struct experiment *e, const struct gpt_cost_profile *profile, struct framework **out)
 {
     struct framework *f = calloc(1, sizeof *f);
     *out = NULL;
@@ -355,15 +438,28 @@ dt_status framework_create(const struct experiment *e, const struct gpt_cost_pro
     f->chunks = e->paradigm == PARADIGM_PDP && e->pipeline.stages > 1 ? e->pipeline.chunks : 1;
     f->extra =
         (struct pipeline_extra){.change_passes = change_passes, .change_plan = change_plan, .run = run, .finish = finish, .context = f};
-    *out = &f->extra;
+    f->options = (struct trainer_options){
+        .partition = profile->schedule.fills_stages ? framework_fill_stages : NULL,
+        .gradient_bytes = profile->memory.gradient_bytes,
+        .wide_reduction = profile->schedule.wide_gradients,
+        .activation = {.copies_in_turn = profile->schedule.offloads_in_turn},
+        .extra = &f->extra,
+    };
+    if (profile->schedule.whole_head)
+        f->options.activation.head = e->paradigm == PARADIGM_FSDP ? ACTIVATION_HEAD_KEPT : ACTIVATION_HEAD_AGAIN;
+    *out = f;
     return DT_OK;
 }
 
-void framework_destroy(struct pipeline_extra *extra)
+const struct trainer_options *framework_options(const struct framework *f)
 {
-    if (!extra)
+    return &f->options;
+}
+
+void framework_destroy(struct framework *f)
+{
+    if (!f)
         return;
-    struct framework *f = extra->context;
     free(f->outputs);
     free(f->again);
     free(f->separate);

@@ -2,7 +2,7 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
-#include "schedules/config/split.h"
+#include "schedules/predict/framework.h"
 #include "schedules/run/measure.h"
 
 #include <ctype.h>
@@ -270,34 +270,25 @@ void simulated_system_destroy(struct simulated_system *system)
 
 void simulated_system_apply(const struct simulated_system *s, struct experiment *e)
 {
-    const struct gpt_cost_profile *p = &s->costs.profile;
-    e->framework = (struct framework_policy){
-        .offloads_in_turn = p->schedule.offloads_in_turn,
-        .gathers_in_turn = p->schedule.gathers_in_turn,
-        .gathers_layers = p->schedule.gathers_layers,
-        .whole_head = p->schedule.whole_head,
-        .wide_gradients = p->schedule.wide_gradients,
-        .gathers_at_once = p->schedule.copies_shares,
-        .fills_stages = p->schedule.fills_stages,
-        .gradient_bytes = p->memory.gradient_bytes,
-    };
+    if (s->costs.profile.schedule.gathers_layers)
+        e->fsdp.unit = DT_UNIT_LINEAR;
     e->ranks_per_node = s->placement.ranks_per_node;
 }
 
 dt_status simulated_system_check_stages(const struct simulated_system *s, const struct experiment *e)
 {
-    struct experiment placed = *e;
     int stages = experiment_mesh(e).size[MESH_PIPELINE], chunks = e->pipeline.chunks * e->micro_batches;
     if (stages == 1)
         return DT_OK;
     if (s->costs.profile.schedule.fewest_chunks && chunks < stages - 1)
         return dt_fail(DT_ERR_UNAVAILABLE, "pipeline.chunks: %d for %d stages, and the framework of profile %s needs %d", chunks, stages,
                        e->profile, stages - 1);
+    if (!s->costs.profile.schedule.fills_stages)
+        return DT_OK;
     int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
     if (!first_layer)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
-    simulated_system_apply(s, &placed);
-    dt_status status = placed.framework.fills_stages ? experiment_partition(&placed, stages, first_layer) : DT_OK;
+    dt_status status = framework_fill_stages(e, stages, first_layer);
     free(first_layer);
     return status;
 }

@@ -47,7 +47,7 @@ dt_status simulated_machine_load(const struct experiment *experiment, struct sim
 dt_status simulated_system_create_on(const struct simulated_machine *machine, const struct experiment *experiment,
                                      struct simulated_system **out);
 
-/* Have the experiment's schedules do as the profile's framework does (struct framework_policy), and its ranks be where they are placed. */
+/* Set what the profile's framework decides whatever the experiment's keys say, and where its ranks are placed. */
 void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
 
 /* Whether the profile's framework would train a pipeline of these stages at all. Errors: DT_ERR_UNAVAILABLE, why not. */

@@ -18,7 +18,7 @@ dt_status simulated_role_create(const struct experiment *e, const struct simulat
     DT_TRY(dt_device_create("sim", &options, &out->device));
     DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
     DT_TRY(framework_create(e, &system->costs.profile, &out->framework));
-    return trainer_create(e, out->device, out->world, out->framework, &out->trainer);
+    return trainer_create(e, out->device, out->world, framework_options(out->framework), &out->trainer);
 }
 
 void simulated_role_finish(struct simulated_role *role)

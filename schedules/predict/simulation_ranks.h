@@ -12,7 +12,7 @@ enum { RECORDED_STEPS = 2 };
 struct simulated_role {
     struct dt_device *device;
     struct dt_comm *world;
-    struct pipeline_extra *framework; /* what the profile's framework does beside the schedules */
+    struct framework *framework;
     struct trainer *trainer;
     struct dt_sim_program *steps[RECORDED_STEPS];
     struct dt_memory_usage memory;

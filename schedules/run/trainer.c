@@ -12,6 +12,7 @@
 
 struct trainer {
     const struct experiment *experiment;
+    struct trainer_options options;
     struct mesh mesh;
     struct dt_comm *copies; /* of the tensor group: ranks with copies of the same parameters; NULL */
     struct experiment_order order;
@@ -45,7 +46,7 @@ static dt_status wait_for_tensor_group(void *context, const struct dt_event *eve
 static dt_status find_parts(const struct trainer *t, const struct order_layout *layout, int *first_layer, struct dt_layers *parts)
 {
     int stages = t->mesh.shape.size[MESH_PIPELINE], rank = t->mesh.at[MESH_PIPELINE];
-    DT_TRY(experiment_partition(t->experiment, stages * layout->parts, first_layer));
+    DT_TRY((t->options.partition ? t->options.partition : experiment_partition)(t->experiment, stages * layout->parts, first_layer));
     for (int i = 0; i < layout->parts; i++) {
         int v = virtual_stage_of(i, rank, stages, layout->folded);
         bool again = experiment_activation(t->experiment, i) == ACTIVATION_SELECTIVE;
@@ -121,10 +122,11 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
     return create_stage(t, mode);
 }
 
-static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mode *mode, struct dt_device *device,
-                                          const struct pipeline_extra *extra)
+static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mode *mode, struct dt_device *device)
 {
     const struct experiment *e = t->experiment;
+    size_t element_bytes = dt_dtype_bytes(e->model.dtype);
+    bool wide = t->options.wide_reduction && element_bytes < sizeof(float);
     const struct order_shape *order = &t->order.shape;
     struct dp_setup dp = {
         .experiment = e,
@@ -138,6 +140,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .offload = e->parameter_offload ? &t->offload : NULL,
         .micro_batches = order->micro_batches,
         .reduce_every = e->gradient_reduction == REDUCTION_EACH ? order->window : order->micro_batches,
+        .gradient_bytes = fmax(t->options.gradient_bytes, (double)element_bytes),
+        .reduce_dtype = wide ? DT_FP32 : e->model.dtype,
     };
     DT_TRY(mode->create(&dp, &t->dp));
     struct pipeline_setup pipeline = {
@@ -151,7 +155,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .mesh = &t->mesh,
         .samples = t->samples,
         .order = &t->order,
-        .extra = extra,
+        .activation = t->options.activation,
+        .extra = t->options.extra,
     };
     return pipeline_create(&pipeline, &t->pipeline);
 }
@@ -183,13 +188,15 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
 }
 
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
-                         const struct pipeline_extra *extra, struct trainer **out)
+                         const struct trainer_options *options, struct trainer **out)
 {
     struct trainer *t = calloc(1, sizeof *t);
     *out = NULL;
     if (!t)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trainer");
     t->experiment = experiment;
+    if (options)
+        t->options = *options;
     t->family = experiment->model.family;
     t->loss = NAN;
     const char *none = no_graph(experiment);
@@ -212,7 +219,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     status = create_stage_and_streams(t, mode, &shape, axes, device, world);
     if (status < 0)
         goto fail;
-    status = create_mode_and_pipeline(t, mode, device, extra);
+    status = create_mode_and_pipeline(t, mode, device);
     if (status < 0)
         goto fail;
     count_traffic(t, &t->counted);

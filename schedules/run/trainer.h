@@ -9,11 +9,21 @@
 
 struct trainer;
 
+/* Where a trainer is to do otherwise than an experiment can say. What is 0 or NULL is as usual. */
+struct trainer_options {
+    /* The layers with which stages begin, as experiment_partition gives them. */
+    dt_status (*partition)(const struct experiment *experiment, int virtual_stages, int *first_layer);
+    double gradient_bytes; /* of each gradient, from backward to the update, where that is more than those of the model's dtype */
+    bool wide_reduction;   /* gradients in 16 bits travel in 32: on device sim alone */
+    struct activation_rules activation;
+    const struct pipeline_extra *extra;
+};
+
 /* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is
- * queued, trainer_synchronize waits for it. extra: what a prediction adds to the plan; NULL. The arguments outlive it.
+ * queued, trainer_synchronize waits for it. options: NULL: none. The arguments outlive it.
  * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY, DT_ERR_COMM, DT_ERR_UNAVAILABLE (no kernels for this device). */
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
-                         const struct pipeline_extra *extra, struct trainer **out);
+                         const struct trainer_options *options, struct trainer **out);
 void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 
 /* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step is

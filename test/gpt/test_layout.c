@@ -257,34 +257,6 @@ static void partition(void)
     CHECK(gpt_partition(&tiny, DT_SPLIT_BALANCED, 64, first) == DT_ERR_INVALID);
 }
 
-/* Blocks of each stage, by nanotron's rule, of a model whose head counts for 3.2 blocks. */
-static void partition_by_shares(void)
-{
-    static const int blocks[][8] = {{10, 6}, {5, 5, 5, 1}, {3, 2, 3, 2, 3, 1, 1, 1}}; /* of 8, one would only cast the logits */
-    const struct dt_model m = {.layers = 16,
-                               .heads = 32,
-                               .hidden = 2048,
-                               .vocab_size = 131072,
-                               .block_size = 4096,
-                               .mlp = DT_MLP_SWIGLU,
-                               .norm = DT_NORM_RMS,
-                               .ffn = 8192};
-    int first[17], layers = gpt_layer_count(&m);
-    for (int i = 0; i < 3; i++) {
-        int stages = 2 << i;
-        CHECK_OK(gpt_partition(&m, DT_SPLIT_SHARES, stages, first));
-        CHECK(first[0] == 0 && first[stages] == layers);
-        for (int s = 0; s < stages; s++) {
-            int own = 0;
-            for (int block = 0; block < m.layers; block++)
-                own += gpt_block_layer(block) >= first[s] && gpt_block_layer(block) < first[s + 1];
-            CHECK(own == blocks[i][s], "stage %d of %d has %d blocks, not %d", s, stages, own, blocks[i][s]);
-        }
-        CHECK(first[stages - 1] < gpt_block_layer(m.layers), "norm and head stay behind the last block");
-    }
-    CHECK(gpt_partition(&m, DT_SPLIT_SHARES, 16, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "2 of 16 stages empty"));
-}
-
 static double cost_of(const struct dt_model *m, int first, int end)
 {
     struct dt_layers_size size;
@@ -363,7 +335,6 @@ static const struct test_case cases[] = {
     {"FLOPs are the usual count", flops},
     {"tensors fill a layer and have ids of their own", tensor_ids_are_unique},
     {"the study's partition rule", partition},
-    {"stages that take their share", partition_by_shares},
     {"the slowest stage is as fast as it can be", balanced_partition},
     {"groups by block and by linear layer", groups},
 };

@@ -1,6 +1,7 @@
 /* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
+#include "schedules/predict/framework.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/predict/simulation_ranks.h"
 #include "schedules/predict/symmetry.h"
@@ -658,7 +659,39 @@ static void traces(void)
     free(e);
 }
 
+#define HEAVY_HEAD                                                                                                                         \
+    "\"hidden\": 2048, \"heads\": 32, \"vocab_size\": 131072, \"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\"}"
+
+/* Blocks of each stage, by nanotron's rule, of a model whose head counts for 3.2 blocks. */
+static void stages_that_take_their_share(void)
+{
+    static const int blocks[][8] = {{10, 6}, {5, 5, 5, 1}, {3, 2, 3, 2, 3, 1, 1, 1}}; /* of 8, one would only cast the logits */
+    struct experiment *e = experiment_of("\"model\": {\"layers\": 16, \"ffn\": 8192, \"block_size\": 4096, " HEAVY_HEAD);
+    const struct dt_model_family *family = e->model.family;
+    int first[17];
+    for (int i = 0; i < 3; i++) {
+        int stages = 2 << i;
+        CHECK_OK(framework_fill_stages(e, stages, first));
+        CHECK(first[0] == 0 && first[stages] == family->block_layer(e->model.layers) + 2);
+        for (int s = 0; s < stages; s++) {
+            int own = 0;
+            for (int block = 0; block < e->model.layers; block++)
+                own += family->block_layer(block) >= first[s] && family->block_layer(block) < first[s + 1];
+            CHECK(own == blocks[i][s], "stage %d of %d has %d blocks, not %d", s, stages, own, blocks[i][s]);
+        }
+        CHECK(first[stages - 1] < family->block_layer(e->model.layers), "norm and head stay after the last block");
+    }
+    CHECK(framework_fill_stages(e, 16, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "2 of 16 stages empty"));
+    free(e);
+
+    /* A head heavier than all before it: its stage is the first one, and there is none before it to be divided. */
+    e = experiment_of("\"model\": {\"layers\": 2, \"ffn\": 2048, \"block_size\": 64, " HEAVY_HEAD);
+    CHECK(framework_fill_stages(e, 2, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "1 of 2 stages empty"));
+    free(e);
+}
+
 static const struct test_case cases[] = {
+    {"stages that take their share", stages_that_take_their_share},
     {"the same twice", the_same_twice},
     {"keys without a part change nothing", keys_without_a_part},
     {"bytes are those of check", bytes_are_those_of_check},
