@@ -13,7 +13,6 @@ static dt_status attend(const struct layer_run *r)
     else
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * T * r->element_bytes, &r->kept->weights));
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->mixed));
-    DT_TRY(layer_keep_framework(r, r->layer->kind));
     struct gpt_attention_forward a = {
         .qkv = r->kept->qkv.data,
         .out = r->kept->mixed.data,
@@ -27,26 +26,12 @@ static dt_status attend(const struct layer_run *r)
     return r->k->attention(r->kernels, r->stream, &a);
 }
 
-/* Whether forward keeps q, k and v alone, and backward computes the rest again. */
-static bool attends_again(const struct layer_run *r)
-{
-    return r->stage->base.parts[r->stash->part].attention_again;
-}
-
-/* What is computed again from q, k and v is forgotten. Without the weights a simulated framework keeps as much of attention as of mlp_up. */
-static dt_status forget_attention(const struct layer_run *r)
+/* What is computed again from q, k and v. */
+static void forget_attention(const struct layer_run *r)
 {
     dt_free(r->stream, &r->kept->mixed);
     dt_free(r->stream, &r->kept->lse);
     dt_free(r->stream, &r->kept->weights);
-    dt_free(r->stream, &r->kept->framework);
-    return layer_keep_framework(r, GPT_MLP_UP);
-}
-
-static dt_status attend_again(const struct layer_run *r)
-{
-    dt_free(r->stream, &r->kept->framework);
-    return attend(r);
 }
 
 /* Norms of the heads of q and k, from kept->raw to kept->qkv. */
@@ -127,7 +112,9 @@ dt_status layer_attention_forward(const struct layer_run *r)
 
     DT_TRY(attend(r));
     DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, NULL, "projection.weight", "projection.bias", r->e, r->kept->input.data));
-    return attends_again(r) ? forget_attention(r) : DT_OK;
+    if (attends_again(r))
+        forget_attention(r);
+    return DT_OK;
 }
 
 /* From dmixed [M, e], which it frees, to kept->dqkv. */
@@ -151,7 +138,7 @@ static dt_status through_attention(const struct layer_run *r, struct dt_buffer *
     dt_free(r->stream, &r->kept->qkv);
     dt_free(r->stream, &r->kept->lse);
     dt_free(r->stream, &r->kept->weights);
-    dt_free(r->stream, &r->kept->framework);
+    dt_free(r->stream, &r->kept->besides);
     return make_dqkv(r);
 }
 
@@ -161,7 +148,7 @@ dt_status layer_attention_backward(const struct layer_run *r)
     struct dt_buffer dmixed;
 
     if (attends_again(r) && inputs_now(r))
-        DT_TRY(attend_again(r));
+        DT_TRY(attend(r));
     if (inputs_now(r))
         DT_TRY(layer_branch_gradient(r, &kept->dbranch));
     if (weights_now(r))

@@ -31,7 +31,6 @@ const struct dt_model_family gpt_family = {
     .trace_kernels = gpt_kernel_set_trace,
     .update = gpt_kernel_set_update,
     .add = gpt_kernel_set_add,
-    .output_bytes = gpt_output_bytes,
     .stage_create = gpt_stage_create,
     .stage_destroy = gpt_stage_destroy,
     .stream_elems = gpt_stream_elems,

@@ -103,8 +103,6 @@ dt_status layer_head_forward(const struct layer_run *r)
     struct dt_buffer all = {0};
     take(&r->kept->input, &r->stash->x);
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, V, &r->kept->logits));
-    if (r->recompute) /* a simulated framework holds the model's output besides */
-        DT_TRY(layer_keep_framework(r, r->layer->kind));
     if (r->stage->sliced) {
         DT_TRY(layer_gather_begin(r, &r->kept->input, DT_WORKSPACE, &all));
         DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
@@ -171,7 +169,7 @@ dt_status layer_head_backward(const struct layer_run *r)
         DT_TRY(head_input_gradient(r));
     if (weights_now(r)) {
         dt_free(r->stream, &r->kept->logits);
-        dt_free(r->stream, &r->kept->framework);
+        dt_free(r->stream, &r->kept->besides);
         dt_free(r->stream, &r->kept->input);
     }
     return DT_OK;

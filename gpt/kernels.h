@@ -456,11 +456,9 @@ struct gpt_kernel_table {
     /* As in struct dt_tuner. NULL: the kernels' library offers no choice. */
     dt_status (*use_tuning)(struct gpt_kernels *k, const struct dt_tuning *tuning);
     void (*tuned)(const struct gpt_kernels *k, struct dt_tuned *out);
-    /* Bytes that the framework that these kernels simulate keeps of a layer for backward, beside what the stage does. NULL: no framework is
-     * simulated. Of one of `ranks` that share the layer; sequence_parallel: the residual stream, too. */
-    size_t (*kept_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
-    /* Bytes of the model's output that it holds from the head's forward until the next forward of the same micro-batch. NULL: likewise. */
-    size_t (*output_bytes)(const struct gpt_kernels *k, size_t samples, int ranks);
+    /* Bytes to be kept of a layer for its backward besides what the stage keeps. NULL: none. Of one of `ranks` that share the layer;
+     * sequence_parallel: the residual stream, too. */
+    size_t (*besides_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
 };
 
 /* The table for a device of this kind ("cpu", "sim", "cuda"); NULL, with dt_fail's text, when this build has none. */

@@ -43,7 +43,7 @@ struct dt_layer_stash {
     struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up */
-    struct dt_buffer framework;  /* attention, mlp_up, head: what a simulated framework keeps beside all this; nobody reads it */
+    struct dt_buffer besides;    /* what the kernels keep besides all this (besides_bytes of their table); nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 
     /* Gradients between the two halves of backward; there for a moment where it is one. */

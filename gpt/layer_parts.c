@@ -55,16 +55,6 @@ static enum dt_dtype dtype_of(const struct layer_run *r)
     return r->stage->base.model->dtype;
 }
 
-dt_status layer_keep_framework(const struct layer_run *r, enum gpt_layer_kind kind)
-{
-    const struct gpt_kernel_table *table = r->stage->base.kernels->plain.table;
-    const struct gpt_kernels *state = r->stage->base.kernels->plain.state;
-    if (!table->kept_bytes)
-        return DT_OK;
-    size_t bytes = table->kept_bytes(state, kind, r->stash->samples, r->stage->cut.size, r->stage->sliced);
-    return dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->framework);
-}
-
 static const struct dt_model *model_of(const struct layer_run *r)
 {
     return r->stage->base.model;

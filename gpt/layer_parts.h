@@ -39,8 +39,12 @@ static inline void take(struct dt_buffer *to, struct dt_buffer *from)
 dt_status layer_allocate(const struct layer_run *r, enum dt_category category, size_t columns, struct dt_buffer *out);
 /* [R, d] */
 dt_status layer_allocate_stream(const struct layer_run *r, enum dt_category category, struct dt_buffer *out);
-/* What a simulated framework keeps of a layer of this kind. */
-dt_status layer_keep_framework(const struct layer_run *r, enum gpt_layer_kind kind);
+
+/* Whether attention's forward keeps q, k and v alone, and backward computes the rest again. */
+static inline bool attends_again(const struct layer_run *r)
+{
+    return r->layer->kind == GPT_ATTENTION && r->stage->base.parts[r->stash->part].attention_again;
+}
 
 /* For all rows of the layer. */
 struct gpt_dropout layer_dropout(const struct layer_run *r);

@@ -127,7 +127,6 @@ dt_status layer_mlp_up_forward(const struct layer_run *r)
     DT_TRY(layer_keep_norm_input(r));
     DT_TRY(layer_normed_rows(r, &normed));
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->u, &r->kept->hidden));
-    DT_TRY(layer_keep_framework(r, r->layer->kind));
     DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, r->u, r->d));
     dt_free(r->stream, &normed);
     return DT_OK;
@@ -166,7 +165,7 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
     if (weights_now(r)) {
         dt_free(r->stream, &r->kept->dbranch);
         dt_free(r->stream, &up->hidden);
-        dt_free(r->stream, &up->framework);
+        dt_free(r->stream, &up->besides);
     }
     return DT_OK;
 }

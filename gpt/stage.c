@@ -141,12 +141,6 @@ size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples)
     return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)stage->model->hidden;
 }
 
-size_t gpt_output_bytes(const struct dt_stage *stage, size_t samples)
-{
-    const struct gpt_kernel_table *table = stage->kernels->plain.table;
-    return table->output_bytes ? table->output_bytes(stage->kernels->plain.state, samples, own_const(stage)->cut.size) : 0;
-}
-
 /* Write elements [from, until) of this rank's part of a tensor to `to`. */
 static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor *tensor, size_t from, size_t until, void *to,
                              struct dt_stream *stream)
@@ -198,8 +192,8 @@ dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_sta
 
 static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input,   &kept->mean,    &kept->rstd,    &kept->raw,    &kept->qkv,       &kept->mixed,
-                               &kept->lse,     &kept->weights, &kept->hidden,  &kept->logits, &kept->framework, &kept->dout,
+    struct dt_buffer *all[] = {&kept->input,   &kept->mean,    &kept->rstd,    &kept->raw,    &kept->qkv,     &kept->mixed,
+                               &kept->lse,     &kept->weights, &kept->hidden,  &kept->logits, &kept->besides, &kept->dout,
                                &kept->dbranch, &kept->dqkv,    &kept->dhidden, &kept->dnorm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
@@ -305,12 +299,43 @@ static const struct layer_passes *at_layer(struct layer_run *r, int i)
     return &layer_passes[r->layer->kind];
 }
 
+/* What the kernels keep besides of a layer of this kind; of the head where its forward is run for the backward that follows. */
+static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kind)
+{
+    const struct dt_kernels *kernels = r->stage->base.kernels;
+    if (!kernels->plain.table->besides_bytes || (kind == GPT_HEAD && !r->recompute))
+        return DT_OK;
+    size_t bytes = kernels->plain.table->besides_bytes(kernels->plain.state, kind, r->stash->samples, r->stage->cut.size, r->stage->sliced);
+    return bytes ? dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->besides) : DT_OK;
+}
+
+static dt_status keep_besides_instead(const struct layer_run *r, enum gpt_layer_kind kind)
+{
+    dt_free(r->stream, &r->kept->besides);
+    return keep_besides(r, kind);
+}
+
+/* Of attention whose weights are forgotten as much is kept as of the first half of the MLP. */
+static dt_status forward(const struct layer_run *r, const struct layer_passes *passes)
+{
+    DT_TRY(keep_besides(r, r->layer->kind));
+    DT_TRY(passes->forward(r));
+    return attends_again(r) ? keep_besides_instead(r, GPT_MLP_UP) : DT_OK;
+}
+
+static dt_status backward(const struct layer_run *r, const struct layer_passes *passes)
+{
+    if (attends_again(r) && inputs_now(r))
+        DT_TRY(keep_besides_instead(r, r->layer->kind));
+    return passes->backward(r);
+}
+
 dt_status gpt_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream)
 {
     struct layer_run r = run_of(stage, g, stash, stream);
     r.scales = scales;
     for (int i = r.group->first_layer; i < r.group->first_layer + r.group->layer_count; i++)
-        DT_TRY(at_layer(&r, i)->forward(&r));
+        DT_TRY(forward(&r, at_layer(&r, i)));
     return DT_OK;
 }
 
@@ -319,7 +344,7 @@ dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, en
     struct layer_run r = run_of(stage, g, stash, stream);
     r.part = part;
     for (int i = r.group->first_layer + r.group->layer_count - 1; i >= r.group->first_layer; i--)
-        DT_TRY(at_layer(&r, i)->backward(&r));
+        DT_TRY(backward(&r, at_layer(&r, i)));
     return layer_finish_gradients(&r);
 }
 
@@ -332,7 +357,7 @@ dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, b
         const struct layer_passes *passes = at_layer(&r, i);
         if (r.layer->kind == GPT_MLP_DOWN && ends_here && i == end - 1)
             return DT_OK; /* it keeps nothing for its backward */
-        DT_TRY(passes->forward(&r));
+        DT_TRY(forward(&r, passes));
     }
     return DT_OK;
 }

@@ -445,15 +445,9 @@ static GPT_KERNEL_FUNCTION(cost_add_host, gpt_add)
     return host_update(k, stream, a->count, 3 * k->element_bytes, "add on the host");
 }
 
-static size_t cost_kept_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
+static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
     return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples, ranks, sequence_parallel) : 0;
-}
-
-static size_t cost_output_bytes(const struct gpt_kernels *k, size_t samples, int ranks)
-{
-    double tokens = (double)samples * k->model->block_size;
-    return k->costs ? (size_t)(k->costs->profile.memory.output_elems * k->element_bytes * tokens * k->model->vocab_size / ranks) : 0;
 }
 
 #define ROW(entry, ...) .entry = cost_##entry,
@@ -462,6 +456,5 @@ const struct gpt_kernel_table gpt_kernels_cost = {.name = "cost",
                                                   .destroy = cost_destroy,
                                                   .begin_step = cost_begin_step,
                                                   .step_overflows = cost_step_overflows,
-                                                  .kept_bytes = cost_kept_bytes,
-                                                  .output_bytes = cost_output_bytes,
+                                                  .besides_bytes = cost_besides_bytes,
                                                   GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

@@ -251,8 +251,6 @@ struct dt_model_family {
     dt_status (*update)(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *update);
     /* to[i] += from[i], both [count] of the model's dtype; on_host as in dt_update. */
     dt_status (*add)(struct dt_kernels *kernels, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
-    /* Bytes of this stage's part of the model's output that a simulated framework holds beside dtbench's own; 0 for all other kernels. */
-    size_t (*output_bytes)(const struct dt_stage *stage, size_t samples);
 
     /* A stage's kernels stay the caller's. */
     dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,

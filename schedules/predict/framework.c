@@ -262,11 +262,10 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
 /* ---- running them ---- */
 
 /* As many copies of a chunk's output. */
-static dt_status hold(const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
+static dt_status hold(const struct framework *f, const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
 {
-    const struct dt_stage *stage = dp->setup.stage;
-    size_t bytes = stage->model->family->output_bytes(stage, samples) * (size_t)copies;
-    return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, bytes, out);
+    size_t bytes = gpt_cost_output_bytes(f->profile, &f->experiment->model, samples, f->experiment->tensor.size);
+    return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, bytes * (size_t)copies, out);
 }
 
 static dt_status flatten(const struct framework *f, const struct data_parallel *dp, int group)
@@ -389,12 +388,12 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     struct framework *f = context;
     struct dt_buffer all;
     switch ((enum extra_kind)a->segment) {
-    case HOLD_OUTPUT: return hold(dp, samples, last_of_several(f, a) ? 2 : 1, &f->outputs[a->slot]);
+    case HOLD_OUTPUT: return hold(f, dp, samples, last_of_several(f, a) ? 2 : 1, &f->outputs[a->slot]);
     case RELEASE_OUTPUT: dt_free(dp->setup.compute, &f->outputs[a->slot]); return DT_OK;
-    case HOLD_AGAIN: return hold(dp, samples, 1, &f->again[a->slot]);
+    case HOLD_AGAIN: return hold(f, dp, samples, 1, &f->again[a->slot]);
     case RELEASE_AGAIN: dt_free(dp->setup.compute, &f->again[a->slot]); return DT_OK;
     case GATHER_OUTPUTS: /* the last one is there twice already, and once as logits */
-        DT_TRY(hold(dp, samples, f->chunks - 2, &all));
+        DT_TRY(hold(f, dp, samples, f->chunks - 2, &all));
         dt_free(dp->setup.compute, &all);
         return DT_OK;
     case SEPARATE_GRADIENT:

@@ -32,7 +32,7 @@
 #ifndef SCHEDULES_PREDICT_FRAMEWORK_H
 #define SCHEDULES_PREDICT_FRAMEWORK_H
 
-#include "gpt/cost/profile.h"
+#include "gpt/cost/cost.h"
 #include "schedules/run/trainer.h"
 
 struct framework;
