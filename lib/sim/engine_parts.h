@@ -1,4 +1,4 @@
-/* What the files of the engine share; nobody else includes it. */
+/* What the two files of the engine share; nobody else includes it. */
 #ifndef LIB_SIM_ENGINE_PARTS_H
 #define LIB_SIM_ENGINE_PARTS_H
 
@@ -115,20 +115,11 @@ static inline bool is_alone(const struct dt_sim_op *op)
     return op->kind == DT_SIM_COPY || op->kind == DT_SIM_SHARED_WORK;
 }
 
-/* engine_message.c. Each of the first three takes the stream's current operation, to which it came at came_s. */
-dt_status engine_come_to_collective(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
-dt_status engine_come_to_message(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
-dt_status engine_come_to_copy(struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double came_s);
-/* The latency of an activity is over: its bytes begin to move, or it ends (*out_over) where there are none. */
-dt_status engine_begin_flow(struct dt_sim_engine *e, uint32_t activity, double now_s, bool *out_over);
-/* All ranks of the activity leave it; a collective beside which they worked goes on first, once, for as long as that cost. */
-dt_status engine_end_activity(struct dt_sim_engine *e, uint32_t activity, double now_s);
-/* Put a rank into the list of those that may go on. */
-void engine_wake(struct dt_sim_engine *e, int rank);
-
 /* engine_report.c. One operation's span for the collector, and the failure of a replay that cannot go on. */
 void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
                         double end_s);
+/* Has the rank done all that its program has? */
+bool engine_is_done(const struct rank *rank);
 dt_status engine_fail_deadlock(const struct dt_sim_engine *e);
 
 #endif

@@ -71,7 +71,7 @@ static void describe_op(const struct dt_sim_engine *e, int number, const struct 
     }
 }
 
-static bool is_done(const struct rank *rank)
+bool engine_is_done(const struct rank *rank)
 {
     bool done = !rank->program || rank->host_hold == HOLD_END;
     for (int s = 0; rank->program && s < rank->program->stream_count; s++)
@@ -100,7 +100,7 @@ static void describe_rank(const struct dt_sim_engine *e, int number, char *text,
     if (op)
         describe_op(e, number, op, text, text_bytes);
     else
-        snprintf(text, text_bytes, "%s", is_done(&e->ranks[number]) ? "its end" : "a wait for its own streams");
+        snprintf(text, text_bytes, "%s", engine_is_done(&e->ranks[number]) ? "its end" : "a wait for its own streams");
 }
 
 static bool describe_collective(const struct dt_sim_engine *e, const struct group *g, char *text, size_t text_bytes)
@@ -182,7 +182,7 @@ static int find_culprit(const struct dt_sim_engine *e, int number)
     int most = -1;
     for (int steps = 0; steps < e->rank_count; steps++) {
         int next = waits_for(e, number);
-        if (next < 0 || is_done(&e->ranks[next]))
+        if (next < 0 || engine_is_done(&e->ranks[next]))
             break;
         number = next;
     }
@@ -206,7 +206,7 @@ dt_status engine_fail_deadlock(const struct dt_sim_engine *e)
     char text[TEXT_BYTES] = "each for an event that never happens";
     int unfinished = 0, first = -1;
     for (int r = e->rank_count; r-- > 0;)
-        if (!is_done(&e->ranks[r])) {
+        if (!engine_is_done(&e->ranks[r])) {
             unfinished++;
             first = r;
         }

@@ -3,7 +3,7 @@
  * Algorithm bandwidths and latencies as src/graph/tuning.cc works them out for a communicator: a bus bandwidth from the topology (channels
  * times the speed of one), limits by protocol and architecture, base latency plus a latency for each step. The model is used twice: with
  * what NCCL believes of the network it picks; with what the network gives it says how long that takes. Source  NVIDIA/nccl,
- * src/graph/tuning.cc and src/graph/search.cc, at the commits named in nccl_tables.c.
+ * src/graph/tuning.cc and src/graph/search.cc, at the commits named in nccl.c.
  *
  * ring, tree  as lib/sim/transport.h has them.
  * nvls        an all-reduce of whose parts each GPU reads one, summed by the third generation of NVSwitches on the way, and writes the sum to

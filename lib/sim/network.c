@@ -1,9 +1,74 @@
 #include "lib/sim/network.h"
-#include "lib/sim/network_parts.h"
+
+#include "lib/sim/heap.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+/* A flow on a link: its number and which of its uses. */
+struct passage {
+    uint32_t flow, use;
+};
+
+struct link {
+    double capacity;        /* bytes/s */
+    double first, exponent; /* first * crowd^exponent bytes/s are less; first 0: no */
+    double demand;          /* what its flows would put on it together, each alone in the network */
+    struct passage *flows;  /* [flow_count] in no order that matters */
+    uint32_t flow_count, flow_room;
+    uint32_t crowd; /* flows with those that they stand for */
+    bool dirty;
+
+    /* while rates are worked out */
+    double left, weights; /* capacity not given away; weight * share of the flows that still grow */
+    uint32_t growing;     /* how many of those */
+};
+
+struct flow {
+    struct dt_sim_flow spec;
+    uint32_t *places; /* [use_count] where the flow is in its links' lists */
+    uint32_t place_room, tag;
+    double alone;      /* bytes/s with nobody else in the network */
+    double rate;       /* bytes/s since since_s */
+    double left_bytes; /* at since_s */
+    double since_s;
+    bool active, reached, growing;
+    bool stops_itself; /* its own cap, or a link that nobody shares with it, may be what limits it */
+    double next_rate;
+};
+
+struct dt_sim_network {
+    struct link *links; /* [link_count] */
+    struct flow *flows; /* [flow_count], some of them over */
+    uint32_t link_count, link_room, flow_count, flow_room;
+    uint32_t *free_flows, free_count; /* numbers of those that are over */
+    struct dt_sim_heap ends;          /* when flows are over */
+    double now_s;
+
+    uint32_t *dirty, dirty_count;     /* links whose flows have changed; grows to all links that these reach */
+    uint32_t *reached, reached_count; /* flows that may change their rate */
+    struct dt_sim_heap filling;       /* links (even items) and flows (odd ones) by the level at which they stop growth */
+};
+
+/* On the link, of the flow and those that it stands for. */
+static inline double use_weight(const struct dt_sim_use *use)
+{
+    return use->weight * (1 + use->others);
+}
+
+/* bytes/s that the flows on the link have together. */
+static inline double link_capacity(const struct link *link)
+{
+    return link->first > 0 ? fmin(link->capacity, link->first * pow(link->crowd, link->exponent)) : link->capacity;
+}
+
+/* Do the link's flows have to share it? Not when all of them together, each as fast as it could be alone, fit. The margin keeps rounding
+ * from tying flows together that fill a link exactly; no link is overdrawn by more than it. A single flow's own rate fits its links. */
+static inline bool link_constrains(const struct link *link)
+{
+    return link->crowd > 1 && link->demand > link_capacity(link) * (1 + 1e-9);
+}
 
 static dt_status no_memory(void)
 {
@@ -178,17 +243,153 @@ uint32_t dt_sim_network_take(struct dt_sim_network *n, double now_s)
     return f->tag;
 }
 
+/* ---- rates: progressive filling around the links that changed ---- */
+
+/* All flows and constraining links that the dirty links can influence. The dirty list becomes that of the links: what is no longer
+ * constraining but was a moment ago comes first, since its flows may grow now. */
+static void reach(struct dt_sim_network *n)
+{
+    n->reached_count = 0;
+    for (uint32_t d = 0; d < n->dirty_count; d++) { /* grows as we go */
+        struct link *l = &n->links[n->dirty[d]];
+        for (uint32_t p = 0; p < l->flow_count; p++) {
+            struct flow *f = &n->flows[l->flows[p].flow];
+            if (f->reached)
+                continue;
+            f->reached = f->growing = f->stops_itself = true;
+            n->reached[n->reached_count++] = l->flows[p].flow;
+            for (uint32_t u = 0; u < f->spec.use_count; u++) {
+                struct link *other = &n->links[f->spec.uses[u].link];
+                if (!link_constrains(other))
+                    continue;
+                /* what a flow has alone on a shared link it never gets: the link stops it before */
+                f->stops_itself &= other->capacity / f->spec.uses[u].weight > f->alone;
+                if (!other->dirty) {
+                    other->dirty = true;
+                    n->dirty[n->dirty_count++] = f->spec.uses[u].link;
+                }
+            }
+        }
+    }
+}
+
+/* The level at which the link is full: rates are level * share. */
+static double link_level(const struct link *l)
+{
+    return l->growing ? fmax(l->left, 0) / l->weights : INFINITY;
+}
+
+/* The flow stops at this level; its links have that much less to give. */
+static void stop(struct dt_sim_network *n, struct flow *f, double level)
+{
+    f->growing = false;
+    f->next_rate = fmin(level * f->spec.share, f->alone);
+    for (uint32_t u = 0; u < f->spec.use_count; u++) {
+        struct link *l = &n->links[f->spec.uses[u].link];
+        if (!l->dirty || !l->growing)
+            continue;
+        l->left -= use_weight(&f->spec.uses[u]) * f->next_rate;
+        l->growing--;
+        l->weights = l->growing ? l->weights - use_weight(&f->spec.uses[u]) * f->spec.share : 0;
+    }
+}
+
+static dt_status prepare(struct dt_sim_network *n)
+{
+    for (uint32_t d = 0; d < n->dirty_count; d++) {
+        struct link *l = &n->links[n->dirty[d]];
+        l->left = link_capacity(l);
+        l->growing = l->flow_count;
+        l->weights = 0;
+        for (uint32_t p = 0; p < l->flow_count; p++) {
+            const struct flow *f = &n->flows[l->flows[p].flow];
+            l->weights += use_weight(&f->spec.uses[l->flows[p].use]) * f->spec.share;
+        }
+        if (l->flow_count && link_constrains(l))
+            DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->dirty[d], link_level(l)));
+    }
+    for (uint32_t r = 0; r < n->reached_count; r++) {
+        const struct flow *f = &n->flows[n->reached[r]];
+        if (f->stops_itself)
+            DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->reached[r] + 1, f->alone / f->spec.share));
+    }
+    return DT_OK;
+}
+
+/* Raise the level from stop to stop. A link's own level only rises as its flows stop below it, so the heap's order is a lower bound and
+ * one look when a link comes out is enough. */
+static dt_status fill(struct dt_sim_network *n)
+{
+    uint32_t growing = n->reached_count;
+    while (growing && n->filling.count) {
+        double level = dt_sim_heap_time(&n->filling); /* above 0, and never falls */
+        uint32_t item = dt_sim_heap_pop(&n->filling);
+        if (item % 2) {
+            struct flow *f = &n->flows[item / 2];
+            if (f->growing) {
+                stop(n, f, level);
+                growing--;
+            }
+            continue;
+        }
+        struct link *l = &n->links[item / 2];
+        double now = link_level(l);
+        if (now > level * (1 + 1e-12)) {
+            if (l->growing)
+                DT_TRY(dt_sim_heap_set(&n->filling, item, now));
+            continue;
+        }
+        for (uint32_t p = 0; p < l->flow_count; p++) {
+            struct flow *f = &n->flows[l->flows[p].flow];
+            if (f->growing) {
+                stop(n, f, fmax(now, level)); /* rounding must not leave a flow nothing at all */
+                growing--;
+            }
+        }
+    }
+    dt_sim_heap_clear(&n->filling);
+    return DT_OK;
+}
+
+/* Only a flow whose rate changes is touched: the others keep their end to the last bit. */
+static dt_status settle(struct dt_sim_network *n)
+{
+    for (uint32_t r = 0; r < n->reached_count; r++) {
+        struct flow *f = &n->flows[n->reached[r]];
+        f->reached = false;
+        if (f->next_rate == f->rate)
+            continue;
+        f->left_bytes = fmax(f->left_bytes - f->rate * (n->now_s - f->since_s), 0);
+        f->since_s = n->now_s;
+        f->rate = f->next_rate;
+        DT_TRY(dt_sim_heap_set(&n->ends, n->reached[r], n->now_s + f->left_bytes / f->rate));
+    }
+    for (uint32_t d = 0; d < n->dirty_count; d++)
+        n->links[n->dirty[d]].dirty = false;
+    n->dirty_count = 0;
+    return DT_OK;
+}
+
+/* Work out the rates again around the dirty links. */
+static dt_status share(struct dt_sim_network *n)
+{
+    reach(n);
+    DT_TRY(prepare(n));
+    DT_TRY(fill(n));
+    return settle(n);
+}
+
 dt_status dt_sim_network_next(struct dt_sim_network *n, double *out_s)
 {
     if (n->dirty_count)
-        DT_TRY(dt_sim_network_share(n));
+        DT_TRY(share(n));
     *out_s = dt_sim_heap_time(&n->ends);
     return DT_OK;
 }
 
 double dt_sim_network_rate(struct dt_sim_network *n, uint32_t tag)
 {
-    if (n->dirty_count && dt_sim_network_share(n) < 0)
+    if (n->dirty_count && share(n) < 0)
         return 0;
     for (uint32_t f = 0; f < n->flow_count; f++)
         if (n->flows[f].active && n->flows[f].tag == tag)

@@ -18,10 +18,112 @@ static struct dt_sim_flow flow_of(const struct pattern *pattern, double bytes, d
                                 .use_count = pattern->count};
 }
 
+/* ---- work of processors, and collectives and messages as they were measured: flows of nanoseconds. What one takes alone it takes here,
+ * and longer where processors or cards are asked for more than they have. ---- */
+
+enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
+
+static int step_of(double load)
+{
+    return (int)fmin(fmax(1, round(load * LOAD_STEPS)), LOADS - 1);
+}
+
+/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. Where loads are more than is left, threads get equal parts of it, as the operating system deals them out. */
+static struct dt_sim_flow flow_of_work(const struct dt_sim_links *l, int node, double seconds, double load, int threads)
+{
+    int step = step_of(load);
+    return (struct dt_sim_flow){.bytes = 1e9 * seconds,
+                                .rate_cap = 1e9,
+                                .share = threads * (double)LOAD_STEPS / step,
+                                .uses = l->processors ? &l->processors[node * LOADS + step] : NULL,
+                                .use_count = l->processors ? 1 : 0};
+}
+
+/* An operation of `count` ranks on `nodes` nodes as it was measured: processor time, and, between nodes, what `sent` bytes on `pattern` put
+ * on the cards. *cache keeps what the flow uses. *out_found: something like it was measured; otherwise nothing is done. */
+struct measured_operation {
+    int kind, nodes;
+    double bytes, sent;
+    const int *ranks;              /* [count] */
+    int count, of_count;           /* of_count: the number of ranks by which measurements are known (cluster_measured.h) */
+    const struct pattern *pattern; /* NULL on one node */
+};
+
+/* Does an earlier rank of the operation use these processors too? */
+static bool seen_before(const struct dt_sim_links *l, const struct measured_operation *o, int rank)
+{
+    for (int i = 0; i < rank; i++)
+        if (l->cluster.host.shared_processors || l->ranks[o->ranks[i]].node == l->ranks[o->ranks[rank]].node)
+            return true;
+    return false;
+}
+
+/* Cards carry the operation's bytes while it lasts, and alone it cannot ask for more than there is: what was measured went through. */
+static void use_cards(const struct dt_sim_links *l, const struct measured_operation *o, double seconds, struct measured *m)
+{
+    double most = l->cluster.nic.total_gbit_per_s / 8; /* bytes a nanosecond */
+    for (uint32_t i = 0; i < o->pattern->count; i++) {
+        const struct dt_sim_use *use = &o->pattern->uses[i];
+        if (l->is_nic[use->link])
+            m->uses[m->flow.use_count++] = (struct dt_sim_use){
+                .link = use->link, .weight = fmin(most, use->weight * o->sent / (1e9 * seconds)), .others = use->others};
+    }
+}
+
+static void use_processors(const struct dt_sim_links *l, const struct measured_operation *o, double load, struct measured *m)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!seen_before(l, o, i))
+            m->uses[m->flow.use_count++] = l->processors[l->ranks[o->ranks[i]].node * LOADS + step_of(load)];
+}
+
+static dt_status make_measured(const struct dt_sim_links *l, const struct measured_operation *o, double seconds, double load,
+                               struct measured **out)
+{
+    struct measured *m = calloc(1, sizeof *m);
+    struct dt_sim_use *uses = calloc(o->pattern->count + (size_t)o->count, sizeof *uses);
+    if (!m || !uses) {
+        free(m);
+        free(uses);
+        return no_memory();
+    }
+    *m = (struct measured){.kind = o->kind, .bytes = o->bytes, .uses = uses, .next = *out};
+    m->flow = flow_of_work(l, 0, seconds, load, o->count);
+    m->flow.uses = uses;
+    m->flow.use_count = 0;
+    use_cards(l, o, seconds, m);
+    if (l->processors)
+        use_processors(l, o, load, m);
+    *out = m;
+    return DT_OK;
+}
+
+static dt_status carry_measured(struct dt_sim_links *l, const struct measured_operation *o, struct measured **cache,
+                                struct dt_sim_movement *out, bool *out_found)
+{
+    double seconds, load;
+    *out_found = dt_sim_measured_find(&l->cluster.collectives.measured, o->kind, o->of_count, o->nodes, o->bytes, &seconds, &load);
+    if (!*out_found)
+        return DT_OK;
+    if (o->nodes == 1) {
+        *out = (struct dt_sim_movement){.flow = flow_of_work(l, l->ranks[o->ranks[0]].node, seconds, load, o->count)};
+        return DT_OK;
+    }
+    struct measured *m = *cache;
+    while (m && (m->kind != o->kind || m->bytes != o->bytes))
+        m = m->next;
+    if (!m) {
+        DT_TRY(make_measured(l, o, seconds, load, cache));
+        m = *cache;
+    }
+    *out = (struct dt_sim_movement){.flow = m->flow};
+    return DT_OK;
+}
+
 static dt_status carry_work(void *context, int rank, double seconds, double load, struct dt_sim_movement *out)
 {
     const struct dt_sim_links *l = context;
-    *out = (struct dt_sim_movement){.flow = links_flow_of_work(l, l->ranks[rank].node, seconds, load, 1)};
+    *out = (struct dt_sim_movement){.flow = flow_of_work(l, l->ranks[rank].node, seconds, load, 1)};
     return DT_OK;
 }
 
@@ -92,7 +194,7 @@ static dt_status carry_collective(void *context, const struct dt_sim_group *grou
                                                  .of_count = group->count,
                                                  .pattern = pattern};
     bool measured;
-    DT_TRY(links_carry_measured(l, &operation, &s->measured, out, &measured));
+    DT_TRY(carry_measured(l, &operation, &s->measured, out, &measured));
     if (measured)
         return DT_OK;
     out->latency_s = plan.latency_s;
@@ -158,7 +260,7 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
                                                  .of_count = away ? l->placement.world_size : l->placement.ranks_per_node,
                                                  .pattern = &path->pattern};
     bool measured;
-    DT_TRY(links_carry_measured(l, &operation, &path->measured, out, &measured));
+    DT_TRY(carry_measured(l, &operation, &path->measured, out, &measured));
     if (measured)
         return DT_OK;
     if (!mpi) { /* a step of a ring: messages go by Simple */

@@ -20,7 +20,13 @@ struct pattern {
 };
 
 /* What measured collectives between nodes put on links: one for each kind and number of bytes that a communicator has seen. */
-struct measured;
+struct measured {
+    int kind;
+    double bytes;
+    struct dt_sim_flow flow;
+    struct dt_sim_use *uses;
+    struct measured *next;
+};
 
 /* A group's shape, and its patterns once they were needed. */
 struct shape {
@@ -71,26 +77,9 @@ struct dt_sim_links {
 void links_touch(struct dt_sim_links *links, int link, double weight);
 /* The pattern made so far, of what these ranks do. Errors: DT_ERR_HOST_MEMORY. */
 dt_status links_take_pattern(struct dt_sim_links *links, const int *ranks, int count, struct pattern *out);
-/* Of one flow alone between `nodes` nodes. A byte passes n links one after another in a ring, 2 log2 n in trees. */
-double links_flow_gbit_per_s(const struct dt_sim_links *l, int nodes, enum dt_sim_algorithm algorithm);
 
-/* transport_shape.c. What a group looks like, and its pattern. */
+/* What a group looks like, and its pattern. */
 dt_status links_shape(struct dt_sim_links *links, const int *ranks, int count, struct shape *out);
 dt_status links_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_algorithm algorithm, struct pattern *out);
-
-/* transport_measured.c. `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. */
-struct dt_sim_flow links_flow_of_work(const struct dt_sim_links *l, int node, double seconds, double load, int threads);
-/* An operation of `count` ranks on `nodes` nodes as it was measured: processor time, and, between nodes, what `sent` bytes on `pattern` put
- * on the cards. *cache keeps what the flow uses. *out_found: something like it was measured; otherwise nothing is done. */
-struct measured_operation {
-    int kind, nodes;
-    double bytes, sent;
-    const int *ranks;              /* [count] */
-    int count, of_count;           /* of_count: the number of ranks by which measurements are known (cluster_measured.h) */
-    const struct pattern *pattern; /* NULL on one node */
-};
-dt_status links_carry_measured(struct dt_sim_links *l, const struct measured_operation *operation, struct measured **cache,
-                               struct dt_sim_movement *out, bool *out_found);
-void links_forget_measured(struct measured *cache); /* takes NULL */
 
 #endif
