@@ -34,14 +34,14 @@ struct dt_comm_entry {
 };
 
 struct dt_comm_backend {
-    const char *name; /* "self", "mpi", "sim", "nccl" */
-    const char *(*library)(const struct dt_comm *comm);
+    const char *name;                                                         /* "self", "mpi", "sim", "nccl" */
+    const char *(*library)(const struct dt_comm *comm);                       /* NULL: "none" */
     const char *(*secret)(const struct dt_comm *comm);                        /* NULL: there is none */
     void (*network)(const struct dt_comm *comm, struct dt_comm_network *out); /* NULL: nothing is known; *out is zeroed */
     void (*destroy)(struct dt_comm *comm);                                    /* frees comm itself too */
     /* Queue an operation on its stream. Between group_start and group_end only sends and receives come. */
     dt_status (*queue)(struct dt_comm *comm, const struct dt_comm_operation *operation);
-    dt_status (*group_start)(struct dt_comm *comm);
+    dt_status (*group_start)(struct dt_comm *comm); /* NULL, as group_end: there is nothing to do */
     dt_status (*group_end)(struct dt_comm *comm);
     /* As dt_comm_subset, for ranks that are in the list and those that are not. */
     dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
@@ -49,7 +49,7 @@ struct dt_comm_backend {
     /* As dt_host_reduce and dt_host_gather_among; NULL: made of host_all_gather. */
     dt_status (*host_reduce)(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
     dt_status (*host_gather_among)(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
-    void (*abort)(struct dt_comm *comm);
+    void (*abort)(struct dt_comm *comm);                                       /* NULL: nothing ever waits for anybody */
     void (*give_up)(struct dt_comm *comm, dt_status status, const char *text); /* NULL: the others cannot be told */
     /* Bring the ring's states up to date; from any thread. NULL: they always are. */
     void (*refresh)(struct dt_comm *comm);

@@ -98,7 +98,7 @@ const char *dt_comm_name(const struct dt_comm *comm)
 
 const char *dt_comm_library(const struct dt_comm *comm)
 {
-    return comm->backend->library(comm);
+    return comm->backend->library ? comm->backend->library(comm) : "none";
 }
 
 const char *dt_comm_secret(const struct dt_comm *comm)
@@ -111,6 +111,40 @@ void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out)
     *out = (struct dt_comm_network){.direct_channels = 0};
     if (comm->backend->network)
         comm->backend->network(comm, out);
+}
+
+void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length)
+{
+    size_t used = strlen(list);
+    for (const char *at = list; *at;) {
+        size_t bytes = strcspn(at, ",");
+        if (bytes == length && strncmp(at, word, length) == 0)
+            return;
+        at += bytes;
+        at += strspn(at, ", ");
+    }
+    if (length > 0 && used + 2 + length < list_bytes)
+        snprintf(list + used, list_bytes - used, "%s%.*s", used ? ", " : "", (int)length, word);
+}
+
+static void add_words(char *list, size_t list_bytes, const char *words)
+{
+    for (const char *at = words; *at;) {
+        size_t bytes = strcspn(at, ",");
+        dt_comm_network_add_word(list, list_bytes, at, bytes);
+        at += bytes;
+        at += strspn(at, ", ");
+    }
+}
+
+void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_network *one)
+{
+    add_words(all->transports, sizeof all->transports, one->transports);
+    add_words(all->network, sizeof all->network, one->network);
+    add_words(all->cards, sizeof all->cards, one->cards);
+    all->direct_channels += one->direct_channels;
+    all->staged_channels += one->staged_channels;
+    all->registered_bytes = all->registered_bytes > one->registered_bytes ? all->registered_bytes : one->registered_bytes;
 }
 
 /* Note the operation as queued and give it to the backend. Nothing to move is nothing to do, the same on every rank. */
@@ -151,87 +185,54 @@ uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind)
 dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,
                         struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_ALL_REDUCE,
-                                                  .send = buffer,
-                                                  .receive = buffer,
-                                                  .count_elems = count_elems,
-                                                  .dtype = dtype,
-                                                  .reduction = op,
-                                                  .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_ALL_REDUCE, buffer, buffer, count_elems, dtype, op, 0, stream, 0});
 }
 
 dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, size_t receive_count_elems, enum dt_dtype dtype,
                             enum dt_reduction op, struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_REDUCE_SCATTER,
-                                                  .send = send,
-                                                  .receive = receive,
-                                                  .count_elems = receive_count_elems,
-                                                  .dtype = dtype,
-                                                  .reduction = op,
-                                                  .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_REDUCE_SCATTER, send, receive, receive_count_elems, dtype, op, 0, stream, 0});
 }
 
 dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, size_t send_count_elems, enum dt_dtype dtype,
                         struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_ALL_GATHER,
-                                                  .send = send,
-                                                  .receive = receive,
-                                                  .count_elems = send_count_elems,
-                                                  .dtype = dtype,
-                                                  .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_ALL_GATHER, send, receive, send_count_elems, dtype, DT_SUM, 0, stream, 0});
 }
 
 dt_status dt_broadcast(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int root, struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_BROADCAST,
-                                                  .send = buffer,
-                                                  .receive = buffer,
-                                                  .count_elems = count_elems,
-                                                  .dtype = dtype,
-                                                  .peer = root,
-                                                  .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_BROADCAST, buffer, buffer, count_elems, dtype, DT_SUM, root, stream, 0});
 }
 
 dt_status dt_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op, int root,
                     struct dt_stream *stream)
 {
-    return queue(comm, (struct dt_comm_operation){.kind = DT_COMM_REDUCE,
-                                                  .send = buffer,
-                                                  .receive = buffer,
-                                                  .count_elems = count_elems,
-                                                  .dtype = dtype,
-                                                  .reduction = op,
-                                                  .peer = root,
-                                                  .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_REDUCE, buffer, buffer, count_elems, dtype, op, root, stream, 0});
 }
 
 dt_status dt_send(struct dt_comm *comm, const void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream)
 {
-    return queue(comm,
-                 (struct dt_comm_operation){
-                     .kind = DT_COMM_SEND, .send = buffer, .count_elems = count_elems, .dtype = dtype, .peer = peer, .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_SEND, buffer, NULL, count_elems, dtype, DT_SUM, peer, stream, 0});
 }
 
 dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream)
 {
-    return queue(comm,
-                 (struct dt_comm_operation){
-                     .kind = DT_COMM_RECV, .receive = buffer, .count_elems = count_elems, .dtype = dtype, .peer = peer, .stream = stream});
+    return queue(comm, (struct dt_comm_operation){DT_COMM_RECV, NULL, buffer, count_elems, dtype, DT_SUM, peer, stream, 0});
 }
 
 dt_status dt_group_start(struct dt_comm *comm)
 {
     comm->in_group = true;
     comm->group_stream = NULL;
-    return comm->backend->group_start(comm);
+    return comm->backend->group_start ? comm->backend->group_start(comm) : DT_OK;
 }
 
 dt_status dt_group_end(struct dt_comm *comm)
 {
     comm->in_group = false;
-    DT_TRY(comm->backend->group_end(comm));
+    if (comm->backend->group_end)
+        DT_TRY(comm->backend->group_end(comm));
     return comm->group_stream ? dt_span_end(comm->group_stream) : DT_OK;
 }
 
@@ -290,7 +291,8 @@ void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)
 
 void dt_comm_abort(struct dt_comm *comm)
 {
-    comm->backend->abort(comm);
+    if (comm->backend->abort)
+        comm->backend->abort(comm);
 }
 
 void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state)

@@ -88,7 +88,7 @@ struct dt_comm_network {
 };
 /* Everything unknown, but of nccl. After a communicator's first operations. */
 void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out);
-/* lib/comm/network.c: a word [length] more, if the list does not have it and has room; and what one more rank knows. */
+/* A word [length] more, if the list does not have it and has room; and what one more rank knows. */
 void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length);
 void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_network *one);
 

@@ -3,32 +3,16 @@
 
 #include <string.h>
 
-static bool self_available(char *text, size_t text_bytes)
-{
-    snprintf(text, text_bytes, "one rank");
-    return true;
-}
-
-static bool sim_available(char *text, size_t text_bytes)
-{
-    snprintf(text, text_bytes, "any number of ranks in one process, for predictions");
-    return true;
-}
-
-static dt_status needs_no_launcher(const struct dt_world *world)
-{
-    return DT_OK;
-}
-
 static const struct {
     const char *name;
+    const char *text; /* of one that every build has and that needs no launcher; NULL: the two functions say it */
     bool (*available)(char *text, size_t text_bytes);
     dt_status (*check_world)(const struct dt_world *world);
 } backends[] = {
-    {"self", self_available, needs_no_launcher},
-    {"mpi", dt_comm_mpi_available, dt_comm_mpi_check_world},
-    {"nccl", dt_comm_nccl_available, dt_comm_nccl_check_world},
-    {"sim", sim_available, needs_no_launcher},
+    {"self", "one rank", NULL, NULL},
+    {"mpi", NULL, dt_comm_mpi_available, dt_comm_mpi_check_world},
+    {"nccl", NULL, dt_comm_nccl_available, dt_comm_nccl_check_world},
+    {"sim", "any number of ranks in one process, for predictions", NULL, NULL},
 };
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
@@ -57,16 +41,16 @@ const char *dt_comm_backend_for(const char *device_kind, int world_size)
 bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
 {
     int i = find(backend);
-    if (i < BACKENDS)
+    if (i < BACKENDS && backends[i].available)
         return backends[i].available(text, text_bytes);
-    snprintf(text, text_bytes, "this version has none");
-    return false;
+    snprintf(text, text_bytes, "%s", i < BACKENDS ? backends[i].text : "this version has none");
+    return i < BACKENDS;
 }
 
 dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
 {
     int i = find(backend);
-    return i < BACKENDS ? backends[i].check_world(world) : DT_OK;
+    return i < BACKENDS && backends[i].check_world ? backends[i].check_world(world) : DT_OK;
 }
 
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,

@@ -6,11 +6,6 @@
 
 static const struct dt_comm_backend self_backend;
 
-static const char *self_library(const struct dt_comm *comm)
-{
-    return "none";
-}
-
 static void self_destroy(struct dt_comm *comm)
 {
     free(comm);
@@ -35,11 +30,6 @@ static dt_status self_queue(struct dt_comm *comm, const struct dt_comm_operation
     return dt_copy(operation->stream, operation->receive, operation->send, operation->count_elems * dt_dtype_bytes(operation->dtype));
 }
 
-static dt_status self_group(struct dt_comm *comm)
-{
-    return DT_OK;
-}
-
 static dt_status self_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
     return count == 0 ? DT_OK : dt_comm_self_create(parent->device, name, &parent->options, out);
@@ -51,19 +41,10 @@ static dt_status self_host_all_gather(struct dt_comm *comm, const void *mine, si
     return DT_OK;
 }
 
-static void self_abort(struct dt_comm *comm)
-{
-    /* nothing here ever waits for anybody */
-}
-
 static const struct dt_comm_backend self_backend = {
     .name = "self",
-    .library = self_library,
     .destroy = self_destroy,
     .queue = self_queue,
-    .group_start = self_group,
-    .group_end = self_group,
     .subset = self_subset,
     .host_all_gather = self_host_all_gather,
-    .abort = self_abort,
 };

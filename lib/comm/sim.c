@@ -20,11 +20,6 @@ static struct sim_comm *sim_of(const struct dt_comm *comm)
     return (struct sim_comm *)comm;
 }
 
-static const char *sim_library(const struct dt_comm *comm)
-{
-    return "none";
-}
-
 static void sim_destroy(struct dt_comm *comm)
 {
     free(sim_of(comm)->ranks);
@@ -136,19 +131,12 @@ static dt_status sim_host_all_gather(struct dt_comm *comm, const void *mine, siz
     return DT_OK;
 }
 
-static void sim_abort(struct dt_comm *comm)
-{
-    /* nothing here ever waits for anybody */
-}
-
 static const struct dt_comm_backend sim_backend = {
     .name = "sim",
-    .library = sim_library,
     .destroy = sim_destroy,
     .queue = sim_queue,
     .group_start = sim_group_start,
     .group_end = sim_group_end,
     .subset = sim_subset,
     .host_all_gather = sim_host_all_gather,
-    .abort = sim_abort,
 };

@@ -35,17 +35,20 @@ struct dt_graph {
     struct dt_memory_usage usage; /* the peaks of a launch */
 };
 
-/* Every entry is present, but `condition` where a device says nothing of itself, and those of graphs where `captures` is false. Contracts are those of the function of the same name in
- * lib/device/device.h. */
+/* Contracts are those of the function of the same name in lib/device/device.h. An entry marked optional may be NULL. Where `missing` is set,
+ * nothing else is looked at. */
 struct dt_device_backend {
     const char *kind;
-    bool (*available)(char *reason, size_t reason_bytes); /* writes `reason` only where it returns false */
-    bool (*look)(int index, struct dt_device_info *out);  /* all but kind; *out is zeroed; index is not negative */
+    const char *missing; /* of a backend that is not in this build: what it is and what brings it; else NULL */
+    bool (*available)(char *reason, size_t reason_bytes); /* optional: always; writes `reason` only where it returns false */
+    bool (*look)(
+        int index,
+        struct dt_device_info *out); /* optional: one device does for all ranks. All but kind; *out is zeroed; index is not negative */
     dt_status (*create)(const struct dt_device_options *options, struct dt_device **out);
     void (*destroy)(struct dt_device *device);                                          /* frees streams and buffers that are left, too */
     void (*info)(const struct dt_device *device, struct dt_device_info *out);           /* all but kind; *out is zeroed */
-    void (*condition)(const struct dt_device *device, struct dt_device_condition *out); /* *out is initialised */
-    uint64_t (*reserved_bytes)(const struct dt_device *device);
+    void (*condition)(const struct dt_device *device, struct dt_device_condition *out); /* optional; *out is initialised */
+    uint64_t (*reserved_bytes)(const struct dt_device *device);                         /* optional: 0 */
 
     dt_status (*stream_create)(struct dt_device *device, const char *name, struct dt_stream **out);
     void (*stream_destroy)(struct dt_stream *stream);
@@ -57,7 +60,7 @@ struct dt_device_backend {
     dt_status (*event_record)(struct dt_event *event, struct dt_stream *stream);
     dt_status (*event_elapsed_ns)(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
     void (*event_idle)(const struct dt_event *start, const struct dt_event *end,
-                       struct dt_stream_idle *out); /* both passed; *out is zeroed */
+                       struct dt_stream_idle *out); /* optional; both passed; *out is zeroed */
 
     dt_status (*alloc)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* fills data and block; must not block the queue */
     void (*free)(struct dt_stream *stream, const struct dt_buffer *buffer);
@@ -67,10 +70,10 @@ struct dt_device_backend {
     dt_status (*copy)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
     dt_status (*copy_from_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
     dt_status (*copy_to_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
-    dt_status (*count_to_host)(struct dt_stream *stream, size_t bytes); /* where nothing is moved: pieces together, as one copy. NULL */
+    dt_status (*count_to_host)(struct dt_stream *stream, size_t bytes); /* optional: where nothing is moved, pieces together as one copy */
     dt_status (*zero)(struct dt_stream *stream, void *to, size_t bytes);
 
-    bool captures;
+    bool captures; /* where it is false the rest is NULL */
     dt_status (*graph_begin)(struct dt_stream *origin);
     /* End the capture and give what was captured, or throw it away where out is NULL. Does not launch it. */
     dt_status (*graph_end)(struct dt_stream *origin, struct dt_graph **out);

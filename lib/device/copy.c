@@ -2,39 +2,37 @@
 #include "lib/device/backend.h"
 #include "lib/device/span.h"
 
+typedef dt_status copy_function(struct dt_stream *stream, void *to, const void *from, size_t bytes);
+
 static dt_status check_pointers(const char *what, const void *to, const void *from)
 {
     return to && from ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: %s is NULL", what, to ? "the source" : "the destination");
 }
 
-dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+static dt_status copy(struct dt_stream *stream, const char *what, const char *span, copy_function *run, void *to, const void *from,
+                      size_t bytes)
 {
     if (bytes == 0)
         return DT_OK;
-    DT_TRY(check_pointers("copy", to, from));
-    DT_TRY(dt_span_begin(stream, "copy", DT_SPAN_COPY, bytes, NULL));
-    DT_TRY(stream->device->backend->copy(stream, to, from, bytes));
+    DT_TRY(check_pointers(what, to, from));
+    DT_TRY(dt_span_begin(stream, span, DT_SPAN_COPY, bytes, NULL));
+    DT_TRY(run(stream, to, from, bytes));
     return dt_span_end(stream);
+}
+
+dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return copy(stream, "copy", "copy", stream->device->backend->copy, to, from, bytes);
 }
 
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
 {
-    if (bytes == 0)
-        return DT_OK;
-    DT_TRY(check_pointers("copy from host", to, from));
-    DT_TRY(dt_span_begin(stream, "copy_from_host", DT_SPAN_COPY, bytes, NULL));
-    DT_TRY(stream->device->backend->copy_from_host(stream, to, from, bytes));
-    return dt_span_end(stream);
+    return copy(stream, "copy from host", "copy_from_host", stream->device->backend->copy_from_host, to, from, bytes);
 }
 
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
 {
-    if (bytes == 0)
-        return DT_OK;
-    DT_TRY(check_pointers("copy to host", to, from));
-    DT_TRY(dt_span_begin(stream, "copy_to_host", DT_SPAN_COPY, bytes, NULL));
-    DT_TRY(stream->device->backend->copy_to_host(stream, to, from, bytes));
-    return dt_span_end(stream);
+    return copy(stream, "copy to host", "copy_to_host", stream->device->backend->copy_to_host, to, from, bytes);
 }
 
 static dt_status copy_around(struct dt_stream *stream, char *to, const char *from, size_t bytes, size_t first, size_t end)

@@ -32,10 +32,11 @@ bool dt_device_available(const char *kind, char *reason, size_t reason_bytes)
 {
     const struct dt_device_backend *backend = find_backend(kind);
     snprintf(reason, reason_bytes, "%s", "");
-    if (backend)
-        return backend->available(reason, reason_bytes);
-    unknown_kind(kind);
-    snprintf(reason, reason_bytes, "%s", dt_error_message());
+    if (backend && !backend->missing)
+        return !backend->available || backend->available(reason, reason_bytes);
+    if (!backend)
+        unknown_kind(kind);
+    snprintf(reason, reason_bytes, "%s", backend ? backend->missing : dt_error_message());
     return false;
 }
 
@@ -44,7 +45,7 @@ bool dt_device_look(const char *kind, int index, struct dt_device_info *out)
     const struct dt_device_backend *backend = find_backend(kind);
     memset(out, 0, sizeof *out);
     snprintf(out->kind, sizeof out->kind, "%s", kind);
-    return backend && index >= 0 && backend->look(index, out);
+    return backend && index >= 0 && backend->look && backend->look(index, out);
 }
 
 int dt_device_count(const char *kind)
@@ -63,6 +64,8 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
     *out = NULL;
     if (!backend)
         return unknown_kind(kind);
+    if (backend->missing)
+        return dt_fail(DT_ERR_UNAVAILABLE, "%s device: %s", kind, backend->missing);
     if (resolved.local_size == 0)
         resolved.local_size = 1;
     if (resolved.threads < 0)

@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A step that failed in a capture may leave it open. */
-static void abandon_capture(struct dt_device *device)
-{
-    if (device->capturing)
-        dt_graph_end(device->capturing, NULL);
-}
-
 void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
 {
     memset(out, 0, sizeof *out);
@@ -39,7 +32,7 @@ void dt_memory_reset_peak(struct dt_device *device)
 
 uint64_t dt_device_reserved_bytes(const struct dt_device *device)
 {
-    return device->backend->reserved_bytes(device);
+    return device->backend->reserved_bytes ? device->backend->reserved_bytes(device) : 0;
 }
 
 /* For what blocks, or changes which streams there are. */
@@ -64,7 +57,8 @@ void dt_stream_destroy(struct dt_stream *stream)
 {
     if (!stream)
         return;
-    abandon_capture(stream->device);
+    if (stream->device->capturing) /* a step that failed in a capture may leave it open */
+        dt_graph_end(stream->device->capturing, NULL);
     stream->device->backend->stream_destroy(stream);
 }
 
@@ -145,7 +139,8 @@ dt_status dt_event_idle(const struct dt_event *start, const struct dt_event *end
     int64_t elapsed_ns;
     *out = (struct dt_stream_idle){0};
     DT_TRY(dt_event_elapsed_ns(start, end, &elapsed_ns)); /* the same arguments are right */
-    start->device->backend->event_idle(start, end, out);
+    if (start->device->backend->event_idle)
+        start->device->backend->event_idle(start, end, out);
     return DT_OK;
 }
 

@@ -51,16 +51,6 @@ static struct sim_device *sim_of(const struct dt_device *device)
     return (struct sim_device *)device;
 }
 
-static bool sim_available(char *reason, size_t reason_bytes)
-{
-    return true; /* what it needs are files, and dtbench has some */
-}
-
-static bool sim_look(int index, struct dt_device_info *out)
-{
-    return false; /* one does for all ranks */
-}
-
 static dt_status sim_create(const struct dt_device_options *options, struct dt_device **out)
 {
     struct sim_device *device = calloc(1, sizeof *device);
@@ -89,11 +79,6 @@ static void sim_info(const struct dt_device *device, struct dt_device_info *out)
 {
     snprintf(out->name, sizeof out->name, "simulated device");
     out->threads = 1;
-}
-
-static uint64_t sim_reserved_bytes(const struct dt_device *device)
-{
-    return 0;
 }
 
 /* ---- recording ---- */
@@ -433,12 +418,9 @@ static dt_status sim_zero(struct dt_stream *stream, void *to, size_t bytes)
 
 const struct dt_device_backend dt_device_sim = {
     .kind = "sim",
-    .available = sim_available,
-    .look = sim_look,
     .create = sim_create,
     .destroy = sim_destroy,
     .info = sim_info,
-    .reserved_bytes = sim_reserved_bytes,
     .stream_create = sim_stream_create,
     .stream_destroy = sim_stream_destroy,
     .stream_synchronize = sim_stream_synchronize,

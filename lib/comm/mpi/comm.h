@@ -1,5 +1,5 @@
 /* Inside the MPI communicator: its state, and how an operation waits. Included in this folder only, which alone includes mpi.h:
- * backend.c (the library, creation, queueing), operation.c (what moves data), wait.c, notice.c (a rank tells the others why it ends).
+ * backend.c (the library, creation, queueing), operation.c (what moves data), wait.c (waiting, and telling the others why a rank ends).
  *
  * Open MPI makes progress only while somebody calls it, so every operation is a task on its stream's thread that sees it through. The
  * ranks of one machine share its processors with their own compute threads: whoever waits for a late peer tests and sleeps, it does not

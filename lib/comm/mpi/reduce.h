@@ -21,4 +21,7 @@ struct dt_reduce_isa {
 /* The instruction sets that this processor has and this build knows, fastest first; NULL after the last. Entry 0 always exists. */
 const struct dt_reduce_isa *dt_reduce_isa(int index);
 
+/* For that function alone: one for each set; avx2 and avx512 exist on x86. */
+extern const struct dt_reduce_isa dt_reduce_baseline, dt_reduce_avx2, dt_reduce_avx512;
+
 #endif

@@ -1,6 +1,6 @@
 /* The sums with AVX2 and F16C, eight elements at a time. Compiled with -mavx2 -mf16c: nothing here may run before the processor was
  * asked. */
-#include "lib/comm/mpi/reduce_isas.h"
+#include "lib/comm/mpi/reduce.h"
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -52,30 +52,28 @@ static void sum_fp32(void *out, const void *a, const void *b, size_t count_elems
         o[i] = (x[i] + y[i]) * scale;
 }
 
-static void sum_fp16(void *out, const void *a, const void *b, size_t count_elems, float scale)
+/* The sums of a 16-bit type; inlined, so that its load and store are, too. */
+__attribute__((always_inline)) static inline void sum16(uint16_t *out, const uint16_t *x, const uint16_t *y, size_t count_elems,
+                                                        float scale, __m256 (*load)(const uint16_t *), void (*store)(uint16_t *, __m256))
 {
-    uint16_t *o = out, rest[3][LANES] = {{0}};
-    const uint16_t *x = a, *y = b;
+    uint16_t rest[3][LANES] = {{0}};
     size_t i = 0, left = count_elems % LANES;
     for (; i + LANES <= count_elems; i += LANES)
-        store_fp16(o + i, combine(load_fp16(x + i), load_fp16(y + i), scale));
+        store(out + i, combine(load(x + i), load(y + i), scale));
     memcpy(rest[0], x + i, left * sizeof *x);
     memcpy(rest[1], y + i, left * sizeof *y);
-    store_fp16(rest[2], combine(load_fp16(rest[0]), load_fp16(rest[1]), scale));
-    memcpy(o + i, rest[2], left * sizeof *o);
+    store(rest[2], combine(load(rest[0]), load(rest[1]), scale));
+    memcpy(out + i, rest[2], left * sizeof *out);
+}
+
+static void sum_fp16(void *out, const void *a, const void *b, size_t count_elems, float scale)
+{
+    sum16(out, a, b, count_elems, scale, load_fp16, store_fp16);
 }
 
 static void sum_bf16(void *out, const void *a, const void *b, size_t count_elems, float scale)
 {
-    uint16_t *o = out, rest[3][LANES] = {{0}};
-    const uint16_t *x = a, *y = b;
-    size_t i = 0, left = count_elems % LANES;
-    for (; i + LANES <= count_elems; i += LANES)
-        store_bf16(o + i, combine(load_bf16(x + i), load_bf16(y + i), scale));
-    memcpy(rest[0], x + i, left * sizeof *x);
-    memcpy(rest[1], y + i, left * sizeof *y);
-    store_bf16(rest[2], combine(load_bf16(rest[0]), load_bf16(rest[1]), scale));
-    memcpy(o + i, rest[2], left * sizeof *o);
+    sum16(out, a, b, count_elems, scale, load_bf16, store_bf16);
 }
 
 const struct dt_reduce_isa dt_reduce_avx2 = {"avx2", {[DT_FP32] = sum_fp32, [DT_FP16] = sum_fp16, [DT_BF16] = sum_bf16}};

@@ -1,6 +1,6 @@
 /* The sums with AVX-512 F, BW and VL, sixteen elements at a time and the rest under a mask. Compiled with their -m flags: nothing here may
  * run before the processor was asked. AVX-512's own conversion to bf16 is not used: it flushes subnormals to zero. */
-#include "lib/comm/mpi/reduce_isas.h"
+#include "lib/comm/mpi/reduce.h"
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -53,24 +53,25 @@ static void sum_fp32(void *out, const void *a, const void *b, size_t count_elems
     }
 }
 
-static void sum_fp16(void *out, const void *a, const void *b, size_t count_elems, float scale)
+/* The sums of a 16-bit type; inlined, so that its load and store are, too. */
+__attribute__((always_inline)) static inline void sum16(uint16_t *out, const uint16_t *x, const uint16_t *y, size_t count_elems,
+                                                        float scale, __m512 (*load)(__mmask16, const uint16_t *),
+                                                        void (*store)(uint16_t *, __mmask16, __m512))
 {
-    uint16_t *o = out;
-    const uint16_t *x = a, *y = b;
     for (size_t i = 0; i < count_elems; i += LANES) {
         __mmask16 mask = lanes(count_elems - i);
-        store_fp16(o + i, mask, combine(load_fp16(mask, x + i), load_fp16(mask, y + i), scale));
+        store(out + i, mask, combine(load(mask, x + i), load(mask, y + i), scale));
     }
+}
+
+static void sum_fp16(void *out, const void *a, const void *b, size_t count_elems, float scale)
+{
+    sum16(out, a, b, count_elems, scale, load_fp16, store_fp16);
 }
 
 static void sum_bf16(void *out, const void *a, const void *b, size_t count_elems, float scale)
 {
-    uint16_t *o = out;
-    const uint16_t *x = a, *y = b;
-    for (size_t i = 0; i < count_elems; i += LANES) {
-        __mmask16 mask = lanes(count_elems - i);
-        store_bf16(o + i, mask, combine(load_bf16(mask, x + i), load_bf16(mask, y + i), scale));
-    }
+    sum16(out, a, b, count_elems, scale, load_bf16, store_bf16);
 }
 
 const struct dt_reduce_isa dt_reduce_avx512 = {"avx512", {[DT_FP32] = sum_fp32, [DT_FP16] = sum_fp16, [DT_BF16] = sum_bf16}};

@@ -1,5 +1,5 @@
 /* The sums in plain C: for processors without AVX2, other architectures, and as the truth for the rest. */
-#include "lib/comm/mpi/reduce_isas.h"
+#include "lib/comm/mpi/reduce.h"
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* Away from x86 there are only the sums in plain C. */
-#include "lib/comm/mpi/reduce_isas.h"
+#include "lib/comm/mpi/reduce.h"
 
 const struct dt_reduce_isa *dt_reduce_isa(int index)
 {

@@ -1,6 +1,6 @@
 /* Which sums run on this x86 processor. */
 #include "lib/base/cpu_isa.h"
-#include "lib/comm/mpi/reduce_isas.h"
+#include "lib/comm/mpi/reduce.h"
 
 const struct dt_reduce_isa *dt_reduce_isa(int index)
 {

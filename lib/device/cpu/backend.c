@@ -19,16 +19,6 @@ struct cpu_device {
     bool poison;
 };
 
-static bool cpu_available(char *reason, size_t reason_bytes)
-{
-    return true;
-}
-
-static bool cpu_look(int index, struct dt_device_info *out)
-{
-    return false; /* one does for all ranks */
-}
-
 static dt_status cpu_create(const struct dt_device_options *options, struct dt_device **out)
 {
     struct cpu_device *device = calloc(1, sizeof *device);
@@ -181,8 +171,6 @@ int dt_cpu_threads(const struct dt_device *device)
 
 const struct dt_device_backend dt_device_cpu = {
     .kind = "cpu",
-    .available = cpu_available,
-    .look = cpu_look,
     .create = cpu_create,
     .destroy = cpu_destroy,
     .info = cpu_info,

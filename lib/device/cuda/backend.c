@@ -164,7 +164,6 @@ const struct dt_device_backend dt_device_cuda = {
     .event_destroy = dt_cuda_event_destroy,
     .event_record = dt_cuda_event_record,
     .event_elapsed_ns = dt_cuda_event_elapsed_ns,
-    .event_idle = dt_cuda_event_idle,
     .alloc = dt_cuda_alloc,
     .free = dt_cuda_free,
     .alloc_host = dt_cuda_alloc_host,

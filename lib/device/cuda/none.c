@@ -1,24 +1,4 @@
-/* The cuda device of a build without it. No cuda device, stream or event ever exists here, so nothing but these entries is called. */
+/* The cuda device of a build without CUDA. DTBENCH_CUDA_MISSING comes from meson.build. */
 #include "lib/device/backend.h"
 
-#include <stdio.h>
-
-static const char missing[] = "this build has no cuda device: " DTBENCH_CUDA_MISSING; /* see meson.build */
-
-static bool none_available(char *reason, size_t reason_bytes)
-{
-    snprintf(reason, reason_bytes, "%s", missing);
-    return false;
-}
-
-static dt_status none_create(const struct dt_device_options *options, struct dt_device **out)
-{
-    return dt_fail(DT_ERR_UNAVAILABLE, "cuda device: %s", missing);
-}
-
-static bool none_look(int index, struct dt_device_info *out)
-{
-    return false;
-}
-
-const struct dt_device_backend dt_device_cuda = {.kind = "cuda", .available = none_available, .look = none_look, .create = none_create};
+const struct dt_device_backend dt_device_cuda = {.kind = "cuda", .missing = "this build has no cuda device: " DTBENCH_CUDA_MISSING};

@@ -115,7 +115,6 @@ dt_status dt_cuda_event_create(struct dt_device *device, bool timed, struct dt_e
 void dt_cuda_event_destroy(struct dt_event *event);
 dt_status dt_cuda_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cuda_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
-void dt_cuda_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out);
 
 /* Another mark on `stream`: *out is the place. Errors: DT_ERR_DEVICE; the place counts nevertheless. */
 dt_status dt_cuda_mark(struct cuda_stream *stream, uint64_t *out);

@@ -289,8 +289,3 @@ dt_status dt_cuda_event_elapsed_ns(const struct dt_event *start_base, const stru
     *out_ns = (int64_t)((double)milliseconds * 1e6);
     return DT_OK;
 }
-
-/* CUDA does not tell how long a stream's queue was empty between two marks. */
-void dt_cuda_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out)
-{
-}
