@@ -1,10 +1,37 @@
-/* Which GPUs there are, why there is none, and which one a rank takes. Opens none of them: a context costs memory. */
+/* Which GPUs there are, what they can do at best, why there is none, which one a rank takes, and the processors near it. Opens none of them:
+ * a context costs memory. */
 #include "lib/device/cuda/parts.h"
 
+#include <ctype.h>
 #include <cuda_runtime.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Dense products, 10^12 operations a second, as NVIDIA's data sheets give them; where a sheet has the number with sparsity, half of it.
+ * fp16 and bf16 on tensor cores, which are equally fast; fp32 as such, not rounded to TF32. The first name that a GPU's begins with counts.
+ * Sheets: A100 (June 2021), A30, A40, A800, L40S, H100 (2023: SXM, PCIe, NVL), H200 (2024: SXM, NVL), GH200 (2024). */
+static const struct {
+    const char *name;
+    double half_tflops, fp32_tflops;
+} peaks[] = {
+    {"NVIDIA H200 NVL", 835.5, 60}, {"NVIDIA H200", 989.5, 67}, {"NVIDIA GH200", 989.5, 67},     {"NVIDIA H100 PCIe", 756.5, 51},
+    {"NVIDIA H100 NVL", 835.5, 60}, {"NVIDIA H100", 989.5, 67}, {"NVIDIA H800 PCIe", 756.5, 51}, {"NVIDIA H800", 989.5, 67},
+    {"NVIDIA A100", 312, 19.5},     {"NVIDIA A800", 312, 19.5}, {"NVIDIA A30", 165, 10.3},       {"NVIDIA A40", 149.7, 37.4},
+    {"NVIDIA L40S", 362.05, 91.6},
+};
+
+/* A slice of a GPU (MIG) has less, and its name does not say how much. */
+double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof peaks / sizeof peaks[0] && !strstr(name, "MIG"); i++) {
+        size_t length = strlen(peaks[i].name);
+        if (strncmp(name, peaks[i].name, length) == 0 && (name[length] == 0 || strchr(" -", name[length])))
+            return (dtype == DT_FP32 ? peaks[i].fp32_tflops : peaks[i].half_tflops) * 1e12;
+    }
+    return 0;
+}
 
 /* Tensor cores for bf16, and what the kernels are compiled for. */
 enum { OLDEST_MAJOR = 8 };
@@ -152,4 +179,59 @@ dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
     if (!new_enough(*out, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "cuda device: %s", reason);
     return DT_OK;
+}
+
+/* ---- this process near its GPU: on the processors of the NUMA node that the GPU is connected to ---- */
+
+/* "0-15,64-79", as Linux writes lists of processors. False: it is none. */
+static bool read_list(const char *text, cpu_set_t *out)
+{
+    CPU_ZERO(out);
+    for (const char *at = text; *at && *at != '\n';) {
+        char *end;
+        long first = strtol(at, &end, 10), last = first;
+        if (end == at || first < 0)
+            return false;
+        at = end;
+        if (*at == '-') {
+            last = strtol(at + 1, &end, 10);
+            if (end == at + 1 || last < first)
+                return false;
+            at = end;
+        }
+        for (long i = first; i <= last && i < CPU_SETSIZE; i++)
+            CPU_SET((int)i, out);
+        if (*at == ',')
+            at++;
+        else if (*at && *at != '\n')
+            return false;
+    }
+    return true;
+}
+
+static bool processors_of(const char *folder, const char *address, cpu_set_t *out)
+{
+    char path[256], line[4096] = "";
+    int used = snprintf(path, sizeof path, "%s/%s/local_cpulist", folder, address);
+    if (used < 0 || used >= (int)sizeof path)
+        return false;
+    for (char *c = path + strlen(folder); *c; c++)
+        *c = (char)tolower((unsigned char)*c); /* CUDA writes addresses in capitals, the system in small letters */
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool read = fgets(line, sizeof line, file) && read_list(line, out);
+    fclose(file);
+    return read;
+}
+
+bool dt_cuda_bind_near(const char *folder, const char *address)
+{
+    cpu_set_t near, allowed, both;
+    if (!processors_of(folder, address, &near) || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return false;
+    CPU_AND(&both, &near, &allowed);
+    if (CPU_COUNT(&both) == 0 || CPU_EQUAL(&both, &allowed))
+        return false;
+    return sched_setaffinity(0, sizeof both, &both) == 0;
 }

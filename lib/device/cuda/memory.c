@@ -140,7 +140,8 @@ static dt_status out_of_memory(const struct cuda_device *device, bool on_host, s
 
 /* ---- buffers ---- */
 
-dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_t bytes, struct cuda_block **out)
+/* A block of one of the two pools, usable on `stream` from here on. */
+static dt_status take(struct cuda_pool *pool, struct cuda_stream *stream, size_t bytes, struct cuda_block **out)
 {
     struct cuda_device *device = (struct cuda_device *)stream->base.device;
     struct cuda_places waits;
@@ -160,7 +161,7 @@ dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_
 }
 
 /* A mark that cannot be made is one of a device that works no more; the next call returns its failure. */
-void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block)
+static void give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block)
 {
     struct cuda_places after = {{0}};
     dt_cuda_mark(stream, &after.at[stream->index]);
@@ -170,7 +171,7 @@ void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cud
 static dt_status allocate(struct cuda_pool *pool, struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
 {
     struct cuda_block *block;
-    DT_TRY(dt_cuda_take(pool, (struct cuda_stream *)stream, bytes, &block));
+    DT_TRY(take(pool, (struct cuda_stream *)stream, bytes, &block));
     out->data = block->data;
     out->block = block;
     return DT_OK;
@@ -207,12 +208,12 @@ dt_status dt_cuda_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_b
 
 void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer)
 {
-    dt_cuda_give(&((struct cuda_device *)stream->device)->pool, (struct cuda_stream *)stream, buffer->block);
+    give(&((struct cuda_device *)stream->device)->pool, (struct cuda_stream *)stream, buffer->block);
 }
 
 void dt_cuda_free_host(struct dt_stream *stream, const struct dt_buffer *buffer)
 {
-    dt_cuda_give(&((struct cuda_device *)stream->device)->host_pool, (struct cuda_stream *)stream, buffer->block);
+    give(&((struct cuda_device *)stream->device)->host_pool, (struct cuda_stream *)stream, buffer->block);
 }
 
 /* ---- memory of libraries and kernels ---- */
@@ -275,4 +276,87 @@ void dt_cuda_own_free(struct dt_device *base, void *memory)
     *place = own->next;
     cudaFree(own->data);
     free(own);
+}
+
+/* ---- copies and fills ----
+ *
+ * A copy between the device and memory of the caller's own goes through pinned memory piece by piece: CUDA itself would block the host until
+ * such a copy is done, and with it whatever the stream is waiting for. */
+
+enum { STAGING_BYTES = 4 << 20 };
+
+struct move {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static dt_status run_move(void *arguments)
+{
+    const struct move *a = arguments;
+    memcpy(a->to, a->from, a->bytes);
+    return DT_OK;
+}
+
+static dt_status move_on_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    struct move a = {to, from, bytes};
+    return dt_cuda_submit_host(stream, "copy", run_move, &a, sizeof a);
+}
+
+static dt_status move_by_device(struct dt_stream *stream, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    return dt_cuda_status(cudaMemcpyAsync(to, from, bytes, kind, dt_cuda_stream(stream)), "copy");
+}
+
+static dt_status move_pieces(struct dt_stream *stream, char *to, const char *from, size_t bytes, bool to_host, void *staging)
+{
+    for (size_t at = 0; at < bytes; at += STAGING_BYTES) {
+        size_t piece = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
+        if (to_host) {
+            DT_TRY(move_by_device(stream, staging, from + at, piece, cudaMemcpyDeviceToHost));
+            DT_TRY(move_on_host(stream, to + at, staging, piece));
+        } else {
+            DT_TRY(move_on_host(stream, staging, from + at, piece));
+            DT_TRY(move_by_device(stream, to + at, staging, piece, cudaMemcpyHostToDevice));
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status move_staged(struct dt_stream *stream, char *to, const char *from, size_t bytes, bool to_host)
+{
+    struct cuda_device *device = (struct cuda_device *)stream->device;
+    struct cuda_block *staging;
+    DT_TRY(take(&device->host_pool, (struct cuda_stream *)stream, bytes < STAGING_BYTES ? bytes : STAGING_BYTES, &staging));
+    dt_status status = move_pieces(stream, to, from, bytes, to_host, staging->data);
+    give(&device->host_pool, (struct cuda_stream *)stream, staging);
+    return status;
+}
+
+static bool is_pinned(const struct dt_stream *stream, const void *address)
+{
+    return dt_cuda_pool_contains(&((const struct cuda_device *)stream->device)->host_pool, address);
+}
+
+dt_status dt_cuda_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return move_by_device(stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+dt_status dt_cuda_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return is_pinned(stream, from) ? move_by_device(stream, to, from, bytes, cudaMemcpyHostToDevice)
+                                   : move_staged(stream, to, from, bytes, false);
+}
+
+dt_status dt_cuda_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return is_pinned(stream, to) ? move_by_device(stream, to, from, bytes, cudaMemcpyDeviceToHost)
+                                 : move_staged(stream, to, from, bytes, true);
+}
+
+dt_status dt_cuda_zero(struct dt_stream *stream, void *to, size_t bytes)
+{
+    return dt_cuda_status(cudaMemsetAsync(to, 0, bytes, dt_cuda_stream(stream)), "zero");
 }

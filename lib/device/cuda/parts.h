@@ -93,7 +93,7 @@ bool dt_cuda_available(char *reason, size_t reason_bytes);
 bool dt_cuda_look(int index, struct dt_device_info *out);
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
 
-/* near.c: bind this thread, and those that it starts from here on, to the processors of the GPU's NUMA node, as the PCI device's
+/* Bind this thread, and those that it starts from here on, to the processors of the GPU's NUMA node, as the PCI device's
  * local_cpulist in `folder` says, as far as it may use them: pinned memory then comes from that node, too. Before the GPU is opened, as the
  * driver's threads inherit it. False: nothing is known, nothing is left to bind to, or nothing to do. */
 bool dt_cuda_bind_near(const char *folder, const char *address);
@@ -104,7 +104,7 @@ struct dt_nvml *dt_nvml_open(const char *address);
 void dt_nvml_read(const struct dt_nvml *nvml, struct dt_device_condition *out);
 void dt_nvml_close(struct dt_nvml *nvml);
 
-/* peak.c: of a GPU by its name, operations a second; 0: unknown. */
+/* Of a GPU by its name, operations a second; 0: unknown. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype);
 
 /* stream.c. The backend's entries for streams and events. */
@@ -139,17 +139,12 @@ dt_status dt_cuda_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_b
 void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer);
 void dt_cuda_free_host(struct dt_stream *stream, const struct dt_buffer *buffer);
 
-/* A block of one of the two pools, usable on `stream` from here on, and back again. */
-dt_status dt_cuda_take(struct cuda_pool *pool, struct cuda_stream *stream, size_t bytes, struct cuda_block **out);
-void dt_cuda_give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block);
-
-/* copy.c */
 dt_status dt_cuda_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_zero(struct dt_stream *stream, void *to, size_t bytes);
 
-/* host.c. failure: what a task has left behind, and forget it. */
+/* failure: what a task has left behind, and forget it. */
 dt_status dt_cuda_task_failure(struct cuda_device *device);
 void dt_cuda_tasks_free(struct cuda_tasks *tasks);
 
