@@ -17,7 +17,7 @@ struct change {
 
 static bool same_mesh(const struct experiment *a, const struct experiment *b)
 {
-    struct mesh_shape left = experiment_mesh(a), right = experiment_mesh(b);
+    struct mesh_shape left = a->strategy.mesh, right = b->strategy.mesh;
     bool same = a->paradigm == b->paradigm;
     for (int axis = 0; axis < MESH_REPLICA; axis++)
         same &= left.size[axis] == right.size[axis] || left.size[axis] == a->world_size; /* all ranks are all ranks */

@@ -81,10 +81,10 @@ static void add_others(char text[STRATEGY_BYTES], const struct experiment *e)
 
 void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
 {
-    const struct paradigm *p = paradigm_of(e->paradigm);
-    struct mesh_shape mesh = experiment_mesh(e);
+    const struct paradigm *p = e->strategy.paradigm;
+    struct mesh_shape mesh = e->strategy.mesh;
     int shards = mesh.size[MESH_SHARD], replicas = mesh.size[MESH_REPLICA], stages = mesh.size[MESH_PIPELINE];
-    snprintf(text, STRATEGY_BYTES, "%s", paradigm_of(e->paradigm)->title);
+    snprintf(text, STRATEGY_BYTES, "%s", e->strategy.paradigm->title);
     if (p->axes & MESH_ON_SHARD && p->axes & MESH_ON_REPLICA)
         add(text, " %dx%d", shards, replicas);
     if (mesh.size[MESH_TENSOR] > 1)

@@ -148,7 +148,7 @@ static void name_link(const struct planner *p, bool within, char text[64])
 
 static void say_axes(struct why *w, const struct planner *p, const struct experiment *e)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     double bytes = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype) / mesh.size[MESH_PIPELINE] /
                    mesh.size[MESH_TENSOR] / 1e9;
     char link[64];
@@ -162,7 +162,7 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
     }
     if (mesh.size[MESH_SHARD] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_SHARD), link);
-        if (paradigm_has_key(paradigm_of(e->paradigm), "fsdp.gather"))
+        if (paradigm_has_key(e->strategy.paradigm, "fsdp.gather"))
             why_say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
                     mesh.size[MESH_SHARD], link);
         else
@@ -282,7 +282,7 @@ dt_status why_not(const struct planner *p, struct why *out)
 static void say_error(struct why *w, const struct planner *p, const struct experiment *e)
 {
     struct confidence c = confidence_of(e, &p->machine);
-    const char *name = paradigm_of(e->paradigm)->title;
+    const char *name = e->strategy.paradigm->title;
     if (c.measured)
         why_say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
     else if (c.source)

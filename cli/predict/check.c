@@ -90,8 +90,9 @@ static void note_memory(const struct experiment *e, struct check *check)
 
 /* ---- the pipeline's order ---- */
 
-static dt_status ask_source(const struct experiment_order *order, const struct pipeline_order *row, struct check_pipeline *out)
+static dt_status ask_source(const struct experiment_order *order, struct check_pipeline *out)
 {
+    const struct pipeline_order *row = order->row;
     const struct order_shape *shape = &order->shape;
     double passes = shape->micro_batches * (shape->times.forward + shape->times.backward_input + shape->times.backward_weight);
     for (int rank = 0; rank < shape->stages; rank++)
@@ -108,7 +109,7 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
     struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
     dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
     if (status == DT_OK)
-        status = plans_make(order->name, &order->shape, plans);
+        status = plans_make(order->row, &order->shape, plans);
     if (status == DT_OK)
         status = plan_time(plans, stages, &order->shape.times, ranks);
     for (int rank = 0; status == DT_OK && rank < stages; rank++)
@@ -123,7 +124,7 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
 static dt_status describe_stages(const struct experiment *e, const struct order_layout *layout, struct check_pipeline *out)
 {
     int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * e->model.block_size;
     dt_status status = first_layer ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d stages", virtual_stages);
     if (status == DT_OK)
@@ -150,7 +151,6 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
     struct experiment_order order;
     dt_status status = experiment_order_init(&order, e);
     if (status == DT_OK && order.shape.stages > 1) {
-        const struct pipeline_order *row = pipeline_order_find(order.name);
         out->stages = order.shape.stages;
         struct order_layout layout;
         out->kept = calloc((size_t)out->stages, sizeof *out->kept);
@@ -158,11 +158,11 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
         if (!out->kept || !out->ranks)
             status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", out->stages);
         else
-            status = row->kept && row->bubble ? ask_source(&order, row, out) : play(&order, out);
-        if (row->tell)
-            row->tell(&order.shape, out->tried, sizeof out->tried);
+            status = order.row->kept && order.row->bubble ? ask_source(&order, out) : play(&order, out);
+        if (order.row->tell)
+            order.row->tell(&order.shape, out->tried, sizeof out->tried);
         if (status == DT_OK)
-            status = pipeline_order_layout(order.name, &order.shape, &layout);
+            status = pipeline_order_layout(order.row, &order.shape, &layout);
         if (status == DT_OK)
             status = describe_stages(e, &layout, out);
     }
@@ -221,7 +221,7 @@ static void note_framework(const struct experiment *e, const struct simulated_sy
 
 static void take_times(const struct experiment *e, const struct measure_result *result, struct check *out)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     out->step_s = result->step_s[result->steps_done - 1];
     for (int i = 0; i < out->pipeline.stages; i++)
         out->pipeline.ranks[i].compute_s = result->compute_s[mesh_moved(&mesh, MESH_PIPELINE, 0, i)];

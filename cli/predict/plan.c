@@ -113,7 +113,7 @@ static dt_status draw_passes(const struct experiment_order *order, struct plan *
 {
     int stages = order->shape.stages;
     double end = 0;
-    DT_TRY(plans_make(order->name, &order->shape, plans));
+    DT_TRY(plans_make(order->row, &order->shape, plans));
     for (int s = 0; s < stages; s++) {
         ends[s] = calloc((size_t)plans[s].count, sizeof **ends);
         if (!ends[s])
@@ -184,7 +184,7 @@ static void print_lines(const struct experiment *e, const struct lines *lines, i
 
 dt_status plan_print(const struct experiment *e, int width, FILE *to)
 {
-    struct mesh_shape shape = experiment_mesh(e);
+    struct mesh_shape shape = e->strategy.mesh;
     int stages = shape.size[MESH_PIPELINE];
     struct lines lines = {0};
     dt_status status = stages > 1 ? draw_pipeline(e, stages, &lines) : draw_actions(e, &lines);

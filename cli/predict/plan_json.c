@@ -37,7 +37,7 @@ static dt_status add_rank(cJSON *array, const struct experiment *e, int rank)
 
 static dt_status add_experiment(cJSON *array, const struct experiment *e)
 {
-    int stages = experiment_mesh(e).size[MESH_PIPELINE];
+    int stages = e->strategy.stages;
     cJSON *object = cJSON_CreateObject(), *ranks = NULL;
     bool kept = cJSON_AddItemToArray(array, object) && cJSON_AddStringToObject(object, "name", e->name) &&
                 cJSON_AddStringToObject(object, "config_hash", e->hash) &&

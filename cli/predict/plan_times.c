@@ -77,7 +77,7 @@ void timed_plan_finish(struct timed_plan *t)
 
 static dt_status time_plans(const struct experiment_order *order, struct plan *plans, struct timed_plan *out)
 {
-    DT_TRY(plans_make(order->name, &order->shape, plans));
+    DT_TRY(plans_make(order->row, &order->shape, plans));
     DT_TRY(plan_time(plans, out->stages, &order->shape.times, out->ranks));
     for (int i = 0; i < out->stages; i++)
         out->kept[i] = plan_keeps(&plans[i]);
@@ -89,7 +89,8 @@ dt_status timed_plan_init(struct timed_plan *t, const struct experiment *e, cons
     struct experiment_order order = {0};
     dt_status status = experiment_order_init(&order, e);
     *t = (struct timed_plan){.stages = order.shape.stages, .micro_batches = order.shape.micro_batches};
-    snprintf(t->order, sizeof t->order, "%s", order.name);
+    const char *name = e->strategy.has_order_file ? e->pipeline.order : order.row->name;
+    snprintf(t->order, sizeof t->order, "%.63s", name);
     struct plan *plans = calloc((size_t)t->stages, sizeof *plans);
     t->ranks = calloc((size_t)t->stages, sizeof *t->ranks);
     t->kept = calloc((size_t)t->stages, sizeof *t->kept);

@@ -64,7 +64,7 @@ static dt_status read_row(const struct record_facts *record, const struct valida
     bool ok = record_is_ok(record);
     *row = (struct validate_row){.line = number,
                                  .experiment = *e,
-                                 .stages = experiment_stages(e),
+                                 .stages = e->strategy.stages,
                                  .tensor = e->tensor.size,
                                  .measured_s = ok ? record->metrics.step_s.median : NAN,
                                  .measured_bytes = ok ? record->metrics.peak_bytes.total : NAN,

@@ -69,8 +69,8 @@ static dt_status read_experiment(const cJSON *config, struct experiment **out)
  * versions left out pipeline.split where it had its default, which was not always the same rule: which one it was nobody can tell. */
 static bool says_all(const cJSON *config, const struct experiment *e)
 {
-    bool divided = experiment_stages(e) > 1, told = at(at(config, "pipeline"), "split");
-    return !*e->tuning && !experiment_has_order_file(e) && (!divided || told);
+    bool divided = e->strategy.stages > 1, told = at(at(config, "pipeline"), "split");
+    return !*e->tuning && !e->strategy.has_order_file && (!divided || told);
 }
 
 static bool is_record(const cJSON *json)

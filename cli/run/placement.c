@@ -85,8 +85,8 @@ static dt_status check_gpus(const struct experiment *e, int number, int count, c
 static struct mesh_shape mesh_here(const struct experiment *e, const struct placement_rank *ranks)
 {
     struct experiment placed = *e;
-    placed.ranks_per_node = ranks_on_node_of(ranks, e->world_size, 0);
-    return experiment_mesh(&placed);
+    experiment_place(&placed, ranks_on_node_of(ranks, e->world_size, 0));
+    return placed.strategy.mesh;
 }
 
 /* Groups that communicate all the time are each on one node. */

@@ -18,6 +18,7 @@ static dt_status find_key(struct experiment_hasher *hasher, struct experiment *e
     e->world_size = 1;
     e->gpus_per_node = 0;
     e->paradigm = kind;
+    experiment_settle(e);
     DT_TRY(experiment_hasher_set(hasher, e));
     *key = dt_hash_fnv1a(e->hash, strlen(e->hash));
     return DT_OK;

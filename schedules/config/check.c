@@ -1,7 +1,6 @@
 /* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
-#include "schedules/config/activation.h"
 #include "schedules/config/families.h"
 #include "schedules/config/hash.h"
 #include "schedules/config/parse.h"
@@ -110,8 +109,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const struct dt_model *m = &e->model;
-    struct mesh_shape mesh = experiment_mesh(e);
-    double samples = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA), tokens = samples * m->block_size;
+    double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA), tokens = samples * m->block_size;
     double logits = tokens * m->vocab_size, wide = tokens * 4 * m->hidden * m->layers,
            weights = tokens * m->heads * m->block_size * m->layers;
     double largest = fmax(logits, fmax(wide, weights));
@@ -146,18 +144,10 @@ static void resolve_pipeline(struct experiment *e, const bool *given)
         e->pipeline.paradigms = PIPELINE_OF_PDP;
 }
 
-/* Parts on each rank; what a file asks for is known when it is read (order.h). */
-static int parts_of_order(const struct experiment *e)
-{
-    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
-    if (experiment_stages(e) == 1 || pipeline_order_is_file(e->pipeline.order))
-        return 1;
-    return order->parts ? order->parts : e->pipeline.virtual_stages;
-}
-
 static dt_status check_passes(const struct experiment *e, const char *where)
 {
-    int64_t parts = (int64_t)experiment_stages(e) * parts_of_order(e), micro_batches = (int64_t)e->pipeline.chunks * e->micro_batches;
+    const struct strategy *s = &e->strategy;
+    int64_t parts = (int64_t)s->stages * (s->parts ? s->parts : 1), micro_batches = (int64_t)e->pipeline.chunks * e->micro_batches;
     if (parts * micro_batches <= MOST_PASSES)
         return DT_OK;
     return dt_fail(DT_ERR_INVALID,
@@ -169,11 +159,11 @@ static dt_status check_passes(const struct experiment *e, const char *where)
 /* Each part of each stage has a layer. */
 static dt_status check_layers(const struct experiment *e, const char *where)
 {
-    if (experiment_has_split_points(e) && pipeline_order_is_file(e->pipeline.order))
+    const struct strategy *s = &e->strategy;
+    if (s->has_order_file && experiment_has_split_points(e))
         return DT_OK;
-    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
-    int stages = experiment_stages(e), parts = parts_of_order(e);
-    if (!pipeline_order_is_file(e->pipeline.order))
+    int stages = s->stages, parts = s->parts ? s->parts : 1;
+    if (!s->has_order_file)
         DT_TRY(experiment_check_activation(e, parts, where));
     int *first_layer = malloc(((size_t)stages * (size_t)parts + 1) * sizeof *first_layer);
     if (!first_layer)
@@ -189,13 +179,13 @@ static dt_status check_layers(const struct experiment *e, const char *where)
     }
     if (parts == 1)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
-    return dt_fail(DT_ERR_INVALID, "%s: pipeline.order: %s divides each of %d stages into %d parts: %s", where, order->name, stages, parts,
-                   dt_error_message());
+    return dt_fail(DT_ERR_INVALID, "%s: pipeline.order: %s divides each of %d stages into %d parts: %s", where, s->order->name, stages,
+                   parts, dt_error_message());
 }
 
 static dt_status check_pipeline(const struct experiment *e, const char *where)
 {
-    int stages = experiment_stages(e);
+    int stages = e->strategy.stages;
     int64_t samples = (int64_t)stages * e->tensor.size * e->batch_size;
     if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
         return dt_fail(DT_ERR_INVALID,
@@ -223,7 +213,6 @@ static dt_status check_tensor_group(const struct experiment *e, const char *wher
 
 static dt_status check_division(const struct experiment *e, const char *where)
 {
-    const struct paradigm *paradigm = paradigm_of(e->paradigm);
     DT_TRY(experiment_check_mesh(e, where));
     DT_TRY(check_tensor_group(e, where));
     struct dt_failures failures = {0};
@@ -231,10 +220,10 @@ static dt_status check_division(const struct experiment *e, const char *where)
     if (e->micro_batches > samples)
         dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than %sbatch_size %" PRId64, where,
                                            e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
-    if (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1)
+    if (e->strategy.has_pipeline)
         dt_failures_add(&failures, check_pipeline(e, where));
-    if (paradigm->check)
-        dt_failures_add(&failures, paradigm->check(e, where));
+    if (e->strategy.paradigm->check)
+        dt_failures_add(&failures, e->strategy.paradigm->check(e, where));
     DT_TRY(dt_failures_end(&failures));
     /* Random tokens and masks are keyed by a 32-bit sample number. */
     uint64_t steps = (uint64_t)e->steps.warmup + (uint64_t)e->steps.timed;
@@ -312,8 +301,9 @@ static dt_status check_network(const struct experiment *e, const char *where)
                    where, rate ? "gbit_per_s" : "latency_us", e->device);
 }
 
-dt_status experiment_check(const struct experiment *e, const char *where)
+dt_status experiment_check(struct experiment *e, const char *where)
 {
+    experiment_settle(e);
     DT_TRY(check_network(e, where));
     DT_TRY(check_division(e, where));
     return check_sizes(e, where);

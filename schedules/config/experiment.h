@@ -5,8 +5,7 @@
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 
 #include "lib/model/model.h"
-#include "schedules/config/composition.h"
-#include "schedules/config/paradigm.h"
+#include "schedules/config/strategy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +16,6 @@ struct plan;
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
-enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD, ACTIVATION_SELECTIVE };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 struct experiment {
@@ -37,7 +35,7 @@ struct experiment {
     struct {
         enum mesh_order order;
     } mesh;
-    struct {                           /* where the experiment has one: experiment_stages */
+    struct {                           /* where the experiment has one */
         int stages;                    /* ranks in one pipeline; times tensor.size divides world_size */
         int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
         enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
@@ -101,9 +99,10 @@ struct experiment {
     bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
     /* Not in the JSON: order_shape's `made`, of its order. The caller's: what finds them once for many ranks. */
     const struct plan *made_plans;
-    bool several_nodes; /* not in the JSON: the ranks are not all on one node */
-    int ranks_per_node; /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
-    char hash[17];      /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
+    bool several_nodes;       /* not in the JSON: the ranks are not all on one node */
+    int ranks_per_node;       /* not in the JSON: where the run is laid out on nodes of equally many consecutive ranks; 0: on one */
+    struct strategy strategy; /* found from what stands above: experiment_settle */
+    char hash[17];            /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
 
 /* Is it a prediction, on device "sim"? */

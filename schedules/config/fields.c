@@ -1,6 +1,5 @@
 /* The config's keys: the one place that knows their names, types, ranges, defaults and meaning. The schema, the completion and the reference
  * page are made from it: after a change run scripts/generate. */
-#include "schedules/config/activation.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
@@ -139,7 +138,7 @@ static bool in_no_result(const void *source)
 
 static bool reads(const struct experiment *e, const char *path)
 {
-    return paradigm_has_key(paradigm_of(e->paradigm), path);
+    return paradigm_has_key(e->strategy.paradigm, path);
 }
 
 static bool of_units(const void *source)
@@ -165,13 +164,13 @@ static bool of_servers(const void *source)
 static bool of_a_pipeline(const void *source)
 {
     const struct experiment *e = source;
-    return e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1;
+    return e->strategy.has_pipeline;
 }
 
 /* The row of its pipeline's order; NULL where it has no pipeline. */
 static const struct pipeline_order *order_of(const struct experiment *e)
 {
-    return of_a_pipeline(e) ? pipeline_order_find(e->pipeline.order) : NULL;
+    return e->strategy.has_pipeline ? pipeline_order_find(e->pipeline.order) : NULL;
 }
 
 static bool of_chosen_parts(const void *source)
@@ -196,7 +195,7 @@ static bool of_tensor_groups(const void *source)
 static bool of_several_axes(const void *source)
 {
     const struct experiment *e = source;
-    int tensor = e->tensor.size, stages = experiment_stages(e);
+    int tensor = e->tensor.size, stages = e->strategy.stages;
     return (tensor > 1) + (stages > 1) + (e->world_size > tensor * stages) > 1;
 }
 

@@ -3,7 +3,6 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
-#include "schedules/config/activation.h"
 #include "schedules/plan/orders.h"
 #include "schedules/plan/plans.h"
 
@@ -16,34 +15,27 @@ static dt_status read_file(struct experiment_order *order, const struct experime
 {
     char path[sizeof e->pipeline.order];
     size_t length;
-    DT_TRY(dt_find_data_file(order->name, e->directory, path, sizeof path));
+    DT_TRY(dt_find_data_file(e->pipeline.order, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &order->text, &length));
-    order->shape.file = order->name;
+    order->shape.file = e->pipeline.order;
     order->shape.text = order->text;
     return DT_OK;
 }
 
-bool experiment_has_order_file(const struct experiment *e)
-{
-    return experiment_stages(e) > 1 && pipeline_order_is_file(e->pipeline.order);
-}
-
 dt_status experiment_order_init(struct experiment_order *order, const struct experiment *e)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
-    bool pipelined = mesh.size[MESH_PIPELINE] > 1;
-    int window = pipelined ? e->pipeline.chunks : 1;
+    const struct strategy *s = &e->strategy;
     *order = (struct experiment_order){
-        .name = pipelined ? e->pipeline.order : "gpipe", /* a window of one: forward, then backward */
-        .shape = {.stages = mesh.size[MESH_PIPELINE],
+        .row = s->order,
+        .shape = {.stages = s->stages,
                   .virtual_stages = e->pipeline.virtual_stages,
-                  .micro_batches = e->micro_batches * window,
-                  .window = window,
+                  .micro_batches = s->micro_batches,
+                  .window = s->window,
                   .memory_limit = e->pipeline.memory_limit,
                   .times = plan_unit_times,
                   .made = e->made_plans},
     };
-    return pipeline_order_is_file(order->name) ? read_file(order, e) : DT_OK;
+    return s->has_order_file ? read_file(order, e) : DT_OK;
 }
 
 void experiment_order_finish(struct experiment_order *order)
@@ -57,10 +49,9 @@ dt_status experiment_make_plans(const struct experiment *e, struct plan **out)
     struct experiment_order order;
     *out = NULL;
     dt_status status = experiment_order_init(&order, e);
-    const struct pipeline_order *row = pipeline_order_find(order.name);
-    if (status == DT_OK && (!row || !row->emit)) {
+    if (status == DT_OK && !order.row->emit) {
         *out = calloc((size_t)order.shape.stages, sizeof **out);
-        status = *out ? plans_make(order.name, &order.shape, *out)
+        status = *out ? plans_make(order.row, &order.shape, *out)
                       : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", order.shape.stages);
     }
     if (status < 0) {
@@ -87,12 +78,12 @@ static dt_status check_file(const struct experiment_order *order, const struct e
     struct plan *plans = calloc((size_t)order->shape.stages, sizeof *plans);
     dt_status status = plans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d plans", order->shape.stages);
     if (status == DT_OK)
-        status = plans_make(order->name, &order->shape, plans);
+        status = plans_make(order->row, &order->shape, plans);
     for (int i = 0; plans && i < order->shape.stages; i++)
         plan_finish(&plans[i]);
     free(plans);
     DT_TRY(status);
-    DT_TRY(pipeline_order_layout(order->name, &order->shape, &layout));
+    DT_TRY(pipeline_order_layout(order->row, &order->shape, &layout));
     *parts = layout.parts;
     return e->passes_only ? DT_OK : check_layers(e, order->shape.stages * layout.parts);
 }
@@ -102,7 +93,7 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
     struct experiment_order order = {0};
     char error[sizeof e->pipeline.order + 1024]; /* the file, and what is wrong with it */
     int parts = 1;
-    if (!experiment_has_order_file(e))
+    if (!e->strategy.has_order_file)
         return DT_OK;
     dt_status status = experiment_order_init(&order, e);
     if (status == DT_OK)
@@ -122,7 +113,7 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
 dt_status experiment_find_order(struct experiment *e)
 {
     char path[sizeof e->pipeline.order];
-    if (!pipeline_order_is_file(e->pipeline.order))
+    if (!e->strategy.has_order_file)
         return DT_OK;
     DT_TRY(dt_find_data_file(e->pipeline.order, e->directory, path, sizeof path));
     memcpy(e->pipeline.order, path, sizeof path);

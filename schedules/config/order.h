@@ -6,13 +6,10 @@
 #include "schedules/plan/order.h"
 
 struct experiment_order {
-    const char *name; /* of schedules/plan/orders.c, or of a file; without a pipeline gradient accumulation has one too */
+    const struct pipeline_order *row; /* the strategy's; without a pipeline gradient accumulation has one too */
     struct order_shape shape;
     char *text; /* of a file */
 };
-
-/* Whether its passes are those of a file. */
-bool experiment_has_order_file(const struct experiment *experiment);
 
 /* An order file is looked for as a cluster file is (lib/config/data_file.h) and read. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY; finish it also
  * then. */

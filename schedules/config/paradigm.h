@@ -25,8 +25,10 @@ enum paradigm_kind {
 
 enum { PARADIGM_ROOM = 16 }; /* of arrays with an element for each row, those of paradigm_more too */
 
-/* What happens to a group of parameters around its forward, backward and update (schedules/data_parallel/mode.h has the hooks of each). */
-enum dp_kind { DP_NONE, DP_DDP, DP_ZERO1, DP_ZERO2, DP_FSDP, DP_DATA_PARALLEL, DP_PARAMETER_SERVER, DP_COUNT };
+/* What happens to a group of parameters around its forward, backward and update: each mode is a file in schedules/data_parallel, which ends
+ * in its row (mode.h). */
+struct dp_mode;
+extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_data_parallel, dp_parameter_server;
 
 struct paradigm {
     const char *name;          /* in configs and records */
@@ -34,9 +36,9 @@ struct paradigm {
     const char *const *abroad; /* what other projects call it in their tables; NULL at the end, or nothing */
     const char *help;          /* a line, in `dtbench list` */
     bool of_the_past;          /* a search proposes it only where it is asked to */
-    unsigned axes; /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/composition.h) */
+    unsigned axes;           /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/strategy.h) */
     const char *no_pipeline; /* why a pipeline makes no sense with it; NULL: it goes with one */
-    enum dp_kind mode;
+    const struct dp_mode *mode;
     const char *const *keys; /* of the config, that this paradigm reads and not every other does; NULL at the end */
     /* What a rank holds of P parameters in a 16-bit type with Adam, for the documentation; N: ranks in a shard group, S: stages. */
     struct {

@@ -62,8 +62,9 @@ struct experiment_resolver {
 dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct experiment_resolver *last);
 void experiment_resolver_finish(struct experiment_resolver *resolver);
 
-/* The part of it that only checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
-dt_status experiment_check(const struct experiment *experiment, const char *where);
+/* The part of it that settles the strategy and checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID,
+ * DT_ERR_HOST_MEMORY. */
+dt_status experiment_check(struct experiment *experiment, const char *where);
 
 /* The table of fields, and what is known of them beside it. */
 const struct dt_table *experiment_table(void);

@@ -26,7 +26,7 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
 {
     const struct dt_model *model = &e->model;
     const char *at = e->pipeline.split;
-    int points = count_points(at), stages = experiment_stages(e), last = -1;
+    int points = count_points(at), stages = e->strategy.stages, last = -1;
     if (points != virtual_stages - 1 && virtual_stages == stages)
         return dt_fail(DT_ERR_INVALID, "pipeline.split: %d point%s for %d stage%s; it takes the first block of each but the first, %d",
                        points, points > 1 ? "s" : "", stages, stages > 1 ? "s" : "", virtual_stages - 1);
@@ -55,7 +55,7 @@ dt_status experiment_partition(const struct experiment *e, int virtual_stages, i
 {
     const struct dt_model_family *family = e->model.family;
     bool by_parameters = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0;
-    bool by_points = experiment_has_split_points(e) && (e->paradigm == PARADIGM_PDP || experiment_stages(e) > 1);
+    bool by_points = experiment_has_split_points(e) && e->strategy.has_pipeline;
     if (!by_points)
         return family->partition(&e->model, by_parameters ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED, virtual_stages, first_layer);
     int whole[2];

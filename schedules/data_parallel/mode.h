@@ -129,6 +129,4 @@ struct dp_mode {
     dt_status (*end_step)(struct data_parallel *dp);
 };
 
-extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_data_parallel, dp_parameter_server;
-
 #endif

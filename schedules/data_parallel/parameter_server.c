@@ -44,7 +44,7 @@ static dt_status server_divide(struct buckets *b)
             if (load_elems[k] < load_elems[idlest])
                 idlest = k;
         load_elems[idlest] += bucket->elems;
-        bucket->server = experiment_server_replica(s->experiment, idlest);
+        bucket->server = strategy_server_replica(&s->experiment->strategy, idlest);
         bucket->own_first_elem = bucket->first_elem;
         bucket->own_elems = bucket->server == rank ? bucket->elems : 0;
     }

@@ -1,7 +1,5 @@
 #include "schedules/pipeline/activation.h"
 
-#include "schedules/config/activation.h"
-
 #include <stdlib.h>
 
 /* What a segment that is computed again reads, from its forward to its backward: here, there, or both while it is copied. */
@@ -204,7 +202,7 @@ static int input_count(const struct activation *a, const struct part *part)
 static dt_status part_init(const struct activation *a, int index, struct part *part)
 {
     const struct dt_part *from = &a->setup.stage->parts[index];
-    enum activation_kind kind = experiment_activation(a->setup.experiment, index);
+    enum activation_kind kind = a->setup.experiment->strategy.activations[index];
     part->offload = kind == ACTIVATION_OFFLOAD;
     part->segments = calloc((size_t)(from->end_group - from->first_group), sizeof *part->segments);
     if (part->segments) {

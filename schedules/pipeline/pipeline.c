@@ -437,7 +437,7 @@ static dt_status make_passes(struct pipeline *p)
     int stage = p->setup.mesh->at[MESH_PIPELINE], stages = p->setup.order->shape.stages;
     int around[] = {stage, (stage + 1) % stages, (stage + stages - 1) % stages}, count = stages < 3 ? stages : 3;
     struct plan plans[3] = {0};
-    dt_status status = plans_of_stages(p->setup.order->name, &p->setup.order->shape, around, count, plans);
+    dt_status status = plans_of_stages(p->setup.order->row, &p->setup.order->shape, around, count, plans);
     if (status == DT_OK && stages > 1)
         status = plan_receipts_find(stage, &plans[count - 1], &plans[1], &p->receipts);
     p->plan = plans[0];

@@ -329,17 +329,14 @@ const struct pipeline_order *pipeline_order_find(const char *name)
     return length > ending && strcmp(name + length - ending, ORDER_FILE_ENDING) == 0 ? &file_order : NULL;
 }
 
-bool pipeline_order_is_file(const char *name)
+bool pipeline_order_is_file(const struct pipeline_order *order)
 {
-    return pipeline_order_find(name) == &file_order;
+    return order == &file_order;
 }
 
-dt_status pipeline_order_layout(const char *name, const struct order_shape *shape, struct order_layout *out)
+dt_status pipeline_order_layout(const struct pipeline_order *order, const struct order_shape *shape, struct order_layout *out)
 {
-    const struct pipeline_order *order = pipeline_order_find(name);
-    if (!order)
-        return dt_fail(DT_ERR_INVALID, "unknown pipeline order \"%s\"", name);
-    if (pipeline_order_is_file(name))
+    if (pipeline_order_is_file(order))
         return order_file_layout(shape, out);
     *out = (struct order_layout){.parts = order->parts ? order->parts : shape->virtual_stages, .folded = order->folded};
     return DT_OK;
@@ -351,12 +348,11 @@ static struct plan plan_at(const struct order_shape *shape, const struct order_l
         .stage = rank, .stages = shape->stages, .parts = layout->parts, .folded = layout->folded, .micro_batches = shape->micro_batches};
 }
 
-dt_status pipeline_order_emit(const char *name, const struct order_shape *shape, struct plan *plans)
+dt_status pipeline_order_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
 {
     struct order_layout layout;
     memset(plans, 0, (size_t)shape->stages * sizeof *plans);
-    DT_TRY(pipeline_order_layout(name, shape, &layout));
-    const struct pipeline_order *order = pipeline_order_find(name);
+    DT_TRY(pipeline_order_layout(order, shape, &layout));
     for (int rank = 0; rank < shape->stages; rank++)
         plans[rank] = plan_at(shape, &layout, rank);
     for (int rank = 0; rank < shape->stages && order->emit; rank++)
@@ -364,11 +360,11 @@ dt_status pipeline_order_emit(const char *name, const struct order_shape *shape,
     return order->emit ? DT_OK : order->emit_all(shape, plans);
 }
 
-dt_status pipeline_order_emit_rank(const char *name, const struct order_shape *shape, int rank, struct plan *out)
+dt_status pipeline_order_emit_rank(const struct pipeline_order *order, const struct order_shape *shape, int rank, struct plan *out)
 {
     struct order_layout layout;
     *out = (struct plan){0};
-    DT_TRY(pipeline_order_layout(name, shape, &layout));
+    DT_TRY(pipeline_order_layout(order, shape, &layout));
     *out = plan_at(shape, &layout, rank);
-    return pipeline_order_find(name)->emit(shape, out);
+    return order->emit(shape, out);
 }

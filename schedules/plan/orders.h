@@ -9,7 +9,7 @@
 
 /* By its name in a config; of a file (order_file.h), whose name ends so, the row that reads it. NULL: no such order. */
 const struct pipeline_order *pipeline_order_find(const char *name);
-bool pipeline_order_is_file(const char *name);
+bool pipeline_order_is_file(const struct pipeline_order *order);
 /* The orders that have names, one after the other; NULL after the last. */
 const struct pipeline_order *pipeline_order_at(int index);
 
@@ -17,12 +17,12 @@ const struct pipeline_order *pipeline_order_at(int index);
 const struct pipeline_order *pipeline_order_more(int index);
 
 /* Parts and their places; a file says so itself. Errors: as pipeline_order_emit. */
-dt_status pipeline_order_layout(const char *name, const struct order_shape *shape, struct order_layout *out);
+dt_status pipeline_order_layout(const struct pipeline_order *order, const struct order_shape *shape, struct order_layout *out);
 
-/* plans [stages] get the passes of all ranks, by the order of that name. Owner: the caller, who calls plan_finish on each, also after a
- * failure. Errors: DT_ERR_INVALID for an unknown name and for a file that does not fit, DT_ERR_HOST_MEMORY. */
-dt_status pipeline_order_emit(const char *name, const struct order_shape *shape, struct plan *plans);
+/* plans [stages] get the passes of all ranks. Owner: the caller, who calls plan_finish on each, also after a failure. Errors:
+ * DT_ERR_INVALID for a file that does not fit, DT_ERR_HOST_MEMORY. */
+dt_status pipeline_order_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
 /* The same of one rank, where the order's row has `emit`. Owner: the caller, also after a failure. */
-dt_status pipeline_order_emit_rank(const char *name, const struct order_shape *shape, int rank, struct plan *out);
+dt_status pipeline_order_emit_rank(const struct pipeline_order *order, const struct order_shape *shape, int rank, struct plan *out);
 
 #endif

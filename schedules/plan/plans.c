@@ -16,7 +16,7 @@ static dt_status copy_made(const struct order_shape *shape, const int *stages, i
     return DT_OK;
 }
 
-dt_status plans_make(const char *order, const struct order_shape *shape, struct plan *plans)
+dt_status plans_make(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans)
 {
     bool are;
     DT_TRY(copy_made(shape, NULL, shape->stages, plans, &are));
@@ -36,7 +36,8 @@ void plans_destroy(struct plan *plans, int stages)
 }
 
 /* Of an order that says only what all ranks do. */
-static dt_status take_from_all(const char *order, const struct order_shape *shape, const int *stages, int count, struct plan *out)
+static dt_status take_from_all(const struct pipeline_order *order, const struct order_shape *shape, const int *stages, int count,
+                               struct plan *out)
 {
     bool are;
     DT_TRY(copy_made(shape, stages, count, out, &are));
@@ -54,12 +55,12 @@ static dt_status take_from_all(const char *order, const struct order_shape *shap
     return status;
 }
 
-dt_status plans_of_stages(const char *order, const struct order_shape *shape, const int *stages, int count, struct plan *out)
+dt_status plans_of_stages(const struct pipeline_order *order, const struct order_shape *shape, const int *stages, int count,
+                          struct plan *out)
 {
-    const struct pipeline_order *row = pipeline_order_find(order);
     for (int i = 0; i < count; i++)
         out[i] = (struct plan){0};
-    if (!row || !row->emit)
+    if (!order->emit)
         return take_from_all(order, shape, stages, count, out);
     for (int i = 0; i < count; i++) {
         DT_TRY(pipeline_order_emit_rank(order, shape, stages[i], &out[i]));
@@ -68,7 +69,7 @@ dt_status plans_of_stages(const char *order, const struct order_shape *shape, co
     return DT_OK;
 }
 
-dt_status plan_order_bubble(const char *order, const struct order_shape *shape, double *out)
+dt_status plan_order_bubble(const struct pipeline_order *order, const struct order_shape *shape, double *out)
 {
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
     struct rank_time *ranks = calloc((size_t)shape->stages, sizeof *ranks);

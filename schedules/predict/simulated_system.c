@@ -90,8 +90,8 @@ static dt_status check_axis(const struct experiment *placed, const struct mesh_s
 static dt_status check_groups(const struct experiment *e, const struct simulated_system *s)
 {
     struct experiment placed = *e;
-    placed.ranks_per_node = s->placement.ranks_per_node;
-    struct mesh_shape mesh = experiment_mesh(&placed);
+    experiment_place(&placed, s->placement.ranks_per_node);
+    struct mesh_shape mesh = placed.strategy.mesh;
     for (int axis = 0; axis < MESH_AXES && !e->straddle_nodes; axis++)
         if (experiment_node_key(&placed, (enum mesh_axis)axis))
             DT_TRY(check_axis(&placed, &mesh, (enum mesh_axis)axis));
@@ -147,8 +147,8 @@ static dt_status find_measurements(const struct experiment *e, struct simulated_
 static bool stages_span_nodes(const struct experiment *e, const struct simulated_system *s)
 {
     struct experiment placed = *e;
-    placed.ranks_per_node = s->placement.ranks_per_node;
-    struct mesh_shape mesh = experiment_mesh(&placed);
+    experiment_place(&placed, s->placement.ranks_per_node);
+    struct mesh_shape mesh = placed.strategy.mesh;
     return mesh_moved(&mesh, MESH_PIPELINE, 0, mesh.size[MESH_PIPELINE] - 1) >= placed.ranks_per_node;
 }
 
@@ -182,7 +182,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         s->device.slow_group = mesh_group_name(MESH_TENSOR);
         s->device.slow_group_rank_s = p->host.tensor_rank_s;
     }
-    s->costs.interpreter_sharers = p->host.stages_share ? experiment_mesh(e).size[MESH_PIPELINE] : 1;
+    s->costs.interpreter_sharers = p->host.stages_share ? e->strategy.stages : 1;
     if (p->host.replicas_share && e->paradigm == PARADIGM_DATA_PARALLEL)
         s->costs.interpreter_sharers = e->world_size;
     if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
@@ -272,12 +272,12 @@ void simulated_system_apply(const struct simulated_system *s, struct experiment 
 {
     if (s->costs.profile.schedule.gathers_layers)
         e->fsdp.unit = DT_UNIT_LINEAR;
-    e->ranks_per_node = s->placement.ranks_per_node;
+    experiment_place(e, s->placement.ranks_per_node);
 }
 
 dt_status simulated_system_check_stages(const struct simulated_system *s, const struct experiment *e)
 {
-    int stages = experiment_mesh(e).size[MESH_PIPELINE], chunks = e->pipeline.chunks * e->micro_batches;
+    int stages = e->strategy.stages, chunks = e->strategy.micro_batches;
     if (stages == 1)
         return DT_OK;
     if (s->costs.profile.schedule.fewest_chunks && chunks < stages - 1)
@@ -295,8 +295,8 @@ dt_status simulated_system_check_stages(const struct simulated_system *s, const 
 
 bool simulated_system_ignores_unit(const struct simulated_system *s, const struct experiment *e, char *text, size_t text_bytes)
 {
-    bool ignored = s->costs.profile.schedule.gathers_layers && paradigm_has_key(paradigm_of(e->paradigm), "fsdp.unit") &&
-                   e->fsdp.unit == DT_UNIT_BLOCK;
+    bool ignored =
+        s->costs.profile.schedule.gathers_layers && paradigm_has_key(e->strategy.paradigm, "fsdp.unit") && e->fsdp.unit == DT_UNIT_BLOCK;
     if (ignored)
         snprintf(text, text_bytes,
                  "fsdp.unit: \"block\" is predicted as \"linear\": the framework of profile %s gathers each inner layer by itself",

@@ -1,6 +1,6 @@
 #include "schedules/predict/symmetry.h"
 
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -99,14 +99,14 @@ static struct symmetric_axis axis_with(const struct mesh_shape *mesh, enum mesh_
 
 static bool divides_buckets(const struct experiment *e)
 {
-    return dp_mode_of(e)->ranks == DP_RANKS_SHARE_BUCKETS;
+    return e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS;
 }
 
 /* A shard of fsdp is padded to the size of the others. */
 static bool is_symmetric(const struct experiment *e, const struct simulated_system *s)
 {
     bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
-    return dp_mode_of(e)->ranks != DP_RANKS_DIFFER && apart && e->world_size % s->placement.ranks_per_node == 0;
+    return e->strategy.mode->ranks != DP_RANKS_DIFFER && apart && e->world_size % s->placement.ranks_per_node == 0;
 }
 
 static int coordinate_of_stand_in(const struct symmetric_axis *axis, int coordinate)
@@ -174,7 +174,7 @@ static int tensor_stand_in(const struct experiment *e, const struct tensor_axis 
 static dt_status take_part(const struct experiment *e, struct tensor_axis tensor, struct symmetric_axis replicas,
                            struct symmetric_axis shards, struct symmetric_part *out)
 {
-    *out = (struct symmetric_part){.mesh = experiment_mesh(e), .world_size = e->world_size, .replicas = replicas, .shards = shards};
+    *out = (struct symmetric_part){.mesh = e->strategy.mesh, .world_size = e->world_size, .replicas = replicas, .shards = shards};
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
     out->tensor = malloc((size_t)tensor.size * sizeof *out->tensor);
@@ -198,7 +198,7 @@ static struct symmetric_axis all_of(const struct mesh_shape *mesh, enum mesh_axi
 
 dt_status symmetric_part_all(const struct experiment *e, struct symmetric_part *out)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     int size = mesh.size[MESH_TENSOR];
     return take_part(e, (struct tensor_axis){size, size, false}, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
 }
@@ -211,7 +211,7 @@ static struct symmetric_axis shard_axis_of(const struct experiment *e, const str
 
 dt_status symmetric_part_find(const struct experiment *e, const struct simulated_system *s, struct symmetric_part *out)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
     return take_part(e, tensor_axis_of(e, &mesh, s), axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shard_axis_of(e, &mesh, s),
@@ -225,7 +225,7 @@ static int stand_ins_of(const struct symmetric_axis *axis, int size)
 
 int symmetric_part_count(const struct experiment *e, const struct simulated_system *s)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     if (!is_symmetric(e, s))
         return e->world_size;
     struct tensor_axis tensor = tensor_axis_of(e, &mesh, s);

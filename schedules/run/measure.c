@@ -212,6 +212,7 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
         return dt_fail(DT_ERR_WORLD, "world_size is %d, but there are %d ranks", placed->world_size, size);
     if (placed->ranks_per_node == 0)
         DT_TRY(ranks_per_node_find(r->world, &placed->ranks_per_node, &placed->several_nodes));
+    experiment_settle(placed);
     dt_status fits = memory_fit_agree(placed, device, r->world);
     r->result->together = fits == DT_ERR_OOM;
     DT_TRY(fits);

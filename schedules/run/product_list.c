@@ -13,7 +13,7 @@ static dt_status list_step(struct dt_tuning *tuning, const struct experiment *e,
 
 dt_status product_list_add(struct dt_tuning *tuning, const struct experiment *e)
 {
-    struct mesh_shape shape = experiment_mesh(e);
+    struct mesh_shape shape = e->strategy.mesh;
     dt_status status = DT_OK;
     for (int rank = 0; rank < e->world_size && status == DT_OK; rank++) {
         struct dry_rank dry = {0};

@@ -151,7 +151,7 @@ static dt_status ideal_bubble(const struct experiment *e, double *out)
     *out = 0;
     dt_status status = experiment_order_init(&order, e);
     if (status == DT_OK && order.shape.stages > 1)
-        status = plan_order_bubble(order.name, &order.shape, out);
+        status = plan_order_bubble(order.row, &order.shape, out);
     experiment_order_finish(&order);
     return status;
 }

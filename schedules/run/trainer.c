@@ -1,7 +1,6 @@
 #include "schedules/run/trainer.h"
-#include "schedules/config/activation.h"
 #include "schedules/config/split.h"
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/plan/orders.h"
 
@@ -49,7 +48,7 @@ static dt_status find_parts(const struct trainer *t, const struct order_layout *
     DT_TRY((t->options.partition ? t->options.partition : experiment_partition)(t->experiment, stages * layout->parts, first_layer));
     for (int i = 0; i < layout->parts; i++) {
         int v = virtual_stage_of(i, rank, stages, layout->folded);
-        bool again = experiment_activation(t->experiment, i) == ACTIVATION_SELECTIVE;
+        bool again = t->experiment->strategy.activations[i] == ACTIVATION_SELECTIVE;
         parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1], again};
     }
     return DT_OK;
@@ -59,7 +58,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
 {
     const struct experiment *e = t->experiment;
     struct order_layout layout;
-    DT_TRY(pipeline_order_layout(t->order.name, &t->order.shape, &layout));
+    DT_TRY(pipeline_order_layout(t->order.row, &t->order.shape, &layout));
     int virtual_stages = t->order.shape.stages * layout.parts;
     int *first_layer = calloc((size_t)virtual_stages + 1, sizeof *first_layer);
     struct dt_layers *parts = calloc((size_t)layout.parts, sizeof *parts);
@@ -170,7 +169,7 @@ static const char *no_graph(const struct experiment *e)
         return "off";
     if (e->several_nodes && !e->graph_across_nodes)
         return "off: the ranks are on several nodes, and graph_across_nodes is false";
-    if (experiment_mesh(e).size[MESH_PIPELINE] > 1 && !e->graph_in_pipelines)
+    if (e->strategy.stages > 1 && !e->graph_in_pipelines)
         return "off: no GPU has shown yet that a pipeline's receives run at once in a graph, and graph_in_pipelines is false";
     return NULL;
 }
@@ -204,11 +203,10 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         snprintf(t->graph_text, sizeof t->graph_text, "%s", none ? none : "a step is captured from the third on");
 
     /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
-    const struct dp_mode *mode = dp_mode_of(experiment);
-    struct mesh_shape shape = experiment_mesh(experiment);
+    const struct dp_mode *mode = experiment->strategy.mode;
+    struct mesh_shape shape = experiment->strategy.mesh;
     bool alone = mode->alone && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
-    unsigned axes =
-        (alone ? 0 : paradigm_of(experiment->paradigm)->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
+    unsigned axes = (alone ? 0 : experiment->strategy.paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
     mode = alone ? mode->alone : mode;
     t->samples = experiment->replica_samples ? (size_t)experiment->replica_samples
                                              : (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);

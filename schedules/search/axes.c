@@ -51,7 +51,7 @@ static bool always(const struct space_scope *s, const struct experiment *e)
 
 static bool reads_key(const struct experiment *e, const char *key)
 {
-    return paradigm_has_key(paradigm_of(e->paradigm), key);
+    return paradigm_has_key(e->strategy.paradigm, key);
 }
 
 static bool on_fewer_nodes(const struct space_scope *s, const struct experiment *e)
@@ -94,7 +94,7 @@ static void propose_shard_sizes(struct proposal *p)
 
 static bool is_pipelined(const struct space_scope *s, const struct experiment *e)
 {
-    return experiment_stages(e) > 1;
+    return e->strategy.stages > 1;
 }
 
 /* ddp with stages is pdp, and zero2 differs from zero1 in gradients that a pipeline keeps to its end; fsdp and hsdp would gather for each of
@@ -148,7 +148,7 @@ static void propose_orders(struct proposal *p)
 /* Where a tensor group fills its node, one order is the other with nodes in another sequence, and nodes are alike. */
 static bool has_stages_on_nodes(const struct space_scope *s, const struct experiment *e)
 {
-    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && experiment_stages(e) * e->tensor.size < e->world_size &&
+    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && e->strategy.stages * e->tensor.size < e->world_size &&
            e->tensor.size % s->ranks_per_node != 0;
 }
 
@@ -184,7 +184,7 @@ static void propose_micro_batches(struct proposal *p)
 /* From one for each stage, which a pipeline needs to be full for a moment, to eight: what is left of its bubble is then a tenth. */
 static void propose_chunks(struct proposal *p)
 {
-    int stages = experiment_stages(p->experiment), samples = stages * p->experiment->tensor.size * p->experiment->batch_size;
+    int stages = p->experiment->strategy.stages, samples = stages * p->experiment->tensor.size * p->experiment->batch_size;
     int most = 8 * stages;
     for (int n = stages; n <= most && n <= samples; n *= 2)
         if (samples % n == 0)

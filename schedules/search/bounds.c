@@ -1,6 +1,6 @@
 #include "schedules/search/bounds.h"
 
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/plan/orders.h"
 #include "schedules/search/network_bounds.h"
 #include "schedules/search/recordings.h"
@@ -92,7 +92,7 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
                           double parameter_bytes)
 {
     double element = (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
-    bool sharded = dp_mode_of(e)->holds.parameters == DP_SHARE;
+    bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
     if (e->parameter_offload) { /* forward and backward */
         double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh->size[MESH_SHARD] : 1);
         seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
@@ -109,7 +109,7 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
  * the gradients there: behind the last ones of a step. The next step's first layers wait for theirs, which are the last. */
 static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
-    bool stores = e->parameter_offload && dp_mode_of(e)->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
+    bool stores = e->parameter_offload && e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
     return stores ? host_link_s(b, bytes * (1 - 1.0 / mesh->size[MESH_SHARD])) : 0;
 }
 
@@ -131,7 +131,7 @@ static bool drains_whole(const struct pipeline_order *order)
 static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
 {
     int stages = mesh->size[MESH_PIPELINE];
-    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    const struct pipeline_order *order = e->strategy.order;
     if (stages == 1)
         return micro_batches * work;
     if (!drains_whole(order)) /* it fills and drains with less than whole passes */
@@ -168,9 +168,9 @@ static dt_status fill_s(struct bounds *b, const struct experiment *e, const stru
     struct order_layout layout;
     struct order_shape shape = {.stages = stages, .virtual_stages = e->pipeline.virtual_stages};
     *out = *most = 0;
-    if (stages == 1 || times->all_s <= 0 || pipeline_order_is_file(e->pipeline.order))
+    if (stages == 1 || times->all_s <= 0 || e->strategy.has_order_file)
         return DT_OK;
-    DT_TRY(pipeline_order_layout(e->pipeline.order, &shape, &layout));
+    DT_TRY(pipeline_order_layout(e->strategy.order, &shape, &layout));
     DT_TRY(find_blocks(b, e, stages * layout.parts, &blocks));
     *out = pipeline_fill_s(blocks, stages, &layout, times, most);
     return DT_OK;
@@ -181,7 +181,7 @@ static dt_status fill_s(struct bounds *b, const struct experiment *e, const stru
 /* Of the fullest stage's parameters, gradients and optimizer state, what a rank holds. */
 static double state_bytes(const struct experiment *e, const struct mesh_shape *mesh, double parameter_bytes, double optimizer_bytes)
 {
-    const struct dp_mode *mode = mesh_count(mesh, MESH_ON_DATA) == 1 ? &dp_none : dp_mode_of(e);
+    const struct dp_mode *mode = mesh_count(mesh, MESH_ON_DATA) == 1 ? &dp_none : e->strategy.mode;
     if (e->parameter_offload)
         return 0;
     return (dp_part_of(mode->holds.parameters, mesh) + dp_part_of(mode->holds.gradients, mesh)) * parameter_bytes +
@@ -197,7 +197,7 @@ static double activation_bytes(const struct bounds *b, const struct experiment *
     double element = (double)dt_dtype_bytes(e->model.dtype), rows = (double)samples * e->model.block_size;
     double vocab = (double)e->model.vocab_size / mesh->size[MESH_TENSOR] + 1;
     double of_blocks = fmax(0, alone - 4 * element * rows * vocab); /* without what the head has for a moment */
-    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    const struct pipeline_order *order = e->strategy.order;
     struct order_shape shape = {.stages = stages, .micro_batches = micro_batches, .window = e->pipeline.chunks};
     if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk || !drains_whole(order) ||
         !order->kept)
@@ -233,13 +233,7 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
 static double update_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
     double elems = bytes / (double)dt_dtype_bytes(e->model.dtype), alone_s = elems * simulated_system_update_s(b->system, e);
-    return e->parameter_offload ? 0 /* the host's */ : dp_part_of(dp_mode_of(e)->holds.optimizer, mesh) * alone_s;
-}
-
-static bool has_halves(const struct experiment *e)
-{
-    const struct pipeline_order *order = experiment_stages(e) > 1 ? pipeline_order_find(e->pipeline.order) : NULL;
-    return order && order->halves;
+    return e->parameter_offload ? 0 /* the host's */ : dp_part_of(e->strategy.mode->holds.optimizer, mesh) * alone_s;
 }
 
 /* Of what the ends of a pipeline take on the first rank of a tensor group, which is recorded, and has most rows of the tables: what every one has
@@ -279,8 +273,8 @@ static dt_status find_passes(struct bounds *b, const struct experiment *e, const
 
 dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound *out)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
-    int stages = mesh.size[MESH_PIPELINE], micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
+    struct mesh_shape mesh = e->strategy.mesh;
+    int stages = mesh.size[MESH_PIPELINE], micro_batches = e->strategy.micro_batches;
     int samples = e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / micro_batches;
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
@@ -290,7 +284,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;
     int most;
     struct summing sums;
-    DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, has_halves(e), &sums));
+    DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
     double shared_s = e->model.layers * (sums.forward + sums.again + sums.backward);
     out->micro_batch_s = (work + shared_s) / stages;
     if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
@@ -319,7 +313,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
                                 .forward_s = forward_s,
                                 .end_s = block_end_s,
                                 .update_s = out->passes.update_s,
-                                .drains = pipeline_order_find(e->pipeline.order)->drains != ORDER_DRAINS_NEVER};
+                                .drains = e->strategy.order->drains != ORDER_DRAINS_NEVER};
     DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
     out->micro_batch_s = fmax(out->micro_batch_s, most * (block_s + again_s));
     out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s + shared_again_s);

@@ -1,7 +1,7 @@
 #include "schedules/search/network_bounds.h"
 
 #include "lib/sim/transport.h"
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/predict/symmetry.h"
 #include "schedules/search/recordings.h"
 
@@ -211,7 +211,7 @@ static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *
 static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
                               double bytes, const struct crowd *crowd, struct traffic *out)
 {
-    const struct dp_mode *mode = dp_mode_of(e);
+    const struct dp_mode *mode = e->strategy.mode;
     double reduce = 0, publish = 0;
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
@@ -279,7 +279,7 @@ static int card_of(const struct dt_sim_cluster *c, int gpu)
 static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
-    bool divides = dp_mode_of(e)->ranks == DP_RANKS_SHARE_BUCKETS && c->fabric.blocking_factor <= 1 && !c->host.shared_processors;
+    bool divides = e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && c->fabric.blocking_factor <= 1 && !c->host.shared_processors;
     return part->stand_in[divides ? mesh_moved(&part->mesh, MESH_SHARD, rank, 0) : rank];
 }
 
@@ -302,7 +302,7 @@ static dt_status count_senders(const struct network_bounds *b, const struct expe
 
 static dt_status find_senders(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
 {
-    const struct dp_mode *mode = dp_mode_of(e);
+    const struct dp_mode *mode = e->strategy.mode;
     for (int i = 0; i < b->sharing_count; i++)
         if (b->sharings[i].mode == mode && b->sharings[i].offload == e->parameter_offload &&
             memcmp(&b->sharings[i].mesh, mesh, sizeof *mesh) == 0) {

@@ -192,7 +192,7 @@ static dt_status play_node(const struct pipeline_play *p, const struct pass_time
 static double least_of_inputs(const struct experiment *e)
 {
     const double many_rows = 1024; /* more than a GPU computes for each byte that it reads */
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     double samples = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / e->micro_batches / e->pipeline.chunks;
     return samples * e->model.block_size < many_rows ? 0.2 : 0.5;
 }
@@ -216,7 +216,7 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
 
 static void find_nodes(struct pipeline_play *p, const struct experiment *e, int ranks_per_node)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     p->beside = 0;
     for (int k = 0; k < p->stages; k++) {
         p->nodes[k] = mesh_moved(&mesh, MESH_PIPELINE, 0, k) / ranks_per_node;
@@ -229,11 +229,11 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     struct experiment_order order;
     struct order_layout layout;
     *out = 0;
-    if (experiment_stages(e) == 1 || pipeline_order_is_file(e->pipeline.order) || !(times->block_s > times->block_forward_s) ||
+    if (e->strategy.stages == 1 || e->strategy.has_order_file || !(times->block_s > times->block_forward_s) ||
         !(times->block_forward_s > 0))
         return DT_OK;
     DT_TRY(experiment_order_init(&order, e));
-    DT_TRY(pipeline_order_layout(e->pipeline.order, &order.shape, &layout));
+    DT_TRY(pipeline_order_layout(order.row, &order.shape, &layout));
     int stages = order.shape.stages, virtual_stages = stages * layout.parts;
     struct pipeline_play p = {.plans = calloc((size_t)stages, sizeof *p.plans),
                               .ranks = calloc((size_t)stages, sizeof *p.ranks),
@@ -248,7 +248,7 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
                            ? pipeline_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
     if (status == DT_OK)
-        status = plans_make(e->pipeline.order, &order.shape, p.plans);
+        status = plans_make(order.row, &order.shape, p.plans);
     if (status == DT_OK)
         find_nodes(&p, e, times->messages.ranks_per_node);
     if (status == DT_OK)

@@ -1,7 +1,7 @@
 #include "schedules/search/recordings.h"
 
 #include "lib/config/json.h"
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/predict/simulated_work.h"
 
 #include <math.h>
@@ -92,6 +92,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->tensor.sequence_parallel = what->sequence_parallel;
     e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
+    experiment_settle(e);
 }
 
 static dt_status record(const struct recordings *r, const struct alone *what, const struct experiment *e, int rank,
@@ -176,8 +177,8 @@ static dt_status record_end(const struct recordings *r, const struct alone *what
     e->pipeline.chunks = 1;
     snprintf(e->pipeline.order, sizeof e->pipeline.order, "gpipe");
     snprintf(e->pipeline.split, sizeof e->pipeline.split, "1");
-    struct mesh_shape mesh = experiment_mesh(e);
-    dt_status status = record(r, what, e, mesh_moved(&mesh, MESH_PIPELINE, 0, stage), out);
+    experiment_settle(e);
+    dt_status status = record(r, what, e, mesh_moved(&e->strategy.mesh, MESH_PIPELINE, 0, stage), out);
     free(e);
     return status;
 }
@@ -273,7 +274,7 @@ static dt_status find(struct recordings *r, struct recording *wanted)
 dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
                            struct alone *out)
 {
-    bool sharded = dp_mode_of(e)->holds.parameters == DP_SHARE;
+    bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
     int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
     struct recording wanted = {.alone = {.paradigm = sharded      ? e->paradigm
                                                      : tensor > 1 ? PARADIGM_DDP
@@ -285,7 +286,7 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
                                          .activation = activation,
                                          .activation_blocks = e->activation_blocks,
                                          .samples = samples,
-                                         .sharers = r->machine->profile.host.stages_share ? experiment_stages(e) : 1}};
+                                         .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
     DT_TRY(find(r, &wanted));
     *out = wanted.alone;
     divide(out, (double)e->tensor.size / tensor);

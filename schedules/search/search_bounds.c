@@ -13,14 +13,14 @@ enum { AT_A_TIME = 32, AT_LEAST = 512 };
 /* Experiments whose bounds are alike in quality: those of a pipeline are farther from their steps than those of DDP. */
 static int find_family(const struct experiment *e)
 {
-    return 4 * (int)e->paradigm + 2 * (experiment_stages(e) > 1) + (e->tensor.size > 1);
+    return 4 * (int)e->paradigm + 2 * (e->strategy.stages > 1) + (e->tensor.size > 1);
 }
 
 static uint64_t find_kind(const struct experiment *e)
 {
-    const struct mesh_shape mesh = experiment_mesh(e);
+    const struct mesh_shape *mesh = &e->strategy.mesh;
     const int paradigm = (int)e->paradigm;
-    return dt_hash_fnv1a_more(dt_hash_fnv1a(&paradigm, sizeof paradigm), mesh.size, sizeof mesh.size);
+    return dt_hash_fnv1a_more(dt_hash_fnv1a(&paradigm, sizeof paradigm), mesh->size, sizeof mesh->size);
 }
 
 /* What a simulation takes, by the passes of a micro-batch through a block, on each rank that is there (schedules/predict/symmetry.h). Those of
@@ -28,8 +28,8 @@ static uint64_t find_kind(const struct experiment *e)
 static int find_level(const struct search *s, const struct experiment *e)
 {
     const double of_first = 2048;
-    int stages = experiment_stages(e), micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1), level = 0;
-    double passes = (double)symmetric_part_count(e, s->system) * micro_batches * e->model.layers / stages;
+    int level = 0;
+    double passes = (double)symmetric_part_count(e, s->system) * e->strategy.micro_batches * e->model.layers / e->strategy.stages;
     for (double most = of_first; passes > most && level + 1 < LEVELS; most *= 4)
         level++;
     return level;

@@ -150,8 +150,7 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
 static bool plays_for_long(const struct experiment *e)
 {
     const double passes_of_block = 20, recorded = 8; /* two ranks, two micro-batches for each stage, two steps */
-    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
-    double passes = (double)experiment_stages(e) * e->pipeline.chunks * (order && order->halves ? 5 : 1);
+    double passes = (double)e->strategy.stages * e->strategy.window * (e->strategy.order->halves ? 5 : 1);
     return passes > passes_of_block * recorded * e->model.layers;
 }
 
@@ -170,7 +169,7 @@ static dt_status look_shortly(struct search *s, struct task *task, const struct 
 {
     struct bound bound = s->result->outcomes[task->index].bound;
     struct short_form form;
-    bool plays = task->look == LOOK_PLAYED && experiment_stages(e) > 1;
+    bool plays = task->look == LOOK_PLAYED && e->strategy.stages > 1;
     pthread_mutex_unlock(&s->lock);
     dt_status status = plays ? play(s, e, &bound, &form) : short_forms_find(s->shorts, e, &bound, &form);
     pthread_mutex_lock(&s->lock);

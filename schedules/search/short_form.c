@@ -1,7 +1,7 @@
 #include "schedules/search/short_form.h"
 
 #include "schedules/config/parse.h"
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/plan/orders.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/search/pipeline_fill.h"
@@ -63,8 +63,8 @@ void short_forms_destroy(struct short_forms *f)
  * *left: how many are not there. False where there are no more. */
 static bool shorten(struct experiment *e, int of_stage, int *left)
 {
-    int stages = experiment_stages(e), few = stages > 1 ? of_stage * stages : 2;
-    int micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
+    int stages = e->strategy.stages, few = stages > 1 ? of_stage * stages : 2;
+    int micro_batches = e->strategy.micro_batches;
     *left = 0;
     if (micro_batches <= few || e->batch_size * few % micro_batches != 0)
         return false;
@@ -79,8 +79,8 @@ static bool shorten(struct experiment *e, int of_stage, int *left)
  * a pipeline's short form is no less than an eighth of the longest. */
 static bool tells_time(const struct experiment *few, int left)
 {
-    int stages = experiment_stages(few);
-    return stages == 1 || (pipeline_order_find(few->pipeline.order)->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
+    int stages = few->strategy.stages;
+    return stages == 1 || (few->strategy.order->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
 }
 
 /* The same with few blocks: `segments` runs of activation_blocks. */
@@ -195,7 +195,7 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     struct experiment few = *e, more;
     struct known *of_few, *of_more;
     int left, segments = e->model.layers / e->activation_blocks;
-    if (dp_mode_of(e)->holds.parameters != DP_SHARE || segments < WORTH_IT)
+    if (e->strategy.mode->holds.parameters != DP_SHARE || segments < WORTH_IT)
         return DT_OK;
     shorten(&few, 2, &left);
     more = few;
@@ -236,7 +236,7 @@ static dt_status find_memory_of_all(struct short_forms *f, const struct experime
     struct experiment few = *e, all = *e;
     struct known *known;
     int left;
-    if (experiment_stages(e) == 1 || !shorten(&few, 2, &left))
+    if (e->strategy.stages == 1 || !shorten(&few, 2, &left))
         return DT_OK;
     DT_TRY(find_known(f, &all, false, &known));
     note_memory(known, out);

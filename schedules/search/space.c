@@ -181,12 +181,14 @@ static void begin(const struct space *s, struct experiment *e)
     *e = *s->scope.base;
     e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_ALL;
+    experiment_settle(e);
 }
 
 /* What follows from the values: groups that belong on one node may lie on several, where they do. */
 static void complete(const struct space *s, struct experiment *e)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    experiment_settle(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     for (int axis = 0; axis < MESH_AXES; axis++) {
         int reach = mesh_moved(&mesh, (enum mesh_axis)axis, 0, mesh.size[axis] - 1) + 1;
         if (experiment_node_key(e, (enum mesh_axis)axis) && reach > s->scope.ranks_per_node)
@@ -196,7 +198,7 @@ static void complete(const struct space *s, struct experiment *e)
         e->pipeline.paradigms = PIPELINE_OF_PDP;
 }
 
-static dt_status keep(struct space *s, const struct candidate *candidate, const struct experiment *e)
+static dt_status keep(struct space *s, const struct candidate *candidate, struct experiment *e)
 {
     if (experiment_check(e, "") < 0) {
         snprintf(s->refusal, sizeof s->refusal, "%.500s", dt_error_message() + strspn(dt_error_message(), ": "));
@@ -220,7 +222,7 @@ static bool concerns_paradigm(const struct experiment *e, const char *key)
     bool special = false;
     for (int i = 0; paradigm_of((enum paradigm_kind)i); i++)
         special |= paradigm_has_key(paradigm_of((enum paradigm_kind)i), key);
-    return !special || paradigm_has_key(paradigm_of(e->paradigm), key);
+    return !special || paradigm_has_key(e->strategy.paradigm, key);
 }
 
 static dt_status combine(struct space *s, int number, struct candidate *candidate, struct experiment *e);
@@ -233,10 +235,12 @@ static dt_status take(struct space *s, int number, int value, struct candidate *
         return DT_OK;
     memcpy(before, (const char *)e + axis->field->offset, bytes_of(axis));
     apply(axis, value, e);
+    experiment_settle(e);
     candidate->values[number] = (uint8_t)value;
     dt_status status = combine(s, number + 1, candidate, e);
     candidate->values[number] = 0;
     memcpy((char *)e + axis->field->offset, before, bytes_of(axis));
+    experiment_settle(e);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* A paradigm, a data-parallel mode and a pipeline order of this file's own, which make a dtbench of their own with dtbench's sources as they
  * are: what is true of a row stands in the row, or some command would not know it. test_made_up.py tries the commands. */
 #include "schedules/data_parallel/buckets.h"
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/plan/orders.h"
 
 /* ---- a mode: a root averages the gradients and sends the averages to all, which make the same update ---- */
@@ -61,17 +61,12 @@ static const struct dp_mode dp_rooted = {
     .end_step = buckets_end_step,
 };
 
-const struct dp_mode *dp_mode_more(int index)
-{
-    return index == 0 ? &dp_rooted : NULL;
-}
-
 static const struct paradigm rooted = {
     .name = "rooted",
     .title = "Rooted",
     .help = "every rank has the whole model; a root averages gradients and sends the averages to all",
     .axes = MESH_ON_REPLICA,
-    .mode = DP_COUNT,
+    .mode = &dp_rooted,
     .keys = (const char *const[]){"pipeline.stages", "pipeline.chunks", "pipeline.order", "pipeline.virtual_stages", "pipeline.split",
                                   "pipeline.memory_limit", "pipeline.activation", "pipeline.paradigms", "straddle_nodes", "ddp.bucket_mib",
                                   NULL},

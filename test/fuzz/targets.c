@@ -250,10 +250,10 @@ static void run_order(const uint8_t *data, size_t bytes)
                                 .micro_batches = micro_batches,
                                 .window = micro_batches,
                                 .times = plan_unit_times,
-                                .file = "fuzz.order",
+                                .file = "fuzz.csv",
                                 .text = text};
     if (order_file_layout(&shape, &layout) == DT_OK)
-        (void)plans_make(shape.file, &shape, plans);
+        (void)plans_make(pipeline_order_find(shape.file), &shape, plans);
     finish_plans(plans, shape.stages);
     free(text);
 }
@@ -274,7 +274,7 @@ static void run_plan(const uint8_t *data, size_t bytes)
                                 .window = window,
                                 .memory_limit = data[5] % 32,
                                 .times = plan_unit_times};
-    if (plans_make(pipeline_order_at(data[0] % orders)->name, &shape, plans) == DT_OK)
+    if (plans_make(pipeline_order_at(data[0] % orders), &shape, plans) == DT_OK)
         for (int i = 0; i < shape.stages; i++)
             require(plan_assign_slots(&plans[i]) == DT_OK && plans[i].slots <= shape.micro_batches);
     finish_plans(plans, shape.stages);

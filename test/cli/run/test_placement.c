@@ -31,6 +31,7 @@ static void try_example(const struct example *x, enum pipeline_reach reach, enum
     e.pipeline.stages = x->stages;
     e.pipeline.paradigms = reach;
     e.hsdp.shard_size = x->shard_size;
+    experiment_settle(&e);
     dt_status status = placement_check(&e, 2, 3, ranks);
     if (!x->refusal) {
         CHECK(status == DT_OK, "%s: %s", x->nodes, dt_error_message());
@@ -155,6 +156,7 @@ static void gpus(void)
         struct experiment e = {
             .paradigm = PARADIGM_DDP, .tensor.size = 1, .gpus_per_node = examples[i].gpus_per_node, .share_gpus = examples[i].share};
         e.world_size = read_gpus(examples[i].places, examples[i].gpus, examples[i].slurm_gpus, ranks);
+        experiment_settle(&e);
         dt_status status = placement_check(&e, 1, 1, ranks);
         if (!examples[i].refusal)
             CHECK(status == DT_OK, "%s: %s", examples[i].places, dt_error_message());

@@ -225,8 +225,8 @@ static void pipelines_of_paradigms(void)
             sets++;
         CHECK_OK(experiments_parse(all[i].text, strlen(all[i].text), "t", all[i].sets, sets, &e, &count));
         if (e)
-            CHECK(experiment_stages(&e[0]) == all[i].first && experiment_stages(&e[count - 1]) == all[i].last, "%s: %d and %d", all[i].text,
-                  experiment_stages(&e[0]), experiment_stages(&e[count - 1]));
+            CHECK(e[0].strategy.stages == all[i].first && e[count - 1].strategy.stages == all[i].last, "%s: %d and %d", all[i].text,
+                  e[0].strategy.stages, e[count - 1].strategy.stages);
         free(e);
     }
 }

@@ -1,7 +1,7 @@
 /* The table of paradigms against the table of keys and that of modes. */
 #include "schedules/config/paradigm.h"
 #include "schedules/config/parse.h"
-#include "schedules/data_parallel/modes.h"
+#include "schedules/data_parallel/mode.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -15,9 +15,8 @@ static void rows_are_complete(void)
             continue;
         CHECK(paradigm_name((enum paradigm_kind)i) == p->name);
         CHECK(strlen(p->help) > strlen(p->name), "%s", p->name);
-        const struct experiment e = {.paradigm = (enum paradigm_kind)i};
-        CHECK(dp_mode_of(&e) != NULL && dp_mode_of(&e)->create, "%s", p->name);
-        CHECK((p->axes == 0) == (p->mode == DP_NONE), "%s: a mode that communicates, or ranks, and not both", p->name);
+        CHECK(p->mode && p->mode->create, "%s", p->name);
+        CHECK((p->axes == 0) == (p->mode == &dp_none), "%s: a mode that communicates, or ranks, and not both", p->name);
         for (int other = 0; other < i; other++)
             CHECK(strcmp(p->name, paradigm_name((enum paradigm_kind)other)) != 0, "%s is there twice", p->name);
     }
@@ -57,7 +56,7 @@ static void configs_choose_rows(void)
             CHECK((e != NULL) == (p->axes != 0), "%s on %d ranks: %s", p->name, world, dt_error_message());
             if (!e)
                 continue;
-            struct mesh_shape mesh = experiment_mesh(e);
+            struct mesh_shape mesh = e->strategy.mesh;
             CHECK(e->paradigm == (enum paradigm_kind)i && mesh_count(&mesh, ~0u) == world, "%s: a mesh of %d", p->name,
                   mesh_count(&mesh, ~0u));
             CHECK(mesh_count(&mesh, ~p->axes) == 1, "%s: %d ranks on axes that it has not", p->name, mesh_count(&mesh, ~p->axes));

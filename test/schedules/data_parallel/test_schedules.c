@@ -205,6 +205,7 @@ static void pipeline_bytes(void)
     if (!parse(text, &e))
         return;
     e.pipeline.stages = 4;
+    experiment_settle(&e);
     for (int rank = 4; rank < 8; rank++) {
         struct dt_memory_usage usage;
         CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
@@ -285,6 +286,7 @@ static void gathers_in_a_pipeline(void)
             return;
         e.micro_batches = i & 2 ? 2 : 1;
         e.gradient_reduction = REDUCTION_EACH;
+        experiment_settle(&e);
         for (int rank = 0; rank < 2; rank++) {
             struct plan plan;
             struct dt_memory_usage usage;

@@ -103,7 +103,8 @@ static void pipelines(void)
         for (int copies = 1; copies <= 5; copies++) {
             struct experiment e = of(PARADIGM_PDP, stages * copies);
             e.pipeline.stages = stages;
-            struct mesh_shape mesh = experiment_mesh(&e);
+            experiment_settle(&e);
+            struct mesh_shape mesh = e.strategy.mesh;
             CHECK(mesh.size[MESH_PIPELINE] == stages && mesh.size[MESH_REPLICA] == copies && mesh_count(&mesh, ~0u) == e.world_size);
             for (int rank = 0; rank < e.world_size; rank++) {
                 CHECK(mesh_coordinate(&mesh, MESH_PIPELINE, rank) == rank % stages);
@@ -127,7 +128,8 @@ static void shard_groups(void)
         struct experiment e = of(PARADIGM_HSDP, examples[i].world);
         e.hsdp.shard_size = examples[i].shard_size;
         e.ranks_per_node = examples[i].ranks_per_node;
-        struct mesh_shape mesh = experiment_mesh(&e);
+        experiment_settle(&e);
+        struct mesh_shape mesh = e.strategy.mesh;
         CHECK(mesh.size[MESH_SHARD] == shards && mesh.size[MESH_REPLICA] == copies, "example %zu: %d by %d", i, mesh.size[MESH_SHARD],
               mesh.size[MESH_REPLICA]);
         for (int rank = 0; rank < e.world_size; rank++) {
@@ -150,12 +152,14 @@ static void one_axis(void)
         struct experiment e = of(examples[i].kind, 6);
         e.pipeline.stages = 2; /* not theirs */
         e.hsdp.shard_size = 3;
-        struct mesh_shape mesh = experiment_mesh(&e);
+        experiment_settle(&e);
+        struct mesh_shape mesh = e.strategy.mesh;
         CHECK(mesh.size[examples[i].axis] == 6 && mesh_count(&mesh, ~0u) == 6, "%s", paradigm_name(e.paradigm));
         CHECK(experiment_rank_of_kind(&e, 0) == 0 && experiment_rank_of_kind(&e, 1) == -1, "%s", paradigm_name(e.paradigm));
     }
     struct experiment alone = of(PARADIGM_NONE, 1);
-    struct mesh_shape mesh = experiment_mesh(&alone);
+    experiment_settle(&alone);
+    struct mesh_shape mesh = alone.strategy.mesh;
     CHECK(mesh_count(&mesh, ~0u) == 1);
 }
 
@@ -163,7 +167,9 @@ static void servers(void)
 {
     struct experiment e = of(PARADIGM_PARAMETER_SERVER, 7);
     e.parameter_server.servers = 3;
-    CHECK(experiment_server_replica(&e, 0) == 0 && experiment_server_replica(&e, 1) == 2 && experiment_server_replica(&e, 2) == 4);
+    experiment_settle(&e);
+    CHECK(strategy_server_replica(&e.strategy, 0) == 0 && strategy_server_replica(&e.strategy, 1) == 2 &&
+          strategy_server_replica(&e.strategy, 2) == 4);
     CHECK(experiment_rank_of_kind(&e, 2) == 4 && experiment_rank_of_kind(&e, 3) == -1);
 }
 

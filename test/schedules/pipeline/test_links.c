@@ -1,6 +1,7 @@
 /* Messages of a pipeline without a model: each pass fills a buffer and keeps what it read. What arrives is what was sent, and the device holds
  * no more memory than the ledger has counted. Run on any number of ranks. */
 #include "schedules/pipeline/links.h"
+#include "schedules/plan/orders.h"
 #include "schedules/plan/passes.h"
 #include "schedules/plan/plans.h"
 #include "test/ranks.h"
@@ -167,7 +168,7 @@ static dt_status walk(struct walk *w, const char *order)
         .stages = stages, .virtual_stages = PARTS, .micro_batches = MICRO_BATCHES, .window = MICRO_BATCHES, .times = plan_unit_times};
     struct mesh_shape ranks = {.size = {1, 1, 1, stages}, .order = {MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE}};
     struct plan plans[3] = {0};
-    dt_status status = plans_of_stages(order, &shape, around, count, plans);
+    dt_status status = plans_of_stages(pipeline_order_find(order), &shape, around, count, plans);
     if (status == DT_OK)
         status = plan_receipts_find(world.rank, &plans[count - 1], &plans[1], &w->receipts);
     w->plan = plans[0];

@@ -31,7 +31,7 @@ static dt_status run(const char *order, const struct order_shape *shape, struct 
 {
     struct plan plans[MOST_STAGES] = {0};
     struct rank_time ranks[MOST_STAGES];
-    dt_status status = plans_make(order, shape, plans);
+    dt_status status = plans_make(pipeline_order_find(order), shape, plans);
     if (status == DT_OK)
         status = plan_time(plans, shape->stages, &shape->times, ranks);
     if (status == DT_OK) {
@@ -201,7 +201,7 @@ static void check_random_plan(void)
     shape.memory_limit = random_from(0, 3 * shape.stages);
     shape.times =
         (struct plan_times){random_from(1, 99), random_from(0, 99), random_from(0, 99), random_from(0, 3) * random_from(0, 99), NULL};
-    CHECK_OK(plans_make(order->name, &shape, plans));
+    CHECK_OK(plans_make(order, &shape, plans));
     CHECK_OK(plan_time(plans, shape.stages, &shape.times, ranks));
     double bubble = plan_bubble(ranks, shape.stages);
     CHECK(bubble > -1e-9 && bubble < 1);
@@ -255,7 +255,7 @@ static void test_large_plans_take_less_than_a_second(void)
         struct order_shape shape = shape_of(64, 2, 1024);
         struct plan plans[MOST_STAGES] = {0};
         clock_t begin = clock(); /* the processor's time: the machine may be busy with something else */
-        CHECK_OK(plans_make(order->name, &shape, plans));
+        CHECK_OK(plans_make(order, &shape, plans));
         double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
         printf("# %s: %.3f s\n", order->name, seconds);
         CHECK(seconds < 1, "%s: %g s", order->name, seconds);
@@ -289,16 +289,16 @@ static void test_plans_are_made_once(void)
 {
     struct order_shape shape = shape_of(4, 1, 8);
     struct plan first[4] = {0}, again[4] = {0}, two[2] = {0};
-    CHECK_OK(plans_make("zb_auto", &shape, first));
+    CHECK_OK(plans_make(pipeline_order_find("zb_auto"), &shape, first));
     shape.made = first;
     first[2].actions[5].micro_batch = 77; /* no search finds this */
-    CHECK_OK(plans_make("zb_auto", &shape, again));
-    CHECK_OK(plans_of_stages("zb_auto", &shape, (const int[]){1, 2}, 2, two));
+    CHECK_OK(plans_make(pipeline_order_find("zb_auto"), &shape, again));
+    CHECK_OK(plans_of_stages(pipeline_order_find("zb_auto"), &shape, (const int[]){1, 2}, 2, two));
     CHECK(again[2].count == first[2].count && again[2].actions[5].micro_batch == 77 && two[1].actions[5].micro_batch == 77);
     finish(again, 4);
     finish(two, 2);
     shape.micro_batches = shape.window = 9;
-    CHECK_OK(plans_make("zb_auto", &shape, again));
+    CHECK_OK(plans_make(pipeline_order_find("zb_auto"), &shape, again));
     CHECK(again[2].actions[5].micro_batch != 77);
     finish(again, 4);
     finish(first, 4);
@@ -312,7 +312,7 @@ static dt_status make_file(const char *text, int stages, int micro_batches, int 
     shape.file = "my.csv";
     shape.text = text;
     shape.memory_limit = memory_limit;
-    return plans_make("my.csv", &shape, plans);
+    return plans_make(pipeline_order_find("my.csv"), &shape, plans);
 }
 
 static void test_a_file_is_an_order(void)

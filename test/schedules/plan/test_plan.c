@@ -30,7 +30,7 @@ static dt_status make(const char *order, int stages, int micro_batches, int wind
     struct order_shape shape = {
         .stages = stages, .virtual_stages = PARTS, .micro_batches = micro_batches, .window = window, .times = plan_unit_times};
     *r = (struct ranks){.stages = stages};
-    DT_TRY(pipeline_order_emit(order, &shape, r->plans));
+    DT_TRY(pipeline_order_emit(pipeline_order_find(order), &shape, r->plans));
     for (int i = 0; i < stages; i++) {
         DT_TRY(plan_add_messages(&r->plans[i]));
         DT_TRY(plan_assign_slots(&r->plans[i]));
@@ -92,7 +92,7 @@ static void check_end(const char *order, int stages, int micro_batches, int wind
     double part, wanted = bubble / (3 * micro_batches + bubble);
     struct order_shape shape = {
         .stages = stages, .virtual_stages = PARTS, .micro_batches = micro_batches, .window = window, .times = plan_unit_times};
-    CHECK_OK(plan_order_bubble(order, &shape, &part));
+    CHECK_OK(plan_order_bubble(pipeline_order_find(order), &shape, &part));
     CHECK(fabs(part - wanted) < 1e-12, "%s, %d stages, %d micro-batches: %g of the time, expected %g", order, stages, micro_batches, part,
           wanted);
 }
@@ -458,9 +458,9 @@ static void test_one_rank_alone(void)
             struct order_shape shape = {
                 .stages = stages, .virtual_stages = PARTS, .micro_batches = 6, .window = 3, .times = plan_unit_times};
             struct plan all[5], alone;
-            CHECK_OK(plans_make(pipeline_order_at(o)->name, &shape, all));
+            CHECK_OK(plans_make(pipeline_order_at(o), &shape, all));
             for (int i = 0; i < stages; i++) {
-                CHECK_OK(plans_of_stages(pipeline_order_at(o)->name, &shape, &i, 1, &alone));
+                CHECK_OK(plans_of_stages(pipeline_order_at(o), &shape, &i, 1, &alone));
                 CHECK(alone.count == all[i].count && alone.stage == i && alone.parts == all[i].parts && alone.folded == all[i].folded &&
                           memcmp(alone.actions, all[i].actions, (size_t)alone.count * sizeof *alone.actions) == 0,
                       "%s, rank %d of %d", pipeline_order_at(o)->name, i, stages);

@@ -603,8 +603,10 @@ static void four_thousand_ranks(void)
         int world_size = e->world_size;
         struct measure_result result;
         e->world_size = 512;
+        experiment_settle(e);
         CHECK_OK(simulated_system_create(e, &system));
         e->world_size = system->placement.world_size = world_size;
+        experiment_settle(e);
         system->cluster.nodes = 512;
         CHECK(run(e, system, &result) > 0 && result.rank_count == 4096 && result.ranks[4095].memory.device.peak_total_bytes > 0);
         measure_result_finish(&result);

@@ -18,7 +18,7 @@ struct traffic {
     const struct plan *plan;
     const struct dt_stage *stage;
     struct mesh_shape shape;
-    enum dp_kind mode;
+    const struct dp_mode *mode;
     uint64_t element; /* bytes */
     int replica;      /* this rank's place on that axis */
     size_t samples;   /* of a step: of all ranks that work at the same ones */
@@ -53,7 +53,7 @@ static bool begins_part(const struct dt_stage *stage, int group)
 /* Parameter servers have groups by themselves, fsdp's are never put together, and the others' buckets end where they are full. */
 static void find_runs(struct traffic *t)
 {
-    bool alone = t->mode == DP_FSDP || t->mode == DP_PARAMETER_SERVER;
+    bool alone = t->mode == &dp_fsdp || t->mode == &dp_parameter_server;
     double full = alone ? 0 : buckets_configured_bytes(t->experiment);
     for (int g = t->stage->group_count - 1; g >= 0; g--) {
         struct run *run = &t->runs[t->run_count];
@@ -89,7 +89,7 @@ static dt_status find_servers(struct traffic *t)
         for (int k = 1; k < servers; k++)
             least = load[k] < load[least] ? k : least;
         load[least] += largest->elems;
-        largest->server = experiment_server_replica(t->experiment, least);
+        largest->server = strategy_server_replica(&t->experiment->strategy, least);
     }
     free(load);
     return DT_OK;
@@ -100,28 +100,28 @@ static dt_status find_servers(struct traffic *t)
 static void add_reduction(struct traffic *t, const struct run *run)
 {
     uint64_t bytes = run->elems * t->element, padded = padded_bytes(t, run->elems);
-    switch (t->mode) {
-    case DP_DDP: add(t, MESH_REPLICA, DT_COMM_ALL_REDUCE, bytes); break;
-    case DP_DATA_PARALLEL: add(t, MESH_REPLICA, DT_COMM_REDUCE, bytes); break;
-    case DP_PARAMETER_SERVER: add(t, MESH_REPLICA, DT_COMM_SEND, run->server == t->replica ? 0 : bytes); break;
-    case DP_FSDP: add(t, MESH_REPLICA, DT_COMM_ALL_REDUCE, padded / (uint64_t)t->shape.size[MESH_SHARD]); /* fall through */
-    case DP_ZERO1:
-    case DP_ZERO2: add(t, MESH_SHARD, DT_COMM_REDUCE_SCATTER, padded); break;
-    default: break;
-    }
+    if (t->mode == &dp_ddp)
+        add(t, MESH_REPLICA, DT_COMM_ALL_REDUCE, bytes);
+    if (t->mode == &dp_data_parallel)
+        add(t, MESH_REPLICA, DT_COMM_REDUCE, bytes);
+    if (t->mode == &dp_parameter_server)
+        add(t, MESH_REPLICA, DT_COMM_SEND, run->server == t->replica ? 0 : bytes);
+    if (t->mode == &dp_fsdp)
+        add(t, MESH_REPLICA, DT_COMM_ALL_REDUCE, padded / (uint64_t)t->shape.size[MESH_SHARD]);
+    if (t->mode == &dp_fsdp || t->mode == &dp_zero1 || t->mode == &dp_zero2)
+        add(t, MESH_SHARD, DT_COMM_REDUCE_SCATTER, padded);
 }
 
 /* Updated parameters, once a step. */
 static void add_publication(struct traffic *t, const struct run *run)
 {
     uint64_t others = (uint64_t)t->shape.size[MESH_REPLICA] - 1, bytes = run->elems * t->element;
-    switch (t->mode) {
-    case DP_DATA_PARALLEL: add(t, MESH_REPLICA, DT_COMM_BROADCAST, bytes); break;
-    case DP_PARAMETER_SERVER: add(t, MESH_REPLICA, DT_COMM_SEND, run->server == t->replica ? others * bytes : 0); break;
-    case DP_ZERO1:
-    case DP_ZERO2: add(t, MESH_SHARD, DT_COMM_ALL_GATHER, padded_bytes(t, run->elems)); break;
-    default: break;
-    }
+    if (t->mode == &dp_data_parallel)
+        add(t, MESH_REPLICA, DT_COMM_BROADCAST, bytes);
+    if (t->mode == &dp_parameter_server)
+        add(t, MESH_REPLICA, DT_COMM_SEND, run->server == t->replica ? others * bytes : 0);
+    if (t->mode == &dp_zero1 || t->mode == &dp_zero2)
+        add(t, MESH_SHARD, DT_COMM_ALL_GATHER, padded_bytes(t, run->elems));
 }
 
 /* ---- what a plan's actions do ---- */
@@ -163,7 +163,7 @@ static void add_action(struct traffic *t, const struct action *a)
 {
     switch (a->op) {
     case ACTION_GATHER:
-        if (t->mode == DP_FSDP)
+        if (t->mode == &dp_fsdp)
             add(t, MESH_SHARD, DT_COMM_ALL_GATHER, padded_bytes(t, t->stage->groups[a->group].param_elems));
         break;
     case ACTION_SUM_COPIES: add_copies(t, a); break;
@@ -181,7 +181,7 @@ static void add_action(struct traffic *t, const struct action *a)
 static dt_status add_all(struct traffic *t)
 {
     find_runs(t);
-    if (t->mode == DP_PARAMETER_SERVER)
+    if (t->mode == &dp_parameter_server)
         DT_TRY(find_servers(t));
     for (int i = 0; i < t->run_count; i++)
         add_publication(t, &t->runs[i]);
@@ -192,12 +192,12 @@ static dt_status add_all(struct traffic *t)
 
 static dt_status find_traffic(const struct experiment *e, int rank, const struct trainer *trainer, struct step_traffic *out)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    struct mesh_shape mesh = e->strategy.mesh;
     struct traffic t = {.experiment = e,
                         .plan = trainer_plan(trainer),
                         .stage = trainer_stage(trainer),
                         .shape = mesh,
-                        .mode = paradigm_of(e->paradigm)->mode,
+                        .mode = e->strategy.paradigm->mode,
                         .element = dt_dtype_bytes(e->model.dtype),
                         .replica = mesh_coordinate(&mesh, MESH_REPLICA, rank),
                         .samples = (size_t)e->batch_size * (size_t)mesh_count(&mesh, ~MESH_ON_DATA),

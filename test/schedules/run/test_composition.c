@@ -167,7 +167,7 @@ static void compose(uint32_t number, uint32_t seed, struct combination *c)
  * several to choose from. */
 static bool is_distinct(const struct experiment *e)
 {
-    bool pipelined = experiment_stages(e) > 1;
+    bool pipelined = e->strategy.stages > 1;
     if (e->paradigm == PARADIGM_PDP && e->pipeline.stages == 1)
         return false;
     return (pipelined || strcmp(e->pipeline.order, orders[0]) == 0) && (e->micro_batches > 1 || e->gradient_reduction == REDUCTION_LAST);

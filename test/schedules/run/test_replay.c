@@ -42,6 +42,7 @@ static void train_alone(const struct experiment *e, struct measure_result *resul
     alone.micro_batches = 1;
     alone.activation = ACTIVATION_KEEP;
     alone.parameter_offload = false;
+    experiment_settle(&alone);
     CHECK_OK(dt_device_create("cpu", &device_options, &own));
     CHECK_OK(dt_comm_create(own, &one, &options, &self));
     CHECK_OK(measure_run(&alone, own, self, NULL, result));

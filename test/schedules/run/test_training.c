@@ -38,6 +38,7 @@ static struct experiment alone_of(const struct experiment *e)
     alone.micro_batches = e->world_size * e->micro_batches;
     alone.activation = ACTIVATION_KEEP;
     alone.parameter_offload = false;
+    experiment_settle(&alone);
     return alone;
 }
 

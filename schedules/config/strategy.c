@@ -1,8 +1,11 @@
-#include "schedules/config/composition.h"
+#include "schedules/config/strategy.h"
 
 #include "schedules/config/experiment.h"
+#include "schedules/plan/orders.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -27,19 +30,16 @@ const char *pipeline_reach_name(enum pipeline_reach reach)
     return (unsigned)reach < sizeof names / sizeof *names ? names[reach] : NULL;
 }
 
-/* ---- sizes ---- */
-
-int experiment_stages(const struct experiment *e)
+const char *activation_name(enum activation_kind kind)
 {
-    bool own = paradigm_of(e->paradigm)->axes & MESH_ON_PIPELINE;
-    return own || e->pipeline.paradigms == PIPELINE_OF_ALL ? e->pipeline.stages : 1;
+    static const char *const names[] = {[ACTIVATION_KEEP] = "keep",
+                                        [ACTIVATION_CHECKPOINT] = "checkpoint",
+                                        [ACTIVATION_OFFLOAD] = "offload",
+                                        [ACTIVATION_SELECTIVE] = "selective"};
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
-/* Ranks that hold one copy of the model between them, if nothing is sharded. */
-static int ranks_of_a_copy(const struct experiment *e)
-{
-    return e->tensor.size * experiment_stages(e);
-}
+/* ---- from keys to a strategy ---- */
 
 /* Ranks that share one copy of their layers' parameters with hsdp: hsdp.shard_size, or those of the data axes that are on one node, or all
  * of them where nodes are not equal. `inner`: ranks of the axes that are nearer. */
@@ -51,48 +51,94 @@ static int shard_size(const struct experiment *e, int data, int inner)
     return data % on_node == 0 ? on_node : data;
 }
 
-struct mesh_shape experiment_mesh(const struct experiment *e)
+static struct mesh_shape mesh_of(const struct experiment *e, unsigned axes, int stages)
 {
-    const struct paradigm *p = paradigm_of(e->paradigm);
     struct mesh_shape shape = {.size = {1, 1, 1, 1}};
-    int data = e->world_size / ranks_of_a_copy(e), inner = 1;
+    int64_t copy = (int64_t)e->tensor.size * stages;
+    int data = e->world_size > copy ? (int)(e->world_size / copy) : 1, inner = 1;
     for (int i = 0; i < MESH_AXES; i++)
         shape.order[i] = orders[e->mesh.order].axes[i];
     shape.size[MESH_TENSOR] = e->tensor.size;
-    shape.size[MESH_PIPELINE] = experiment_stages(e);
+    shape.size[MESH_PIPELINE] = stages;
     for (int i = 0; shape.order[i] != MESH_SHARD; i++)
         inner *= shape.size[shape.order[i]];
-    if (p->axes & MESH_ON_SHARD)
-        shape.size[MESH_SHARD] = p->axes & MESH_ON_REPLICA ? shard_size(e, data, inner) : data;
-    if (p->axes & MESH_ON_REPLICA)
+    if (axes & MESH_ON_SHARD)
+        shape.size[MESH_SHARD] = axes & MESH_ON_REPLICA ? shard_size(e, data, inner) : data;
+    if (axes & MESH_ON_REPLICA)
         shape.size[MESH_REPLICA] = data / shape.size[MESH_SHARD];
     return shape;
 }
 
-int experiment_rank_of_kind(const struct experiment *e, int index)
+/* The policy whose name is the first `length` characters of `text`; one past the last where there is none. */
+static enum activation_kind policy_of(const char *text, size_t length)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
-    if (paradigm_of(e->paradigm)->mode == DP_PARAMETER_SERVER)
-        return index < e->parameter_server.servers ? mesh_moved(&mesh, MESH_REPLICA, 0, experiment_server_replica(e, index)) : -1;
-    return index < mesh.size[MESH_PIPELINE] ? mesh_moved(&mesh, MESH_PIPELINE, 0, index) : -1;
+    enum activation_kind kind = ACTIVATION_KEEP;
+    while (activation_name(kind) && (strlen(activation_name(kind)) != length || strncmp(activation_name(kind), text, length) != 0))
+        kind++;
+    return kind;
 }
 
-int experiment_server_replica(const struct experiment *e, int index)
+/* pipeline.activation names the policies as "keep-checkpoint". */
+static void settle_activations(const struct experiment *e, struct strategy *s)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
-    return (int)((long long)index * mesh.size[MESH_REPLICA] / e->parameter_server.servers);
+    const char *word = s->stages > 1 ? e->pipeline.activation : "";
+    memset(s->activations, e->activation, sizeof s->activations);
+    for (s->policies = 0; *word; s->policies++) {
+        size_t length = strcspn(word, "-");
+        if (s->policies < ORDER_MOST_PARTS)
+            s->activations[s->policies] = (uint8_t)policy_of(word, length);
+        word += length + (word[length] == '-');
+    }
+}
+
+void experiment_settle(struct experiment *e)
+{
+    struct strategy *s = &e->strategy;
+    const struct paradigm *p = paradigm_of(e->paradigm);
+    bool own = p->axes & MESH_ON_PIPELINE;
+    *s = (struct strategy){.paradigm = p, .mode = p->mode, .stages = 1};
+    if (own || e->pipeline.paradigms == PIPELINE_OF_ALL)
+        s->stages = e->pipeline.stages;
+    s->has_pipeline = own || s->stages > 1;
+    s->order = pipeline_order_find(s->stages > 1 ? e->pipeline.order : "gpipe");
+    s->has_order_file = s->order && pipeline_order_is_file(s->order);
+    if (!s->has_order_file)
+        s->parts = s->stages > 1 && s->order && !s->order->parts ? e->pipeline.virtual_stages : s->order ? s->order->parts : 1;
+    s->window = s->stages > 1 ? e->pipeline.chunks : 1;
+    int64_t micro_batches = (int64_t)e->micro_batches * s->window;
+    s->micro_batches = micro_batches < INT_MAX ? (int)micro_batches : INT_MAX;
+    s->mesh = mesh_of(e, p->axes, s->stages);
+    settle_activations(e, s);
+    if (s->mode == &dp_parameter_server)
+        s->servers = e->parameter_server.servers;
+}
+
+void experiment_place(struct experiment *e, int ranks)
+{
+    e->ranks_per_node = ranks;
+    experiment_settle(e);
+}
+
+/* ---- what follows from one ---- */
+
+int experiment_rank_of_kind(const struct experiment *e, int index)
+{
+    const struct mesh_shape *mesh = &e->strategy.mesh;
+    if (e->strategy.servers > 0)
+        return index < e->strategy.servers ? mesh_moved(mesh, MESH_REPLICA, 0, strategy_server_replica(&e->strategy, index)) : -1;
+    return index < mesh->size[MESH_PIPELINE] ? mesh_moved(mesh, MESH_PIPELINE, 0, index) : -1;
 }
 
 const char *experiment_node_key(const struct experiment *e, enum mesh_axis axis)
 {
-    struct mesh_shape mesh = experiment_mesh(e);
+    const struct mesh_shape *mesh = &e->strategy.mesh;
     int place[MESH_AXES] = {0};
     for (int i = 0; i < MESH_AXES; i++)
-        place[mesh.order[i]] = i;
-    bool both = (paradigm_of(e->paradigm)->axes & MESH_ON_DATA) == MESH_ON_DATA;
+        place[mesh->order[i]] = i;
+    bool both = (e->strategy.paradigm->axes & MESH_ON_DATA) == MESH_ON_DATA;
     switch (axis) {
-    case MESH_TENSOR: return mesh.size[axis] > 1 ? "tensor.size" : NULL;
-    case MESH_PIPELINE: return mesh.size[axis] > 1 && place[axis] < place[MESH_REPLICA] ? "pipeline.stages" : NULL;
+    case MESH_TENSOR: return mesh->size[axis] > 1 ? "tensor.size" : NULL;
+    case MESH_PIPELINE: return mesh->size[axis] > 1 && place[axis] < place[MESH_REPLICA] ? "pipeline.stages" : NULL;
     case MESH_SHARD: return both ? "hsdp.shard_size" : NULL;
     default: return NULL;
     }
@@ -114,22 +160,22 @@ static void list_divisors(int number, char text[DIVISORS_TEXT])
 
 static dt_status check_one_copy(const struct experiment *e, const char *where)
 {
-    int stages = experiment_stages(e), ranks = ranks_of_a_copy(e);
+    int stages = e->strategy.stages, ranks = stages * e->tensor.size;
     if (ranks == 1)
         return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"%s\" is one device; use 1, or another paradigm", where,
-                       e->world_size, paradigm_name(e->paradigm));
+                       e->world_size, e->strategy.paradigm->name);
     return dt_fail(
         DT_ERR_INVALID,
         "%s: world_size: %d ranks, but paradigm \"%s\" is one copy of the model, on pipeline.stages %d times tensor.size %d ranks; "
         "use %d, or another paradigm",
-        where, e->world_size, paradigm_name(e->paradigm), stages, e->tensor.size, ranks);
+        where, e->world_size, e->strategy.paradigm->name, stages, e->tensor.size, ranks);
 }
 
 static dt_status check_shards(const struct experiment *e, const char *where)
 {
-    int data = e->world_size / ranks_of_a_copy(e);
+    int data = e->world_size / (e->strategy.stages * e->tensor.size);
     char divisors[DIVISORS_TEXT];
-    bool both = (paradigm_of(e->paradigm)->axes & MESH_ON_DATA) == MESH_ON_DATA;
+    bool both = (e->strategy.paradigm->axes & MESH_ON_DATA) == MESH_ON_DATA;
     if (!both || e->hsdp.shard_size == 0 || data % e->hsdp.shard_size == 0)
         return DT_OK;
     list_divisors(data, divisors);
@@ -142,8 +188,8 @@ static dt_status check_shards(const struct experiment *e, const char *where)
 
 dt_status experiment_check_mesh(const struct experiment *e, const char *where)
 {
-    const struct paradigm *p = paradigm_of(e->paradigm);
-    int stages = experiment_stages(e), tensor = e->tensor.size, world = e->world_size;
+    const struct paradigm *p = e->strategy.paradigm;
+    int stages = e->strategy.stages, tensor = e->tensor.size, world = e->world_size;
     char divisors[DIVISORS_TEXT];
     if (stages > 1 && p->no_pipeline)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: paradigm \"%s\" goes with no pipeline: %s; use 1, or paradigm \"ddp\"", where,
@@ -160,4 +206,15 @@ dt_status experiment_check_mesh(const struct experiment *e, const char *where)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d; %s", where, stages, world, divisors);
     return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d times tensor.size %d does not divide world_size %d; stages of %s", where,
                    stages, tensor, world, divisors);
+}
+
+dt_status experiment_check_activation(const struct experiment *e, int parts, const char *where)
+{
+    int policies = e->strategy.policies;
+    if (policies == 0 || policies == parts)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID,
+                   "%s: pipeline.activation: %d %s, but pipeline.order %s gives each rank %d %s of the model; one for each%s", where,
+                   policies, policies > 1 ? "policies" : "policy", e->pipeline.order, parts, parts > 1 ? "parts" : "part",
+                   parts == 1 ? ", or \"activation\" for all" : "");
 }
