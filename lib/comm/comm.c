@@ -91,11 +91,6 @@ int dt_comm_size(const struct dt_comm *comm)
     return comm->size;
 }
 
-const char *dt_comm_name(const struct dt_comm *comm)
-{
-    return comm->name;
-}
-
 const char *dt_comm_library(const struct dt_comm *comm)
 {
     return comm->backend->library ? comm->backend->library(comm) : "none";

@@ -70,7 +70,6 @@ const char *dt_comm_backend_for(const char *device_kind, int world_size);
 
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
-const char *dt_comm_name(const struct dt_comm *comm);
 /* "Open MPI 4.1.4" and the like, for provenance; "none" for self and sim. */
 const char *dt_comm_library(const struct dt_comm *comm);
 /* Where the secret came from with which the ranks proved that they belong together: "variable", "file" or "none" (lib/launch/secret.h);

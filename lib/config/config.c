@@ -165,7 +165,8 @@ static dt_status read_boolean_choice(const struct dt_field *field, bool truth, v
     return DT_OK;
 }
 
-dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
+/* Check `value` against a row and store it in `target` (NULL: check only). */
+static dt_status read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
     if (field->booleans && cJSON_IsBool(value))
         return read_boolean_choice(field, cJSON_IsTrue(value), target);
@@ -212,7 +213,7 @@ dt_status dt_config_read_at(const struct dt_table *table, const char *path, cons
         index = dt_config_settings_above(table, path, &setting);
     if (index >= 0) {
         DT_TRY(setting ? dt_config_read_settings(&table->fields[index], setting, value, label, target)
-                       : dt_config_read_value(&table->fields[index], value, label, target));
+                       : read_value(&table->fields[index], value, label, target));
         if (given)
             given[index] = true;
         return DT_OK;
@@ -290,7 +291,7 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target)
         struct cJSON *value;
         snprintf(label, sizeof label, "default of %s", field->path);
         DT_TRY(dt_json_parse(field->initial, strlen(field->initial), label, &value));
-        dt_status status = dt_config_read_value(field, value, label, target);
+        dt_status status = read_value(field, value, label, target);
         dt_json_destroy(value);
         DT_TRY(status);
     }

@@ -83,7 +83,7 @@ bool dt_config_is_known(const struct dt_table *table, const char *path)
 
 enum { QUOTE_BYTES = 64, LIST_BYTES = DT_FIELD_TEXT_BYTES };
 
-const char *dt_config_type_name(const struct cJSON *value)
+static const char *type_name(const struct cJSON *value)
 {
     return cJSON_IsObject(value)   ? "an object"
            : cJSON_IsArray(value)  ? "a list"
@@ -148,7 +148,7 @@ dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *
     dt_field_describe(field, wanted);
     if (cJSON_IsBool(value) || cJSON_IsNull(value))
         return dt_fail(DT_ERR_INVALID, "%s: expected %s, not %s", label, wanted, quote);
-    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; expected %s", label, quote, dt_config_type_name(value), wanted);
+    return dt_fail(DT_ERR_INVALID, "%s: %s is %s; expected %s", label, quote, type_name(value), wanted);
 }
 
 dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label)

@@ -33,9 +33,6 @@ bool dt_config_is_known(const struct dt_table *table, const char *path);
 dt_status dt_config_read_settings(const struct dt_field *field, const char *name, const struct cJSON *value, const char *label,
                                   void *target);
 
-/* Check `value` against a row and store it in `target` (NULL: check only). */
-dt_status dt_config_read_value(const struct dt_field *field, const struct cJSON *value, const char *label, void *target);
-
 /* Read what stands at `path`: a field's value, or an object of them. Marks
  * given (NULL: nobody asks). */
 dt_status dt_config_read_at(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label, void *target,
@@ -48,8 +45,5 @@ dt_status dt_config_fail_missing(const struct dt_field *field, const char *where
 dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label);
 dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label);
 dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label);
-
-/* "a string", "a number", ... */
-const char *dt_config_type_name(const struct cJSON *value);
 
 #endif

@@ -1,5 +1,6 @@
 #include "lib/config/schema.h"
 
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/config/parts.h"
 
@@ -33,65 +34,41 @@ static void write_description(FILE *to, const char *description)
     fputc(',', to);
 }
 
-static void write_limit(FILE *to, const char *name, double limit)
-{
-    char number[32];
-    dt_format_double(limit, number, sizeof number);
-    fprintf(to, ",\"%s\":%s", name, number);
-}
-
 /* "NCCL_[A-Z0-9_]{1,58}": the names of settings, for a pattern. */
-static void write_setting_names(FILE *to, const struct dt_field *field)
+static const char *setting_names(const struct dt_field *field, char text[128])
 {
-    fprintf(to, "%s[A-Z0-9_]{1,%zu}", field->prefix, DT_CONFIG_SETTING_NAME_BYTES - strlen(field->prefix));
+    snprintf(text, 128, "%s[A-Z0-9_]{1,%zu}", field->prefix, DT_CONFIG_SETTING_NAME_BYTES - strlen(field->prefix));
+    return text;
 }
 
 static void write_settings(FILE *to, const struct dt_field *field)
 {
-    fputs("\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^", to);
-    write_setting_names(to, field);
-    fprintf(to, "$\":{\"$ref\":\"#/$defs/%s_setting\"}}", field->path);
+    char names[128];
+    fprintf(to, "\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^%s$\":{\"$ref\":\"#/$defs/%s_setting\"}}",
+            setting_names(field, names), field->path);
 }
 
-/* The value of one setting; see lib/config/settings.c. */
-static void write_setting(FILE *to)
+/* The choices in quotes with commas between; as_lists: "a-b-c" as ["a","b","c"]. */
+static void write_names(FILE *to, const struct dt_field *field, bool as_lists)
 {
-    fprintf(to,
-            "{\"description\":\"What the environment variable is set to: 1 for true, 0 for false.\","
-            "\"type\":[\"string\",\"number\",\"boolean\"],\"minLength\":1,\"maxLength\":%d,"
-            "\"not\":{\"type\":\"string\"," NOT_PRINTABLE "}}",
-            DT_CONFIG_SETTING_CHARACTERS);
-}
-
-/* "a-b-c" as ["a","b","c"]. */
-static void write_words(FILE *to, const char *choice)
-{
-    fputs("[\"", to);
-    for (; *choice; choice++)
-        fputs(*choice == '-' ? "\",\"" : (char[]){*choice, 0}, to);
-    fputs("\"]", to);
-}
-
-/* "a|b" of the choices. */
-static void write_alternatives(FILE *to, const struct dt_field *field)
-{
-    for (int i = 0; field->choice(i); i++)
-        fprintf(to, "%s%s", i > 0 ? "|" : "", field->choice(i));
+    for (int i = 0; field->choice(i); i++) {
+        fputs(i > 0 ? "," : "", to);
+        fputs(as_lists ? "[\"" : "\"", to);
+        for (const char *c = field->choice(i); *c; c++)
+            fputs(as_lists && *c == '-' ? "\",\"" : (char[]){*c, 0}, to);
+        fputs(as_lists ? "\"]" : "\"", to);
+    }
 }
 
 /* A list of choices, or the same as one word. */
 static void write_choice_words(FILE *to, const struct dt_field *field)
 {
+    char any[DT_FIELD_TEXT_BYTES] = "";
+    for (int i = 0; field->choice(i); i++)
+        dt_append(any, sizeof any, "|", "%s", field->choice(i));
     fprintf(to, "\"oneOf\":[{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":{\"enum\":[", field->words);
-    for (int i = 0; field->choice(i); i++) {
-        fputs(i > 0 ? "," : "", to);
-        write_string(to, field->choice(i));
-    }
-    fputs("]}},{\"type\":\"string\",\"pattern\":\"^(", to);
-    write_alternatives(to, field);
-    fputs(")(-(", to);
-    write_alternatives(to, field);
-    fprintf(to, ")){0,%d}$\"}]", field->words - 1);
+    write_names(to, field, false);
+    fprintf(to, "]}},{\"type\":\"string\",\"pattern\":\"^(%s)(-(%s)){0,%d}$\"}]", any, any, field->words - 1);
 }
 
 static void write_choices(FILE *to, const struct dt_field *field)
@@ -101,13 +78,10 @@ static void write_choices(FILE *to, const struct dt_field *field)
           : field->file_ending      ? "\"type\":\"string\",\"anyOf\":[{\"enum\":["
                                     : "\"type\":\"string\",\"enum\":[",
           to);
-    for (int i = 0; field->choice(i); i++) {
-        fputs(i > 0 ? "," : "", to);
-        write_string(to, field->choice(i));
-    }
-    for (int i = 0; field->list && field->choice(i); i++) {
+    write_names(to, field, false);
+    if (field->list) {
         fputc(',', to);
-        write_words(to, field->choice(i));
+        write_names(to, field, true);
     }
     fputc(']', to);
     if (field->most_numbers > 0)
@@ -120,6 +94,9 @@ static void write_choices(FILE *to, const struct dt_field *field)
 
 static void write_type(FILE *to, const struct dt_field *field)
 {
+    char min[32], max[32];
+    dt_format_double(field->min, min, sizeof min);
+    dt_format_double(field->max, max, sizeof max);
     if (field->choice && field->booleans) {
         fputs("\"anyOf\":[{\"type\":\"boolean\"},{", to);
         write_choices(to, field);
@@ -133,16 +110,11 @@ static void write_type(FILE *to, const struct dt_field *field)
     switch (field->kind) {
     case DT_FIELD_BOOL: fprintf(to, "\"type\":\"boolean\"%s", field->max > 0 ? "" : ",\"const\":false"); break;
     case DT_FIELD_SETTINGS: write_settings(to, field); break;
-    case DT_FIELD_STRING:
-        fputs("\"type\":\"string\"", to);
-        write_limit(to, "minLength", field->min);
-        write_limit(to, "maxLength", field->max);
-        fputs(",\"not\":{" NOT_PRINTABLE "}", to);
-        break;
+    case DT_FIELD_STRING: fprintf(to, "\"type\":\"string\",\"minLength\":%s,\"maxLength\":%s,\"not\":{" NOT_PRINTABLE "}", min, max); break;
     default:
-        fprintf(to, "\"type\":\"%s\"", field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number");
-        write_limit(to, field->above ? "exclusiveMinimum" : "minimum", field->min);
-        write_limit(to, field->below ? "exclusiveMaximum" : "maximum", field->max);
+        fprintf(to, "\"type\":\"%s\",\"%s\":%s,\"%s\":%s",
+                field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number",
+                field->above ? "exclusiveMinimum" : "minimum", min, field->below ? "exclusiveMaximum" : "maximum", max);
     }
 }
 
@@ -199,32 +171,19 @@ static void write_required(FILE *to, const struct dt_schema *schema, const char 
 
 static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix);
 
-static void write_list(FILE *to, const struct dt_schema_part *part)
-{
-    const struct dt_list *list = part->list();
-    const struct dt_schema entry = {.table = list->table};
-    fprintf(to, "\"type\":\"array\",\"maxItems\":%d,\"items\":{", list->max);
-    write_object(to, &entry, "");
-    fputc('}', to);
-}
-
 static void write_part(FILE *to, const struct dt_schema_part *part)
 {
     fputc('{', to);
     write_description(to, part->description);
-    if (part->list)
-        write_list(to, part);
-    else
+    if (part->list) {
+        const struct dt_schema entry = {.table = part->list()->table};
+        fprintf(to, "\"type\":\"array\",\"maxItems\":%d,\"items\":{", part->list()->max);
+        write_object(to, &entry, "");
+        fputc('}', to);
+    } else {
         fputs(part->schema, to);
+    }
     fputc('}', to);
-}
-
-static const struct dt_schema_section *find_section(const struct dt_schema *schema, const char *path)
-{
-    for (const struct dt_schema_section *s = schema->sections; s && s->path; s++)
-        if (strcmp(s->path, path) == 0)
-            return s;
-    return NULL;
 }
 
 /* What stands at `path`: written out, or, where a sweep needs it too, a reference to its definition. */
@@ -246,9 +205,13 @@ static void write_property(FILE *to, const struct dt_schema *schema, const char 
 /* The members of the schema of the object at `prefix`, without the braces. */
 static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix)
 {
-    const struct dt_schema_section *section = find_section(schema, prefix);
+    const struct dt_schema_section *section = schema->sections;
     char path[DT_CONFIG_PATH_BYTES];
     const char *comma = "";
+    while (section && section->path && strcmp(section->path, prefix) != 0)
+        section++;
+    if (section && !section->path)
+        section = NULL;
     write_description(to, section ? section->description : NULL);
     fputs("\"type\":\"object\",\"additionalProperties\":false", to);
     write_required(to, schema, prefix);
@@ -285,15 +248,13 @@ static void write_list_of(FILE *to, const char *definition, const char *suffix)
 /* An axis at the path of one field: a list of its values, or of settings by name. */
 static void write_field_axis(FILE *to, const struct dt_field *field)
 {
-    if (field->kind != DT_FIELD_SETTINGS) {
-        write_list_of(to, field->path, "");
-        return;
-    }
-    fputs("{\"oneOf\":[", to);
+    char names[128];
+    bool settings = field->kind == DT_FIELD_SETTINGS;
+    fputs(settings ? "{\"oneOf\":[" : "", to);
     write_list_of(to, field->path, "");
-    fputs(",{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^", to);
-    write_setting_names(to, field);
-    fputs("$\":", to);
+    if (!settings)
+        return;
+    fprintf(to, ",{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^%s$\":", setting_names(field, names));
     write_list_of(to, field->path, "_setting");
     fputs("}}]}", to);
 }
@@ -318,32 +279,30 @@ static void write_axes(FILE *to, const struct dt_table *table, const char *prefi
     }
 }
 
-/* A list of objects with any of the config's keys. */
-static void write_experiments(FILE *to, const struct dt_table *table)
+/* A reference to the definition of each key of the whole config. */
+static void write_references(FILE *to, const struct dt_table *table)
 {
     char path[DT_CONFIG_PATH_BYTES];
     const char *comma = "";
-    fputs("{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{", to);
     for (int row = 0; dt_config_next_key(table, "", &row, path); comma = ",")
         fprintf(to, "%s\"%s\":{\"$ref\":\"#/$defs/%s\"}", comma, path, path);
-    fputs("}}}", to);
 }
 
 static void write_sweep(FILE *to, const struct dt_table *table)
 {
     const char *comma = "";
+    char names[128];
     fputs("\"sweep\":{\"description\":\"Lists whose product is run, the first outermost. Paths are dotted or nested; objects in a list are "
-          "merged into the config's own. Or a list of experiments: objects that are merged into the config.\",\"oneOf\":[",
+          "merged into the config's own. Or a list of experiments: objects that are merged into the config.\",\"oneOf\":["
+          "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{",
           to);
-    write_experiments(to, table);
-    fputs(",{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{", to);
+    write_references(to, table);
+    fputs("}}},{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{", to);
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (field->kind != DT_FIELD_SETTINGS)
             continue;
-        fprintf(to, "%s\"^%s\\\\.", comma, field->path);
-        write_setting_names(to, field);
-        fputs("$\":", to);
+        fprintf(to, "%s\"^%s\\\\.%s$\":", comma, field->path, setting_names(field, names));
         write_list_of(to, field->path, "_setting");
         comma = ",";
     }
@@ -351,10 +310,7 @@ static void write_sweep(FILE *to, const struct dt_table *table)
           "\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"not\":{\"required\":"
           "[\"sweep\"]},\"additionalProperties\":false,\"properties\":{",
           to);
-    char path[DT_CONFIG_PATH_BYTES];
-    comma = "";
-    for (int row = 0; dt_config_next_key(table, "", &row, path); comma = ",")
-        fprintf(to, "%s\"%s\":{\"$ref\":\"#/$defs/%s\"}", comma, path, path);
+    write_references(to, table);
     fputs("}}},", to);
     write_axes(to, table, "");
     for (int i = 0; i < table->count; i++) {
@@ -391,9 +347,11 @@ static void write_definitions(FILE *to, const struct dt_schema *schema)
         fputc(',', to);
         if (table->fields[i].kind != DT_FIELD_SETTINGS)
             continue;
-        fprintf(to, "\"%s_setting\":", table->fields[i].path);
-        write_setting(to);
-        fputc(',', to);
+        fprintf(to,
+                "\"%s_setting\":{\"description\":\"What the environment variable is set to: 1 for true, 0 for false.\","
+                "\"type\":[\"string\",\"number\",\"boolean\"],\"minLength\":1,\"maxLength\":%d,"
+                "\"not\":{\"type\":\"string\"," NOT_PRINTABLE "}},",
+                table->fields[i].path, DT_CONFIG_SETTING_CHARACTERS); /* see lib/config/settings.c */
     }
     write_object_definitions(to, schema, "");
     write_sweep(to, table);

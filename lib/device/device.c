@@ -73,11 +73,6 @@ struct dt_device *dt_stream_device(const struct dt_stream *stream)
     return stream->device;
 }
 
-const char *dt_stream_name(const struct dt_stream *stream)
-{
-    return stream->name;
-}
-
 static dt_status create_event(struct dt_device *device, bool timed, struct dt_event **out)
 {
     *out = NULL;

@@ -90,7 +90,6 @@ dt_status dt_stream_create(struct dt_device *device, const char *name, struct dt
 void dt_stream_destroy(struct dt_stream *stream);          /* waits for what is queued; takes NULL */
 dt_status dt_stream_synchronize(struct dt_stream *stream); /* blocks until the queue is empty; returns and clears the stream's failure */
 struct dt_device *dt_stream_device(const struct dt_stream *stream);
-const char *dt_stream_name(const struct dt_stream *stream);
 
 /* Events. record: queues a mark on `stream`, replacing an earlier one. wait: queues, `stream` goes on once the mark recorded last (at the
  * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed and both of

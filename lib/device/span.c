@@ -24,11 +24,6 @@ struct dt_spans {
     struct stream_spans streams[MOST_STREAMS];
 };
 
-bool dt_spans_on(const struct dt_device *device)
-{
-    return device->spans != NULL;
-}
-
 dt_status dt_spans_start(struct dt_stream *stream)
 {
     if (stream->device->spans)

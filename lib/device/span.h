@@ -24,9 +24,6 @@ struct dt_span {
  * at a time. Errors: DT_ERR_INVALID when it has started already, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 dt_status dt_spans_start(struct dt_stream *stream);
 
-/* Whether dt_spans_start has been and dt_spans_collect is still to come. */
-bool dt_spans_on(const struct dt_device *device);
-
 /* Around the queueing of one piece of work. A span inside another of the same stream is part of that one. group may be NULL. */
 dt_status dt_span_begin(struct dt_stream *stream, const char *name, enum dt_span_category category, uint64_t bytes, const char *group);
 dt_status dt_span_end(struct dt_stream *stream);

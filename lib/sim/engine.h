@@ -12,8 +12,6 @@
 #include "lib/sim/network.h"
 #include "lib/sim/program.h"
 
-#include <stdio.h>
-
 struct dt_sim_engine;
 
 /* The ranks of a communicator, in its order. */
@@ -83,8 +81,8 @@ void dt_sim_engine_set_stop(struct dt_sim_engine *engine, bool (*stop)(void *con
 
 /* Run all programs to their end, once.
  * Errors: DT_ERR_COMM when no rank can go on: the text names the operation that most ranks wait in, with communicator, number and missing
- * ranks, and dt_sim_engine_dump tells all; or when ranks of a communicator call different operations at the same place. DT_ERR_INVALID for
- * a peer or root that is not in the communicator; the transport's errors; DT_ERR_HOST_MEMORY. */
+ * ranks; or when ranks of a communicator call different operations at the same place. DT_ERR_INVALID for a peer or root that is not in the
+ * communicator; the transport's errors; DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_engine_run(struct dt_sim_engine *engine);
 
 /* Afterwards: when an event of the rank's program happened, in seconds from the start; NAN when it did not. */
@@ -95,9 +93,5 @@ struct dt_sim_idle dt_sim_engine_event_idle(const struct dt_sim_engine *engine, 
 double dt_sim_engine_end_s(const struct dt_sim_engine *engine, int rank);
 /* Operations done so far, of all ranks. */
 uint64_t dt_sim_engine_operations(const struct dt_sim_engine *engine);
-
-/* A line for each operation that ranks wait in: "all_reduce 7 on data_parallel: ranks 0-3 wait, 4-7 are missing (in recv ...)". At most
- * `lines` of them, then how many more there are. */
-void dt_sim_engine_dump(const struct dt_sim_engine *engine, int lines, FILE *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* What a replay reports: the span of an operation, and who waits for whom when nobody can go on. */
 #include "lib/sim/engine_parts.h"
 
-#include <string.h>
+#include <stdio.h>
 
 void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, const struct dt_sim_op *op, double start_s, double moving_s,
                         double end_s)
@@ -133,31 +133,16 @@ static bool describe_message(const struct dt_sim_engine *e, const struct waiting
     return true;
 }
 
-/* Line `index` of the report; false past the last. */
-static bool describe_wait(const struct dt_sim_engine *e, int index, char *text, size_t text_bytes)
+/* The first wait with others that there is; false: none. */
+static bool describe_any(const struct dt_sim_engine *e, char *text, size_t text_bytes)
 {
     for (int g = 0; g < e->group_count; g++)
-        if (describe_collective(e, e->groups[g], text, text_bytes) && index-- == 0)
+        if (describe_collective(e, e->groups[g], text, text_bytes))
             return true;
     for (uint32_t w = 0; w < e->waiting_count; w++)
-        if (describe_message(e, &e->waiting[w], text, text_bytes) && index-- == 0)
+        if (describe_message(e, &e->waiting[w], text, text_bytes))
             return true;
     return false;
-}
-
-void dt_sim_engine_dump(const struct dt_sim_engine *e, int lines, FILE *to)
-{
-    char text[TEXT_BYTES];
-    int count = 0;
-    while (count < lines && describe_wait(e, count, text, sizeof text)) {
-        fprintf(to, "%s\n", text);
-        count++;
-    }
-    int more = 0;
-    while (describe_wait(e, count + more, text, sizeof text))
-        more++;
-    if (more)
-        fprintf(to, "and %d more\n", more);
 }
 
 /* Whom a rank waits for: the first that is missing. -1: nobody in particular. */
@@ -218,6 +203,6 @@ dt_status engine_fail_deadlock(const struct dt_sim_engine *e)
     for (uint32_t w = 0; w < e->waiting_count && !told; w++)
         told = e->waiting[w].op && e->waiting[w].rank == culprit && describe_message(e, &e->waiting[w], text, sizeof text);
     if (!told)
-        describe_wait(e, 0, text, sizeof text);
+        describe_any(e, text, sizeof text);
     return dt_fail(DT_ERR_COMM, "deadlock: %d of %d ranks wait for ever: %s", unfinished, e->rank_count, text);
 }

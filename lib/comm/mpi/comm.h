@@ -108,9 +108,6 @@ int64_t dt_mpi_withdrawal(dt_status status);
 
 /* As dt_comm_give_up: send the others a notice, and give up. Does not wait long for those who do not take it. */
 void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text);
-/* Has a notice come? Any thread. The first one stays: */
-bool dt_mpi_listen(struct mpi_family *family);
-bool dt_mpi_heard(struct mpi_family *family, struct mpi_notice *out);
 
 /* DT_OK, or DT_ERR_COMM with MPI's own text; the family has then given up. */
 dt_status dt_mpi_check(struct mpi_waiting *waiting, int error);

@@ -15,13 +15,22 @@ static int tag_of_notices(const struct mpi_comm *world)
     return dt_mpi_tag(world, 0, MPI_PHASE_NOTICE);
 }
 
+/* The first notice that came, from any thread. */
+static bool heard_notice(struct mpi_family *family, struct mpi_notice *out)
+{
+    pthread_mutex_lock(&family->mutex);
+    *out = family->heard;
+    pthread_mutex_unlock(&family->mutex);
+    return out->status != DT_OK;
+}
+
 /* The requests of what an unreachable rank has not taken, and the notice, stay: this process is about to end. */
 void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text)
 {
     struct mpi_family *family = world->family;
     struct mpi_notice heard;
     int size = world->base.size, complete = 0;
-    if (dt_mpi_heard(family, &heard)) /* the others hear it from that rank */
+    if (heard_notice(family, &heard)) /* the others hear it from that rank */
         return;
     struct mpi_notice *notice = calloc(1, sizeof *notice);
     MPI_Request *requests = calloc((size_t)size, sizeof *requests);
@@ -47,7 +56,8 @@ void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text)
     }
 }
 
-bool dt_mpi_listen(struct mpi_family *family)
+/* Has a notice come? */
+static bool listen_for_notice(struct mpi_family *family)
 {
     struct mpi_notice notice;
     MPI_Message message;
@@ -64,14 +74,6 @@ bool dt_mpi_listen(struct mpi_family *family)
         family->heard = notice;
     pthread_mutex_unlock(&family->mutex);
     return true;
-}
-
-bool dt_mpi_heard(struct mpi_family *family, struct mpi_notice *out)
-{
-    pthread_mutex_lock(&family->mutex);
-    *out = family->heard;
-    pthread_mutex_unlock(&family->mutex);
-    return out->status != DT_OK;
 }
 
 /* ---- waiting ---- */
@@ -118,7 +120,7 @@ static dt_status give_up_with_others(struct mpi_waiting *w)
 {
     struct mpi_notice heard;
     char text[sizeof heard.text + 32];
-    if (!dt_mpi_heard(w->comm->family, &heard))
+    if (!heard_notice(w->comm->family, &heard))
         return give_up(w, DT_ERR_COMM, "given up, as asked or because another operation failed");
     snprintf(text, sizeof text, "rank %d gave up: %s", heard.rank, heard.text);
     return give_up(w, (dt_status)heard.status, text);
@@ -213,7 +215,7 @@ dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
             break;
         int64_t time_ns = dt_clock_ns();
         start_ns = front == before && start_ns ? start_ns : time_ns;
-        if (atomic_load(&w->comm->family->given_up) || (time_ns - start_ns > LISTEN_NS && dt_mpi_listen(w->comm->family)))
+        if (atomic_load(&w->comm->family->given_up) || (time_ns - start_ns > LISTEN_NS && listen_for_notice(w->comm->family)))
             return give_up_with_others(w);
         if (w->timeout_s > 0 && (double)(time_ns - start_ns) * 1e-9 > w->timeout_s) {
             char missing[512], text[600];

@@ -312,7 +312,6 @@ static void test_deadlock_is_told(void)
     struct fixture f;
     int world, pair, all[] = {0, 1, 2, 3}, two[] = {2, 3};
     struct dt_sim_program *p[4];
-    char text[2048] = "";
     start(&f, 4, NULL);
     CHECK_OK(dt_sim_engine_add_group(f.engine, "world", all, 4, &world));
     CHECK_OK(dt_sim_engine_add_group(f.engine, "activations", two, 2, &pair));
@@ -332,10 +331,6 @@ static void test_deadlock_is_told(void)
     check_failure(dt_sim_engine_run(f.engine), DT_ERR_COMM,
                   (const char *const[]){"deadlock", "4 of 4 ranks", "all_reduce 2 on world", "0-2 wait", "missing are 3",
                                         "rank 3 is at recv from rank 2 on activations", NULL});
-    FILE *to = fmemopen(text, sizeof text, "w");
-    dt_sim_engine_dump(f.engine, 1, to);
-    fclose(to);
-    CHECK(strstr(text, "all_reduce 2 on world") && strstr(text, "and 1 more"), "%s", text);
     finish(&f);
     for (int r = 0; r < 4; r++)
         dt_sim_program_destroy(p[r]);
