@@ -12,7 +12,7 @@ dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *
     if (!k)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
     dt_device_info(device, &info);
-    k->plain.table = gpt_kernels_for(info.kind);
+    k->plain.table = gpt_kernels_for(info.kind->name);
     if (!k->plain.table)
         goto fail;
     status = k->plain.table->create(device, model, &k->plain.state);

@@ -140,36 +140,36 @@ static void describe_cpu(const char *kind, char *text, size_t text_bytes)
 }
 
 /* What the device is, or what is missing. Returns whether it can be used. */
-static bool describe_device(const char *kind, char *text, size_t text_bytes)
+static bool describe_device(const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {
     char libraries[512] = "";
     text[0] = '\0';
-    if (!dt_device_available(kind, text, text_bytes))
+    if (!dt_device_available(kind->name, text, text_bytes))
         return false;
-    if (!model_kernels_available(kind, libraries, sizeof libraries)) {
+    if (!model_kernels_available(kind->name, libraries, sizeof libraries)) {
         snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
         return false;
     }
-    if (strcmp(kind, "sim") == 0)
+    if (kind->simulated)
         snprintf(text, text_bytes, "predicts runs on a described cluster, by the files \"cluster\" and \"profile\"");
-    else if (dt_device_count(kind) > 0)
+    else if (dt_device_count(kind->name) > 0)
         describe_gpus(libraries, text, text_bytes);
     else
-        describe_cpu(kind, text, text_bytes);
+        describe_cpu(kind->name, text, text_bytes);
     return true;
 }
 
 static dt_status print_devices(void)
 {
     struct table *t = table_create();
-    const char *kind;
+    const struct dt_device_kind *kind;
     table_column(t, TABLE_LEFT, "device");
     table_column(t, TABLE_LEFT | TABLE_STAYS, "available");
     table_column(t, TABLE_LEFT, "");
-    for (int i = 0; (kind = dt_device_kind_name(i)); i++) {
+    for (int i = 0; (kind = dt_device_kind_at(i)); i++) {
         char text[1024];
         bool available = describe_device(kind, text, sizeof text);
-        table_text(t, kind);
+        table_text(t, kind->name);
         table_text(t, available ? "yes" : "no");
         table_text(t, text);
     }

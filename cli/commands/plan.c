@@ -202,7 +202,7 @@ struct measuring {
 /* Errors: DT_ERR_INVALID, DT_ERR_UNAVAILABLE with one line. */
 static dt_status read_measure(const struct plan_options *o, const struct planner *p, struct measuring *out)
 {
-    const char *kind;
+    const struct dt_device_kind *kind;
     struct experiment e = p->base;
     *out = (struct measuring){.count = 0};
     if (o->rounds && !o->measure)
@@ -214,6 +214,7 @@ static dt_status read_measure(const struct plan_options *o, const struct planner
     if (!o->planner.device || strcmp(o->planner.device, "sim") == 0)
         return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
     snprintf(e.device, sizeof e.device, "%s", o->planner.device);
+    experiment_settle(&e);
     return device_choose(&e, &kind);
 }
 

@@ -122,7 +122,7 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
     struct experiment own[2]; /* this one and the last one */
     for (int i = 0; i < s->distinct; i++) {
         const struct experiment *e = sweep_experiment(s, i, &own[i % 2]);
-        const char *kind;
+        const struct dt_device_kind *kind;
         if (i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]))
             continue;
         if (s->verify && experiment_is_simulated(e))
@@ -137,12 +137,12 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
                            s->world.launcher, s->world.size, s->world.size > 1 ? "s" : "", i + 1, s->distinct, e->world_size, e->world_size,
                            s->world.size);
         DT_TRY(device_choose(e, &kind));
-        if (s->inside && strcmp(kind, "cuda") == 0 && !s->outcomes[i].elsewhere)
+        if (s->inside && kind->gpus && !s->outcomes[i].elsewhere)
             DT_TRY(check_nccl_settings(s, i, &first_on_nccl));
         if (s->inside)
             DT_TRY(dt_comm_check_world(dt_comm_backend_for(kind, e->world_size), &s->world));
         else
-            DT_TRY(placement_check_alone(e, i + 1, s->distinct, strcmp(kind, "cuda") == 0 ? dt_device_count(kind) : -1));
+            DT_TRY(placement_check_alone(e, i + 1, s->distinct, kind->gpus ? dt_device_count(kind->name) : -1));
     }
     return DT_OK;
 }

@@ -34,7 +34,7 @@ static void note_no_room(struct check *check, const char *text)
 /* A device that is elsewhere is no fault of the config. */
 static void note_device(const struct experiment *e, struct check *check)
 {
-    const char *kind;
+    const struct dt_device_kind *kind;
     char text[512], advice[256];
     if (!experiment_is_simulated(e) && device_choose(e, &kind) < 0) {
         snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
@@ -42,7 +42,7 @@ static void note_device(const struct experiment *e, struct check *check)
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
         note(check, text);
-    } else if (!experiment_is_simulated(e) && strcmp(kind, "cpu") == 0 && !model_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (!experiment_is_simulated(e) && !kind->gpus && !model_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
         snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
         note(check, text);
     }
@@ -62,7 +62,7 @@ static uint64_t smallest_gpu(const struct experiment *e, struct dt_device_info *
 static void note_memory(const struct experiment *e, struct check *check)
 {
     char text[512], need[DT_MEMORY_TEXT], memory[DT_MEMORY_TEXT];
-    const char *kind;
+    const struct dt_device_kind *kind;
     struct dt_device_info gpu;
     const struct dt_memory_usage *usage = &check->usage;
     uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has;
@@ -77,11 +77,11 @@ static void note_memory(const struct experiment *e, struct check *check)
         note_no_room(check, text);
     } else if (device_choose(e, &kind) < 0) {
         return;
-    } else if (strcmp(kind, "cuda") == 0 && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
+    } else if (kind->gpus && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
         snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included",
                  check->rank, dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
         note_no_room(check, text);
-    } else if (strcmp(kind, "cpu") == 0 && (double)both * e->world_size > (double)(has = dt_machine_memory_bytes())) {
+    } else if (!kind->gpus && !kind->simulated && (double)both * e->world_size > (double)(has = dt_machine_memory_bytes())) {
         snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size,
                  dt_memory_text(both, need), dt_memory_text(has, memory));
         note_no_room(check, text);
@@ -258,14 +258,15 @@ static bool is_this_machine(const char *path)
 /* The experiment as device sim predicts it from a calibration; false where there is none, or it was not measured with what this needs. */
 static bool find_calibration(const struct experiment *e, struct experiment *predicted, struct simulated_system **system)
 {
-    const char *kind;
+    const struct dt_device_kind *kind;
     char path[sizeof e->cluster];
-    if (experiment_is_simulated(e) || device_choose(e, &kind) < 0 || strcmp(kind, "cpu") != 0 ||
+    if (experiment_is_simulated(e) || device_choose(e, &kind) < 0 || kind->gpus ||
         dt_find_data_file("cluster.json", e->directory, path, sizeof path) < 0 || !is_this_machine(path))
         return false;
     const char *slash = strrchr(path, '/');
     *predicted = *e;
     snprintf(predicted->device, sizeof predicted->device, "sim");
+    experiment_settle(predicted);
     snprintf(predicted->cluster, sizeof predicted->cluster, "%s", path);
     int length = snprintf(predicted->profile, sizeof predicted->profile, "%.*sprofile.json", slash ? (int)(slash + 1 - path) : 0, path);
     return length < (int)sizeof predicted->profile && simulated_system_create(predicted, system) == DT_OK;

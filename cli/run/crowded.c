@@ -23,12 +23,12 @@ static int processors_for_ranks(const struct sweep *s)
 /* The first such experiment; -1: none. */
 static int find_crowded(const struct sweep *s, int processors, struct experiment *e, int *ranks)
 {
-    const char *kind;
+    const struct dt_device_kind *kind;
     for (int i = 0; i < s->count; i++) {
         sweep_experiment(s, i, e);
         *ranks = s->inside ? s->world.local_size : e->world_size;
         if (!s->outcomes[i].elsewhere && !s->outcomes[i].skipped && dt_crowded(e->threads, *ranks, processors) &&
-            device_choose(e, &kind) == DT_OK && strcmp(kind, "cpu") == 0)
+            device_choose(e, &kind) == DT_OK && !kind->gpus && !kind->simulated)
             return i;
     }
     return -1;

@@ -7,7 +7,7 @@
 
 dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
 {
-    const char *kind;
+    const struct dt_device_kind *kind;
     struct dt_device_info info;
     struct dt_device_options device = {.memory_limit_bytes = e->memory_limit_bytes,
                                        .threads = e->threads,
@@ -21,9 +21,9 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
                                    .register_buffers = e->register_buffers};
     *out = (struct execution){0};
     DT_TRY(device_choose(e, &kind));
-    if (strcmp(kind, "cuda") == 0)
+    if (kind->gpus)
         DT_TRY(experiment_set_environment(e));
-    DT_TRY(dt_device_create(kind, &device, &out->device));
+    DT_TRY(dt_device_create(kind->name, &device, &out->device));
     DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
     dt_device_info(out->device, &info);
     report->peak_flops = info.peak_flops[e->model.dtype];

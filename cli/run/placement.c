@@ -56,7 +56,7 @@ static dt_status check_slurm_gpus(const struct experiment *e, int number, int co
 /* Each rank a GPU of its own. */
 static dt_status check_gpus(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
 {
-    bool on_cpu = strcmp(e->device, "cpu") == 0; /* beside others that are not */
+    bool on_cpu = e->strategy.device && !e->strategy.device->gpus; /* beside others that are not */
     for (int rank = 0; rank < e->world_size && !on_cpu; rank++) {
         const struct placement_rank *r = &ranks[rank];
         int here = ranks_on_node_of(ranks, e->world_size, rank);
@@ -128,7 +128,7 @@ int placement_hidden_gpus(const struct placement_rank *ranks, int size)
 
 dt_status placement_check_alone(const struct experiment *e, int number, int count, int gpus)
 {
-    if (strcmp(e->device, "sim") == 0)
+    if (experiment_is_simulated(e))
         return DT_OK;
     if (e->gpus_per_node > 0 && e->world_size > e->gpus_per_node)
         return dt_fail(

@@ -48,10 +48,10 @@ static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 static bool needs_gpus(const struct sweep *s)
 {
     struct experiment own;
-    const char *kind;
+    const struct dt_device_kind *kind;
     for (int i = 0; i < s->distinct; i++) {
         const struct experiment *e = sweep_experiment(s, i, &own);
-        if (!experiment_is_simulated(e) && device_choose(e, &kind) == DT_OK && strcmp(kind, "cuda") == 0)
+        if (!experiment_is_simulated(e) && device_choose(e, &kind) == DT_OK && kind->gpus)
             return true;
     }
     return false;

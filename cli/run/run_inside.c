@@ -159,7 +159,7 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
 {
     struct experiment quick = *experiment;
     struct report report;
-    const char *kind;
+    const struct dt_device_kind *kind;
     quick.timeout.init_s = quick.timeout.step_s = patience_s;
     DT_TRY(device_choose(experiment, &kind));
     if (strcmp(dt_comm_backend_for(kind, place->size), "nccl") == 0)

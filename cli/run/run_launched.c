@@ -76,7 +76,7 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
     struct run run = {experiment, progress, draft, report, 0};
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];
-    const char *kind;
+    const struct dt_device_kind *kind;
     dt_status status = device_choose(experiment, &kind);
     if (status == DT_OK)
         status = write_for_ranks(experiment, &input);
@@ -88,7 +88,7 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
         .argv = argv,
         .world_size = experiment->world_size,
         .mpirun = strcmp(dt_comm_backend_for(kind, experiment->world_size), "mpi") == 0,
-        .passive = strcmp(kind, "cpu") == 0 && dt_crowded(experiment->threads, experiment->world_size, dt_machine_processors()),
+        .passive = !kind->gpus && dt_crowded(experiment->threads, experiment->world_size, dt_machine_processors()),
         .input = input,
         .init_timeout_s = experiment->timeout.init_s,
         .step_timeout_s = experiment->timeout.step_s,

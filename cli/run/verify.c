@@ -17,7 +17,7 @@ struct verify_reference {
 
 dt_status verify_reference_of(const struct experiment *e, struct experiment *out)
 {
-    const char *kind;
+    const struct dt_device_kind *kind;
     *out = *e;
     snprintf(out->name, sizeof out->name, "reference");
     out->paradigm = PARADIGM_NONE;
@@ -25,7 +25,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->batch_size = e->world_size * e->batch_size;
     out->micro_batches = e->world_size;
     if (device_choose(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
-        snprintf(out->device, sizeof out->device, "%s", kind);
+        snprintf(out->device, sizeof out->device, "%s", kind->name);
     out->share_gpus = false;
     out->parameter_offload = false;
     out->activation = ACTIVATION_KEEP;

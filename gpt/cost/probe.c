@@ -33,7 +33,7 @@ dt_status gpt_probe_create(struct dt_device *device, size_t region_bytes, struct
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a probe");
     dt_device_info(device, &info);
     p->device = device;
-    p->table = gpt_kernels_for(info.kind);
+    p->table = gpt_kernels_for(info.kind->name);
     if (!p->table)
         goto fail;
     status = dt_stream_create(device, "compute", &p->stream);

@@ -273,8 +273,8 @@ dt_status gpt_cuda_tune(struct dt_tuning *t, struct dt_device *device, const str
     int done = 0;
     struct dt_device_info info;
     dt_device_info(device, &info);
-    if (strcmp(info.kind, "cuda") != 0)
-        return dt_fail(DT_ERR_UNAVAILABLE, "tuning: device \"%s\" offers no choice of algorithms; it needs a GPU", info.kind);
+    if (!info.kind->gpus)
+        return dt_fail(DT_ERR_UNAVAILABLE, "tuning: device \"%s\" offers no choice of algorithms; it needs a GPU", info.kind->name);
     memset(&t->measured, 0, sizeof t->measured);
     for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
         if (has_dtype(t, dtype))

@@ -66,7 +66,7 @@ bool dt_comm_available(const char *backend, char *text, size_t text_bytes);
  * they are not, each would be a world of its own. Errors: DT_ERR_WORLD, with the launcher's option that is missing. */
 dt_status dt_comm_check_world(const char *backend, const struct dt_world *world);
 /* The backend that dt_comm_create picks for a device of this kind. */
-const char *dt_comm_backend_for(const char *device_kind, int world_size);
+const char *dt_comm_backend_for(const struct dt_device_kind *device, int world_size);
 
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);

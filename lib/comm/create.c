@@ -29,13 +29,9 @@ const char *dt_comm_backend_name(int index)
     return index >= 0 && index < BACKENDS ? backends[index].name : NULL;
 }
 
-const char *dt_comm_backend_for(const char *device_kind, int world_size)
+const char *dt_comm_backend_for(const struct dt_device_kind *device, int world_size)
 {
-    if (strcmp(device_kind, "sim") == 0)
-        return "sim";
-    if (world_size == 1)
-        return "self";
-    return strcmp(device_kind, "cuda") == 0 ? "nccl" : "mpi";
+    return world_size == 1 && !device->simulated ? "self" : device->communicator;
 }
 
 bool dt_comm_available(const char *backend, char *text, size_t text_bytes)
@@ -61,10 +57,9 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
     if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
         return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
     dt_device_info(device, &info);
-    if (strcmp(info.kind, "sim") == 0)
+    if (info.kind->simulated)
         return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
     if (world->size == 1)
         return dt_comm_self_create(device, "world", options, out);
-    return strcmp(info.kind, "cuda") == 0 ? dt_comm_nccl_create(device, world, options, out)
-                                          : dt_comm_mpi_create(device, world, options, out);
+    return info.kind->gpus ? dt_comm_nccl_create(device, world, options, out) : dt_comm_mpi_create(device, world, options, out);
 }

@@ -6,20 +6,35 @@
 #include <string.h>
 
 /* The order in which a default is looked for. */
-static const struct dt_device_backend *const backends[] = {&dt_device_cuda, &dt_device_cpu, &dt_device_sim};
-enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
+static const struct {
+    struct dt_device_kind kind;
+    const struct dt_device_backend *backend;
+} kinds[] = {
+    {{.name = "cuda", .gpus = true, .communicator = "nccl"}, &dt_device_cuda},
+    {{.name = "cpu", .communicator = "mpi"}, &dt_device_cpu},
+    {{.name = "sim", .simulated = true, .communicator = "sim"}, &dt_device_sim},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-const char *dt_device_kind_name(int index)
+const struct dt_device_kind *dt_device_kind_at(int index)
 {
-    return index >= 0 && index < BACKEND_COUNT ? backends[index]->kind : NULL;
+    return index >= 0 && index < KINDS ? &kinds[index].kind : NULL;
+}
+
+const struct dt_device_kind *dt_device_kind_find(const char *name)
+{
+    const struct dt_device_kind *kind;
+    for (int i = 0; (kind = dt_device_kind_at(i)); i++)
+        if (strcmp(name, kind->name) == 0)
+            return kind;
+    return NULL;
 }
 
 static const struct dt_device_backend *find_backend(const char *kind)
 {
-    for (int i = 0; i < BACKEND_COUNT; i++) {
-        if (strcmp(kind, backends[i]->kind) == 0)
-            return backends[i];
-    }
+    for (int i = 0; i < KINDS; i++)
+        if (strcmp(kind, kinds[i].kind.name) == 0)
+            return kinds[i].backend;
     return NULL;
 }
 
@@ -44,7 +59,7 @@ bool dt_device_look(const char *kind, int index, struct dt_device_info *out)
 {
     const struct dt_device_backend *backend = find_backend(kind);
     memset(out, 0, sizeof *out);
-    snprintf(out->kind, sizeof out->kind, "%s", kind);
+    out->kind = dt_device_kind_find(kind);
     return backend && index >= 0 && backend->look && backend->look(index, out);
 }
 

@@ -44,8 +44,16 @@ struct dt_device_options {
     const struct dt_sim_device *sim;  /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */
 };
 
+/* What is true of a kind of device, whichever backend this build has for it. */
+struct dt_device_kind {
+    const char *name; /* "cuda", "cpu", "sim" */
+    bool simulated;   /* nothing is computed: runs are predictions */
+    bool gpus;        /* each rank takes one of the machine's devices, which dt_device_look shows; else all ranks share the processors */
+    const char *communicator; /* the backend of lib/comm that several ranks use */
+};
+
 struct dt_device_info {
-    char kind[8];          /* "cpu", "sim", "cuda" */
+    const struct dt_device_kind *kind;
     char name[128];        /* the processor's or GPU's own name */
     uint64_t memory_bytes; /* physical memory; 0 on sim */
     int threads;           /* cpu: threads of one kernel */
@@ -63,7 +71,9 @@ struct dt_device_info {
 bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 
 /* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */
-const char *dt_device_kind_name(int index);
+const struct dt_device_kind *dt_device_kind_at(int index);
+/* By its name; NULL where there is none. */
+const struct dt_device_kind *dt_device_kind_find(const char *name);
 
 /* Of a machine's devices of which each rank takes one, its GPUs, the one that local rank `index` would take: true, with kind, name, memory,
  * driver and uuid in *out, found without opening it or taking any of its memory. False past the last of those that this process may use,

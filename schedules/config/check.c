@@ -272,7 +272,7 @@ static void complete_name(const char *folder, char *name, size_t name_bytes)
 /* What sim runs on when nobody says: the machine that the study's framework was written for; and on it, what the machine's file says. */
 static void resolve_simulated(struct experiment *e, struct experiment_resolver *last)
 {
-    if (strcmp(e->device, "sim") != 0)
+    if (!experiment_is_simulated(e))
         return;
     complete_name("clusters", e->cluster, sizeof e->cluster);
     complete_name("profiles", e->profile, sizeof e->profile);

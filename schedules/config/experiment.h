@@ -108,7 +108,7 @@ struct experiment {
 /* Is it a prediction, on device "sim"? */
 static inline bool experiment_is_simulated(const struct experiment *e)
 {
-    return strcmp(e->device, "sim") == 0;
+    return e->strategy.device && e->strategy.device->simulated;
 }
 
 /* Samples of one step over all ranks: world_size * batch_size, whatever replica_samples says. */

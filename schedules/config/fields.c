@@ -231,14 +231,14 @@ static bool of_adam(const void *source)
 static bool of_gpus(const void *source)
 {
     const struct experiment *e = source;
-    return strcmp(e->device, "cuda") == 0 || strcmp(e->device, "auto") == 0;
+    return !e->strategy.device || e->strategy.device->gpus;
 }
 
 /* A profile that was measured on a CPU has threads, too. */
 static bool of_processors(const void *source)
 {
     const struct experiment *e = source;
-    return strcmp(e->device, "cuda") != 0;
+    return !e->strategy.device || !e->strategy.device->gpus;
 }
 
 static bool of_predictions(const void *source)

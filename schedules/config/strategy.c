@@ -96,7 +96,7 @@ void experiment_settle(struct experiment *e)
     struct strategy *s = &e->strategy;
     const struct paradigm *p = paradigm_of(e->paradigm);
     bool own = p->axes & MESH_ON_PIPELINE;
-    *s = (struct strategy){.paradigm = p, .mode = p->mode, .stages = 1};
+    *s = (struct strategy){.device = dt_device_kind_find(e->device), .paradigm = p, .mode = p->mode, .stages = 1};
     if (own || e->pipeline.paradigms == PIPELINE_OF_ALL)
         s->stages = e->pipeline.stages;
     s->has_pipeline = own || s->stages > 1;

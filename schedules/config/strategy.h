@@ -4,6 +4,7 @@
 #define SCHEDULES_CONFIG_STRATEGY_H
 
 #include "lib/base/status.h"
+#include "lib/device/device.h"
 #include "schedules/config/paradigm.h"
 #include "schedules/plan/order.h"
 
@@ -33,6 +34,7 @@ enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOA
 const char *activation_name(enum activation_kind kind); /* NULL past the last */
 
 struct strategy {
+    const struct dt_device_kind *device; /* NULL: "auto", which means one where a run begins (schedules/run/device_choice.h) */
     const struct paradigm *paradigm;
     const struct dp_mode *mode; /* the paradigm's */
     /* Of a file the row that reads it; without a pipeline gpipe's, whose passes of one stage are a forward and a backward in turn. */

@@ -9,7 +9,7 @@
 
 static bool is_read(const struct experiment *e)
 {
-    return *e->tuning && (strcmp(e->device, "cuda") == 0 || strcmp(e->device, "auto") == 0);
+    return *e->tuning && (!e->strategy.device || e->strategy.device->gpus);
 }
 
 static dt_status check_text(const struct experiment *e, const char *text)

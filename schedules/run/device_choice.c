@@ -4,45 +4,42 @@
 #include "lib/device/device.h"
 #include "schedules/config/families.h"
 
-#include <string.h>
+#include <stdio.h>
 
 /* Device, kernels and communicator of a kind, by the number of ranks. */
-static dt_status check_kind(const char *kind, int world_size)
+static dt_status check_kind(const struct dt_device_kind *kind, int world_size)
 {
     char reason[512] = "";
-    if (!dt_device_available(kind, reason, sizeof reason))
-        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind, reason);
-    if (!model_kernels_available(kind, reason, sizeof reason))
-        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind, reason);
+    if (!dt_device_available(kind->name, reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind->name, reason);
+    if (!model_kernels_available(kind->name, reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind->name, reason);
     const char *backend = dt_comm_backend_for(kind, world_size);
     if (dt_comm_available(backend, reason, sizeof reason))
         return DT_OK;
-    return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks on device \"%s\" need the communicator \"%s\": %s", world_size, kind, backend, reason);
+    return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks on device \"%s\" need the communicator \"%s\": %s", world_size, kind->name, backend,
+                   reason);
 }
 
-dt_status device_choose(const struct experiment *experiment, const char **out)
+dt_status device_choose(const struct experiment *e, const struct dt_device_kind **out)
 {
-    const char *kind, *last = NULL;
-    if (strcmp(experiment->device, "auto") != 0) {
-        for (int i = 0; (kind = dt_device_kind_name(i)); i++)
-            if (strcmp(kind, experiment->device) == 0)
-                *out = kind;
-        return check_kind(experiment->device, experiment->world_size);
-    }
-    for (int i = 0; (kind = dt_device_kind_name(i)) && strcmp(kind, "sim") != 0; i++) { /* a prediction is to be asked for */
-        *out = last = kind;
-        if (check_kind(kind, experiment->world_size) == DT_OK)
+    const struct dt_device_kind *kind;
+    *out = e->strategy.device;
+    if (*out)
+        return check_kind(*out, e->world_size);
+    for (int i = 0; (kind = dt_device_kind_at(i)) && !kind->simulated; i++) { /* a prediction is to be asked for */
+        *out = kind;
+        if (check_kind(kind, e->world_size) == DT_OK)
             return DT_OK;
     }
-    return last ? DT_ERR_UNAVAILABLE : dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
+    return *out ? DT_ERR_UNAVAILABLE : dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
 }
 
-bool device_choice_skips_gpu(const struct experiment *experiment, char *why, size_t why_bytes)
+bool device_choice_skips_gpu(const struct experiment *e, char *why, size_t why_bytes)
 {
-    const char *kind;
-    bool skipped = strcmp(experiment->device, "auto") == 0 && dt_device_count("cuda") > 0 && device_choose(experiment, &kind) == DT_OK &&
-                   strcmp(kind, "cuda") != 0;
-    if (skipped && check_kind("cuda", experiment->world_size) < 0)
+    const struct dt_device_kind *kind, *gpu = dt_device_kind_find("cuda");
+    bool skipped = !e->strategy.device && dt_device_count(gpu->name) > 0 && device_choose(e, &kind) == DT_OK && kind != gpu;
+    if (skipped && check_kind(gpu, e->world_size) < 0)
         snprintf(why, why_bytes, "%s", dt_error_message());
     return skipped;
 }

@@ -164,7 +164,7 @@ static dt_status begin_conditions(struct run *r, struct dt_device *device)
     struct dt_device_info info;
     dt_device_info(device, &info);
     dt_device_condition(device, &r->before);
-    r->on_processors = strcmp(info.kind, "cpu") == 0;
+    r->on_processors = !info.kind->gpus && !info.kind->simulated;
     return r->on_processors ? rank_processors_begin(&r->processors, r->world, info.threads) : DT_OK;
 }
 

@@ -120,7 +120,7 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     struct dt_memory_usage usage = {0};
     char own[1024];
     dt_device_info(device, &info);
-    if (strcmp(info.kind, "sim") == 0)
+    if (info.kind->simulated)
         return DT_OK;
 
     int size = dt_comm_size(world), rank = dt_comm_rank(world);

@@ -75,7 +75,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     const char *library = dt_comm_library(world);
 
     dt_device_info(device, &info);
-    memcpy(report->device, info.kind, sizeof report->device);
+    snprintf(report->device, sizeof report->device, "%s", info.kind->name);
     memcpy(report->device_name, info.name, sizeof report->device_name);
     memcpy(report->launcher, place->launcher, sizeof report->launcher);
     memcpy(report->driver, info.driver, sizeof report->driver);
@@ -86,7 +86,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
-    add_version(report, kernels, model_kernels_available(info.kind, kernels, sizeof kernels));
+    add_version(report, kernels, model_kernels_available(info.kind->name, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
     gethostname(mine.host.text, sizeof mine.host.text - 1);

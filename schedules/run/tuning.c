@@ -54,7 +54,7 @@ dt_status tuning_init(struct tuning *t, const struct experiment *e, struct dt_de
     struct dt_device_info info;
     *t = (struct tuning){.family = e->model.family};
     dt_device_info(device, &info);
-    if (!*e->tuning || strcmp(info.kind, "cuda") != 0)
+    if (!*e->tuning || !info.kind->gpus)
         return DT_OK;
     int size = dt_comm_size(world);
     struct opinion mine = {0}, *all = calloc((size_t)size, sizeof *all);

@@ -85,10 +85,9 @@ static void cuda_info(const struct dt_device *base, struct dt_device_info *out)
 {
     const struct cuda_device *device = cuda_of(base);
     size_t free_bytes, total_bytes;
-    char kind[sizeof out->kind];
-    memcpy(kind, out->kind, sizeof kind);
+    const struct dt_device_kind *kind = out->kind;
     *out = device->info;
-    memcpy(out->kind, kind, sizeof kind);
+    out->kind = kind;
     if (!device->capture && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         out->available_bytes = free_bytes + device->pool.reserved_bytes;
     else

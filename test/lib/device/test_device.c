@@ -35,7 +35,7 @@ static void names_itself(const char *kind)
         return;
     struct dt_device_info info;
     dt_device_info(device, &info);
-    CHECK(strcmp(info.kind, kind) == 0 && info.name[0] && info.threads == 1);
+    CHECK(info.kind == dt_device_kind_find(kind) && info.name[0] && info.threads == 1);
     CHECK((info.memory_bytes == 0) == (strcmp(kind, "sim") == 0));
     CHECK(dt_stream_device(compute) == device);
     end();
@@ -280,11 +280,11 @@ static void graphs_are_refused(const char *kind)
 static void kinds_and_reasons(void)
 {
     char reason[256];
-    CHECK(strcmp(dt_device_kind_name(0), "cuda") == 0 && strcmp(dt_device_kind_name(1), "cpu") == 0);
-    CHECK(strcmp(dt_device_kind_name(2), "sim") == 0 && !dt_device_kind_name(3) && !dt_device_kind_name(-1));
-    for (int i = 0; dt_device_kind_name(i); i++) {
-        bool available = dt_device_available(dt_device_kind_name(i), reason, sizeof reason);
-        CHECK(available == (reason[0] == 0), "%s: %s", dt_device_kind_name(i), reason);
+    CHECK(dt_device_kind_at(0) == dt_device_kind_find("cuda") && dt_device_kind_at(1) == dt_device_kind_find("cpu"));
+    CHECK(dt_device_kind_at(2) == dt_device_kind_find("sim") && !dt_device_kind_at(3) && !dt_device_kind_at(-1));
+    for (int i = 0; dt_device_kind_at(i); i++) {
+        bool available = dt_device_available(dt_device_kind_at(i)->name, reason, sizeof reason);
+        CHECK(available == (reason[0] == 0), "%s: %s", dt_device_kind_at(i)->name, reason);
     }
     CHECK(dt_device_available("sim", reason, sizeof reason));
     CHECK(!dt_device_available("tpu", reason, sizeof reason) && strstr(reason, "tpu"), "%s", reason);
