@@ -15,7 +15,7 @@ static dt_status wrong(const struct reader *r, int line, const char *what)
     return dt_fail(DT_ERR_INVALID, "%s:%d: %s", r->source, line, what);
 }
 
-/* Pass over a line's end. False where something else stands. */
+/* Pass over a line's end. False where there is something else. */
 static bool line_end(struct reader *r)
 {
     if (r->at + 1 < r->end && r->at[0] == '\r' && r->at[1] == '\n')
@@ -28,7 +28,7 @@ static bool line_end(struct reader *r)
     return true;
 }
 
-/* The text between quotes; r->at is behind the first one. Doubled quotes become one, in place. */
+/* The text between quotes; r->at is after the first one. Doubled quotes become one, in place. */
 static dt_status quoted(struct reader *r, char **out_end)
 {
     int first_line = r->line;

@@ -1,6 +1,6 @@
 /* Tables as comma-separated text, as RFC 4180 has them: fields in double quotes may hold commas, quotes (doubled) and line breaks; a line
  * ends with LF or CRLF. The first record names the columns. Stricter than most readers: every record has as many fields as there are
- * columns, names are not empty and all different, and a quote stands only where the RFC lets it. Blank lines and a byte order mark before
+ * columns, names are not empty and all different, and a quote is only where the RFC allows one. Blank lines and a byte order mark before
  * the first name are passed over.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #ifndef LIB_BASE_CSV_H

@@ -177,7 +177,7 @@ double dt_processors_busy_s(const char *path, const struct dt_processors *set)
     double ticks = 0;
     int found = 0;
     FILE *file = fopen(path, "re");
-    /* The first line is the sum over all processors, and behind theirs come others. */
+    /* The first line is the sum over all processors, and lines of other kinds follow. */
     for (int i = 0; file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0; i++) {
         long processor = strtol(line + 3, &columns, 10);
         if (i == 0 || !has(set, processor))

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #ifndef DT_HOST_DEVICE
-#define DT_HOST_DEVICE /* a CUDA file defines it: what stands behind it is computed on the device too */
+#define DT_HOST_DEVICE /* a CUDA file defines it: functions marked with it run on the device too */
 #endif
 
 enum dt_random_purpose { DT_RANDOM_WEIGHT = 1, DT_RANDOM_TOKEN = 2, DT_RANDOM_DROPOUT = 3, DT_RANDOM_ATTENTION = 4 };

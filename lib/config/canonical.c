@@ -78,7 +78,7 @@ static dt_status put(struct dt_canonical *c, const char *bytes, size_t count)
     return DT_OK;
 }
 
-/* What stands between the value of `before` (NULL: the beginning) and that of `path`: the ends of objects, a comma, the beginnings of others,
+/* Write what is between the value of `before` (NULL: the beginning) and that of `path`: the ends of objects, a comma, the beginnings of others,
  * and the key. */
 static dt_status put_key(struct dt_canonical *c, const char *before, const char *path)
 {

@@ -48,21 +48,21 @@ struct dt_refused_choice {
 struct dt_field {
     const char *path;
     enum dt_field_kind kind;
-    size_t offset, size;              /* in the struct; size: of strings, bytes */
-    double min, max;                  /* numbers: both allowed unless `above` / `below` say
+    size_t offset, size;                     /* in the struct; size: of strings, bytes */
+    double min, max;                         /* numbers: both allowed unless `above` / `below` say
                                                 otherwise; strings: characters (code points) */
-    bool above, below;                /* the value must be > min, < max */
-    bool version_limit;               /* the range is this version's, not the design's: said in
+    bool above, below;                       /* the value must be > min, < max */
+    bool version_limit;                      /* the range is this version's, not the design's: said in
                                                 the error */
-    const char *prefix;               /* settings */
-    const char *(*choice)(int index); /* enums, and strings with a fixed list:
+    const char *prefix;                      /* settings */
+    const char *(*choice)(int index);        /* enums, and strings with a fixed list:
                                                 names, NULL after the last */
-    const char *const *booleans;      /* of a choice: the two names that false and true stand for; NULL: they are no values */
-    bool list;                        /* of a choice that is written "a-b-c": the list of its words is the same value */
-    int words;                        /* strings: 1 to `words` words of the choice, "a-b-a", also as a list; 0: one word */
-    int most_numbers;                 /* strings with a list: besides it, a list of so many integers from min to max at most, which is
-                                                kept as the text "4-8"; 0: none */
-    const char *file_ending;          /* strings with a list: besides it, the name of a file that ends so; NULL: none */
+    const char *const *booleans;             /* of a choice: the two names that false and true stand for; NULL: they are no values */
+    bool list;                               /* of a choice that is written "a-b-c": the list of its words is the same value */
+    int words;                               /* strings: 1 to `words` words of the choice, "a-b-a", also as a list; 0: one word */
+    int most_numbers;                        /* strings with a list: a list of up to `most_numbers` integers from min to max is a value too,
+                                                kept as the text "4-8"; 0: no list */
+    const char *file_ending;                 /* strings with a list: the name of a file that ends so is a value too; NULL: none */
     const struct dt_refused_choice *refused; /* ends with a NULL name; or NULL */
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
@@ -85,21 +85,18 @@ struct dt_table {
 struct dt_list {
     const struct dt_table *table; /* of one object */
     size_t stride;                /* bytes of the struct that it fills */
-    int max;                      /* at most so many */
+    int max;                      /* of objects */
 };
 
 /* What a field takes, in words: "an integer from 1 to 64", "a number above 0 and up to 100", "one of fp32, fp16, bf16". */
 enum { DT_FIELD_TEXT_BYTES = 400 };
 void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYTES]);
 
-/* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a
- * default contradicts its own row. */
+/* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a default contradicts its own row. */
 dt_status dt_config_defaults(const struct dt_table *table, void *target);
 
-/* Read `object` into `target` (what it does not name stays), and set given[i]
- * (table->count of them; may be NULL) for each field named. The top-level key
- * "sweep" is skipped. `where` begins every error ("quickstart.json"). Errors:
- * DT_ERR_INVALID. */
+/* Read `object` into `target` (what it does not name stays), and set given[i] (table->count of them; may be NULL) for each field named.
+ * The top-level key "sweep" is skipped. `where` begins every error ("quickstart.json"). Errors: DT_ERR_INVALID. */
 dt_status dt_config_read(const struct dt_table *table, const struct cJSON *object, const char *where, void *target, bool *given);
 
 /* Whether a file must have the key. */
@@ -130,20 +127,15 @@ int dt_config_find(const struct dt_table *table, const char *path);
 /* Whether setting `field` takes back the one at `path`. */
 bool dt_config_replaces(const struct dt_field *field, const char *path);
 
-/* Change `object` as "path=value" says: value is taken as JSON, and as a string
- * where it is not JSON. An object given as a value replaces the one that is
- * there. "sweep.path=[...]" sets or adds a sweep's axis; setting a path that
- * the sweep varies drops it from the sweep. Errors name "--set path=value":
- * DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* Change `object` as "path=value" says: value is taken as JSON, and as a string where it is not JSON. An object given as a value
+ * replaces the one that is there. "sweep.path=[...]" sets or adds a sweep's axis; setting a path that the sweep varies drops it from the
+ * sweep. Errors name "--set path=value": DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, const char *assignment);
 
-/* A sweep: "sweep": {path: [value, ...], ...}. The product of the lists is run,
- * the first path outermost (it changes slowest). A path is dotted
- * ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at
- * an object's path ("model": [{...}, {...}]) merges each object into the
- * config's own. "cases" is such a list for the whole config. Two axes must not
- * set the same key. At most DT_SWEEP_MAX combinations. "sweep": [{...}, {...}]
- * lists experiments instead: each object is merged into the config. */
+/* A sweep: "sweep": {path: [value, ...], ...}. The product of the lists is run, the first path outermost (it changes slowest). A path is
+ * dotted ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at an object's path ("model": [{...}, {...}]) merges
+ * each object into the config's own. "cases" is such a list for the whole config. Two axes must not set the same key. At most
+ * DT_SWEEP_MAX combinations. "sweep": [{...}, {...}] lists experiments instead: each object is merged into the config. */
 #define DT_SWEEP_CASES "cases"
 /* A file may name its schema, for editors: the key is ignored. */
 #define DT_CONFIG_SCHEMA "$schema"
@@ -153,7 +145,7 @@ struct dt_sweep_axis {
     char path[96];
     const struct cJSON *values; /* a non-empty array, owned by the config object */
     int count;
-    const struct cJSON *at; /* the value that was read last, number at_index: the next one stands behind it in the list */
+    const struct cJSON *at; /* the value that was read last, number at_index: the next one follows it in the list */
     int at_index;
 };
 
@@ -163,13 +155,11 @@ struct dt_sweep {
     int combinations; /* 1 without a sweep */
 };
 
-/* Find and check the sweep of `object`, and each of its values by itself.
- * Errors: DT_ERR_INVALID. */
+/* Find and check the sweep of `object`, and each of its values by itself. Errors: DT_ERR_INVALID. */
 dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object, const char *where, struct dt_sweep *out);
 
-/* Read combination `index` of the sweep over `target` and `given`, which
- * dt_config_read filled from the config itself. Fast where combinations are
- * read in their order. */
+/* Read combination `index` of the sweep over `target` and `given`, which dt_config_read filled from the config itself. Fast where
+ * combinations are read in their order. */
 dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given);
 
 /* 'combination 2 of 3 (paradigm="pdp")', for errors; "" without a sweep. */

@@ -47,7 +47,7 @@ void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes);
 
 /* FNV-1a, 64 bits. Source: Fowler, Noll, Vo; RFC 9923. */
 uint64_t dt_hash_fnv1a(const void *bytes, size_t count);
-/* The hash of some bytes and `bytes` behind them, from `hash`, that of the first ones alone. */
+/* Go on with a hash: `hash` is that of the bytes before these. */
 uint64_t dt_hash_fnv1a_more(uint64_t hash, const void *bytes, size_t count);
 
 #endif

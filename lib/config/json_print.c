@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIT_BYTES = 140 }; /* a line of DT_JSON_FIT has fewer, so that a comma fits behind it */
+enum { FIT_BYTES = 140 }; /* a line of DT_JSON_FIT has fewer, so that a comma still fits */
 
 /* A text that grows; the first failed allocation is remembered and ends all further writing. */
 struct text {

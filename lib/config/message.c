@@ -1,4 +1,4 @@
-/* What a table has at a path, and what is said where a file has something else there. */
+/* Looking up paths in a table, and the messages about values that do not fit it. */
 #include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/config/parts.h"
@@ -245,8 +245,7 @@ dt_status dt_config_fail_object(const struct dt_table *table, const char *path, 
     return dt_fail(DT_ERR_INVALID, "%s: expected an object with %s, not %s", label, keys, quote);
 }
 
-/* How far `key` in the object at `prefix` is from the row `path`: by the key
- * among its neighbours, by the last word elsewhere. */
+/* How far `key` in the object at `prefix` is from the row `path`: by the key among its neighbours, by the last word elsewhere. */
 static int distance_to(const char *path, const char *prefix, const char *key)
 {
     const char *last = strrchr(path, '.');

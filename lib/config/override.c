@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The value of an assignment: JSON where it is JSON, else the text itself. A
- * field that takes strings takes 123 and null as text too. */
+/* The value of an assignment: JSON where it is JSON, else the text itself. A field that takes strings takes 123 and null as text too. */
 static dt_status parse_assigned(const struct dt_field *field, const char *text, const char *label, struct cJSON **out)
 {
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
@@ -25,15 +24,14 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
-/* What a path has below `above`: "dtype" for model.dtype below model; NULL when
- * it is not below. */
+/* What a path has below `above`: "dtype" for model.dtype below model; NULL when it is not below. */
 static const char *rest_below(const char *path, const char *above)
 {
     size_t bytes = strlen(above);
     return strncmp(path, above, bytes) == 0 && path[bytes] == '.' ? path + bytes + 1 : NULL;
 }
 
-/* The object in which the last word of `path` stands, below `object`; NULL. *last gets that word. */
+/* The object below `object` that has the last word of `path` as a key; NULL: there is none. *last gets that word. */
 static struct cJSON *parent_of(struct cJSON *object, const char *path, const char **last)
 {
     for (const char *dot; object && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
@@ -52,7 +50,7 @@ static bool has_path(struct cJSON *object, const char *path)
     return parent && cJSON_GetObjectItemCaseSensitive(parent, last);
 }
 
-/* Nothing, where nothing stands there. */
+/* Remove the key at `path`, if it is there. */
 static void take_out(struct cJSON *object, const char *path)
 {
     const char *last;
@@ -61,7 +59,7 @@ static void take_out(struct cJSON *object, const char *path)
         cJSON_DeleteItemFromObjectCaseSensitive(parent, last);
 }
 
-/* What the field at `path` stands in the place of. */
+/* Remove the keys that the field at `path` replaces. */
 static void take_out_replaced(const struct dt_table *table, struct cJSON *object, const char *path)
 {
     int index = dt_config_find(table, path);
@@ -69,8 +67,7 @@ static void take_out_replaced(const struct dt_table *table, struct cJSON *object
         take_out(object, *replaced);
 }
 
-/* Take the axis `path` out of the sweep. An axis of whole objects that sets
- * `path` among others cannot be kept nor dropped: an error. */
+/* Take the axis `path` out of the sweep. An axis of whole objects that sets `path` among others cannot be kept nor dropped: an error. */
 static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *path, const char *label)
 {
     struct cJSON *next;
@@ -119,8 +116,7 @@ static dt_status child_object(struct cJSON *parent, const char *key, const char 
     return DT_OK;
 }
 
-/* Put value at `key` of object, in place of what is there. value is taken in
- * any case. */
+/* Put value at `key` of object, in place of what is there. value is taken in any case. */
 static dt_status put(struct cJSON *object, const char *key, struct cJSON *value, const char *label)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
@@ -142,8 +138,7 @@ static dt_status reset_path(struct cJSON *object, const char *path, const char *
     return cJSON_IsObject(sweep) ? drop_axis(sweep, "", axis ? axis : path, label) : DT_OK;
 }
 
-/* sweep.PATH=[...]: the axis stands under its dotted path. The sweep's reader
- * checks the list. */
+/* sweep.PATH=[...]: the axis is kept under its dotted path. The sweep's reader checks the list. */
 static dt_status set_axis(const struct dt_table *table, struct cJSON *object, const char *path, const char *text, const char *label)
 {
     struct cJSON *value, *sweep = NULL;

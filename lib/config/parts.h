@@ -1,5 +1,4 @@
-/* What the files of the config reader share; nobody else includes it. Labels
- * are the beginnings of errors: "FILE: path". */
+/* What the files of the config reader share; nobody else includes it. Labels are the beginnings of errors: "FILE: path". */
 #ifndef LIB_CONFIG_PARTS_H
 #define LIB_CONFIG_PARTS_H
 
@@ -10,8 +9,7 @@ enum { DT_CONFIG_PATH_BYTES = 192, DT_CONFIG_LABEL_BYTES = 512 };
 /* A setting's longest name, with its prefix, and its longest value. */
 enum { DT_CONFIG_SETTING_NAME_BYTES = 63, DT_CONFIG_SETTING_CHARACTERS = 255 };
 
-/* prefix.key, or key where the prefix is "". Cut where it is too long: no row
- * has a path of that length, so it is found nowhere. */
+/* prefix.key, or key where the prefix is "". Cut where it is too long: no row has a path of that length, so it is found nowhere. */
 void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PATH_BYTES]);
 
 /* Is there a field below `path`? "" always is such a path. */
@@ -24,17 +22,14 @@ bool dt_config_next_key(const struct dt_table *table, const char *prefix, int *r
 /* The row of settings that `path` names one of, and its name; -1: none. */
 int dt_config_settings_above(const struct dt_table *table, const char *path, const char **out_name);
 
-/* Is there anything at `path`: a field, an object of fields, or a setting (its
- * name need not be right)? */
+/* Is there anything at `path`: a field, an object of fields, or a setting (its name need not be right)? */
 bool dt_config_is_known(const struct dt_table *table, const char *path);
 
-/* Add one setting, or, name NULL, an object of them, to those in `target`
- * (NULL: check only). */
+/* Add one setting, or, name NULL, an object of them, to those in `target` (NULL: check only). */
 dt_status dt_config_read_settings(const struct dt_field *field, const char *name, const struct cJSON *value, const char *label,
                                   void *target);
 
-/* Read what stands at `path`: a field's value, or an object of them. Marks
- * given (NULL: nobody asks). */
+/* Read the value at `path`: a field's, or an object of them. Marks given (NULL: nobody asks). */
 dt_status dt_config_read_at(const struct dt_table *table, const char *path, const struct cJSON *value, const char *label, void *target,
                             bool *given);
 

@@ -186,7 +186,7 @@ static void write_part(FILE *to, const struct dt_schema_part *part)
     fputc('}', to);
 }
 
-/* What stands at `path`: written out, or, where a sweep needs it too, a reference to its definition. */
+/* The schema of the key at `path`: written out, or, where a sweep needs it too, a reference to its definition. */
 static void write_property(FILE *to, const struct dt_schema *schema, const char *path)
 {
     int index = dt_config_find(schema->table, path);

@@ -1,6 +1,6 @@
 /* JSON Schemas made from tables of fields, so that no key is typed twice.
  *
- * A table says of each key its type, range, choices, default and meaning. What it cannot say stands beside it, as data: what an object of
+ * A table says of each key its type, range, choices, default and meaning. The rest is data of its own: what an object of
  * keys is for and which rules hold between its keys (sections), and lists and maps that no row describes (parts). */
 #ifndef LIB_CONFIG_SCHEMA_H
 #define LIB_CONFIG_SCHEMA_H

@@ -1,5 +1,4 @@
-/* Fields that are maps: names of a kind, such as environment variables that
- * begin with NCCL_, and a value for each. */
+/* Fields that are maps: names of a kind, such as environment variables that begin with NCCL_, and a value for each. */
 #include "lib/config/json.h"
 #include "lib/config/parts.h"
 
@@ -56,7 +55,7 @@ static bool insert(struct cJSON *object, const char *name, const char *value)
     for (struct cJSON *member = object->child, *next; own && member && member != own; member = next) {
         next = member->next;
         if (strcmp(member->string, name) > 0)
-            cJSON_AddItemToArray(object, cJSON_DetachItemViaPointer(object, member)); /* behind it; it keeps its name */
+            cJSON_AddItemToArray(object, cJSON_DetachItemViaPointer(object, member)); /* moved to the end; it keeps its name */
     }
     return own;
 }
@@ -98,7 +97,7 @@ static dt_status store(const struct dt_field *field, const struct cJSON *object,
                            ? DT_OK
                            : dt_fail(DT_ERR_INVALID, "%s: the settings have more than %zu bytes together", label, field->size - 1);
     if (status == DT_OK && to)
-        strncpy(to, text, field->size); /* and zeros behind it: structs are compared */
+        strncpy(to, text, field->size); /* and zeros after it: structs are compared */
     free(text);
     return status;
 }

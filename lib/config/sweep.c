@@ -46,7 +46,7 @@ static dt_status add_axis(const struct dt_table *table, const char *path, const 
 static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
                               struct dt_sweep *sweep);
 
-/* What stands at `child` of the sweep: a list, or an object of lists. */
+/* One member of the sweep: a list, or an object of lists. */
 static dt_status collect_axis(const struct dt_table *table, const struct cJSON *child, const char *prefix, const char *label,
                               struct dt_sweep *sweep)
 {
@@ -64,8 +64,7 @@ static dt_status collect_axis(const struct dt_table *table, const struct cJSON *
     return add_axis(table, path, child, inner, sweep);
 }
 
-/* Find the lists below `node`, which stands at `prefix` of the sweep, in the
- * order in which they are written. */
+/* Find the lists below `node`, the member `prefix` of the sweep, in the order in which they are written. */
 static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
                               struct dt_sweep *sweep)
 {
@@ -158,8 +157,7 @@ dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object
     return DT_OK;
 }
 
-/* Which value each axis has in combination `index`: the last axis changes
- * fastest. */
+/* Which value each axis has in combination `index`: the last axis changes fastest. */
 static const struct cJSON *value_at(struct dt_sweep *sweep, int number, int index)
 {
     struct dt_sweep_axis *axis = &sweep->axes[number];

@@ -1,7 +1,7 @@
 /* Devices: memory, streams and events. What a schedule sees of the machine.
  *
  * Backends: cpu and cuda (a folder each), sim (lib/device/sim.c: counts memory, computes nothing). Each is a const table of functions with
- * every entry present. One host thread drives a device; streams run beside it, in queue order.
+ * every entry present. One host thread drives a device; streams run concurrently, in queue order.
  *
  * A stream is an ordered queue. Everything below that names a stream returns as soon as the work is queued ("queues"); only
  * dt_stream_synchronize blocks. Work that fails later leaves its status in its stream, later work of that stream is skipped, and
@@ -127,19 +127,19 @@ dt_status dt_alloc(struct dt_stream *stream, enum dt_category category, size_t b
 void dt_free(struct dt_stream *stream, struct dt_buffer *buffer);
 
 /* Host memory as the device's second memory, for what is moved there to make room: counted by a ledger of its own, in stream order like
- * dt_alloc, and freed by dt_free. It is memory that copies reach at full speed beside the kernels (cuda: pinned). On cpu, where there is
+ * dt_alloc, and freed by dt_free. It is memory that copies reach at full speed while kernels run (cuda: pinned). On cpu, where there is
  * only one memory, these are other buffers, so that the traffic is real. What may touch them: the two copies from and to the host, and
  * kernels that say that they run on the host.
  * Errors: DT_ERR_OOM past host_memory_limit_bytes or when the machine has no more; *out is then zeroed. */
 dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, size_t bytes, struct dt_buffer *out);
 
 /* Copies and fills: queue on `stream`. The host's end of a copy is in a buffer of dt_alloc_host, or in memory of the caller's own, which
- * must live until the stream has passed. Copies on a stream of their own go on beside the kernels. */
+ * must live until the stream has passed. Copies on a stream of their own run concurrently with kernels. */
 dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* device to device */
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
-/* All but bytes [first, end), which are left as they are in `to`. What lies before and behind them is queued together, so that it does not
- * matter where they lie. sim: leaves a caller's own `to` alone. */
+/* All but bytes [first, end), which are left as they are in `to`. What is before and after them is queued together, so that their place does not
+ * matter. sim: leaves a caller's own `to` alone. */
 dt_status dt_copy_to_host_around(struct dt_stream *stream, void *to, const void *from, size_t bytes, size_t first, size_t end);
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes); /* device memory */
 

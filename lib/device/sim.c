@@ -32,7 +32,7 @@ struct sim_stream {
     int number;
     /* of the program of this epoch */
     uint32_t epoch;
-    double kernels;              /* behind the last mark */
+    double kernels;              /* since the last mark */
     uint32_t marks[QUEUE_MARKS]; /* events, the oldest at mark_count % QUEUE_MARKS */
     uint32_t mark_count;
 };

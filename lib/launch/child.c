@@ -17,8 +17,8 @@ extern char **environ;
 
 /* ---- the environment of the processes ---- */
 
-/* The launcher is kept on this machine whatever allocation it finds itself in, and talks to its ranks over the loopback only. Ranks stand
- * beside each other on as many cores as there are, not bound, because each has threads of its own; they end at once. All of this is in
+/* The launcher is kept on this machine whatever allocation it finds itself in, and talks to its ranks over the loopback only. Ranks share
+ * all cores and are not bound, because each has threads of its own; they end at once. All of this is in
  * the environment, where each launcher reads its own names and leaves the others' alone: none would start with another's options. */
 static const char *const mpirun_settings[] = {
     /* A rank that ends waits two seconds for the launcher to have heard it (PMIx_Finalize), and then goes. A busy one hears it later, and

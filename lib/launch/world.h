@@ -25,7 +25,7 @@ enum { DT_ADDRESS_BYTES = 256 };
 
 /* The rendezvous of a world's ranks where MPI does not connect them: the host on which rank 0 listens, and its port. The same on all
  * ranks, with nothing said between them:
- *   torchrun   MASTER_ADDR, MASTER_PORT; the port behind it where torchrun itself listens at that one (TORCHELASTIC_USE_AGENT_STORE=True)
+ *   torchrun   MASTER_ADDR, MASTER_PORT; the next port where torchrun itself listens at that one (TORCHELASTIC_USE_AGENT_STORE=True)
  *   srun       the first node of SLURM_STEP_NODELIST, where Slurm puts rank 0 (except with --distribution=arbitrary); a port from 20000 to
  *              29999 that follows from the numbers of job and step
  *   the rest   this machine, when all ranks are on it

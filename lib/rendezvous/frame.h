@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What travels: a struct dt_frame, and `bytes` behind it. Between machines of one kind: no byte order is turned. */
+/* What travels: a struct dt_frame, then its `bytes`. Both machines are of one kind: no byte order is turned. */
 enum dt_frame_type {
     DT_FRAME_WELCOME = 1, /* rank 0: you are who you say; the others are still to come */
     DT_FRAME_REFUSED,     /* rank 0: the meeting has failed for you; count: the status, negated; a text */

@@ -59,7 +59,7 @@ struct dt_rendezvous {
     int wake_fd; /* eventfd: ends the thread */
     atomic_bool interrupted, leaving;
     pthread_mutex_t routing; /* rank 0: all frames of one event go out before those of the next; taken first */
-    pthread_mutex_t sending; /* one frame at a time; taken behind `mutex` or alone */
+    pthread_mutex_t sending; /* one frame at a time; taken after `mutex` or alone */
     pthread_mutex_t mutex;   /* everything below */
     pthread_cond_t changed;
     enum dt_link_state *states;     /* [size] of each rank, as far as is known here */

@@ -77,7 +77,7 @@ static void *look_after_links(void *context)
     struct dt_rendezvous *r = context;
     int count = r->rank == 0 ? r->size : 1;
     struct pollfd *polls = calloc((size_t)count + 1, sizeof *polls);
-    for (int i = 0; i < count; i++) /* what came close behind the meeting's last frame */
+    for (int i = 0; i < count; i++) /* what arrived together with the meeting's last frame */
         if (r->links[i].fd >= 0)
             read_link(r, i);
     while (polls) {

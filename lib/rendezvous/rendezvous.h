@@ -1,4 +1,4 @@
-/* Rendezvous over TCP: how the ranks of a world connect where no MPI does it, and what they exchange beside their devices.
+/* Rendezvous over TCP: how the ranks of a world connect where no MPI does it, and what they exchange apart from their devices.
  *
  * Rank 0 listens at the meeting point (dt_world_meeting_point), the others connect and try again until it is there. Both ends of a
  * connection prove that they know the job's secret (lib/launch/secret.h) before anything that they say counts, so that neither a stranger nor

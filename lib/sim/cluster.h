@@ -82,7 +82,7 @@ struct dt_sim_cluster {
         bool nvls;                            /* nccl: NVSwitches of the third generation (Hopper), which sum */
         double compute_share;                 /* nccl: of a GPU's multiprocessors, that a collective within a node takes from kernels */
         double net_compute_share;             /* nccl: the same across nodes */
-        double compute_slowdown;              /* nccl: so much longer does a collective within a node take while kernels run beside it */
+        double compute_slowdown;              /* nccl: the part by which a collective within a node takes longer while kernels run */
         double step_us;                       /* mpi: of a message, and of each of a collective's phases */
         double gb_per_s;                      /* mpi: what a rank of a node sends to others of it */
         double sum_gb_per_s;                  /* mpi: the same in phases that sum; 0: the same */
@@ -95,11 +95,11 @@ dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out);
 /* The same from text; `where` names it in errors. */
 dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out);
 
-/* The file's keys, as lib/config/config.h describes them, and what is known of them beside the table. */
+/* The file's keys, as lib/config/config.h describes them, and the schema that is made of them. */
 const struct dt_table *dt_sim_cluster_table(void);
 const struct dt_schema *dt_sim_cluster_schema(void);
 
-/* What one flow, and all together, get out of a card of so many Gbit/s, where nobody has measured it.
+/* What one flow, and all together, get out of a card with this label, where nobody has measured it.
  *
  * rdma     92 % of the label: what is left above headers and completions; an assumption, as in DGX clusters' files before.
  * sockets  together 1448 / 1538 of the label: TCP's payload in an Ethernet frame of 1500 bytes, with 52 bytes of TCP/IP headers (time stamps

@@ -219,15 +219,15 @@ static dt_status begin_flow(struct dt_sim_engine *e, uint32_t number, double now
     return *out_over ? DT_OK : dt_sim_network_start(e->network, now_s, flow, number);
 }
 
-/* For how long a stream of the rank has worked beside a collective that is on stream `except`; 0 for that one. */
+/* For how long a stream of the rank has worked during a collective on stream `except`; 0 for that stream. */
 static double worked_beside(const struct rank *rank, int stream, int except, double start_s, double now_s)
 {
     const struct stream *s = &rank->streams[stream];
     return stream == except || !rank->program->works[stream] ? 0 : fmax(0, fmin(s->clock_s, now_s) - fmax(start_s, s->work_start_s));
 }
 
-/* The collective's kernel has taken multiprocessors from the rank's work beside it. What a stream has worked in that time it could not do
- * at full speed: it goes on so much later. A stream that waited has lost nothing. Source  NVIDIA, NCCL documentation, NCCL_MAX_NCHANNELS:
+/* The collective's kernel has taken multiprocessors from the rank's concurrent work. What a stream did in that time it could not do at full
+ * speed, so it continues later by that part. A stream that waited has lost nothing. Source  NVIDIA, NCCL documentation, NCCL_MAX_NCHANNELS:
  * a channel is a block of threads, and takes a multiprocessor from computation. */
 static void delay_work(struct rank *rank, int except, double start_s, double now_s, double share)
 {
@@ -235,7 +235,7 @@ static void delay_work(struct rank *rank, int except, double start_s, double now
         rank->streams[i].clock_s += share * worked_beside(rank, i, except, start_s, now_s);
 }
 
-/* The other way round: kernels beside the collective have taken memory bandwidth and multiprocessors from its channels. The rank that worked
+/* The other way round: concurrent kernels have taken memory bandwidth and multiprocessors from its channels. The rank that worked
  * longest holds up all others. Returns the seconds that this costs. Source  Rashidi et al., "Enabling Compute-Communication Overlap in
  * Distributed Deep Learning Training Platforms", ISCA 2021, arXiv 2007.00156. */
 static double slowed_s(const struct dt_sim_engine *e, const struct group *g, double now_s, double slowdown)
@@ -265,7 +265,7 @@ static void end_collective(struct dt_sim_engine *e, struct group *g, double now_
     }
 }
 
-/* What ranks worked beside a collective is known only when it could be over: it then takes as much longer as that cost. */
+/* The seconds that a collective takes longer because its ranks worked meanwhile. Known only when it would otherwise be over. */
 static double more_s(const struct dt_sim_engine *e, const struct activity *a, double now_s)
 {
     return a->kind != ACTIVITY_COLLECTIVE || a->lengthened || a->movement.compute_slowdown <= 0
@@ -273,7 +273,7 @@ static double more_s(const struct dt_sim_engine *e, const struct activity *a, do
                : slowed_s(e, e->groups[a->group], now_s, a->movement.compute_slowdown);
 }
 
-/* All ranks of the activity leave it; a collective beside which they worked goes on first, once, for as long as that cost. */
+/* All ranks of the activity leave it; a collective during which they worked first goes on, once, for the time that this cost. */
 static dt_status end_activity(struct dt_sim_engine *e, uint32_t number, double now_s)
 {
     struct activity *a = &e->activities[number];

@@ -26,8 +26,8 @@ struct dt_sim_group {
 struct dt_sim_movement {
     double latency_s;        /* before bytes move */
     struct dt_sim_flow flow; /* flow.bytes 0: nothing moves beyond the latency. flow.uses must stay as long as the transport */
-    double compute_share;    /* collectives: while it moves, the other work of its ranks is slower by so much, from 0 to below 1 */
-    double compute_slowdown; /* collectives: while its ranks work on other streams, it takes so much longer; 0: no longer */
+    double compute_share;    /* collectives: the part, from 0 to below 1, by which the other work of its ranks is slower while it moves */
+    double compute_slowdown; /* collectives: the part by which it takes longer while its ranks work on other streams */
 };
 
 /* How messages travel. The functions have no effect on virtual time; they may keep what they work out. Errors: those of their own, which

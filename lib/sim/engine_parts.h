@@ -73,7 +73,7 @@ struct activity {
     int group;
     int rank[2], stream[2]; /* sender, receiver; copy, work: only the first */
     double came_s[2], start_s;
-    bool lengthened; /* a collective: the time that kernels beside it cost is counted */
+    bool lengthened; /* a collective: the time that concurrent kernels cost is counted */
     const struct dt_sim_op *op[2];
     struct dt_sim_movement movement;
 };

@@ -79,7 +79,7 @@ bool engine_is_done(const struct rank *rank)
     return done;
 }
 
-/* The operation with others that a rank is held up in: one that it has come to, or else one that waits its turn. NULL: none. */
+/* The operation with others that a rank is held up in: one that it has arrived at, or else one that waits for earlier ones. NULL: none. */
 static const struct dt_sim_op *held_in(const struct rank *rank)
 {
     const struct dt_sim_op *found = NULL;

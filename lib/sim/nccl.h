@@ -32,8 +32,8 @@ struct dt_sim_nccl_tables {
     double tree_channel[3][3];
     double tree_correction[DT_SIM_PROTOCOLS][23]; /* by log2(bytes / 64) */
     double ampere_bus;                            /* limit of the bus bandwidth there; 0: none */
-    double ll_multi_node;                         /* a node's own LL steps take so much longer where there are several nodes */
-    double plateau[3];                            /* [architecture] rings with Simple across nodes take so much longer to start from... */
+    double ll_multi_node;                         /* factor of a node's own LL steps where there are several nodes */
+    double plateau[3];                            /* [architecture] factor of the latency of rings with Simple across nodes, from... */
     bool plateau_by_channel;                      /* ...64 bytes for each rank and channel; else from 4096 bytes for each rank */
     int inter_steps_of_node;                      /* of an all-reduce: 2 (nodes - 1) + this */
     double net_overhead_us[2]; /* [amd] of each step of a ring across nodes: no step is shorter; thrice that with Simple */
@@ -70,7 +70,7 @@ const char *dt_sim_nccl_version_name(int index);
 dt_status dt_sim_nccl_find(const char *version, const char *where);
 const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NULL: not known */
 
-/* The bus of NVLS, of a node's own and of so many bytes of the message a second that the network carries. NCCL takes five sixths of either;
+/* The bus of NVLS, from a node's own and from the bytes of the message a second that the network carries. NCCL takes five sixths of either;
  * what the network gives it gives whole. */
 double dt_sim_nccl_nvls_bus(double own, double network);
 

@@ -51,7 +51,7 @@ struct dt_sim_network {
     struct dt_sim_heap filling;       /* links (even items) and flows (odd ones) by the level at which they stop growth */
 };
 
-/* On the link, of the flow and those that it stands for. */
+/* Weight on the link of the flow together with the flows that it represents. */
 static inline double use_weight(const struct dt_sim_use *use)
 {
     return use->weight * (1 + use->others);
@@ -99,7 +99,7 @@ void dt_sim_network_destroy(struct dt_sim_network *n)
     free(n);
 }
 
-/* Room for one more of `size` bytes behind `count`. */
+/* Make room for one more item of `size` bytes after [count]. */
 static bool grow(void *array, uint32_t count, uint32_t *room, size_t size)
 {
     void **pointer = array;

@@ -26,7 +26,7 @@ struct dt_sim_use {
 struct dt_sim_flow {
     double bytes;                  /* above 0 */
     double rate_cap;               /* bytes/s of the flow alone; INFINITY: none */
-    double share;                  /* how fast its rate grows beside others'; 1 is usual */
+    double share;                  /* how fast its rate grows in relation to others'; 1 is usual */
     const struct dt_sim_use *uses; /* [use_count]; must stay until the flow is over. A flow without links needs a cap */
     uint32_t use_count;
 };

@@ -68,7 +68,7 @@ struct dt_sim_links {
 
     /* while a pattern is made */
     double *weight;    /* [link_count], zeros between patterns */
-    uint32_t *others;  /* [link_count], likewise: how many operations like this one the link carries besides it */
+    uint32_t *others;  /* [link_count], likewise: how many more operations like this one the link carries */
     uint32_t *touched; /* [link_count] */
     uint32_t touched_count;
 };

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* A release of Slurm and the number of its API, which is the first byte of three in slurm_api_version() and the number behind libslurm.so.
+/* A release of Slurm and the number of its API, which is the first byte of three in slurm_api_version() and the number after "libslurm.so.".
  * Each release of the form year.month makes it one more. */
 struct dt_slurm_release {
     int year, month, api;

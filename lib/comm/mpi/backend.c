@@ -80,7 +80,7 @@ static void set_defaults(const struct dt_world *world)
     } else { /* that a node is gone is an error of its messages: without this, version 5 ends the process, and there is no record */
         setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
         /* Over TCP long messages are put into the receiver's memory once it asks for them (ob1's pipeline protocol). Two ranks that send to
-         * each other have one connection, where what one asks for waits behind all that it sends: one direction at a time. Fragments that
+         * each other have one connection, where a request waits for everything that is sent before it: one direction at a time. Fragments that
          * are sent without being asked for let both go at once. */
         setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     }

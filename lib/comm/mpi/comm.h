@@ -37,7 +37,7 @@ struct mpi_transfer {
     uint64_t sequence;
 };
 
-/* Transfers that were grouped; in its communicator's list until its task has run, because behind a failure it never does. */
+/* Transfers that were grouped; in its communicator's list until its task has run, which after a failure it never does. */
 struct mpi_batch {
     struct mpi_batch *next;
     int count, capacity;

@@ -99,7 +99,7 @@ static void nap(int64_t waited_ns)
     dt_sleep_ns(length_ns);
 }
 
-/* An operation's own name stands before the text already: the stream puts it there. */
+/* The stream puts the operation's name before the text. */
 static dt_status give_up(struct mpi_waiting *w, dt_status status, const char *why)
 {
     const struct dt_comm *comm = &w->comm->base;

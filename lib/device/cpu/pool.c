@@ -8,7 +8,7 @@ enum {
     SMALL_BYTES = 64 << 10, /* below: from the C library; from here on: mapped */
     PAGE_BYTES = 4 << 10,
     HUGE_PAGE_BYTES = 2 << 20,
-    SLACK_BYTES = 32 << 20 /* what may be held above the peak, beside a tenth of it, before free blocks are given back */
+    SLACK_BYTES = 32 << 20 /* what may be held above the peak and a tenth of it, before free blocks are given back */
 };
 
 static size_t block_bytes(size_t bytes)

@@ -32,7 +32,7 @@ int dt_cuda_multiprocessors(const struct dt_device *device);
 const char *dt_cuda_uuid(const struct dt_device *device);
 
 /* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device/cpu/device.h): other streams get memory that
- * was freed on it only once they are ordered behind that, and are never made to wait for it. Called before the first such message; may be
+ * was freed on it only once they are ordered after that, and are never made to wait for it. Called before the first such message; may be
  * called again. */
 void dt_cuda_stream_exchanges(struct dt_stream *stream);
 

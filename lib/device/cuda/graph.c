@@ -73,7 +73,7 @@ fail:
     return status;
 }
 
-/* What was captured and never runs leaves places behind that nobody marks: from here on all come after what is really queued. */
+/* A captured part that never runs has places that nobody marks: from here on all streams come after what is really queued. */
 static dt_status give_up(struct dt_stream *origin, cudaGraph_t captured, dt_status status)
 {
     discard(device_of(origin), captured);

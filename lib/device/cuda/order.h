@@ -1,7 +1,7 @@
 /* Which work of a cuda device's streams comes after which, by the host's program: the GPU is never asked, so that the same program
  * always gets the same memory.
  *
- * A place on a stream is a count of the marks made on it. For each stream it is known behind which places its later work comes: through
+ * A place on a stream is a count of the marks made on it. For each stream the order knows the places that its later work comes after: through
  * waits for events, through the host having synchronized, and through graphs, which come after everything and before everything. */
 #ifndef LIB_DEVICE_CUDA_ORDER_H
 #define LIB_DEVICE_CUDA_ORDER_H
@@ -35,7 +35,7 @@ uint64_t dt_cuda_order_mark(struct cuda_order *order, int stream);              
 enum cuda_order_cost dt_cuda_order_cost(const struct cuda_order *order, int stream, const struct cuda_places *places);
 /* Forget those places that every stream comes after anyway. */
 void dt_cuda_order_forget_passed(const struct cuda_order *order, struct cuda_places *places);
-/* Every stream comes after every place of `stream`, and what that is behind: the host has waited for it. */
+/* Every stream comes after every place of `stream`, and every place that this comes after: the host has waited for it. */
 void dt_cuda_order_after(struct cuda_order *order, int stream);
 void dt_cuda_order_after_all(struct cuda_order *order); /* the same of all streams */
 

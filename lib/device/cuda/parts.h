@@ -144,7 +144,7 @@ dt_status dt_cuda_copy_from_host(struct dt_stream *stream, void *to, const void 
 dt_status dt_cuda_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_zero(struct dt_stream *stream, void *to, size_t bytes);
 
-/* failure: what a task has left behind, and forget it. */
+/* The failure that a task has left, which is then forgotten. */
 dt_status dt_cuda_task_failure(struct cuda_device *device);
 void dt_cuda_tasks_free(struct cuda_tasks *tasks);
 

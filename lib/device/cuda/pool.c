@@ -11,7 +11,7 @@ enum {
     SEGMENT_BYTES = 32 << 20,     /* of requests up to half of it; larger ones get a segment of their own */
     SEGMENT_UNIT_BYTES = 2 << 20, /* the driver's own pages */
     SPLIT_BYTES = 64 << 10,       /* less than this is left with the block that it would be cut from */
-    SLACK_BYTES = 64 << 20        /* what may be held above the peak, beside an eighth of it */
+    SLACK_BYTES = 64 << 20        /* what may be held above the peak and an eighth of it */
 };
 
 static size_t round_up(size_t bytes, size_t unit)
@@ -154,7 +154,7 @@ static struct cuda_block *best_free(const struct cuda_pool *pool, enum cuda_pool
     return NULL;
 }
 
-/* `block` takes in the one behind it; both are free. */
+/* `block` takes in the next one; both are free. */
 static void join_next(struct cuda_pool *pool, struct cuda_block *block)
 {
     struct cuda_block *next = block->next;

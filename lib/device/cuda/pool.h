@@ -2,7 +2,7 @@
  * hand to hand.
  *
  * Blocks are chosen on the host in program order, while the streams are still far behind. That is sound as a block carries the places that
- * its next user must come after (order.h); a stream that is behind them already takes it as it is, another is made to wait, and for a
+ * its next user must come after (order.h); a stream that already comes after them takes it as it is, another is made to wait, and for a
  * stream that exchanges messages nobody is made to wait (see lib/device/cpu/pool.h: such waits could close a circle). The choice depends on
  * the program alone: a training step that repeats its allocations gets the same addresses again, which graphs build upon.
  *
@@ -53,7 +53,7 @@ struct cuda_pool {
     uint64_t settled_peak_bytes; /* the peak at which dt_cuda_pool_settle did its work last */
 };
 
-/* *out is usable on `stream` once that comes after *waits, of which only those places are given that it is not behind already.
+/* *out is usable on `stream` once that comes after *waits, which has only the places that it does not come after already.
  * Errors: DT_ERR_OOM and what `grow` says, DT_ERR_HOST_MEMORY. */
 dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *order, int stream, size_t bytes, struct cuda_block **out,
                             struct cuda_places *waits);
