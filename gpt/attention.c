@@ -42,8 +42,8 @@ static dt_status normalize_heads(const struct layer_run *r)
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
     struct gpt_head_norm a = {
         .qkv = r->kept->raw.data,
-        .q_gain = layer_param(r, "q_norm.gain"),
-        .k_gain = layer_param(r, "k_norm.gain"),
+        .q_gain = layer_param(r, GPT_Q_NORM_GAIN),
+        .k_gain = layer_param(r, GPT_K_NORM_GAIN),
         .out = r->kept->qkv.data,
         .rows = r->rows,
         .heads = gpt_cut_heads(r->stage->cut, model).count,
@@ -58,11 +58,11 @@ static dt_status normalize_heads_backward(const struct layer_run *r)
     const struct dt_model *model = r->stage->base.model;
     struct gpt_head_norm_gradient a = {
         .qkv = r->kept->raw.data,
-        .q_gain = layer_param(r, "q_norm.gain"),
-        .k_gain = layer_param(r, "k_norm.gain"),
+        .q_gain = layer_param(r, GPT_Q_NORM_GAIN),
+        .k_gain = layer_param(r, GPT_K_NORM_GAIN),
         .dqkv = r->kept->dqkv.data,
-        .dq_gain = layer_grad(r, "q_norm.gain"),
-        .dk_gain = layer_grad(r, "k_norm.gain"),
+        .dq_gain = layer_grad(r, GPT_Q_NORM_GAIN),
+        .dk_gain = layer_grad(r, GPT_K_NORM_GAIN),
         .rows = r->rows,
         .heads = gpt_cut_heads(r->stage->cut, model).count,
         .kv_heads = gpt_cut_kv_heads(r->stage->cut, model).count,
@@ -87,7 +87,7 @@ static dt_status make_qkv(const struct layer_run *r, const void *normed)
 {
     const struct dt_model *model = r->stage->base.model;
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
-    DT_TRY(layer_linear(r, r->kept->qkv.data, normed, "q.weight", "q.bias", r->c, r->d)); /* k and v lie behind q */
+    DT_TRY(layer_linear(r, r->kept->qkv.data, normed, GPT_Q_WEIGHT, GPT_Q_BIAS, r->c, r->d)); /* k and v lie behind q */
     if (model->qk_norm)
         DT_TRY(normalize_heads(r));
     return model->position == DT_POSITION_ROPE ? turn(r, r->kept->qkv.data, false) : DT_OK;
@@ -111,7 +111,7 @@ dt_status layer_attention_forward(const struct layer_run *r)
     dt_free(r->stream, &normed);
 
     DT_TRY(attend(r));
-    DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, NULL, "projection.weight", "projection.bias", r->e, r->kept->input.data));
+    DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->e, r->kept->input.data));
     if (attends_again(r))
         forget_attention(r);
     return DT_OK;
@@ -152,10 +152,10 @@ dt_status layer_attention_backward(const struct layer_run *r)
     if (inputs_now(r))
         DT_TRY(layer_branch_gradient(r, &kept->dbranch));
     if (weights_now(r))
-        DT_TRY(layer_weight_gradients(r, kept->dbranch.data, kept->mixed.data, "projection.weight", "projection.bias", r->d, r->e));
+        DT_TRY(layer_weight_gradients(r, kept->dbranch.data, kept->mixed.data, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->d, r->e));
     if (inputs_now(r)) {
         DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &dmixed));
-        DT_TRY(layer_input_gradient(r, dmixed.data, kept->dbranch.data, "projection.weight", r->d, r->e));
+        DT_TRY(layer_input_gradient(r, dmixed.data, kept->dbranch.data, GPT_PROJECTION_WEIGHT, r->d, r->e));
     }
     if (weights_now(r))
         dt_free(r->stream, &kept->dbranch);
@@ -163,5 +163,5 @@ dt_status layer_attention_backward(const struct layer_run *r)
         DT_TRY(through_attention(r, &dmixed));
     if (weights_now(r))
         dt_free(r->stream, &kept->mixed);
-    return layer_backward_through_norm(r, &kept->dqkv, "q.weight", "q.bias", r->c);
+    return layer_backward_through_norm(r, &kept->dqkv, GPT_Q_WEIGHT, GPT_Q_BIAS, r->c);
 }

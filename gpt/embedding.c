@@ -21,8 +21,8 @@ dt_status layer_embedding_forward(const struct layer_run *r)
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
     struct gpt_embedding a = {
         .tokens = r->stash->tokens.data,
-        .token_table = layer_param(r, "token.weight"),
-        .position_table = learned(r) ? layer_param(r, "position.weight") : NULL,
+        .token_table = layer_param(r, GPT_TOKEN_WEIGHT),
+        .position_table = learned(r) ? layer_param(r, GPT_POSITION_WEIGHT) : NULL,
         .out = r->stash->x.data,
         .samples = r->stash->samples,
         .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
@@ -51,8 +51,8 @@ dt_status layer_embedding_backward(const struct layer_run *r)
     struct gpt_embedding_gradient a = {
         .tokens = r->stash->tokens.data,
         .dout = r->kept->dout.data,
-        .dtoken_table = layer_grad(r, "token.weight"),
-        .dposition_table = learned(r) ? layer_grad(r, "position.weight") : NULL,
+        .dtoken_table = layer_grad(r, GPT_TOKEN_WEIGHT),
+        .dposition_table = learned(r) ? layer_grad(r, GPT_POSITION_WEIGHT) : NULL,
         .samples = r->stash->samples,
         .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
         .positions = positions_of(r),

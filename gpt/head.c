@@ -81,18 +81,18 @@ static dt_status loss(const struct layer_run *r, void *logits, size_t first_row)
 /* The head's weight: its own or a copy of the table, or the embedding's table itself, which is in the stage's first group. */
 struct head_weight {
     struct layer_run run; /* of the layer that has it */
-    const char *name;
+    enum gpt_tensor_name name;
 };
 
 static struct head_weight weight_of(const struct layer_run *r)
 {
-    struct head_weight weight = {*r, "weight"};
+    struct head_weight weight = {*r, GPT_WEIGHT};
     if (gpt_has_tensor(r->layer, weight.name))
         return weight;
     weight.run.group = &r->stage->base.groups[0];
     weight.run.layer = &r->stage->layers[0];
     weight.run.accumulate = weight.run.group->accumulate;
-    weight.name = "token.weight";
+    weight.name = GPT_TOKEN_WEIGHT;
     return weight;
 }
 
@@ -107,7 +107,7 @@ dt_status layer_head_forward(const struct layer_run *r)
         DT_TRY(layer_gather_begin(r, &r->kept->input, DT_WORKSPACE, &all));
         DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
     }
-    DT_TRY(layer_linear(&w.run, r->kept->logits.data, r->stage->sliced ? all.data : r->kept->input.data, w.name, NULL, V, r->d));
+    DT_TRY(layer_linear(&w.run, r->kept->logits.data, r->stage->sliced ? all.data : r->kept->input.data, w.name, GPT_NO_TENSOR, V, r->d));
     dt_free(r->stream, &all);
     return loss(r, r->kept->logits.data, 0);
 }
@@ -125,7 +125,7 @@ static dt_status begin_table_gradients(const struct layer_run *table)
 {
     for (int i = 0; i < table->layer->tensor_count && table->layer->kind == GPT_EMBEDDING && !table->accumulate; i++) {
         const struct gpt_tensor *tensor = &table->layer->tensors[i];
-        if (strcmp(tensor->name, "token.weight") != 0 && tensor->count_elems > 0)
+        if (tensor->name != GPT_TOKEN_WEIGHT && tensor->count_elems > 0)
             DT_TRY(dt_zero(table->stream, layer_grad(table, tensor->name), tensor->count_elems * table->element_bytes));
     }
     return DT_OK;
@@ -135,7 +135,7 @@ static dt_status head_weight_gradient(const struct layer_run *r, const struct dt
 {
     struct head_weight w = weight_of(r);
     DT_TRY(begin_table_gradients(&w.run));
-    return layer_weight_gradients(&w.run, r->kept->logits.data, input->data, w.name, NULL, vocab_of(r).count, r->d);
+    return layer_weight_gradients(&w.run, r->kept->logits.data, input->data, w.name, GPT_NO_TENSOR, vocab_of(r).count, r->d);
 }
 
 /* The input's gradient is summed up beside the weight gradient's product, and what that one reads is gathered beside the other's. */
@@ -190,9 +190,9 @@ dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows)
         const char *input = (const char *)stash->x.data + row * row_bytes;
         piece.rows = r->rows - row < piece_rows ? r->rows - row : piece_rows;
         piece.accumulate = w.run.accumulate || row > 0;
-        DT_TRY(layer_linear(&piece, logits.data, input, w.name, NULL, V, r->d));
+        DT_TRY(layer_linear(&piece, logits.data, input, w.name, GPT_NO_TENSOR, V, r->d));
         DT_TRY(loss(&piece, logits.data, row));
-        DT_TRY(layer_weight_gradients(&piece, logits.data, input, w.name, NULL, V, r->d));
+        DT_TRY(layer_weight_gradients(&piece, logits.data, input, w.name, GPT_NO_TENSOR, V, r->d));
         DT_TRY(layer_input_gradient(&piece, (char *)stash->dx.data + row * row_bytes, logits.data, w.name, V, r->d));
     }
     dt_free(r->stream, &logits);

@@ -4,7 +4,7 @@
 
 /* ---- the group's parameters, memory, dropout ---- */
 
-static size_t tensor_bytes(const struct layer_run *r, const char *name)
+static size_t tensor_bytes(const struct layer_run *r, enum gpt_tensor_name name)
 {
     size_t offset_elems = gpt_tensor_offset(r->layer, name);
     for (const struct gpt_layer *l = &r->stage->layers[r->group->first_layer]; l != r->layer; l++)
@@ -12,12 +12,12 @@ static size_t tensor_bytes(const struct layer_run *r, const char *name)
     return offset_elems * r->element_bytes;
 }
 
-void *layer_param(const struct layer_run *r, const char *name)
+void *layer_param(const struct layer_run *r, enum gpt_tensor_name name)
 {
     return (char *)r->group->params + tensor_bytes(r, name);
 }
 
-void *layer_grad(const struct layer_run *r, const char *name)
+void *layer_grad(const struct layer_run *r, enum gpt_tensor_name name)
 {
     return (char *)r->group->grads + tensor_bytes(r, name);
 }
@@ -64,8 +64,8 @@ static dt_status layer_norm(const struct layer_run *r, void *normed)
 {
     struct gpt_layer_norm a = {
         .x = r->kept->input.data,
-        .gain = layer_param(r, "norm.gain"),
-        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(r, "norm.bias") : NULL,
+        .gain = layer_param(r, GPT_NORM_GAIN),
+        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(r, GPT_NORM_BIAS) : NULL,
         .y = normed,
         .mean = r->kept->mean.data,
         .rstd = r->kept->rstd.data,
@@ -80,7 +80,7 @@ static dt_status rms_norm(const struct layer_run *r, void *normed)
 {
     struct gpt_rms_norm a = {
         .x = r->kept->input.data,
-        .gain = layer_param(r, "norm.gain"),
+        .gain = layer_param(r, GPT_NORM_GAIN),
         .y = normed,
         .rstd = r->kept->rstd.data,
         .rows = r->stream_rows,
@@ -116,7 +116,7 @@ static dt_status layer_norm_backward(const struct layer_run *r, const void *dy, 
     struct gpt_layer_norm_gradient a = {
         .dy = dy,
         .x = r->kept->input.data,
-        .gain = layer_param(r, "norm.gain"),
+        .gain = layer_param(r, GPT_NORM_GAIN),
         .mean = r->kept->mean.data,
         .rstd = r->kept->rstd.data,
         .dx = dx,
@@ -135,7 +135,7 @@ static dt_status rms_norm_backward(const struct layer_run *r, const void *dy, vo
     struct gpt_rms_norm_gradient a = {
         .dy = dy,
         .x = r->kept->input.data,
-        .gain = layer_param(r, "norm.gain"),
+        .gain = layer_param(r, GPT_NORM_GAIN),
         .rstd = r->kept->rstd.data,
         .dx = dx,
         .dgain = sums,
@@ -150,7 +150,7 @@ static dt_status rms_norm_backward(const struct layer_run *r, const void *dy, vo
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
 {
     size_t count = gpt_norm_elems(model_of(r));
-    void *sums = layer_grad(r, "norm.gain");
+    void *sums = layer_grad(r, GPT_NORM_GAIN);
     bool apart = r->stage->sliced && r->accumulate; /* the sum over the ranks must not count what is there once for each */
     if (apart) {
         DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, count * r->element_bytes, &r->kept->dnorm));
@@ -173,7 +173,7 @@ dt_status layer_sum_head_gains_begin(const struct layer_run *r)
     size_t gains = 2 * (size_t)gpt_head_width(model_of(r)); /* k's lies behind q's */
     if (!shared(r))
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, "q_norm.gain"), gains, dtype_of(r));
+    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_Q_NORM_GAIN), gains, dtype_of(r));
 }
 
 /* ---- copies of k and v ---- */
@@ -185,10 +185,10 @@ static int copies_of_kv(const struct layer_run *r)
 }
 
 /* k's and v's elements behind q's: v lies behind k. */
-static size_t kv_elems(const struct layer_run *r, const char *of_q)
+static size_t kv_elems(const struct layer_run *r, enum gpt_tensor_name of_q)
 {
     size_t features = 2 * gpt_cut_kv_heads(r->stage->cut, model_of(r)).count * (size_t)gpt_head_width(model_of(r));
-    return strcmp(of_q, "q.weight") == 0 ? features * r->d : features;
+    return of_q == GPT_Q_WEIGHT ? features * r->d : features;
 }
 
 /* Zero the gradients that this rank's copy is not to add to; q's are its own. */
@@ -197,9 +197,9 @@ static dt_status begin_kv_gradients(const struct layer_run *r)
     int copies = copies_of_kv(r);
     if (copies == 1 || !r->accumulate || layer_adds_to_copy(r, r->stage->cut.rank % copies))
         return DT_OK;
-    DT_TRY(dt_zero(r->stream, layer_grad(r, "k.weight"), kv_elems(r, "q.weight") * r->element_bytes));
-    return gpt_has_tensor(r->layer, "k.bias") ? dt_zero(r->stream, layer_grad(r, "k.bias"), kv_elems(r, "q.bias") * r->element_bytes)
-                                              : DT_OK;
+    DT_TRY(dt_zero(r->stream, layer_grad(r, GPT_K_WEIGHT), kv_elems(r, GPT_Q_WEIGHT) * r->element_bytes));
+    return gpt_has_tensor(r->layer, GPT_K_BIAS) ? dt_zero(r->stream, layer_grad(r, GPT_K_BIAS), kv_elems(r, GPT_Q_BIAS) * r->element_bytes)
+                                                : DT_OK;
 }
 
 static dt_status sum_kv_gradients_begin(const struct layer_run *r)
@@ -207,10 +207,11 @@ static dt_status sum_kv_gradients_begin(const struct layer_run *r)
     struct gpt_exchange *x = &r->stage->exchange;
     if (copies_of_kv(r) == 1)
         return DT_OK;
-    DT_TRY(gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, "k.weight"), kv_elems(r, "q.weight"), dtype_of(r)));
-    return gpt_has_tensor(r->layer, "k.bias")
-               ? gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, "k.bias"), kv_elems(r, "q.bias"), dtype_of(r))
-               : DT_OK;
+    DT_TRY(
+        gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_WEIGHT), kv_elems(r, GPT_Q_WEIGHT), dtype_of(r)));
+    return gpt_has_tensor(r->layer, GPT_K_BIAS) ? gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_BIAS),
+                                                                          kv_elems(r, GPT_Q_BIAS), dtype_of(r))
+                                                : DT_OK;
 }
 
 /* ---- the end of a group ---- */
@@ -219,7 +220,7 @@ static dt_status sum_kv_gradients_begin(const struct layer_run *r)
 static bool sums_gradients(const struct layer_run *r)
 {
     bool of_norm = r->stage->sliced && inputs_now(r) && has_norm(r->layer);
-    bool of_gains = shared(r) && inputs_now(r) && gpt_has_tensor(r->layer, "q_norm.gain");
+    bool of_gains = shared(r) && inputs_now(r) && gpt_has_tensor(r->layer, GPT_Q_NORM_GAIN);
     return of_norm || of_gains || (weights_now(r) && copies_of_kv(r) > 1);
 }
 
@@ -237,27 +238,28 @@ dt_status layer_finish_gradients(const struct layer_run *r)
         if (at.kept->dnorm.bytes == 0)
             continue;
         DT_TRY(r->k->add(r->kernels, r->stream,
-                         &(struct gpt_add){layer_grad(&at, "norm.gain"), at.kept->dnorm.data, gpt_norm_elems(model_of(r))}));
+                         &(struct gpt_add){layer_grad(&at, GPT_NORM_GAIN), at.kept->dnorm.data, gpt_norm_elems(model_of(r))}));
         dt_free(r->stream, &at.kept->dnorm);
     }
     return DT_OK;
 }
 
 /* k and v lie behind q, and up behind gate: one product. */
-static int joined(const char *weight)
+static int joined(enum gpt_tensor_name weight)
 {
-    if (strcmp(weight, "q.weight") == 0)
+    if (weight == GPT_Q_WEIGHT)
         return 3;
-    return strcmp(weight, "gate.weight") == 0 ? 2 : 1;
+    return weight == GPT_GATE_WEIGHT ? 2 : 1;
 }
 
 /* Not every model has the bias. */
-static bool has_bias(const struct layer_run *r, const char *bias)
+static bool has_bias(const struct layer_run *r, enum gpt_tensor_name bias)
 {
-    return bias && gpt_has_tensor(r->layer, bias);
+    return bias != GPT_NO_TENSOR && gpt_has_tensor(r->layer, bias);
 }
 
-dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const char *weight, const char *bias, size_t out, size_t in)
+dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                       size_t out, size_t in)
 {
     struct gpt_linear a = {.x = x,
                            .w = layer_param(r, weight),
@@ -270,8 +272,8 @@ dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const 
     return r->k->linear(r->kernels, r->stream, &a);
 }
 
-dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias, size_t out,
-                                 size_t in)
+dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
+                                 enum gpt_tensor_name bias, size_t out, size_t in)
 {
     struct gpt_linear_weight_gradient a = {
         .dy = dy,
@@ -287,7 +289,7 @@ dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, cons
     return r->k->linear_weight_gradient(r->kernels, r->stream, &a);
 }
 
-dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, const char *weight, size_t out, size_t in)
+dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight, size_t out, size_t in)
 {
     struct gpt_linear_input_gradient a = {
         .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(weight)};
@@ -352,9 +354,9 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 }
 
 /* A bias behind a sum over the ranks is added by one of them. */
-static const char *bias_of_sum(const struct layer_run *r, const char *bias)
+static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tensor_name bias)
 {
-    return r->stage->cut.rank == 0 ? bias : NULL;
+    return r->stage->cut.rank == 0 ? bias : GPT_NO_TENSOR;
 }
 
 /* ---- pieces that attention and MLP share ---- */
@@ -373,8 +375,8 @@ static dt_status add_residual(const struct layer_run *r, const void *residual)
 }
 
 /* Where the rank has the whole layer there is nothing between product and residual. */
-static dt_status project_alone(const struct layer_run *r, const void *x, void *active, const char *weight, const char *bias, size_t in,
-                               const void *residual)
+static dt_status project_alone(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
+                               enum gpt_tensor_name bias, size_t in, const void *residual)
 {
     struct gpt_linear_residual a = {
         .x = x,
@@ -392,8 +394,8 @@ static dt_status project_alone(const struct layer_run *r, const void *x, void *a
     return r->k->linear_residual(r->kernels, r->stream, &a);
 }
 
-dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, const char *weight, const char *bias, size_t in,
-                                  const void *residual)
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
+                                  enum gpt_tensor_name bias, size_t in, const void *residual)
 {
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
     if (!shared(r))
@@ -423,8 +425,8 @@ dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
 }
 
 /* Weight gradients of a product that ranks share. */
-static dt_status shared_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias,
-                                         size_t out)
+static dt_status shared_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
+                                         enum gpt_tensor_name bias, size_t out)
 {
     DT_TRY(begin_kv_gradients(r));
     DT_TRY(layer_weight_gradients(r, dy, x, weight, bias, out, r->d));
@@ -433,7 +435,8 @@ static dt_status shared_weight_gradients(const struct layer_run *r, const void *
 
 /* The input half of backward_through_norm where ranks share the layer: the gradient of the product's input is summed up while the weight
  * gradients, if they come now, are computed; and what these read is gathered while the first product is. Weight gradients free dy. */
-static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                                 size_t out)
 {
     struct dt_buffer normed = {0}, all = {0}, dnormed, sum;
     if (weights_now(r)) {
@@ -460,7 +463,8 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
 }
 
 /* The same, and the whole of it, where a rank has whole layers. */
-static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                                size_t out)
 {
     struct dt_buffer normed;
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &normed));
@@ -478,7 +482,8 @@ static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy,
     return DT_OK;
 }
 
-static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
+                                     enum gpt_tensor_name bias, size_t out)
 {
     struct dt_buffer normed;
     DT_TRY(layer_normed_rows(r, &normed));
@@ -488,7 +493,8 @@ static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer
     return DT_OK;
 }
 
-dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out)
+dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
+                                      enum gpt_tensor_name bias, size_t out)
 {
     if (!shared(r))
         DT_TRY(backward_alone(r, dy, weight, bias, out));

@@ -26,8 +26,8 @@ static inline enum dt_category gradient_category(const struct layer_run *r)
 /* ---- the group's parameters, memory, dropout ---- */
 
 /* A tensor of the layer, by its name in layout.c, and its gradient. */
-void *layer_param(const struct layer_run *r, const char *name);
-void *layer_grad(const struct layer_run *r, const char *name);
+void *layer_param(const struct layer_run *r, enum gpt_tensor_name name);
+void *layer_grad(const struct layer_run *r, enum gpt_tensor_name name);
 
 static inline void take(struct dt_buffer *to, struct dt_buffer *from)
 {
@@ -78,12 +78,13 @@ dt_status layer_sum_head_gains_begin(const struct layer_run *r);
 /* At the end of a group's backward: these gradients, and those of its norms where each rank has some of the rows, are complete. */
 dt_status layer_finish_gradients(const struct layer_run *r);
 
-/* ---- products: weight [out, in], rows [M, ...]; bias [out], NULL or a name that the layer of another model may lack ---- */
+/* ---- products: weight [out, in], rows [M, ...]; bias [out], GPT_NO_TENSOR or one that the layer of another model may lack ---- */
 
-dt_status layer_linear(const struct layer_run *r, void *y, const void *x, const char *weight, const char *bias, size_t out, size_t in);
-dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, const char *weight, const char *bias, size_t out,
-                                 size_t in);
-dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, const char *weight, size_t out, size_t in);
+dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                       size_t out, size_t in);
+dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
+                                 enum gpt_tensor_name bias, size_t out, size_t in);
+dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight, size_t out, size_t in);
 
 /* ---- between the residual stream and the products of a layer that ranks share ---- */
 
@@ -109,12 +110,13 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 
 /* stash->x = residual + dropout(y), y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
  * gelu(x), which is then what is multiplied. */
-dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, const char *weight, const char *bias, size_t in,
-                                  const void *residual);
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
+                                  enum gpt_tensor_name bias, size_t in, const void *residual);
 /* dbranch [M, d]: the residual stream's gradient through the branch's dropout. */
 dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbranch);
 /* The end of attention's and mlp_up's backward: dy [M, out] is the gradient of product(norm(input)). Weight gradients with the norm's output
  * computed again; through product and norm into stash->dx. Frees dy behind the weight gradients. */
-dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, const char *weight, const char *bias, size_t out);
+dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
+                                      enum gpt_tensor_name bias, size_t out);
 
 #endif

@@ -96,8 +96,8 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
 /* ---- tensors ---- */
 
 /* `runs` of run_elems from first_elem on. */
-static void add_part(struct gpt_layer *layer, const char *name, enum gpt_init init, size_t first_elem, size_t runs, size_t run_elems,
-                     size_t stride_elems)
+static void add_part(struct gpt_layer *layer, enum gpt_tensor_name name, enum gpt_init init, size_t first_elem, size_t runs,
+                     size_t run_elems, size_t stride_elems)
 {
     assert(layer->tensor_count < GPT_MAX_TENSORS);
     int place = layer->tensor_count++;
@@ -115,19 +115,19 @@ static void add_part(struct gpt_layer *layer, const char *name, enum gpt_init in
 }
 
 /* On every rank. */
-static void add_whole(struct gpt_layer *layer, const char *name, size_t count_elems, enum gpt_init init)
+static void add_whole(struct gpt_layer *layer, enum gpt_tensor_name name, size_t count_elems, enum gpt_init init)
 {
     add_part(layer, name, init, 0, 1, count_elems, count_elems);
 }
 
 /* Rows `part` of a matrix with `columns`. */
-static void add_rows(struct gpt_layer *layer, const char *name, struct gpt_part part, size_t columns, enum gpt_init init)
+static void add_rows(struct gpt_layer *layer, enum gpt_tensor_name name, struct gpt_part part, size_t columns, enum gpt_init init)
 {
     add_part(layer, name, init, part.first * columns, 1, part.count * columns, part.count * columns);
 }
 
 /* Columns `part` of a matrix [rows, columns]. */
-static void add_columns(struct gpt_layer *layer, const char *name, size_t rows, size_t columns, struct gpt_part part)
+static void add_columns(struct gpt_layer *layer, enum gpt_tensor_name name, size_t rows, size_t columns, struct gpt_part part)
 {
     add_part(layer, name, GPT_INIT_NORMAL, part.first, rows, part.count, columns);
 }
@@ -141,9 +141,9 @@ static struct gpt_part even_part(struct gpt_cut cut, size_t features)
 static void add_norm(struct gpt_layer *layer, const struct dt_model *model)
 {
     size_t d = (size_t)model->hidden;
-    add_whole(layer, "norm.gain", d, GPT_INIT_ONE);
+    add_whole(layer, GPT_NORM_GAIN, d, GPT_INIT_ONE);
     if (gpt_norm_has_bias(model))
-        add_whole(layer, "norm.bias", d, GPT_INIT_ZERO);
+        add_whole(layer, GPT_NORM_BIAS, d, GPT_INIT_ZERO);
 }
 
 static void describe_attention(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
@@ -152,21 +152,21 @@ static void describe_attention(const struct dt_model *model, struct gpt_cut cut,
     struct gpt_part heads = gpt_cut_heads(cut, model), kv_heads = gpt_cut_kv_heads(cut, model);
     struct gpt_part q = {heads.first * w, heads.count * w}, kv = {kv_heads.first * w, kv_heads.count * w};
     add_norm(out, model);
-    add_rows(out, "q.weight", q, d, GPT_INIT_NORMAL);
-    add_rows(out, "k.weight", kv, d, GPT_INIT_NORMAL);
-    add_rows(out, "v.weight", kv, d, GPT_INIT_NORMAL);
+    add_rows(out, GPT_Q_WEIGHT, q, d, GPT_INIT_NORMAL);
+    add_rows(out, GPT_K_WEIGHT, kv, d, GPT_INIT_NORMAL);
+    add_rows(out, GPT_V_WEIGHT, kv, d, GPT_INIT_NORMAL);
     if (model->bias != DT_BIAS_NONE) {
-        add_rows(out, "q.bias", q, 1, GPT_INIT_ZERO);
-        add_rows(out, "k.bias", kv, 1, GPT_INIT_ZERO);
-        add_rows(out, "v.bias", kv, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_Q_BIAS, q, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_K_BIAS, kv, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_V_BIAS, kv, 1, GPT_INIT_ZERO);
     }
     if (model->qk_norm) {
-        add_whole(out, "q_norm.gain", w, GPT_INIT_ONE);
-        add_whole(out, "k_norm.gain", w, GPT_INIT_ONE);
+        add_whole(out, GPT_Q_NORM_GAIN, w, GPT_INIT_ONE);
+        add_whole(out, GPT_K_NORM_GAIN, w, GPT_INIT_ONE);
     }
-    add_columns(out, "projection.weight", d, d, q);
+    add_columns(out, GPT_PROJECTION_WEIGHT, d, d, q);
     if (model->bias == DT_BIAS_ALL)
-        add_whole(out, "projection.bias", d, GPT_INIT_ZERO);
+        add_whole(out, GPT_PROJECTION_BIAS, d, GPT_INIT_ZERO);
 }
 
 /* The weights, and then the biases, of what one product makes. */
@@ -176,41 +176,41 @@ static void describe_mlp_up(const struct dt_model *model, struct gpt_cut cut, st
     bool gated = model->mlp == DT_MLP_SWIGLU, biased = model->bias == DT_BIAS_ALL;
     add_norm(out, model);
     if (gated)
-        add_rows(out, "gate.weight", features, (size_t)model->hidden, GPT_INIT_NORMAL);
-    add_rows(out, "weight", features, (size_t)model->hidden, GPT_INIT_NORMAL);
+        add_rows(out, GPT_GATE_WEIGHT, features, (size_t)model->hidden, GPT_INIT_NORMAL);
+    add_rows(out, GPT_WEIGHT, features, (size_t)model->hidden, GPT_INIT_NORMAL);
     if (gated && biased)
-        add_rows(out, "gate.bias", features, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_GATE_BIAS, features, 1, GPT_INIT_ZERO);
     if (biased)
-        add_rows(out, "bias", features, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_BIAS, features, 1, GPT_INIT_ZERO);
 }
 
 static void describe_mlp_down(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     size_t d = (size_t)model->hidden, f = (size_t)gpt_ffn(model);
-    add_columns(out, "weight", d, f, even_part(cut, f));
+    add_columns(out, GPT_WEIGHT, d, f, even_part(cut, f));
     if (model->bias == DT_BIAS_ALL)
-        add_whole(out, "bias", d, GPT_INIT_ZERO);
+        add_whole(out, GPT_BIAS, d, GPT_INIT_ZERO);
 }
 
 static void describe_embedding(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     size_t d = (size_t)model->hidden;
-    add_rows(out, "token.weight", gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
+    add_rows(out, GPT_TOKEN_WEIGHT, gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
     if (model->position == DT_POSITION_LEARNED)
-        add_rows(out, "position.weight", gpt_cut_table(cut, model->block_size), d, GPT_INIT_NORMAL);
+        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, model->block_size), d, GPT_INIT_NORMAL);
 }
 
 static void describe_head(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     if (!model->tied)
-        add_rows(out, "weight", gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+        add_rows(out, GPT_WEIGHT, gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
 }
 
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head)
 {
     struct gpt_layer embedding;
     gpt_describe_layer(model, cut, 0, &embedding);
-    add_rows(head, "weight", gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+    add_rows(head, GPT_WEIGHT, gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
     head->tensors[head->tensor_count - 1].id = embedding.tensors[0].id; /* token.weight's: the same random numbers */
 }
 
@@ -239,18 +239,44 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
     }
 }
 
-bool gpt_has_tensor(const struct gpt_layer *layer, const char *name)
+const char *gpt_tensor_text(enum gpt_tensor_name name)
+{
+    static const char *const texts[] = {
+        [GPT_NO_TENSOR] = "none",
+        [GPT_NORM_GAIN] = "norm.gain",
+        [GPT_NORM_BIAS] = "norm.bias",
+        [GPT_Q_WEIGHT] = "q.weight",
+        [GPT_K_WEIGHT] = "k.weight",
+        [GPT_V_WEIGHT] = "v.weight",
+        [GPT_Q_BIAS] = "q.bias",
+        [GPT_K_BIAS] = "k.bias",
+        [GPT_V_BIAS] = "v.bias",
+        [GPT_Q_NORM_GAIN] = "q_norm.gain",
+        [GPT_K_NORM_GAIN] = "k_norm.gain",
+        [GPT_PROJECTION_WEIGHT] = "projection.weight",
+        [GPT_PROJECTION_BIAS] = "projection.bias",
+        [GPT_GATE_WEIGHT] = "gate.weight",
+        [GPT_GATE_BIAS] = "gate.bias",
+        [GPT_WEIGHT] = "weight",
+        [GPT_BIAS] = "bias",
+        [GPT_TOKEN_WEIGHT] = "token.weight",
+        [GPT_POSITION_WEIGHT] = "position.weight",
+    };
+    return texts[name];
+}
+
+bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name)
 {
     for (int i = 0; i < layer->tensor_count; i++)
-        if (strcmp(layer->tensors[i].name, name) == 0)
+        if (layer->tensors[i].name == name)
             return true;
     return false;
 }
 
-size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name)
+size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name)
 {
     for (int i = 0; i < layer->tensor_count; i++)
-        if (strcmp(layer->tensors[i].name, name) == 0)
+        if (layer->tensors[i].name == name)
             return layer->tensors[i].offset_elems;
     assert(!"a layer has the tensors its kind says");
     return 0;

@@ -29,8 +29,30 @@ struct gpt_cut {
 
 enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as GPT-2 */
 
+enum gpt_tensor_name {
+    GPT_NO_TENSOR, /* none has it */
+    GPT_NORM_GAIN,
+    GPT_NORM_BIAS,
+    GPT_Q_WEIGHT,
+    GPT_K_WEIGHT,
+    GPT_V_WEIGHT,
+    GPT_Q_BIAS,
+    GPT_K_BIAS,
+    GPT_V_BIAS,
+    GPT_Q_NORM_GAIN,
+    GPT_K_NORM_GAIN,
+    GPT_PROJECTION_WEIGHT,
+    GPT_PROJECTION_BIAS,
+    GPT_GATE_WEIGHT,
+    GPT_GATE_BIAS,
+    GPT_WEIGHT,
+    GPT_BIAS,
+    GPT_TOKEN_WEIGHT,
+    GPT_POSITION_WEIGHT,
+};
+
 struct gpt_tensor {
-    const char *name;                 /* "norm.gain", "q.weight", ... */
+    enum gpt_tensor_name name;
     size_t offset_elems, count_elems; /* within the layer, of this rank's part */
     /* Where the part is in the whole tensor: from first_elem on, in runs of run_elems, each stride_elems behind the one before. */
     size_t first_elem, run_elems, stride_elems;
@@ -74,9 +96,10 @@ struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *mode
  * would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
-bool gpt_has_tensor(const struct gpt_layer *layer, const char *name);
+const char *gpt_tensor_text(enum gpt_tensor_name name); /* "norm.gain" */
+bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
-size_t gpt_tensor_offset(const struct gpt_layer *layer, const char *name);
+size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name);
 
 /* The pieces that partitions and units "block" walk: [embedding, blocks..., final norm, head]. Returns the layer after the piece that starts
  * at `layer`. */

@@ -3,7 +3,7 @@
 #include "gpt/layer_parts.h"
 
 struct mlp {
-    const char *up_weight, *up_bias; /* the first of those that one product reads */
+    enum gpt_tensor_name up_weight, up_bias; /* the first of those that one product reads */
     /* stash->x from hidden [M, u]; active: room [M, f] */
     dt_status (*forward)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
     /* mlp_down's gradients of what the pass computes: up->dhidden [M, u], and its own weights'. hidden is read for the last time where the
@@ -15,7 +15,7 @@ struct mlp {
 
 static dt_status project(const struct layer_run *r, const void *x, void *active, const void *residual)
 {
-    return layer_project_to_stream(r, x, active, "weight", "bias", r->f, residual);
+    return layer_project_to_stream(r, x, active, GPT_WEIGHT, GPT_BIAS, r->f, residual);
 }
 
 /* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads ---- */
@@ -31,8 +31,8 @@ static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_s
         .dy = r->kept->dbranch.data,
         .hidden = up->hidden.data,
         .active = active,
-        .dw = layer_grad(r, "weight"),
-        .db = gpt_has_tensor(r->layer, "bias") ? layer_grad(r, "bias") : NULL,
+        .dw = layer_grad(r, GPT_WEIGHT),
+        .db = gpt_has_tensor(r->layer, GPT_BIAS) ? layer_grad(r, GPT_BIAS) : NULL,
         .rows = r->rows,
         .in = r->f,
         .out = r->d,
@@ -48,7 +48,7 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct gpt_linear_gelu_input_gradient a = {
         .dy = r->kept->dbranch.data,
-        .w = layer_param(r, "weight"),
+        .w = layer_param(r, GPT_WEIGHT),
         .hidden = up->hidden.data,
         .dx = up->dhidden.data,
         .rows = r->rows,
@@ -73,7 +73,7 @@ static dt_status swiglu_forward(const struct layer_run *r, const struct dt_layer
 
 static dt_status weight_gradients(const struct layer_run *r, const void *active)
 {
-    return layer_weight_gradients(r, r->kept->dbranch.data, active, "weight", "bias", r->d, r->f);
+    return layer_weight_gradients(r, r->kept->dbranch.data, active, GPT_WEIGHT, GPT_BIAS, r->d, r->f);
 }
 
 static dt_status swiglu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
@@ -87,7 +87,7 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
 {
     struct dt_buffer dactive;
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &dactive));
-    DT_TRY(layer_input_gradient(r, dactive.data, r->kept->dbranch.data, "weight", r->d, r->f));
+    DT_TRY(layer_input_gradient(r, dactive.data, r->kept->dbranch.data, GPT_WEIGHT, r->d, r->f));
     const void *hidden = up->hidden.data;
     if (weights_now(r))
         take(&up->dhidden, &up->hidden);
@@ -109,8 +109,8 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
 }
 
 static const struct mlp mlps[] = {
-    [DT_MLP_GELU] = {"weight", "bias", gelu_forward, gelu_backward, gelu_weights},
-    [DT_MLP_SWIGLU] = {"gate.weight", "gate.bias", swiglu_forward, swiglu_backward, swiglu_weights},
+    [DT_MLP_GELU] = {GPT_WEIGHT, GPT_BIAS, gelu_forward, gelu_backward, gelu_weights},
+    [DT_MLP_SWIGLU] = {GPT_GATE_WEIGHT, GPT_GATE_BIAS, swiglu_forward, swiglu_backward, swiglu_weights},
 };
 
 static const struct mlp *mlp_of(const struct layer_run *r)

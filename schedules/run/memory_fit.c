@@ -8,12 +8,24 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool holds_the_same(const struct dt_memory_bytes *a, const struct dt_memory_bytes *b)
+{
+    return memcmp(a->current_bytes, b->current_bytes, sizeof a->current_bytes) == 0;
+}
+
 static dt_status train_dry(const struct experiment *experiment, int rank, struct dry_rank *dry)
 {
     DT_TRY(dry_rank_init(dry, experiment, rank));
-    for (int step = 0; step < 2; step++) /* the second starts with what the first left */
+    for (int step = 0; step < 2; step++) { /* the second starts with what the first left; where that is nothing it repeats the first */
+        struct dt_memory_usage before, after;
+        dt_memory_usage(dry->device, &before);
         DT_TRY(trainer_step(dry->trainer, step));
-    return trainer_synchronize(dry->trainer);
+        DT_TRY(trainer_synchronize(dry->trainer));
+        dt_memory_usage(dry->device, &after);
+        if (holds_the_same(&before.device, &after.device) && holds_the_same(&before.host, &after.host))
+            break;
+    }
+    return DT_OK;
 }
 
 dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out, struct step_traffic *traffic)

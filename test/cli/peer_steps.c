@@ -116,7 +116,7 @@ static void print_tensors(FILE *file, const struct gpt_stage *stage)
     for (int i = 0; i < stage->layer_count; i++)
         for (int j = 0; j < stage->layers[i].tensor_count; j++, comma = ", ")
             fprintf(file, "%s{\"layer\": \"%s\", \"block\": %d, \"name\": \"%s\", \"count\": %zu}", comma,
-                    gpt_layer_kind_name(stage->layers[i].kind), stage->layers[i].block, stage->layers[i].tensors[j].name,
+                    gpt_layer_kind_name(stage->layers[i].kind), stage->layers[i].block, gpt_tensor_text(stage->layers[i].tensors[j].name),
                     stage->layers[i].tensors[j].count_elems);
 }
 

@@ -141,7 +141,7 @@ static void compare(enum dt_attention attention, bool tied, float dropout, bool 
                 x[e] += (float)h * direction[e];
             double error = fabs(measured - slope), scale = fmax(fabs(slope), 1e-2);
             CHECK(error <= 5e-3 * scale, "%s %d %s: slope %.6g, backward says %.6g", gpt_layer_kind_name(layer->kind), layer->block,
-                  tensor->name, measured, slope);
+                  gpt_tensor_text(tensor->name), measured, slope);
         }
         start += layer->param_elems;
     }

@@ -127,7 +127,7 @@ static void check_parts(const struct dt_model *model, int ranks, int layer_index
     struct gpt_layer whole;
     gpt_describe_layer(model, (struct gpt_cut){0, 1}, layer_index, &whole);
     for (int t = 0; t < whole.tensor_count; t++) {
-        const char *name = whole.tensors[t].name;
+        const char *name = gpt_tensor_text(whole.tensors[t].name);
         int expected = ranks_with(model, ranks, whole.kind, name);
         unsigned char *seen = calloc(whole.tensors[t].count_elems, 1);
         for (int rank = 0; rank < ranks; rank++) {
@@ -182,7 +182,7 @@ static void a_copy_of_the_table_begins_as_the_table(void)
     struct gpt_cut cut = {1, 2};
     gpt_describe_layer(&m, cut, 0, &embedding);
     gpt_describe_layer(&m, cut, gpt_layer_count(&m) - 1, &head);
-    CHECK(head.param_elems == 0 && !gpt_has_tensor(&head, "weight"));
+    CHECK(head.param_elems == 0 && !gpt_has_tensor(&head, GPT_WEIGHT));
     gpt_add_table_copy(&m, cut, &head);
     const struct gpt_tensor *table = &embedding.tensors[0], *copy = &head.tensors[0];
     CHECK(head.param_elems == table->count_elems && copy->id == table->id && copy->first_elem == table->first_elem &&
@@ -223,7 +223,7 @@ static void tensor_ids_are_unique(void)
         gpt_describe_layer(&m, (struct gpt_cut){0, 1}, i, &layer);
         size_t offset = 0;
         for (int j = 0; j < layer.tensor_count; j++) {
-            CHECK(layer.tensors[j].offset_elems == offset, "a gap before %s", layer.tensors[j].name);
+            CHECK(layer.tensors[j].offset_elems == offset, "a gap before %s", gpt_tensor_text(layer.tensors[j].name));
             CHECK(!seen[layer.tensors[j].id], "id %u twice", layer.tensors[j].id);
             seen[layer.tensors[j].id] = 1;
             offset += layer.tensors[j].count_elems;
