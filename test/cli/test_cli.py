@@ -139,6 +139,7 @@ def test_check_tells_sizes():
     check(re.search(r"^tiny: GPTSmall, [^-]* parameters 162,052,608", text), "what all have in common stands above:", text)
     swept = run("check", config("small.json"), "--set", "sweep.batch_size=[1,2,4]", code=OK).stdout
     check("shown for 4 of 9 experiments; --json has all" in swept, swept)
+    check(re.match(r"tiny: \d+ layers, \d+ heads, ", swept), "a model without a preset:", swept)
     rows = [line for line in text.splitlines() if re.match(r"(ddp|pdp|fsdp) ", line)]
     check(len(rows) == 3 and len({len(row) for row in rows}) == 1, "the table does not line up:", text)
     checks = json.loads(run("check", "--json", config("small.json", model={"preset": "GPTSmall"}), code=OK).stdout)

@@ -314,6 +314,26 @@ static void refuses_sweeps(void)
     CHECK(strcmp(dt_error_message(), "t: sweep: 103823 combinations; at most 100000 are allowed") == 0, "%s", dt_error_message());
 }
 
+/* 100 * 100 * 10 combinations are as many as are allowed. */
+static void largest_sweep(void)
+{
+    static const struct {
+        const char *path;
+        int length;
+    } axes[] = {{"", 100}, {"],\"seed\":[1", 100}, {"],\"paint.rate\":[1", 10}};
+    char text[1000] = "{\"sweep\":{\"count\":[1";
+    for (int a = 0; a < 3; a++) {
+        strcat(text, axes[a].path);
+        for (int i = 1; i < axes[a].length; i++)
+            strcat(text, ",1");
+    }
+    struct dt_sweep sweep;
+    struct cJSON *object = parse(strcat(text, "]}}"));
+    CHECK_OK(dt_sweep_init(&table, object, "t", &sweep));
+    CHECK(sweep.combinations == 100000, "%d", sweep.combinations);
+    dt_json_destroy(object);
+}
+
 /* One struct after another, with other fields changed and wanted each time, has the text that it would have alone. */
 static void canonical_text(void)
 {
@@ -370,6 +390,7 @@ static const struct test_case cases[] = {
     {"overrides", overrides},
     {"sweeps in their stated order", sweeps_in_order},
     {"what is wrong with a sweep is said", refuses_sweeps},
+    {"the largest sweep", largest_sweep},
     {"canonical text of one struct after another", canonical_text},
 };
 TEST_MAIN(cases)

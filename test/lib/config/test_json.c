@@ -178,6 +178,26 @@ static void lines_are_equally_long(void)
     CHECK(first == later && first > 50 && first < 250, "%zu and %zu bytes", first, later);
 }
 
+/* Of a list that is broken where lines are full: with its comma the longest line has one byte more than what is printed on one. */
+static void full_lines(void)
+{
+    size_t longest = 0;
+    for (int length = 1; length < 60; length++) {
+        char text[4000] = "[0", *printed;
+        struct cJSON *value;
+        for (int i = 0; i < 40; i++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), ", \"%0*d\"", length, 0);
+        strcat(text, "]");
+        CHECK_OK(dt_json_parse(text, strlen(text), "t", &value));
+        CHECK_OK(dt_json_print(value, DT_JSON_FIT, &printed));
+        for (const char *line = printed; *line; line += strcspn(line, "\n"), line += *line == '\n')
+            longest = strcspn(line, "\n") > longest ? strcspn(line, "\n") : longest;
+        free(printed);
+        dt_json_destroy(value);
+    }
+    CHECK(longest == longest_line("", "") + 1, "%zu bytes", longest);
+}
+
 /* Nesting up to the limit, no deeper; the same for keys of one object. */
 static void limits(void)
 {
@@ -264,6 +284,7 @@ static const struct test_case cases[] = {
     {"accepts JSON and prints its canonical form", accepts_and_prints},
     {"prints for people", prints_for_reading},
     {"lines are equally long", lines_are_equally_long},
+    {"a list is broken where lines are full", full_lines},
     {"limits of depth and keys", limits},
     {"numbers survive their text", numbers_round_trip},
     {"FNV-1a's published values", hashes},

@@ -240,6 +240,11 @@ static void meeting_points(void)
         }
     }
     CHECK(ports[0] != ports[1], "two steps, one port");
+    /* 101 ports from one job to the next, one from step to step: the next job's are free of this one's for a hundred steps. */
+    set_environment("SLURM_JOB_ID=12345 SLURM_STEP_ID=6 SLURM_PROCID=0 SLURM_NTASKS=1");
+    CHECK_OK(dt_world_from_environment(&world));
+    CHECK_OK(dt_world_meeting_point(&world, address, &port));
+    CHECK(port == 20000 + (12345 * 101 + 6) % 10000, "port %d", port);
     setenv("MASTER_PORT", "23456", 1);
     setenv("MASTER_ADDR", "10.0.0.1", 1);
     CHECK_OK(dt_world_meeting_point(&world, address, &other));
