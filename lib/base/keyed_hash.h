@@ -1,7 +1,7 @@
 /* A keyed hash, which only those who have the key can make or check: BLAKE2s with 32 bytes of key and of result. It needs no construction
- * around it, as SHA-256 needs HMAC. Written out, because every build must have it, also on machines without a network: a library would be one
- * more package to install everywhere, for 90 lines that are tested against RFC 7693.
- * Source  Saarinen and Aumasson, "The BLAKE2 Cryptographic Hash and Message Authentication Code (MAC)", RFC 7693, 2015. */
+ * around it, as SHA-256 needs HMAC. Written out, because every build must have it, also on machines without a network: a library would be
+ * one more package to install everywhere, for 90 lines that are tested against RFC 7693. Source  Saarinen and Aumasson, "The BLAKE2
+ * Cryptographic Hash and Message Authentication Code (MAC)", RFC 7693, 2015. */
 #ifndef LIB_BASE_KEYED_HASH_H
 #define LIB_BASE_KEYED_HASH_H
 

@@ -19,8 +19,9 @@ void dt_processors_of(pid_t process, struct dt_processors *out);
 void dt_processors_add(struct dt_processors *set, const struct dt_processors *more);
 int dt_processors_count(const struct dt_processors *set);
 
-/* Seconds since the machine's start that the processors of a set were not idle, all of them together: they worked for somebody, or the hypervisor gave
- * them to another machine. In steps of a clock tick, 0.01 s. NAN where the file does not say it. path: "/proc/stat", but in tests. */
+/* Seconds since the machine's start that the processors of a set were not idle, all of them together: they worked for somebody, or the
+ * hypervisor gave them to another machine. In steps of a clock tick, 0.01 s. NAN where the file does not say it. path: "/proc/stat", but
+ * in tests. */
 double dt_processors_busy_s(const char *path, const struct dt_processors *set);
 
 /* The processor's own name ("Intel(R) Xeon(R) ..."); "unknown processor" where /proc/cpuinfo has none. */
@@ -49,8 +50,8 @@ int dt_threads_of_rank(int wanted, int ranks, int processors);
 /* Are all their threads together more than the processors? */
 bool dt_crowded(int wanted, int ranks, int processors);
 
-/* OpenMP's threads ask again and again whether the others are there. Where there are more threads than processors, they take the processors from
- * those that they wait for. With this variable they sleep. OpenMP reads it once, as a program starts. */
+/* OpenMP's threads ask again and again whether the others are there. Where there are more threads than processors, they take the
+ * processors from those that they wait for. With this variable they sleep. OpenMP reads it once, as a program starts. */
 #define DT_WAITING_NAME "OMP_WAIT_POLICY"
 #define DT_WAITING_PASSIVE "passive"
 /* Has the user set how threads wait, by this variable or another? */

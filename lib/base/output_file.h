@@ -1,6 +1,6 @@
-/* A file that is written anew, and is whole at any moment: others may be reading it. The bytes go to a new file in the same folder, which gets its name
- * at the end (rename(2)). A link that lies under either name, perhaps a stranger's in a folder that is open to all, is not followed: it is
- * replaced. Devices and pipes, and what is named below /dev and /proc, such as /dev/stdout, are written to as they are. */
+/* A file that is written anew, and is whole at any moment: others may be reading it. The bytes go to a new file in the same folder, which
+ * gets its name at the end (rename(2)). A link that lies under either name, perhaps a stranger's in a folder that is open to all, is not
+ * followed: it is replaced. Devices and pipes, and what is named below /dev and /proc, such as /dev/stdout, are written to as they are. */
 #ifndef LIB_BASE_OUTPUT_FILE_H
 #define LIB_BASE_OUTPUT_FILE_H
 

@@ -120,11 +120,11 @@ uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind);
  * communicator has work queued on a stream. Subject to the step timeout. sim: copies `mine` to every place. */
 dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
-/* The same, for numbers of every step: sums_and_highest [2 * count] gets the sums of mine [count] over the ranks, then the highest of each; NaN where
- * a rank's is. Nobody gets size * count numbers but rank 0. sim: the others are taken to have what this rank has. */
+/* The same, for numbers of every step: sums_and_highest [2 * count] gets the sums of mine [count] over the ranks, then the highest of
+ * each; NaN where a rank's is. Nobody gets size * count numbers but rank 0. sim: the others are taken to have what this rank has. */
 dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
-/* all [count * bytes] gets what `ranks` [count] give, in their order; every rank calls it, with a list that has itself and is the same on all of
- * these, and in every call on this communicator. */
+/* all [count * bytes] gets what `ranks` [count] give, in their order; every rank calls it, with a list that has itself and is the same on
+ * all of these, and in every call on this communicator. */
 dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
 
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */

@@ -78,8 +78,8 @@ static dt_status put(struct dt_canonical *c, const char *bytes, size_t count)
     return DT_OK;
 }
 
-/* Write what is between the value of `before` (NULL: the beginning) and that of `path`: the ends of objects, a comma, the beginnings of others,
- * and the key. */
+/* Write what is between the value of `before` (NULL: the beginning) and that of `path`: the ends of objects, a comma, the beginnings of
+ * others, and the key. */
 static dt_status put_key(struct dt_canonical *c, const char *before, const char *path)
 {
     size_t common = 0;

@@ -1,12 +1,8 @@
-/* Reading a config by a table: every key has one row that says its path, type,
- * range, default and meaning.
+/* Reading a config by a table: every key has one row that says its path, type, range, default and meaning.
  *
- * A config is a JSON object; "model.dtype" is the path of key "dtype" in the
- * object at "model". Rows fill a plain struct through offsets. Everything that
- * is not in the table is refused, with the nearest name that is. On top of it
- * come overrides ("--set path=value") and sweeps; neither knows what the keys
- * mean. Every error is one line: "FILE: path: what is wrong and what is
- * allowed". */
+ * A config is a JSON object; "model.dtype" is the path of key "dtype" in the object at "model". Rows fill a plain struct through offsets.
+ * Everything that is not in the table is refused, with the nearest name that is. On top of it are overrides ("--set path=value") and sweeps;
+ * neither knows what the keys mean. Every error is one line: "FILE: path: what is wrong and what is allowed". */
 #ifndef LIB_CONFIG_CONFIG_H
 #define LIB_CONFIG_CONFIG_H
 
@@ -20,16 +16,13 @@ struct cJSON;
 enum dt_field_kind {
     DT_FIELD_BOOL,   /* bool */
     DT_FIELD_INT,    /* int */
-    DT_FIELD_U64,    /* uint64_t; at most 2^53 - 1, which a JSON number holds exactly
-                      */
+    DT_FIELD_U64,    /* uint64_t; at most 2^53 - 1, which a JSON number holds exactly */
     DT_FIELD_NUMBER, /* double */
     DT_FIELD_FLOAT,  /* float */
     DT_FIELD_STRING, /* char [size]: NUL-terminated UTF-8 */
     DT_FIELD_ENUM,   /* int (or an enum): the index of the name in `choice` */
-    /* char [size]: an object whose names begin with `prefix`, values strings,
-     * numbers or booleans. Kept as compact JSON, the names in order and every
-     * value as the string that an environment variable would have; "" when there
-     * is none. A sweep may vary it, or path.NAME */
+    /* char [size]: an object whose names begin with `prefix`, values strings, numbers or booleans. Kept as compact JSON, the names in order and
+     * every value as the string that an environment variable would have; "" when there is none. A sweep may vary it, or path.NAME */
     DT_FIELD_SETTINGS,
 };
 

@@ -16,8 +16,8 @@ dt_status dt_find_data_file(const char *name, const char *directory, char *out, 
  * A text that `out` has no room for is cut. */
 void dt_data_file_name(const char *folder, const char *name, char *out, size_t out_bytes);
 
-/* Names of the files in the folder that dt_find_data_file finds, without ".json", in order, with ", " between them; "" where there are none. What `out` has
- * no room for is left out. */
+/* Names of the files in the folder that dt_find_data_file finds, without ".json", in order, with ", " between them; "" where there are
+ * none. What `out` has no room for is left out. */
 void dt_data_file_names(const char *folder, char *out, size_t out_bytes);
 
 #endif

@@ -62,10 +62,9 @@ struct dt_device_backend {
     void (*event_idle)(const struct dt_event *start, const struct dt_event *end,
                        struct dt_stream_idle *out); /* optional; both passed; *out is zeroed */
 
-    dt_status (*alloc)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* fills data and block; must not block the queue */
+    /* Fills data and block; on_host of *out says which memory. Must not block the queue. */
+    dt_status (*alloc)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out);
     void (*free)(struct dt_stream *stream, const struct dt_buffer *buffer);
-    dt_status (*alloc_host)(struct dt_stream *stream, size_t bytes, struct dt_buffer *out); /* the same of host memory */
-    void (*free_host)(struct dt_stream *stream, const struct dt_buffer *buffer);
 
     dt_status (*copy)(struct dt_stream *stream, void *to, const void *from, size_t bytes);
     dt_status (*copy_from_host)(struct dt_stream *stream, void *to, const void *from, size_t bytes);

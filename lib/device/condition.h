@@ -40,9 +40,9 @@ void dt_condition_init(struct dt_device_condition *condition);
 
 const char *dt_slowdown_name(enum dt_slowdown slowdown); /* "heat", "power_cap" */
 
-/* Why a measurement between the two may not be what the device can do, in a few words ("clocks held down by heat for 1.2 s,
- * 1 other process on it"); "" where nothing speaks against it. own: how many of this run's ranks compute on it. A power cap is how GPUs run at full load, and
- * is no reason. */
+/* Why a measurement between the two may not be what the device can do, in a few words ("clocks held down by heat for 1.2 s, 1 other
+ * process on it"); "" where nothing speaks against it. own: how many of this run's ranks compute on it. A power cap is how GPUs run at
+ * full load, and is no reason. */
 void dt_condition_doubts(const struct dt_device_condition *before, const struct dt_device_condition *after, int own, char *out,
                          size_t out_bytes);
 

@@ -165,7 +165,7 @@ static dt_status allocate(struct dt_stream *stream, bool on_host, enum dt_catego
     if (bytes == 0)
         return DT_OK;
     DT_TRY(dt_ledger_add(ledger, category, bytes));
-    dt_status status = on_host ? backend->alloc_host(stream, bytes, &buffer) : backend->alloc(stream, bytes, &buffer);
+    dt_status status = backend->alloc(stream, bytes, &buffer);
     if (status < 0) {
         dt_ledger_remove(ledger, category, bytes);
         return status;
@@ -187,15 +187,11 @@ dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, siz
 
 void dt_free(struct dt_stream *stream, struct dt_buffer *buffer)
 {
-    const struct dt_device_backend *backend = stream->device->backend;
     if (!buffer->data)
         return;
     dt_ledger_remove(ledger_of(stream->device, buffer->on_host), buffer->category, buffer->bytes);
     stream->device->live -= allocation_number(buffer);
-    if (buffer->on_host)
-        backend->free_host(stream, buffer);
-    else
-        backend->free(stream, buffer);
+    stream->device->backend->free(stream, buffer);
     memset(buffer, 0, sizeof *buffer);
 }
 

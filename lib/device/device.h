@@ -138,8 +138,8 @@ dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, siz
 dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* device to device */
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
-/* All but bytes [first, end), which are left as they are in `to`. What is before and after them is queued together, so that their place does not
- * matter. sim: leaves a caller's own `to` alone. */
+/* All but bytes [first, end), which are left as they are in `to`. What is before and after them is queued together, so that their place
+ * does not matter. sim: leaves a caller's own `to` alone. */
 dt_status dt_copy_to_host_around(struct dt_stream *stream, void *to, const void *from, size_t bytes, size_t first, size_t end);
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes); /* device memory */
 

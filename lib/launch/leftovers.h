@@ -1,5 +1,5 @@
-/* What Open MPI leaves where mpirun or its ranks are killed: in /dev/shm a segment of several MiB for each rank, until the machine is started
- * again, and in /tmp the folder of mpirun's session. */
+/* What Open MPI leaves where mpirun or its ranks are killed: in /dev/shm a segment of several MiB for each rank, until the machine is
+ * started again, and in /tmp the folder of mpirun's session. */
 #ifndef LIB_LAUNCH_LEFTOVERS_H
 #define LIB_LAUNCH_LEFTOVERS_H
 

@@ -32,11 +32,6 @@ struct search {
     char said[48];             /* how something else has answered */
 };
 
-static bool over(const struct search *s)
-{
-    return dt_deadline_passed(s->end_ns);
-}
-
 /* Milliseconds until a deadline, for poll; at most a second. */
 static int milliseconds_to(int64_t end_ns)
 {
@@ -260,7 +255,7 @@ dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezv
         if (!known && dt_clock_since_s(s.start_ns) > unknown_name_s)
             return dt_fail(DT_ERR_WORLD, "rank 0's host \"%s\" is not known here: %s; set MASTER_ADDR to a name or address that is",
                            place->address, s.problem);
-        if (over(&s))
+        if (dt_deadline_passed(s.end_ns))
             return dt_fail(DT_ERR_TIMEOUT, "rank 0 of %d was not at %s within %g s: %s", place->size, s.place_name, place->timeout_s,
                            s.problem);
         dt_sleep_ns((int64_t)(pause_s * 1e9));

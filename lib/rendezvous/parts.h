@@ -1,5 +1,6 @@
-/* Inside lib/rendezvous: links (link.c) and the frames on them (frame.c), who a rank is (identity.c), how ranks find each other (connect.c, port.c, listen.c), what has
- * arrived (inbox.c), what rank 0 does for the others (hub.c), and waiting (rendezvous.c). Included in this folder only. */
+/* Inside lib/rendezvous: links (link.c) and the frames on them (frame.c), who a rank is (identity.c), how ranks find each other
+ * (connect.c, port.c, listen.c), what has arrived (inbox.c), what rank 0 does for the others (hub.c), and waiting (rendezvous.c).
+ * Included in this folder only. */
 #ifndef LIB_RENDEZVOUS_PARTS_H
 #define LIB_RENDEZVOUS_PARTS_H
 
@@ -24,8 +25,8 @@ struct dt_link {
 void dt_link_prepare(int fd);
 /* Send a frame whole. False: the connection is of no use any more. */
 bool dt_link_send(struct dt_link *link, const struct dt_frame *frame, const void *payload);
-/* Take in what has arrived, without waiting and a bounded amount at a time, so that frames are looked at before more is taken. False: closed,
- * or memory is out. */
+/* Take in what has arrived, without waiting and a bounded amount at a time, so that frames are looked at before more is taken. False:
+ * closed, or memory is out. */
 bool dt_link_receive(struct dt_link *link);
 /* The next complete frame and its payload, valid until the link's next call; false: not there yet, or `fault` is set. A frame that breaks a
  * rule is found by its fixed part, before its payload is there. */
@@ -81,10 +82,10 @@ struct dt_port {
     int fd[DT_PORT_SOCKETS], count;
 };
 
-/* Listen where the others will look for rank 0, and nowhere else: on this machine's loopback where all ranks are on it, else at the address
- * that place->address names. Where that name is of no use for it, as on machines that know their own name as 127.0.1.1, at all addresses. A port in
- * use is tried again for two seconds: a world that has just ended may still have it. `name` is place's in messages. Owner: the caller,
- * dt_port_close, also after a failure. Errors: DT_ERR_WORLD where the port is in use, DT_ERR_IO. */
+/* Listen where the others will look for rank 0, and nowhere else: on this machine's loopback where all ranks are on it, else at the
+ * address that place->address names. Where that name is of no use for it, as on machines that know their own name as 127.0.1.1, at all
+ * addresses. A port in use is tried again for two seconds: a world that has just ended may still have it. `name` is place's in messages.
+ * Owner: the caller, dt_port_close, also after a failure. Errors: DT_ERR_WORLD where the port is in use, DT_ERR_IO. */
 dt_status dt_port_open(const struct dt_rendezvous_place *place, const char *name, struct dt_port *out);
 void dt_port_close(struct dt_port *port);
 

@@ -1,10 +1,10 @@
 /* Rendezvous over TCP: how the ranks of a world connect where no MPI does it, and what they exchange apart from their devices.
  *
  * Rank 0 listens at the meeting point (dt_world_meeting_point), the others connect and try again until it is there. Both ends of a
- * connection prove that they know the job's secret (lib/launch/secret.h) before anything that they say counts, so that neither a stranger nor
- * a rank of another job gets in, delays the ranks, or ends their meeting. The connections stay open
- * until the end: gatherings of a few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A
- * thread in each process looks after them. Nothing here touches a device.
+ * connection prove that they know the job's secret (lib/launch/secret.h) before anything that they say counts, so that neither a stranger
+ * nor a rank of another job gets in, delays the ranks, or ends their meeting. The connections stay open until the end: gatherings of a
+ * few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A thread in each process looks after
+ * them. Nothing here touches a device.
  *
  * Gatherings cost rank 0 size * size * bytes: meant for control data, and not for every step. Reductions cost size * bytes. */
 #ifndef LIB_RENDEZVOUS_RENDEZVOUS_H
@@ -54,8 +54,8 @@ struct dt_rendezvous_group {
 dt_status dt_rendezvous_all_gather(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const void *mine,
                                    size_t bytes, void *all, double timeout_s);
 
-/* sums_and_highest [2 * count]: the sums of mine [count] over the group's ranks, then the highest of each; NaN where a rank's number is. The same
- * bits on all. Costs rank 0 size * count numbers. The rest as for dt_rendezvous_all_gather. */
+/* sums_and_highest [2 * count]: the sums of mine [count] over the group's ranks, then the highest of each; NaN where a rank's number is.
+ * The same bits on all. Costs rank 0 size * count numbers. The rest as for dt_rendezvous_all_gather. */
 dt_status dt_rendezvous_reduce(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const double *mine,
                                size_t count, double *sums_and_highest, double timeout_s);
 

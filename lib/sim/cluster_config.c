@@ -238,17 +238,12 @@ static dt_status parse_object(const struct cJSON *object, const char *where, str
 
 /* ---- reading ---- */
 
-static dt_status read_measured(const struct cJSON *list, const char *where, struct dt_sim_measured_list *out)
-{
-    char label[512];
-    snprintf(label, sizeof label, "%.400s: collectives.measured", where);
-    return dt_sim_measured_read(list, label, out);
-}
-
 static dt_status read_cluster(struct cJSON *object, const struct cJSON *measured, const char *where, struct dt_sim_cluster *out)
 {
+    char label[512];
     DT_TRY(parse_object(object, where, out));
-    DT_TRY(read_measured(measured, where, &out->collectives.measured));
+    snprintf(label, sizeof label, "%.400s: collectives.measured", where);
+    DT_TRY(dt_sim_measured_read(measured, label, &out->collectives.measured));
     if (measured && out->collectives.library != DT_SIM_MPI)
         return dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
     return DT_OK;

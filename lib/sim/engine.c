@@ -211,28 +211,11 @@ static void release(struct dt_sim_engine *e, int number, int stream, const struc
     }
 }
 
-/* The latency of an activity is over: its bytes begin to move, or it ends (*out_over) where there are none. */
-static dt_status begin_flow(struct dt_sim_engine *e, uint32_t number, double now_s, bool *out_over)
-{
-    const struct dt_sim_flow *flow = &e->activities[number].movement.flow;
-    *out_over = flow->bytes <= 0;
-    return *out_over ? DT_OK : dt_sim_network_start(e->network, now_s, flow, number);
-}
-
 /* For how long a stream of the rank has worked during a collective on stream `except`; 0 for that stream. */
 static double worked_beside(const struct rank *rank, int stream, int except, double start_s, double now_s)
 {
     const struct stream *s = &rank->streams[stream];
     return stream == except || !rank->program->works[stream] ? 0 : fmax(0, fmin(s->clock_s, now_s) - fmax(start_s, s->work_start_s));
-}
-
-/* The collective's kernel has taken multiprocessors from the rank's concurrent work. What a stream did in that time it could not do at full
- * speed, so it continues later by that part. A stream that waited has lost nothing. Source  NVIDIA, NCCL documentation, NCCL_MAX_NCHANNELS:
- * a channel is a block of threads, and takes a multiprocessor from computation. */
-static void delay_work(struct rank *rank, int except, double start_s, double now_s, double share)
-{
-    for (int i = 0; i < rank->program->stream_count; i++)
-        rank->streams[i].clock_s += share * worked_beside(rank, i, except, start_s, now_s);
 }
 
 /* The other way round: concurrent kernels have taken memory bandwidth and multiprocessors from its channels. The rank that worked
@@ -259,8 +242,11 @@ static void end_collective(struct dt_sim_engine *e, struct group *g, double now_
         const struct dt_sim_op *op = &rank->program->ops[rank->program->stream_ops[stream][rank->streams[stream].done]];
         g->arrivals[i].stream = 0;
         engine_report_span(e, g->ranks[i], stream, op, g->arrivals[i].at_s, g->start_s, now_s);
-        if (compute_share > 0)
-            delay_work(rank, stream, g->start_s, now_s, compute_share);
+        /* The collective's kernel has taken multiprocessors from the rank's concurrent work. What a stream did in that time it could not do at
+         * full speed, so it continues later by that part. A stream that waited has lost nothing. Source  NVIDIA, NCCL documentation,
+         * NCCL_MAX_NCHANNELS: a channel is a block of threads, and takes a multiprocessor from computation. */
+        for (int s = 0; compute_share > 0 && s < rank->program->stream_count; s++)
+            rank->streams[s].clock_s += compute_share * worked_beside(rank, s, stream, g->start_s, now_s);
         release(e, g->ranks[i], stream, op, now_s);
     }
 }
@@ -599,10 +585,9 @@ static dt_status pass_moment(struct dt_sim_engine *e, double now_s)
 {
     while (dt_sim_heap_time(&e->starts) == now_s) {
         uint32_t activity = dt_sim_heap_pop(&e->starts);
-        bool over;
-        DT_TRY(begin_flow(e, activity, now_s, &over));
-        if (over)
-            DT_TRY(end_activity(e, activity, now_s));
+        const struct dt_sim_flow *flow =
+            &e->activities[activity].movement.flow; /* the latency is over: its bytes begin to move, if there are any */
+        DT_TRY(flow->bytes > 0 ? dt_sim_network_start(e->network, now_s, flow, activity) : end_activity(e, activity, now_s));
     }
     for (uint32_t activity; (activity = dt_sim_network_take(e->network, now_s)) != UINT32_MAX;)
         DT_TRY(end_activity(e, activity, now_s));

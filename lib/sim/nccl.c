@@ -171,10 +171,10 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
     return (on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total) + inter_steps * extra_us;
 }
 
-/* The latency on this network; the bytes take `transfer_s` more. Each rank sends as many messages one after another as a ring has steps, also
- * the one that sends to another node. While a chunk goes on from a node's card over its ranks to the next card, the first card sends the chunks
- * of all these ranks: only what the way takes longer than that is waited for. Ranks alone on their nodes have nothing else to send, and where
- * links within the node are no faster than the cards, or the protocol is what limits both, the way takes as long. */
+/* The latency on this network; the bytes take `transfer_s` more. Each rank sends as many messages one after another as a ring has steps,
+ * also the one that sends to another node. While a chunk goes on from a node's card over its ranks to the next card, the first card sends
+ * the chunks of all these ranks: only what the way takes longer than that is waited for. Ranks alone on their nodes have nothing else to
+ * send, and where links within the node are no faster than the cards, or the protocol is what limits both, the way takes as long. */
 static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
                                 enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double transfer_s)
 {

@@ -28,7 +28,8 @@ static int step_of(double load)
     return (int)fmin(fmax(1, round(load * LOAD_STEPS)), LOADS - 1);
 }
 
-/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. Where loads are more than is left, threads get equal parts of it, as the operating system deals them out. */
+/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. Where loads are more than is left,
+ * threads get equal parts of it, as the operating system deals them out. */
 static struct dt_sim_flow flow_of_work(const struct dt_sim_links *l, int node, double seconds, double load, int threads)
 {
     int step = step_of(load);

@@ -19,8 +19,8 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-/* What is left of a flow whose bytes pass n links one after another, were 1 left of two links, and `four` of four. It goes at the pace of the
- * slowest of them. The most that n equal chances differ from their mean grows with the root of log n, so much of their deviation (the
+/* What is left of a flow whose bytes pass n links one after another, were 1 left of two links, and `four` of four. It goes at the pace of
+ * the slowest of them. The most that n equal chances differ from their mean grows with the root of log n, so much of their deviation (the
  * Gaussian's largest of n; Gumbel, Statistics of Extremes, 1958). */
 static double left_by_slowest(double links, double four)
 {

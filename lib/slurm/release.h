@@ -15,8 +15,9 @@ struct dt_slurm_release {
 const struct dt_slurm_release *dt_slurm_release_of_api(long api);
 const struct dt_slurm_release *dt_slurm_release_of_date(int year, int month);
 
-/* What needs Slurm's header: job.c, or job_none.c in a build without it. Print what slurm_load_job and slurm_load_partitions say of a job. Their structures differ from version to version, so nothing is printed
- * unless the library's release is that of the header this was built with. */
+/* What needs Slurm's header: job.c, or job_none.c in a build without it. Print what slurm_load_job and slurm_load_partitions say of a
+ * job. Their structures differ from version to version, so nothing is printed unless the library's release is that of the header this was
+ * built with. */
 void dt_slurm_job_answer(void *library, const struct dt_slurm_release *release, uint32_t job_id);
 
 #endif

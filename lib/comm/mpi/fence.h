@@ -10,8 +10,8 @@
 
 #include "lib/comm/comm.h"
 
-/* After MPI_Init, before the first message. Collective over the ranks of the world. Nothing is done where srun did not start the ranks, where
- * they are on one node, or where MPI uses no PMIx library that this build knows. timeout_s 0: never. Errors: DT_ERR_TIMEOUT. */
+/* After MPI_Init, before the first message. Collective over the ranks of the world. Nothing is done where srun did not start the ranks,
+ * where they are on one node, or where MPI uses no PMIx library that this build knows. timeout_s 0: never. Errors: DT_ERR_TIMEOUT. */
 dt_status dt_mpi_fence(const struct dt_world *world, double timeout_s);
 
 #endif

@@ -116,37 +116,25 @@ static dt_status cpu_zero(struct dt_stream *stream, void *to, size_t bytes)
     return dt_cpu_submit(stream, "zero", run_move, &a, sizeof a);
 }
 
-static dt_status allocate(struct cpu_pool *pool, struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+static struct cpu_pool *pool_of(struct dt_device *base, bool on_host)
 {
-    struct cpu_device *device = (struct cpu_device *)stream->device;
-    struct cpu_block *block;
-    DT_TRY(dt_cpu_pool_take(pool, (struct cpu_stream *)stream, bytes, &block));
-    out->data = block->data;
-    out->block = block;
-    struct move_arguments a = {.to = block->data, .bytes = block->bytes, .value = 0xFF};
-    return device->poison ? dt_cpu_submit(stream, "poison", run_move, &a, sizeof a) : DT_OK;
+    struct cpu_device *device = (struct cpu_device *)base;
+    return on_host ? &device->host_pool : &device->pool;
 }
 
 static dt_status cpu_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
 {
-    return allocate(&((struct cpu_device *)stream->device)->pool, stream, bytes, out);
-}
-
-static dt_status cpu_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
-{
-    return allocate(&((struct cpu_device *)stream->device)->host_pool, stream, bytes, out);
-}
-
-static void cpu_free_host(struct dt_stream *stream, const struct dt_buffer *buffer)
-{
-    struct cpu_device *device = (struct cpu_device *)stream->device;
-    dt_cpu_pool_give(&device->host_pool, (struct cpu_stream *)stream, buffer->block);
+    struct cpu_block *block;
+    DT_TRY(dt_cpu_pool_take(pool_of(stream->device, out->on_host), (struct cpu_stream *)stream, bytes, &block));
+    out->data = block->data;
+    out->block = block;
+    struct move_arguments a = {.to = block->data, .bytes = block->bytes, .value = 0xFF};
+    return ((struct cpu_device *)stream->device)->poison ? dt_cpu_submit(stream, "poison", run_move, &a, sizeof a) : DT_OK;
 }
 
 static void cpu_free(struct dt_stream *stream, const struct dt_buffer *buffer)
 {
-    struct cpu_device *device = (struct cpu_device *)stream->device;
-    dt_cpu_pool_give(&device->pool, (struct cpu_stream *)stream, buffer->block);
+    dt_cpu_pool_give(pool_of(stream->device, buffer->on_host), (struct cpu_stream *)stream, buffer->block);
 }
 
 dt_status dt_cpu_submit(struct dt_stream *stream, const char *label, dt_cpu_task task, const void *arguments, size_t arguments_bytes)
@@ -186,8 +174,6 @@ const struct dt_device_backend dt_device_cpu = {
     .event_idle = dt_cpu_event_idle,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .alloc_host = cpu_alloc_host,
-    .free_host = cpu_free_host,
     .copy = cpu_copy,
     .copy_from_host = cpu_copy,
     .copy_to_host = cpu_copy,

@@ -168,52 +168,49 @@ static void give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda
     dt_cuda_pool_give(pool, &((struct cuda_device *)stream->base.device)->order, block, &after);
 }
 
-static dt_status allocate(struct cuda_pool *pool, struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
+struct move {
+    void *to;
+    const void *from; /* NULL: the bytes are poisoned */
+    size_t bytes;
+};
+
+static dt_status run_move(void *arguments)
 {
-    struct cuda_block *block;
-    DT_TRY(take(pool, (struct cuda_stream *)stream, bytes, &block));
-    out->data = block->data;
-    out->block = block;
+    const struct move *a = arguments;
+    if (a->from)
+        memcpy(a->to, a->from, a->bytes);
+    else
+        memset(a->to, 0xFF, a->bytes);
     return DT_OK;
+}
+
+static dt_status move_on_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
+{
+    struct move a = {to, from, bytes};
+    return dt_cuda_submit_host(stream, from ? "copy" : "poison", run_move, &a, sizeof a);
+}
+
+static struct cuda_pool *pool_of(struct dt_device *base, bool on_host)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    return on_host ? &device->host_pool : &device->pool;
 }
 
 dt_status dt_cuda_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
 {
-    struct cuda_device *device = (struct cuda_device *)stream->device;
-    DT_TRY(allocate(&device->pool, stream, bytes, out));
-    if (!device->poison)
+    struct cuda_block *block;
+    DT_TRY(take(pool_of(stream->device, out->on_host), (struct cuda_stream *)stream, bytes, &block));
+    out->data = block->data;
+    out->block = block;
+    if (!((struct cuda_device *)stream->device)->poison)
         return DT_OK;
-    return dt_cuda_status(cudaMemsetAsync(out->data, 0xFF, bytes, dt_cuda_stream(stream)), "poison");
-}
-
-struct fill {
-    void *to;
-    size_t bytes;
-};
-
-static dt_status run_poison(void *arguments)
-{
-    const struct fill *a = arguments;
-    memset(a->to, 0xFF, a->bytes);
-    return DT_OK;
-}
-
-dt_status dt_cuda_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_buffer *out)
-{
-    struct cuda_device *device = (struct cuda_device *)stream->device;
-    DT_TRY(allocate(&device->host_pool, stream, bytes, out));
-    struct fill a = {out->data, bytes};
-    return device->poison ? dt_cuda_submit_host(stream, "poison", run_poison, &a, sizeof a) : DT_OK;
+    return out->on_host ? move_on_host(stream, out->data, NULL, bytes)
+                        : dt_cuda_status(cudaMemsetAsync(out->data, 0xFF, bytes, dt_cuda_stream(stream)), "poison");
 }
 
 void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer)
 {
-    give(&((struct cuda_device *)stream->device)->pool, (struct cuda_stream *)stream, buffer->block);
-}
-
-void dt_cuda_free_host(struct dt_stream *stream, const struct dt_buffer *buffer)
-{
-    give(&((struct cuda_device *)stream->device)->host_pool, (struct cuda_stream *)stream, buffer->block);
+    give(pool_of(stream->device, buffer->on_host), (struct cuda_stream *)stream, buffer->block);
 }
 
 /* ---- memory of libraries and kernels ---- */
@@ -284,25 +281,6 @@ void dt_cuda_own_free(struct dt_device *base, void *memory)
  * such a copy is done, and with it whatever the stream is waiting for. */
 
 enum { STAGING_BYTES = 4 << 20 };
-
-struct move {
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-static dt_status run_move(void *arguments)
-{
-    const struct move *a = arguments;
-    memcpy(a->to, a->from, a->bytes);
-    return DT_OK;
-}
-
-static dt_status move_on_host(struct dt_stream *stream, void *to, const void *from, size_t bytes)
-{
-    struct move a = {to, from, bytes};
-    return dt_cuda_submit_host(stream, "copy", run_move, &a, sizeof a);
-}
 
 static dt_status move_by_device(struct dt_stream *stream, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {

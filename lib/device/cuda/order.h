@@ -1,8 +1,8 @@
-/* Which work of a cuda device's streams comes after which, by the host's program: the GPU is never asked, so that the same program
- * always gets the same memory.
+/* Which work of a cuda device's streams comes after which, by the host's program: the GPU is never asked, so that the same program always
+ * gets the same memory.
  *
- * A place on a stream is a count of the marks made on it. For each stream the order knows the places that its later work comes after: through
- * waits for events, through the host having synchronized, and through graphs, which come after everything and before everything. */
+ * A place on a stream is a count of the marks made on it. For each stream the order knows the places that its later work comes after:
+ * through waits for events, through the host having synchronized, and through graphs, which come after everything and before everything. */
 #ifndef LIB_DEVICE_CUDA_ORDER_H
 #define LIB_DEVICE_CUDA_ORDER_H
 

@@ -135,9 +135,7 @@ void dt_cuda_memory_init(struct cuda_device *device);
 void dt_cuda_memory_finish(struct cuda_device *device); /* own memory too; streams are past their work */
 void dt_cuda_memory_settle(struct cuda_device *device); /* a step is over: what is free joins, and settles where all streams are idle */
 dt_status dt_cuda_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out);
-dt_status dt_cuda_alloc_host(struct dt_stream *stream, size_t bytes, struct dt_buffer *out);
 void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer);
-void dt_cuda_free_host(struct dt_stream *stream, const struct dt_buffer *buffer);
 
 dt_status dt_cuda_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);

@@ -1,5 +1,5 @@
-/* Streams, events, tasks on the host, and waiting for them. The host never blocks within CUDA: it asks, sleeps a little and asks the watches, so that a kernel
- * that waits for a lost rank ends as its communicator's failure. */
+/* Streams, events, tasks on the host, and waiting for them. The host never blocks within CUDA: it asks, sleeps a little and asks the
+ * watches, so that a kernel that waits for a lost rank ends as its communicator's failure. */
 #include "lib/base/clock.h"
 #include "lib/device/cuda/parts.h"
 
