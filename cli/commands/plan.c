@@ -2,7 +2,7 @@
 #include "cli/commands/commands.h"
 
 #include "cli/plan/changes.h"
-#include "cli/plan/map_json.h"
+#include "cli/plan/map.h"
 #include "cli/plan/measured.h"
 #include "cli/plan/planner_json.h"
 #include "cli/run/run_simulated.h"
@@ -12,6 +12,7 @@
 #include "cli/text/format.h"
 #include "cli/text/terminal.h"
 #include "lib/base/clock.h"
+#include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
@@ -318,8 +319,7 @@ static dt_status record_best(const struct watch *w, const struct map_box *box, s
     return status;
 }
 
-static dt_status search_box(const struct plan_options *o, struct watch *w, struct planner *p, const struct map_output *to,
-                            struct map_box *box)
+static dt_status search_box(const struct plan_options *o, struct watch *w, struct planner *p, struct map_output *to, struct map_box *box)
 {
     struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     watch_search(w, p);
@@ -330,15 +330,15 @@ static dt_status search_box(const struct plan_options *o, struct watch *w, struc
         map_fill(p, box);
         box->rules = reasons->rules;
     }
-    if (status == DT_OK && to->boxes)
-        status = map_add_json(to->boxes, box, p, reasons);
+    if (status == DT_OK && o->json)
+        status = map_add_json(&to->boxes, box, p, reasons);
     if (status == DT_OK && p->result.ranked > 0)
         status = record_best(w, box, to->records);
     free(reasons);
     return status;
 }
 
-static dt_status make_box(const struct plan_options *o, struct watch *w, const struct map_output *to, struct map_box *box)
+static dt_status make_box(const struct plan_options *o, struct watch *w, struct map_output *to, struct map_box *box)
 {
     const struct planner_arguments a = arguments_of_box(o, box);
     struct planner *p;
@@ -349,7 +349,7 @@ static dt_status make_box(const struct plan_options *o, struct watch *w, const s
 }
 
 /* *done: the boxes that were searched; all of them, unless Ctrl-C ended it. */
-static dt_status make_boxes(const struct plan_options *o, struct watch *w, const struct map_output *to, struct map_box *boxes, int count,
+static dt_status make_boxes(const struct plan_options *o, struct watch *w, struct map_output *to, struct map_box *boxes, int count,
                             int *done)
 {
     for (*done = 0; *done < count && signals_count() == 0; ++*done) {
@@ -378,7 +378,7 @@ static dt_status check_boxes(const struct plan_options *o, const struct map_box 
 static int write_map(const struct plan_options *o, double limit_s, struct map_box *boxes, int count)
 {
     struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
-    struct map_output to = {.boxes = o->json ? map_json_create() : NULL};
+    struct map_output to = {.boxes = o->json ? dt_json_words(NULL, "") : NULL};
     int done = 0, found = 0;
     if (dt_record_open(o->output ? o->output : DEFAULT_MAP, &to.records) < 0 || (o->all && dt_record_open(o->all, &w.records) < 0))
         return report_failure("plan", EXIT_CODE_OUTPUT);
@@ -388,12 +388,13 @@ static int write_map(const struct plan_options *o, double limit_s, struct map_bo
     dt_record_close(w.records);
     dt_record_close(to.records);
     if (status < 0) {
-        map_json_destroy(to.boxes);
+        dt_json_destroy(to.boxes);
         return report_failure("plan", EXIT_CODE_OTHER);
     }
     for (int i = 0; i < done; i++)
         found += *boxes[i].strategy != '\0';
-    if ((to.boxes ? map_print_json(to.boxes, stdout) : map_print(boxes, done, stdout)) < 0 || fflush(stdout) != 0)
+    dt_status printed = o->json ? dt_json_write(dt_json_object("boxes: %p", to.boxes), stdout) : map_print(boxes, done, stdout);
+    if (printed < 0 || fflush(stdout) != 0)
         return report_failure("plan", EXIT_CODE_OTHER);
     if (signals_count() > 0)
         return EXIT_CODE_SIGNAL + signals_first();

@@ -1,7 +1,9 @@
 #include "cli/plan/map.h"
 
+#include "cli/plan/planner_json.h"
 #include "cli/text/format.h"
 #include "cli/text/table.h"
+#include "lib/config/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -118,4 +120,15 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     if (stopped)
         fprintf(to, "\n*: stopped early, the best so far\n");
     return status;
+}
+
+/* ---- as JSON ---- */
+
+dt_status map_add_json(struct cJSON **array, const struct map_box *box, const struct planner *p, const struct planner_reasons *reasons)
+{
+    struct cJSON *plan;
+    DT_TRY(planner_to_json(p, reasons, NULL, &plan));
+    dt_json_append(array, dt_json_object("model: %p, global_batch: %g, plan: %p", dt_json_text(box->model),
+                                         box->batch ? atoi(box->batch) : NAN, plan));
+    return DT_OK;
 }

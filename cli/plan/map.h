@@ -5,6 +5,8 @@
 #include "cli/plan/planner_print.h"
 #include "cli/plan/strategy.h"
 
+struct cJSON;
+
 enum { MAP_VALUES = 32, MAP_TEXT_BYTES = 4096 };
 
 /* The two axes. A model or batch of NULL is what the other options say. */
@@ -31,5 +33,9 @@ void map_fill(const struct planner *planner, struct map_box *box);
 
 /* A row for each of so many boxes. Errors: DT_ERR_HOST_MEMORY. */
 dt_status map_print(const struct map_box *boxes, int count, FILE *to);
+
+/* Add {"model": ..., "global_batch": ..., "plan": what the plan alone would print} to an array. */
+dt_status map_add_json(struct cJSON **array, const struct map_box *box, const struct planner *planner,
+                       const struct planner_reasons *reasons);
 
 #endif

@@ -12,173 +12,106 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status no_memory(void)
-{
-    return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's JSON");
-}
-
 /* Of the candidate at `place`. Owner of *out: the caller. */
 static dt_status config_of(const struct planner *p, int place, cJSON **out)
 {
     struct experiment e;
-    char *text;
     DT_TRY(planner_experiment(p, place, &e));
-    DT_TRY(experiment_to_json(&e, DT_JSON_COMPACT, &text));
-    dt_status status = dt_json_parse(text, strlen(text), "plan", out);
-    free(text);
-    return status;
+    return experiment_to_tree(&e, out);
 }
 
-static bool add_lines(cJSON *object, const char *key, const struct why *w)
+static cJSON *lines_as_json(const struct why *w)
 {
-    cJSON *array = cJSON_AddArrayToObject(object, key);
-    bool kept = array != NULL;
-    for (int i = 0; kept && i < w->count; i++)
-        kept = cJSON_AddItemToArray(array, cJSON_CreateString(w->lines[i]));
-    return kept;
+    cJSON *array = cJSON_CreateArray();
+    for (int i = 0; i < w->count; i++)
+        dt_json_append(&array, cJSON_CreateString(w->lines[i]));
+    return array;
 }
 
-static bool add_amount(cJSON *object, const char *key, double value)
-{
-    return (isfinite(value) ? cJSON_AddNumberToObject(object, key, value) : cJSON_AddNullToObject(object, key)) != NULL;
-}
-
-static bool add_numbers(cJSON *object, const struct planner *p, int place, const struct experiment *e)
+static dt_status add_plan(cJSON **array, const struct planner *p, int place)
 {
     const struct search_outcome *o = planner_outcome(p, place);
-    struct confidence c = confidence_of(e, &p->machine);
-    double gpu_hours = e->world_size / o->tokens_per_s * 1e9 / 3600;
-    return add_amount(object, "tokens_per_s", o->tokens_per_s) && add_amount(object, "peak_bytes", o->peak_bytes) &&
-           add_amount(object, "host_peak_bytes", o->host_peak_bytes) && add_amount(object, "step_s", o->step_s) &&
-           add_amount(object, "forward_s", o->step.forward_s) && add_amount(object, "backward_s", o->step.backward_s) &&
-           add_amount(object, "optimizer_s", o->step.optimizer_s) && add_amount(object, "exposed_comm_s", o->step.exposed_comm_s) &&
-           add_amount(object, "bubble_s", o->step.bubble_s) && add_amount(object, "host_s", o->step.host_s) &&
-           add_amount(object, "gpu_hours_per_1e9_tokens", gpu_hours) && add_amount(object, "hours", p->tokens / o->tokens_per_s / 3600) &&
-           cJSON_AddNumberToObject(object, "alike", why_alike(p, place)) &&
-           add_amount(object, "joules_per_token", planner_joules_per_token(p, place)) &&
-           add_amount(object, "margin", why_margin(p, place)) &&
-           cJSON_AddBoolToObject(object, "margin_tells", place > 0 && why_margin_tells(p, place)) &&
-           add_amount(object, "known_error", c.error) && cJSON_AddBoolToObject(object, "mode_measured", c.measured);
-}
-
-static dt_status add_plan(cJSON *array, const struct planner *p, int place)
-{
     char strategy[STRATEGY_BYTES];
     struct experiment e;
     struct why why;
-    cJSON *object = cJSON_CreateObject(), *config;
-    if (!cJSON_AddItemToArray(array, object))
-        return no_memory();
+    cJSON *config;
     space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
     strategy_describe(&e, strategy);
-    DT_TRY(config_of(p, place, &config));
-    if (!cJSON_AddItemToObject(object, "config", config))
-        return no_memory();
+    struct confidence c = confidence_of(&e, &p->machine);
     DT_TRY(why_chosen(p, place, &why));
-    bool kept =
-        cJSON_AddStringToObject(object, "strategy", strategy) && add_numbers(object, p, place, &e) && add_lines(object, "why", &why);
-    return kept ? DT_OK : no_memory();
+    DT_TRY(config_of(p, place, &config));
+    dt_json_append(array, dt_json_object("config: %p, strategy: %s, tokens_per_s: %g, peak_bytes: %g, host_peak_bytes: %g, step_s: %g, "
+                                         "forward_s: %g, backward_s: %g, optimizer_s: %g, exposed_comm_s: %g, bubble_s: %g, host_s: %g, "
+                                         "gpu_hours_per_1e9_tokens: %g, hours: %g, alike: %d, joules_per_token: %g, margin: %g, "
+                                         "margin_tells: %hhd, known_error: %g, mode_measured: %hhd, why: %p",
+                                         config, strategy, o->tokens_per_s, o->peak_bytes, o->host_peak_bytes, o->step_s, o->step.forward_s,
+                                         o->step.backward_s, o->step.optimizer_s, o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s,
+                                         e.world_size / o->tokens_per_s * 1e9 / 3600, p->tokens / o->tokens_per_s / 3600,
+                                         why_alike(p, place), planner_joules_per_token(p, place), why_margin(p, place),
+                                         place > 0 && why_margin_tells(p, place), c.error, c.measured, lines_as_json(&why)));
+    return DT_OK;
 }
 
-static bool add_facts(cJSON *top, const struct planner *p)
+static cJSON *rules_as_json(const struct rule_results *rules)
 {
-    const struct search_result *r = &p->result;
-    cJSON *search = cJSON_AddObjectToObject(top, "search");
-    return search && cJSON_AddNumberToObject(search, "candidates", r->count) &&
-           cJSON_AddNumberToObject(search, "do_not_fit", r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]) &&
-           cJSON_AddNumberToObject(search, "too_slow", r->states[SEARCH_TOO_SLOW]) &&
-           cJSON_AddNumberToObject(search, "simulated", r->states[SEARCH_SIMULATED]) &&
-           cJSON_AddNumberToObject(search, "not_needed", r->states[SEARCH_NOT_NEEDED]) &&
-           cJSON_AddNumberToObject(search, "seconds", r->seconds) && cJSON_AddBoolToObject(search, "interrupted", r->interrupted) &&
-           cJSON_AddStringToObject(top, "objective", planner_objective_name((int)p->options.objective)) &&
-           cJSON_AddStringToObject(top, "cluster", p->machine.cluster_file.name) &&
-           cJSON_AddStringToObject(top, "profile", p->machine.profile_file.name) &&
-           cJSON_AddNumberToObject(top, "capacity_bytes", r->capacity_bytes);
-}
-
-static bool add_rules(cJSON *top, const struct rule_results *rules)
-{
-    cJSON *array = rules->count > 0 ? cJSON_AddArrayToObject(top, "rules") : NULL;
-    bool kept = array || rules->count == 0;
-    for (int i = 0; kept && i < rules->count; i++) {
+    cJSON *array = cJSON_CreateArray();
+    for (int i = 0; i < rules->count; i++) {
         const struct rule_result *rule = &rules->all[i];
-        cJSON *one = cJSON_CreateObject();
-        kept = cJSON_AddItemToArray(array, one) && cJSON_AddStringToObject(one, "name", rule->name) &&
-               cJSON_AddStringToObject(one, "says", rule->says) &&
-               (*rule->strategy ? cJSON_AddStringToObject(one, "strategy", rule->strategy) : cJSON_AddNullToObject(one, "strategy")) &&
-               add_amount(one, "tokens_per_s", rule->tokens_per_s) && add_amount(one, "regret", rule->regret) &&
-               cJSON_AddBoolToObject(one, "interrupted", rule->interrupted);
+        dt_json_append(&array,
+                       dt_json_object("name: %s, says: %s, strategy: %p, tokens_per_s: %g, regret: %g, interrupted: %hhd", rule->name,
+                                      rule->says, dt_json_known(rule->strategy), rule->tokens_per_s, rule->regret, rule->interrupted));
     }
-    return kept;
-}
-
-static dt_status add_all(cJSON *top, const struct planner *p, const struct planner_reasons *reasons)
-{
-    cJSON *plans = cJSON_AddArrayToObject(top, "plans");
-    if (!plans)
-        return no_memory();
-    for (int place = 0; place < planner_shown(p); place++)
-        DT_TRY(add_plan(plans, p, place));
-    bool kept = add_lines(top, "why_not", &reasons->not) && add_lines(top, "what_would_change_it", &reasons->changes) &&
-                add_lines(top, "confidence", &reasons->trusted) && add_rules(top, &reasons->rules) && add_facts(top, p);
-    return kept ? DT_OK : no_memory();
-}
-
-static bool add_run(cJSON *runs, const struct measured_run *run)
-{
-    const struct dt_ratio *ratio = &run->of_fastest;
-    cJSON *one = cJSON_CreateObject(), *of_fastest = NULL, *steps = NULL;
-    bool kept = cJSON_AddItemToArray(runs, one) && add_amount(one, "place", run->place + 1) &&
-                cJSON_AddStringToObject(one, "status", report_status_name(run->status)) && add_amount(one, "step_s", run->step_s) &&
-                add_amount(one, "tokens_per_s", run->tokens_per_s) && add_amount(one, "error", run->error_of_step) &&
-                cJSON_AddBoolToObject(one, "wins", run->wins);
-    of_fastest = kept ? cJSON_AddObjectToObject(one, "of_fastest") : NULL;
-    kept = of_fastest && add_amount(of_fastest, "ratio", ratio->ratio) && add_amount(of_fastest, "low", ratio->low) &&
-           add_amount(of_fastest, "high", ratio->high);
-    steps = kept ? cJSON_AddArrayToObject(one, "steps_s") : NULL;
-    for (int i = 0; kept && steps && i < run->done; i++)
-        kept = cJSON_AddItemToArray(steps, cJSON_CreateNumber(run->steps_s[i]));
-    return kept && steps;
+    return array;
 }
 
 /* {"device": "cpu", "won": 1, "runs": [...]}; won: which of the runs was the fastest, from 1; place: which of the plans, from 1; wins: it is that
  * one or cannot be told from it; of_fastest: its throughput over that one's, with the interval. */
-static bool add_measured(cJSON *top, const struct measured *m)
+static cJSON *measured_as_json(const struct measured *m)
 {
-    cJSON *object = cJSON_AddObjectToObject(top, "measured"), *runs = NULL;
-    bool kept = object && cJSON_AddStringToObject(object, "device", m->device) && add_amount(object, "won", m->won < 0 ? NAN : m->won + 1);
-    if (kept)
-        runs = cJSON_AddArrayToObject(object, "runs");
-    for (int i = 0; kept && runs && i < m->count; i++)
-        kept = add_run(runs, &m->runs[i]);
-    return kept && runs;
+    cJSON *runs = cJSON_CreateArray();
+    for (int i = 0; i < m->count; i++) {
+        const struct measured_run *run = &m->runs[i];
+        dt_json_append(&runs, dt_json_object("place: %d, status: %s, step_s: %g, tokens_per_s: %g, error: %g, wins: %hhd, "
+                                             "of_fastest: {ratio: %g, low: %g, high: %g}, steps_s: %p",
+                                             run->place + 1, report_status_name(run->status), run->step_s, run->tokens_per_s,
+                                             run->error_of_step, run->wins, run->of_fastest.ratio, run->of_fastest.low,
+                                             run->of_fastest.high, dt_json_numbers(run->steps_s, run->done)));
+    }
+    return dt_json_object("device: %s, won: %g, runs: %p", m->device, m->won < 0 ? NAN : m->won + 1.0, runs);
 }
 
 dt_status planner_to_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, cJSON **out)
 {
-    cJSON *top = cJSON_CreateObject();
-    *out = NULL;
-    dt_status status = top ? add_all(top, p, reasons) : no_memory();
-    if (status == DT_OK && measured && !add_measured(top, measured))
-        status = no_memory();
-    if (status < 0)
-        cJSON_Delete(top);
-    else
-        *out = top;
-    return status;
+    const struct search_result *r = &p->result;
+    cJSON *plans = cJSON_CreateArray();
+    for (int place = 0; place < planner_shown(p); place++) {
+        dt_status status = add_plan(&plans, p, place);
+        if (status < 0) {
+            cJSON_Delete(plans);
+            return status;
+        }
+    }
+    *out = dt_json_object("plans: %p, why_not: %p, what_would_change_it: %p, confidence: %p", plans, lines_as_json(&reasons->not),
+                          lines_as_json(&reasons->changes), lines_as_json(&reasons->trusted));
+    if (reasons->rules.count > 0)
+        dt_json_add(out, "rules: %p", rules_as_json(&reasons->rules));
+    dt_json_add(out,
+                "search: {candidates: %d, do_not_fit: %d, too_slow: %d, simulated: %d, not_needed: %d, seconds: %g, interrupted: %hhd}, "
+                "objective: %s, cluster: %s, profile: %s, capacity_bytes: %g",
+                r->count, r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY], r->states[SEARCH_TOO_SLOW],
+                r->states[SEARCH_SIMULATED], r->states[SEARCH_NOT_NEEDED], r->seconds, r->interrupted,
+                planner_objective_name((int)p->options.objective), p->machine.cluster_file.name, p->machine.profile_file.name,
+                r->capacity_bytes);
+    if (measured)
+        dt_json_add(out, "measured: %p", measured_as_json(measured));
+    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's JSON");
 }
 
 dt_status planner_print_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, FILE *to)
 {
     cJSON *top;
-    char *text = NULL;
     DT_TRY(planner_to_json(p, reasons, measured, &top));
-    dt_status status = dt_json_print(top, DT_JSON_INDENT, &text);
-    if (status == DT_OK)
-        fprintf(to, "%s\n", text);
-    free(text);
-    cJSON_Delete(top);
-    return status;
+    return dt_json_write(top, to);
 }
 
 /* ---- the config ---- */
@@ -213,27 +146,22 @@ static dt_status make_config(const struct planner *p, cJSON **out)
 {
     cJSON *sweep = cJSON_CreateArray(), *config, *one;
     *out = NULL;
-    dt_status status = sweep ? DT_OK : no_memory();
-    for (int place = 0; status == DT_OK && place < planner_shown(p); place++) {
-        status = config_of(p, place, &config);
-        if (status == DT_OK && !cJSON_AddItemToArray(sweep, config))
-            status = no_memory();
+    for (int place = 0; place < planner_shown(p); place++) {
+        dt_status status = config_of(p, place, &config);
+        if (status < 0) {
+            cJSON_Delete(sweep);
+            return status;
+        }
+        dt_json_append(&sweep, config);
     }
-    if (status == DT_OK) {
-        *out = cJSON_Duplicate(sweep->child, true);
-        status = *out ? DT_OK : no_memory();
-    }
-    if (status < 0) {
-        cJSON_Delete(sweep);
-        return status;
-    }
+    *out = sweep ? cJSON_Duplicate(sweep->child, true) : NULL;
     cJSON_ArrayForEach(one, sweep) keep_alike(*out, one);
     cJSON_ArrayForEach(one, sweep) take_common(*out, one);
-    if (planner_shown(p) == 1) {
+    if (planner_shown(p) == 1)
         cJSON_Delete(sweep);
-        return DT_OK;
-    }
-    return cJSON_AddItemToObject(*out, "sweep", sweep) ? DT_OK : no_memory();
+    else
+        dt_json_add(out, "sweep: %p", sweep);
+    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's config");
 }
 
 dt_status planner_write_config(const struct planner *p, const char *path)

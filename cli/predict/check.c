@@ -2,8 +2,10 @@
 
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
+#include "lib/config/json.h"
 #include "schedules/config/families.h"
 #include "schedules/config/order.h"
+#include "schedules/config/parse.h"
 #include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 #include "schedules/plan/plans.h"
@@ -341,4 +343,81 @@ dt_status check_experiment(const struct experiment *experiment, struct simulated
     plans_destroy(made, made ? made->stages : 0);
     simulated_system_destroy(system);
     return status;
+}
+
+/* ---- as JSON ---- */
+
+static struct cJSON *usage_as_json(int rank, const struct dt_memory_bytes *memory)
+{
+    struct cJSON *peak = dt_json_object("rank: %d, total: %g", rank, (double)memory->peak_total_bytes);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        dt_json_add(&peak, "%s: %g", dt_category_name((enum dt_category)c), (double)memory->peak_bytes[c]);
+    return peak;
+}
+
+static struct cJSON *pipeline_as_json(const struct experiment *e, const struct check_pipeline *pipeline)
+{
+    struct cJSON *stages = dt_json_array();
+    for (int i = 0; i < pipeline->stages; i++) {
+        const struct check_stage *stage = &pipeline->ranks[i];
+        dt_json_append(&stages, dt_json_object("layers: %s, parameters: %g, flops_per_step: %g, predicted_compute_s: %g, "
+                                               "predicted_peak_bytes: %p",
+                                               stage->layers, (double)stage->parameters, stage->flops_per_step, stage->compute_s,
+                                               usage_as_json(stage->rank, &stage->device)));
+    }
+    return dt_json_object("order: %s, kept_micro_batches: %p, stages: %p, bubble: %g, closed_form: %hhd, tried: %p", e->pipeline.order,
+                          dt_json_numbers(pipeline->kept, pipeline->stages), stages, pipeline->bubble, pipeline->by_source,
+                          dt_json_known(pipeline->tried));
+}
+
+/* {"replica": {"all_reduce": 1667905536}}: what is 0 is left out. */
+static struct cJSON *traffic_as_json(const struct step_traffic *traffic)
+{
+    struct cJSON *axes = dt_json_object("");
+    for (int axis = 0; axis < MESH_AXES; axis++) {
+        struct cJSON *kinds = NULL;
+        for (int kind = 0; kind < DT_COMM_KINDS; kind++)
+            if (traffic->bytes[axis][kind] > 0) {
+                kinds = kinds ? kinds : dt_json_object("");
+                dt_json_add(&kinds, "%s: %g", dt_comm_kind_name((enum dt_comm_kind)kind), (double)traffic->bytes[axis][kind]);
+            }
+        if (kinds)
+            dt_json_add(&axes, "%s: %p", mesh_axis_name((enum mesh_axis)axis), kinds);
+    }
+    return axes;
+}
+
+static dt_status add_check(struct cJSON **array, const struct experiment *e, const struct check *check)
+{
+    struct cJSON *config, *notes = dt_json_array();
+    for (int i = 0; i < check->note_count; i++)
+        dt_json_append(&notes, dt_json_text(check->notes[i]));
+    dt_status status = experiment_to_tree(e, &config);
+    if (status < 0) {
+        dt_json_destroy(notes);
+        return status;
+    }
+    dt_json_append(array,
+                   dt_json_object("config: %p, config_hash: %s, parameters: %g, tokens_per_step: %g, flops_per_step: %g, fits: %hhd, "
+                                  "predicted_step_s: %g, predicted_peak_bytes: %p, predicted_host_peak_bytes: %p, comm_bytes_per_step: %p, "
+                                  "pipeline: %p, notes: %p",
+                                  config, e->hash, (double)check->parameters, (double)check->tokens_per_step, check->flops_per_step,
+                                  check->fits, check->step_s, usage_as_json(check->rank, &check->usage.device),
+                                  usage_as_json(check->host_rank, &check->usage.host), traffic_as_json(&check->traffic),
+                                  check->pipeline.stages > 0 ? pipeline_as_json(e, &check->pipeline) : dt_json_text(NULL), notes));
+    return DT_OK;
+}
+
+dt_status check_print_json(const struct experiment_list *experiments, const struct check *checks, FILE *to)
+{
+    struct experiment e;
+    struct cJSON *array = dt_json_array();
+    for (int i = 0; i < experiment_list_count(experiments); i++) {
+        dt_status status = add_check(&array, experiment_list_get(experiments, i, &e), &checks[i]);
+        if (status < 0) {
+            dt_json_destroy(array);
+            return status;
+        }
+    }
+    return dt_json_write(array, to);
 }

@@ -1,5 +1,6 @@
 #include "cli/predict/plan.h"
 
+#include "lib/config/json.h"
 #include "schedules/config/order.h"
 #include "schedules/plan/plans.h"
 #include "schedules/plan/play.h"
@@ -201,4 +202,64 @@ dt_status plan_print(const struct experiment *e, int width, FILE *to)
     }
     lines_finish(&lines);
     return status;
+}
+
+/* ---- as JSON ---- */
+
+static struct cJSON *action_as_json(const struct plan *plan, const struct action *a)
+{
+    struct cJSON *object = dt_json_object("action: %s", action_name((enum action_op)a->op));
+    if (a->op == ACTION_PUBLISH || a->op == ACTION_END_STEP)
+        return object;
+    dt_json_add(&object, "micro_batch: %d, slot: %d", a->micro_batch, a->slot);
+    if (plan->parts > 1)
+        dt_json_add(&object, "part: %d", a->part);
+    if (action_computes(a) || (a->op >= ACTION_GATHER && a->op <= ACTION_UPDATE))
+        dt_json_add(&object, "group: %d", a->group);
+    return object;
+}
+
+static dt_status add_rank(struct cJSON **array, const struct experiment *e, int rank)
+{
+    struct plan plan;
+    dt_status status = rank_plan(e, rank, &plan);
+    if (status == DT_OK) {
+        struct cJSON *actions = dt_json_array();
+        for (int i = 0; i < plan.count; i++)
+            dt_json_append(&actions, action_as_json(&plan, &plan.actions[i]));
+        dt_json_append(array, dt_json_object("rank: %d, stage: %d, slots: %d, actions: %p", rank, plan.stage, plan.slots, actions));
+    }
+    plan_finish(&plan);
+    return status;
+}
+
+static dt_status add_experiment(struct cJSON **array, const struct experiment *e)
+{
+    int stages = e->strategy.stages;
+    struct experiment with_plans = *e;
+    struct plan *made;
+    DT_TRY(experiment_make_plans(e, &made));
+    with_plans.made_plans = made;
+    struct cJSON *ranks = dt_json_array();
+    dt_status status = DT_OK;
+    for (int stage = 0; status == DT_OK && stage < stages; stage++)
+        status = add_rank(&ranks, &with_plans, stages > 1 ? experiment_rank_of_kind(e, stage) : 0);
+    plans_destroy(made, stages);
+    dt_json_append(
+        array, dt_json_object("name: %s, config_hash: %s, paradigm: %s, ranks: %p", e->name, e->hash, paradigm_name(e->paradigm), ranks));
+    return status;
+}
+
+dt_status plan_print_json(const struct experiment_list *experiments, FILE *to)
+{
+    struct experiment e;
+    struct cJSON *array = dt_json_array();
+    for (int i = 0; i < experiment_list_count(experiments); i++) {
+        dt_status status = add_experiment(&array, experiment_list_get(experiments, i, &e));
+        if (status < 0) {
+            dt_json_destroy(array);
+            return status;
+        }
+    }
+    return dt_json_write(array, to);
 }

@@ -2,6 +2,7 @@
 #include "cli/predict/plan_times.h"
 
 #include "cli/text/table.h"
+#include "lib/config/json.h"
 #include "schedules/config/order.h"
 #include "schedules/plan/plans.h"
 
@@ -145,5 +146,47 @@ dt_status plan_print_times(const struct experiment *e, const struct plan_times *
         fputs("note: the times are of a micro-batch through a whole rank, whatever the config's model and device\n", to);
     }
     timed_plan_finish(&t);
+    return status;
+}
+
+/* ---- as JSON ---- */
+
+static dt_status timed_plan_as_json(const struct experiment *e, const struct plan_times *times, struct cJSON **out)
+{
+    struct timed_plan t;
+    struct cJSON *ranks = dt_json_array();
+    dt_status status = timed_plan_init(&t, e, times);
+    double makespan = status == DT_OK ? plan_makespan(t.ranks, t.stages) : 0, bubble = status == DT_OK ? plan_bubble(t.ranks, t.stages) : 0;
+    for (int i = 0; status == DT_OK && i < t.stages; i++) {
+        const struct rank_time *r = &t.ranks[i];
+        dt_json_append(&ranks,
+                       dt_json_object("rank: %d, begin_ms: %g, end_ms: %g, busy_ms: %g, bubble: %g, kept_micro_batches: %g, "
+                                      "kept_weighted: %g",
+                                      i, r->begin, r->end, r->busy, 1 - r->busy / makespan, t.kept[i].activations, t.kept[i].weighted));
+    }
+    *out = dt_json_object("name: %s, config_hash: %s, plan: {order: %s, stages: %d, micro_batches: %d, makespan_ms: %g, "
+                          "bubble: %g, ranks: %p}",
+                          e->name, e->hash, t.order, t.stages, t.micro_batches, makespan, bubble, ranks);
+    timed_plan_finish(&t);
+    return status;
+}
+
+dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to)
+{
+    int count = experiment_list_count(experiments);
+    struct experiment e;
+    struct cJSON *array = dt_json_array(), *plan = NULL;
+    dt_status status = DT_OK;
+    for (int i = 0; i < count && status == DT_OK; i++) {
+        status = timed_plan_as_json(experiment_list_get(experiments, i, &e), times, &plan);
+        if (count > 1)
+            dt_json_append(&array, plan);
+    }
+    struct cJSON *all = count > 1 ? array : plan;
+    if (all != array)
+        dt_json_destroy(array);
+    if (status == DT_OK)
+        return dt_json_write(all, to);
+    dt_json_destroy(all);
     return status;
 }

@@ -291,3 +291,33 @@ dt_status validate_collectives_print(const struct validate_collectives *c, FILE 
     table_destroy(t);
     return status == DT_OK ? print_summaries(c, to) : status;
 }
+
+/* ---- as JSON ---- */
+
+dt_status validate_collectives_print_json(const struct validate_collectives *c, FILE *to)
+{
+    struct cJSON *bus = dt_json_object(""), *rows = dt_json_array();
+    dt_status status = DT_OK;
+    for (int kind = 0; kind < VALIDATE_COLLECTIVES_SUMMARIES && status == DT_OK; kind++) {
+        struct validate_collectives_summary s;
+        status = validate_collectives_summarize(c, kind, &s);
+        if (status == DT_OK && s.rows)
+            dt_json_add(&bus, "%s: {rows: %d, median: %g, p90: %g, bias: %g}", validate_collectives_summary_name(kind), s.rows, s.median,
+                        s.p90, s.bias);
+    }
+    for (int i = 0; i < c->count; i++) {
+        const struct validate_collective *row = &c->rows[i];
+        struct cJSON *object = dt_json_object("line: %d, collective: %s, bytes: %g, nodes: %d, gpus: %d, measured_gb_per_s: %g", row->line,
+                                              dt_sim_collective_name(row->kind), row->bytes, row->nodes, row->gpus, row->measured);
+        if (row->skipped)
+            dt_json_add(&object, "skipped: %s", row->reason);
+        else
+            dt_json_add(&object, "predicted_gb_per_s: %g", row->predicted);
+        dt_json_append(&rows, object);
+    }
+    struct cJSON *top = dt_json_object("bus_bandwidth: %p, rows: %p", bus, rows);
+    if (status == DT_OK)
+        return dt_json_write(top, to);
+    dt_json_destroy(top);
+    return status;
+}

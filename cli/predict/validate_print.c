@@ -4,6 +4,7 @@
 #include "cli/text/format.h"
 #include "cli/text/line.h"
 #include "cli/text/table.h"
+#include "lib/config/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -172,4 +173,52 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     if (*rows->unused)
         line_print(to, "columns not used: %s", rows->unused);
     return status;
+}
+
+/* ---- as JSON ---- */
+
+static struct cJSON *error_as_json(const struct validate_error *error)
+{
+    return dt_json_object("rows: %d, median: %g, p90: %g, bias: %g", error->rows, error->median, error->p90, error->bias);
+}
+
+static struct cJSON *row_as_json(const struct validate_row *row, bool is_record)
+{
+    static const char *const outcomes[] = {
+        [VALIDATE_PREDICTED] = "ok", [VALIDATE_OUT_OF_MEMORY] = "oom", [VALIDATE_REFUSED] = "refused", [VALIDATE_SKIPPED] = "skipped"};
+    struct cJSON *object = dt_json_object("%s: %d, paradigm: %s, model: %s, gpus: %d, batch_per_gpu: %g, status: %s",
+                                          is_record ? "record" : "line", row->line, paradigm_name(row->experiment.paradigm), row->model,
+                                          row->experiment.world_size, row->batch_per_gpu, outcomes[row->outcome]);
+    if (is_record)
+        dt_json_add(&object, "config_hash: %s", row->recorded_hash);
+    if (row->outcome == VALIDATE_SKIPPED || row->outcome == VALIDATE_REFUSED)
+        dt_json_add(&object, "reason: %s", row->reason);
+    dt_json_add(&object, "measured_step_s: %g, predicted_step_s: %g, measured_peak_bytes: %g, predicted_peak_bytes: %g", row->measured_s,
+                row->predicted_s, row->measured_bytes, row->predicted_bytes);
+    return object;
+}
+
+dt_status validate_print_json(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
+{
+    const struct validate_winners *w = &summary->winners;
+    const struct validate_choices *c = &summary->choices;
+    const struct validate_fits *f = &summary->fits;
+    struct cJSON *groups = dt_json_array(), *array = dt_json_array();
+    for (int i = 0; i < summary->group_count; i++) {
+        const struct validate_group *group = &summary->groups[i];
+        dt_json_append(&groups,
+                       dt_json_object("key: %s, value: %s, rows: %d, out_of_memory: %d, skipped: %d, step_time: %p, peak_memory: %p",
+                                      group->key, group->value, group->rows, group->out_of_memory, group->skipped,
+                                      error_as_json(&group->time), error_as_json(&group->memory)));
+    }
+    for (int i = 0; i < rows->count; i++)
+        dt_json_append(&array, row_as_json(&rows->rows[i], rows->records));
+    return dt_json_write(
+        dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
+                       "fastest_configuration: {cells: %d, right: %d, near: %g}, "
+                       "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
+                       "measured_no_predicted_no: %d}, columns_not_used: %s, rows: %p",
+                       groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
+                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], rows->unused, array),
+        to);
 }

@@ -5,6 +5,7 @@
 #include "cli/text/table.h"
 #include "cli/text/terminal.h"
 #include "lib/base/text.h"
+#include "lib/config/json.h"
 
 #include <math.h>
 #include <string.h>
@@ -207,4 +208,54 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
     print_method(o, to);
     fputs(".\n", to);
     return DT_OK;
+}
+
+/* ---- as JSON ---- */
+
+/* One side of a pair; null where there is none. */
+static struct cJSON *side_as_json(const struct record_facts *record, const struct compare_steps *steps)
+{
+    if (!record)
+        return dt_json_text(NULL);
+    return dt_json_object("config_hash: %s, file: %s, status: %s, started: %p, tokens_per_s: %g, step_s: %g, steps: %d, runs: %d, "
+                          "peak_bytes: %g",
+                          record->hash, record->file, record->status, dt_json_known(record->started), steps->tokens_per_s,
+                          record->metrics.step_s.median, steps->count, steps->runs, record->metrics.peak_bytes.total);
+}
+
+static struct cJSON *gates_as_json(unsigned gates)
+{
+    char text[128];
+    return dt_json_words(gates_text(gates, text, sizeof text), ", ");
+}
+
+static struct cJSON *row_as_json(const struct comparison *row)
+{
+    const struct record_facts *record = row->new ? row->new : row->base;
+    const struct dt_ratio *ratio = &row->ratio;
+    return dt_json_object("experiment: %s, config_hash: %s, verdict: %s, regressions: %p, reason: %p, throughput_ratio: %g, interval: %p, "
+                          "interval_widened: %g, slowdown_excluded: %p, peak_bytes_change: %g, losses: %s, "
+                          "first_step_with_other_loss: %g, base: %p, new: %p",
+                          row->label, record->hash, compare_verdict_name(row->verdict), gates_as_json(row->regressions),
+                          dt_json_known(row->reason), ratio->ratio, dt_json_numbers((const double[]){ratio->low, ratio->high}, 2),
+                          ratio->widened, isnan(ratio->ratio) ? dt_json_text(NULL) : dt_json_truth(row->no_slowdown), row->memory_bytes,
+                          compare_losses_name(row->losses), row->loss_step >= 0 ? row->loss_step + 1.0 : NAN,
+                          side_as_json(row->base, &row->base_steps), side_as_json(row->new, &row->new_steps));
+}
+
+dt_status compare_print_json(const struct compare *c, const struct compare_options *o, FILE *to)
+{
+    struct cJSON *counts = dt_json_object(""), *rows = dt_json_array();
+    for (int v = 0; v < COMPARE_VERDICTS; v++)
+        dt_json_add(&counts, "%s: %d", compare_verdict_name((enum compare_verdict)v), c->counts[v]);
+    for (int i = 0; i < c->count; i++)
+        dt_json_append(&rows, row_as_json(&c->rows[i]));
+    return dt_json_write(
+        dt_json_object("threshold: %g, gates: %p, confidence: %g, method: %s, different: %p, noted: %p, predicted: %p, by: %p, alone: %d, "
+                       "regressions: %d, verdicts: %p, experiments: %p",
+                       o->threshold, gates_as_json(o->gates), DT_RATIO_CONFIDENCE,
+                       "Hodges-Lehmann ratio of throughput over all pairs of timed steps, Mann-Whitney interval",
+                       dt_json_known(c->different), dt_json_known(c->noted), dt_json_known(c->predicted),
+                       dt_json_text(o->by ? o->by->keys : NULL), c->alone, c->regressions, counts, rows),
+        to);
 }

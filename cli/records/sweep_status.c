@@ -250,3 +250,37 @@ void sweep_statuses_finish(struct sweep_statuses *statuses)
     free(statuses->experiments);
     *statuses = (struct sweep_statuses){0};
 }
+
+/* ---- as JSON ---- */
+
+static struct cJSON *item_as_json(const struct sweep_item *item, int index)
+{
+    const struct record_facts *record = item->record;
+    const char *hash = record ? record->hash : item->experiment ? item->experiment->hash : "";
+    return dt_json_object("index: %d, experiment: %p, config_hash: %p, state: %s, status: %p, error: %p, file: %p, took_s: %g, "
+                          "expected_s: %g",
+                          index, dt_json_known(item->label), dt_json_known(hash), sweep_state_name(item->state),
+                          dt_json_known(record ? record->status : NULL), dt_json_known(record ? record->error : NULL),
+                          dt_json_known(record ? record->file : NULL), item->took_s, item->expected_s);
+}
+
+static struct cJSON *sweep_as_json(const struct sweep_status *sweep)
+{
+    struct cJSON *items = dt_json_array();
+    struct cJSON *object =
+        dt_json_object("id: %p, name: %p, experiments: %d", dt_json_known(sweep->id), dt_json_known(sweep->name), sweep->count);
+    for (int s = 0; s < STATE_COUNT; s++)
+        dt_json_add(&object, "%s: %d", sweep_state_name((enum sweep_state)s), sweep->counts[s]);
+    for (int i = 0; i < sweep->count; i++)
+        dt_json_append(&items, item_as_json(&sweep->items[i], i));
+    dt_json_add(&object, "time_left_s: %g, time_of_failed_s: %g, items: %p", sweep->left_s, sweep->failed_s, items);
+    return object;
+}
+
+dt_status sweep_statuses_print_json(const struct sweep_statuses *statuses, FILE *to)
+{
+    struct cJSON *sweeps = dt_json_array();
+    for (int s = 0; s < statuses->count; s++)
+        dt_json_append(&sweeps, sweep_as_json(&statuses->sweeps[s]));
+    return dt_json_write(dt_json_object("sweeps: %p, other_records: %d", sweeps, statuses->others), to);
+}

@@ -12,8 +12,10 @@
 
 #include "lib/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct cJSON;
 
@@ -37,6 +39,28 @@ enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2
  * (of a file's name, of the environment) U+FFFD. Owner: the caller, free.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_json_print(const struct cJSON *value, int style, char **out_text);
+
+/* Trees from a text that shows their shape: dt_json_object("name: %s, steps: {first: %d, mean: %g}", name, first, mean). A key is a word, or
+ * %s: a text among the arguments. A value is an object in braces, or
+ *     %s  a text, not NULL         %d  a whole number     %g  a number; what is not finite becomes null when it is printed
+ *     %hhd  true or false          %p  a tree, which becomes part of the new one
+ * A tree for which memory was lacking is NULL, and so is every tree that it was to become part of, whose other parts are destroyed: one look
+ * at the whole tree tells whether it is complete. Owner: the caller, dt_json_destroy. */
+struct cJSON *dt_json_object(const char *members, ...) __attribute__((format(printf, 1, 2)));
+/* Add members to a tree that is no part of another one; it becomes NULL where memory is out. */
+void dt_json_add(struct cJSON **object, const char *members, ...) __attribute__((format(printf, 2, 3)));
+void dt_json_append(struct cJSON **array, struct cJSON *item); /* takes item */
+struct cJSON *dt_json_array(void);                             /* an empty one */
+struct cJSON *dt_json_text(const char *text);                  /* NULL is null */
+/* null where it is NULL or empty */
+struct cJSON *dt_json_known(const char *text);
+struct cJSON *dt_json_truth(bool value);
+struct cJSON *dt_json_numbers(const double *values, int count);
+/* The words of a text, between which any of the separator's characters stand; of NULL none. */
+struct cJSON *dt_json_words(const char *text, const char *separator);
+
+/* Print a tree with INDENT, and a newline; takes it. Errors: DT_ERR_HOST_MEMORY, also for NULL. */
+dt_status dt_json_write(struct cJSON *tree, FILE *to);
 
 /* The shortest decimal text that reads back as `value` (as a double, or as a float for the second); at least 32 bytes. */
 void dt_format_double(double value, char *text, size_t text_bytes);

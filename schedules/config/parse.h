@@ -12,6 +12,8 @@
 #include "lib/config/schema.h"
 #include "schedules/config/experiment_list.h"
 
+struct cJSON;
+
 /* Parse text [length], named `source` in errors, with sets [set_count] of
  * "path=value" applied. *out gets *count >= 1 experiments in the sweep's order.
  * Owner: the caller, free(*out). Errors: DT_ERR_INVALID with one line that
@@ -32,6 +34,8 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
  * and a rank process is handed. Parsing it again gives the same hash, and an experiment that differs at most in fields that have no part in it.
  * A model made of a preset shows "preset", else its sizes. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
 dt_status experiment_to_json(const struct experiment *experiment, int style, char **out);
+/* The same as a tree. Owner: the caller, dt_json_destroy. */
+dt_status experiment_to_tree(const struct experiment *experiment, struct cJSON **out);
 
 /* Does what it measures depend on this key: not on its name, nor on keys of other paradigms, of a pipeline that it has not, or of another
  * device. Each row of the table says so. The hash is made of these keys (hash.h). */

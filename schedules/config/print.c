@@ -35,19 +35,24 @@ bool experiment_predicted_alike(const struct experiment *left, const struct expe
     return true;
 }
 
-dt_status experiment_to_json(const struct experiment *e, int style, char **out)
+dt_status experiment_to_tree(const struct experiment *e, struct cJSON **out)
 {
     const struct dt_table *table = experiment_table();
-    struct cJSON *object;
     bool *shown = calloc((size_t)table->count, sizeof *shown);
     if (!shown)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
     for (int i = 0; i < table->count; i++)
         shown[i] = experiment_shows(e, &table->fields[i]);
-    dt_status status = dt_config_write(table, e, shown, &object);
+    dt_status status = dt_config_write(table, e, shown, out);
     free(shown);
-    DT_TRY(status);
-    status = dt_json_print(object, style, out);
+    return status;
+}
+
+dt_status experiment_to_json(const struct experiment *e, int style, char **out)
+{
+    struct cJSON *object;
+    DT_TRY(experiment_to_tree(e, &object));
+    dt_status status = dt_json_print(object, style, out);
     dt_json_destroy(object);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "test/check.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -278,6 +279,30 @@ static void reads_files(void)
     CHECK(dt_read_file("/tmp", &text, &length) == DT_ERR_IO, "%s", dt_error_message());
 }
 
+/* A tree has the shape's keys and the arguments' values; a part that is lacking takes the whole tree with it. */
+static void makes_trees(void)
+{
+    static const char expected[] =
+        "{\"name\":\"a\",\"none\":null,\"in\":{\"count\":-2,\"empty\":{},\"mean\":0.5},\"unknown\":null,\"yes\":true,"
+        "\"list\":[1,null],\"own\":[\"a\",\"b c\"],\"more\":3}";
+    char *text = NULL;
+    cJSON *tree = dt_json_object("name: %s, none: %p, in: {count: %d, empty: {}, mean: %g}, unknown: %g, yes: %hhd, list: %p, %s: %p", "a",
+                                 dt_json_known(""), -2, 0.5, NAN, true, dt_json_numbers((const double[]){1, NAN}, 2), "own",
+                                 dt_json_words("a,b c", ","));
+    dt_json_add(&tree, "more: %d", 3);
+    CHECK_OK(dt_json_print(tree, DT_JSON_COMPACT, &text));
+    CHECK(strcmp(text, expected) == 0, "%s", text);
+    free(text);
+    dt_json_add(&tree, "lacking: %p, other: %p", NULL, dt_json_array());
+    CHECK(!tree, "a tree with a part missing");
+    dt_json_add(&tree, "more: %d", 4);
+    CHECK(!tree && !dt_json_object("in: {lacking: %p}, other: %p", NULL, dt_json_text("x")));
+    cJSON *list = dt_json_array();
+    dt_json_append(&list, dt_json_text("one"));
+    dt_json_append(&list, NULL);
+    CHECK(!list && dt_json_write(list, stdout) == DT_ERR_HOST_MEMORY);
+}
+
 static const struct test_case cases[] = {
     {"refuses what is not strict JSON, and says where", refuses},
     {"a NUL byte hides nothing", sees_past_nul},
@@ -289,5 +314,6 @@ static const struct test_case cases[] = {
     {"numbers survive their text", numbers_round_trip},
     {"FNV-1a's published values", hashes},
     {"reads files", reads_files},
+    {"makes trees by their shape", makes_trees},
 };
 TEST_MAIN(cases)
