@@ -108,7 +108,7 @@ static dt_status make_plan(const struct command_options *o, struct plan *plan)
     if (o->dtypes)
         return parse_dtypes(o->dtypes, plan->request.dtypes);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
-        plan->request.dtypes[dtype] = model_cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
+        plan->request.dtypes[dtype] = model_family(0)->cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
     return DT_OK;
 }
 

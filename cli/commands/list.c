@@ -96,7 +96,10 @@ static void describe_dtypes(char *text, size_t text_bytes)
     char advice[256];
     size_t used = 0;
     for (int d = 0; d < DT_DTYPE_COUNT && used < text_bytes; d++) {
-        bool native = d == DT_FP32 || model_cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
+        const struct dt_model_family *family;
+        bool native = true;
+        for (int f = 0; (family = model_family(f)) && d != DT_FP32; f++)
+            native &= family->cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%s (%s)", d ? ", " : "", dt_dtype_name((enum dt_dtype)d),
                                  native ? "native" : "slower: converted");
     }
@@ -146,10 +149,12 @@ static bool describe_device(const struct dt_device_kind *kind, char *text, size_
     text[0] = '\0';
     if (!dt_device_available(kind->name, text, text_bytes))
         return false;
-    if (!model_kernels_available(kind->name, libraries, sizeof libraries)) {
-        snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
-        return false;
-    }
+    const struct dt_model_family *family;
+    for (int f = 0; (family = model_family(f)); f++)
+        if (!family->kernels_available(kind->name, libraries, sizeof libraries)) {
+            snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
+            return false;
+        }
     if (kind->simulated)
         snprintf(text, text_bytes, "predicts runs on a described cluster, by the files \"cluster\" and \"profile\"");
     else if (dt_device_count(kind->name) > 0)

@@ -145,7 +145,7 @@ static dt_status check_options(const struct tune_options *o)
     DT_TRY(dt_world_from_environment(&world));
     if (world.size > 1)
         return dt_fail(DT_ERR_INVALID, "%s has started %d of it: one GPU is measured, so start it once", world.launcher, world.size);
-    if (!dt_device_available("cuda", reason, sizeof reason) || !model_kernels_available("cuda", reason, sizeof reason))
+    if (!dt_device_available("cuda", reason, sizeof reason) || !model_family(0)->kernels_available("cuda", reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"cuda\" is not available: %s", reason);
     return DT_OK;
 }

@@ -44,7 +44,7 @@ static void note_device(const struct experiment *e, struct check *check)
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
         note(check, text);
-    } else if (!experiment_is_simulated(e) && !kind->gpus && !model_cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (!experiment_is_simulated(e) && !kind->gpus && !e->model.family->cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
         snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
         note(check, text);
     }

@@ -27,7 +27,7 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
     DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
     dt_device_info(out->device, &info);
     report->peak_flops = info.peak_flops[e->model.dtype];
-    return report_describe(report, out->device, out->world, place);
+    return report_describe(report, e->model.family, out->device, out->world, place);
 }
 
 bool execution_ended_together(dt_status status, const struct report *report)

@@ -7,19 +7,22 @@ static const struct dt_model_family *const families[] = {&gpt_family};
 
 enum { FAMILIES = sizeof families / sizeof *families };
 
+__attribute__((weak)) const struct dt_model_family *model_family_more(int index)
+{
+    return NULL;
+}
+
 const struct dt_model_family *model_family(int index)
 {
-    return index >= 0 && index < FAMILIES ? families[index] : NULL;
+    return index < FAMILIES ? families[index] : model_family_more(index - FAMILIES);
 }
 
 const struct dt_model_preset *model_preset(int index, const struct dt_model_family **family)
 {
-    for (int f = 0; f < FAMILIES && index >= 0; f++)
-        for (const struct dt_model_preset *p = families[f]->presets; p->name; p++)
-            if (index-- == 0) {
-                *family = families[f];
+    for (int f = 0; (*family = model_family(f)); f++)
+        for (const struct dt_model_preset *p = (*family)->presets; p->name; p++)
+            if (index-- == 0)
                 return p;
-            }
     return NULL;
 }
 
@@ -41,14 +44,4 @@ struct dt_model model_of_preset(const struct dt_model_preset *preset, const stru
         model.block_size = 256;
     }
     return model;
-}
-
-bool model_kernels_available(const char *device_kind, char *text, size_t text_bytes)
-{
-    return families[0]->kernels_available(device_kind, text, text_bytes);
-}
-
-bool model_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
-{
-    return families[0]->cpu_dtype_native(dtype, advice, advice_bytes);
 }

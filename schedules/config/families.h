@@ -5,7 +5,10 @@
 
 #include "lib/model/model.h"
 
-/* Family `index`, NULL past the last. Family 0 is that of a model that is given by its sizes. */
+/* Families after dtbench's own; NULL past the last. Here there are none. The function is weak, as paradigm_more (paradigm.h). */
+const struct dt_model_family *model_family_more(int index);
+
+/* Family `index`, from 0; NULL past the last. Family 0 is that of a model that is given by its sizes. */
 const struct dt_model_family *model_family(int index);
 
 /* Preset `index`, counted over all families, and the family it belongs to; NULL past the last. */
@@ -15,9 +18,5 @@ const struct dt_model_preset *model_find_preset(const char *name, const struct d
 
 /* A model of that preset, with what presets do not say as the config's defaults have it for vocabulary and sequence. */
 struct dt_model model_of_preset(const struct dt_model_preset *preset, const struct dt_model_family *family);
-
-/* As the entries of the same name in struct dt_model_family, for all families: they share their kernels. */
-bool model_kernels_available(const char *device_kind, char *text, size_t text_bytes);
-bool model_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
 #endif

@@ -2,17 +2,17 @@
 
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
-#include "schedules/config/families.h"
 
 #include <stdio.h>
 
 /* Device, kernels and communicator of a kind, by the number of ranks. */
-static dt_status check_kind(const struct dt_device_kind *kind, int world_size)
+static dt_status check_kind(const struct dt_device_kind *kind, const struct experiment *e)
 {
+    int world_size = e->world_size;
     char reason[512] = "";
     if (!dt_device_available(kind->name, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind->name, reason);
-    if (!model_kernels_available(kind->name, reason, sizeof reason))
+    if (!e->model.family->kernels_available(kind->name, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind->name, reason);
     const char *backend = dt_comm_backend_for(kind, world_size);
     if (dt_comm_available(backend, reason, sizeof reason))
@@ -26,10 +26,10 @@ dt_status device_choose(const struct experiment *e, const struct dt_device_kind 
     const struct dt_device_kind *kind;
     *out = e->strategy.device;
     if (*out)
-        return check_kind(*out, e->world_size);
+        return check_kind(*out, e);
     for (int i = 0; (kind = dt_device_kind_at(i)) && !kind->simulated; i++) { /* a prediction is to be asked for */
         *out = kind;
-        if (check_kind(kind, e->world_size) == DT_OK)
+        if (check_kind(kind, e) == DT_OK)
             return DT_OK;
     }
     return *out ? DT_ERR_UNAVAILABLE : dt_fail(DT_ERR_UNAVAILABLE, "no device is available; see 'dtbench list'");
@@ -39,7 +39,7 @@ bool device_choice_skips_gpu(const struct experiment *e, char *why, size_t why_b
 {
     const struct dt_device_kind *kind, *gpu = dt_device_kind_find("cuda");
     bool skipped = !e->strategy.device && dt_device_count(gpu->name) > 0 && device_choose(e, &kind) == DT_OK && kind != gpu;
-    if (skipped && check_kind(gpu, e->world_size) < 0)
+    if (skipped && check_kind(gpu, e) < 0)
         snprintf(why, why_bytes, "%s", dt_error_message());
     return skipped;
 }

@@ -66,7 +66,8 @@ static void add_version(struct report *report, const char *version, bool there)
         snprintf(report->versions + used, sizeof report->versions - used, "%s%.200s", used ? ", " : "", version);
 }
 
-dt_status report_describe(struct report *report, const struct dt_device *device, struct dt_comm *world, const struct dt_world *place)
+dt_status report_describe(struct report *report, const struct dt_model_family *family, const struct dt_device *device,
+                          struct dt_comm *world, const struct dt_world *place)
 {
     struct dt_device_info info;
     struct whereabouts mine = {0}, *all;
@@ -86,7 +87,7 @@ dt_status report_describe(struct report *report, const struct dt_device *device,
     snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
-    add_version(report, kernels, model_kernels_available(info.kind->name, kernels, sizeof kernels));
+    add_version(report, kernels, family->kernels_available(info.kind->name, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
     gethostname(mine.host.text, sizeof mine.host.text - 1);

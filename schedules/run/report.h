@@ -48,7 +48,8 @@ void report_init(struct report *report); /* everything unknown, started now */
 void report_finish(struct report *report);
 
 /* Device, library versions, launcher, each rank's GPU and the names of all machines. Collective over `world`. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
-dt_status report_describe(struct report *report, const struct dt_device *device, struct dt_comm *world, const struct dt_world *place);
+dt_status report_describe(struct report *report, const struct dt_model_family *family, const struct dt_device *device,
+                          struct dt_comm *world, const struct dt_world *place);
 
 /* End the report: status, and the failure's text (dt_error_message) made one line. */
 void report_end(struct report *report, dt_status status, const char *error);
