@@ -10,6 +10,7 @@
 
 struct dt_device {
     const struct dt_device_backend *backend; /* set by dt_device_create */
+    const struct dt_device_kind *kind;       /* the same */
     struct dt_device_options options;        /* the same; local_size is at least 1 */
     struct dt_ledger ledger, host_ledger;    /* create sets the limits where it knows sizes of its own; options override them */
     uint64_t live;                           /* a number made of all that is allocated: address, size and category, in no order */

@@ -90,6 +90,7 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
     struct dt_device *device;
     DT_TRY(backend->create(&resolved, &device));
     device->backend = backend;
+    device->kind = dt_device_kind_find(kind);
     device->options = resolved;
     if (resolved.memory_limit_bytes)
         device->ledger.limit_bytes = resolved.memory_limit_bytes;

@@ -8,7 +8,7 @@
 void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
 {
     memset(out, 0, sizeof *out);
-    out->kind = dt_device_kind_find(device->backend->kind);
+    out->kind = device->kind;
     device->backend->info(device, out);
 }
 
