@@ -105,7 +105,7 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     *out = NULL;
     if (!b)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    *b = (struct buckets){.base = {.mode = mode, .setup = *setup, .keeps_gradients = scheme->keep_gradients}, .scheme = scheme};
+    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme};
     b->buckets = calloc((size_t)group_count, sizeof *b->buckets);
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
     b->base.bucket_of = b->bucket_of;

@@ -127,8 +127,8 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     *out = NULL;
     if (!fsdp)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
-    fsdp->base = (struct data_parallel){
-        .mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0, .flattens = true};
+    fsdp->base =
+        (struct data_parallel){.mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0};
     fsdp->base.rules.reduce_every = setup->reduce_every;
     fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
     if (!fsdp->groups)

@@ -62,10 +62,6 @@ struct data_parallel {
 
     struct resident *residents; /* [group_count]; NULL where parameters stay on the device (schedules/data_parallel/residency.h) */
 
-    /* For predictions of other frameworks (schedules/predict/framework.c): */
-    bool keeps_gradients; /* the mode's gradients stay in buckets */
-    bool flattens;        /* the mode reduces a group's gradients as one piece */
-
     /* the mode's own state follows */
 };
 

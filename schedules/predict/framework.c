@@ -180,6 +180,12 @@ static bool copies_shares(const struct change *c)
     return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
 }
 
+/* In buckets, from backward to the update. */
+static bool keeps_gradients(const struct data_parallel *dp)
+{
+    return dp->mode->destroy == buckets_destroy && ((const struct buckets *)dp)->scheme->keep_gradients;
+}
+
 static dt_status before(struct change *c, const struct action *a, struct plan *out)
 {
     const struct framework *f = c->f;
@@ -217,7 +223,7 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
     c->gather_after |= runs_head(c, a) && last_of_several(f, a) && f->chunks > 2;
     if (a->op == ACTION_TAKE_INPUT && a->segment == ACTION_WHOLE_PART && has_output(c, a))
         DT_TRY(append_extra(out, a, HOLD_AGAIN));
-    if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->flattens)
+    if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->mode->gathers.of != DP_LESS) /* fsdp */
         DT_TRY(append_extra(out, a, FLATTEN));
     if (runs_head(c, a) && gathers_outputs(f, c->dp))
         DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
@@ -227,7 +233,7 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
         DT_TRY(append_extra(out, a, GATHER_SHARES));
     if (a->op == ACTION_END_STEP && copies_shares(c))
         DT_TRY(append_extra(out, a, COPY_PARAMETERS));
-    bool separate = f->profile->schedule.separate_first_gradients && c->dp->keeps_gradients;
+    bool separate = f->profile->schedule.separate_first_gradients && keeps_gradients(c->dp);
     return separate && backward && (backward->flags & ACTION_FIRST) ? append_extra(out, backward, SEPARATE_GRADIENT) : DT_OK;
 }
 

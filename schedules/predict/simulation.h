@@ -27,4 +27,17 @@ dt_status simulation_predict_memory(const struct experiment *experiment, const s
 dt_status simulation_fits(const struct experiment *experiment, const struct simulated_system *system, int rank, double most_bytes,
                           bool *fits, struct dt_memory_usage *out);
 
+/* ---- what one rank computes and holds in a step by itself: the part of a prediction that needs no replay ---- */
+
+struct simulated_work {
+    double compute_s; /* of the compute stream's kernels together, at their own pace */
+    double forward_s; /* of them, what belongs to forward */
+    double host_s;    /* of the host, to issue everything */
+    struct dt_memory_usage memory;
+};
+
+/* Record the first step of `rank`, as the system's framework does it. Errors: as trainer_create and trainer_step. */
+dt_status simulated_work_record(const struct experiment *experiment, const struct simulated_system *system, int rank,
+                                struct simulated_work *out);
+
 #endif

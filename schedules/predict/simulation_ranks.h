@@ -1,7 +1,9 @@
-/* The recorded ranks of a simulation: what each does, and with whom. Shared by the simulation*.c and simulated_work.c alone. */
+/* The recorded ranks of a simulation: what each does, and with whom; and its trace. Shared by the simulation*.c alone. */
 #ifndef SCHEDULES_PREDICT_SIMULATION_RANKS_H
 #define SCHEDULES_PREDICT_SIMULATION_RANKS_H
 
+#include "lib/device/trace.h"
+#include "lib/sim/engine.h"
 #include "schedules/predict/symmetry.h"
 #include "schedules/run/trainer.h"
 
@@ -58,5 +60,14 @@ void simulated_ranks_finish(struct simulated_ranks *ranks);
 dt_status simulated_role_create(const struct experiment *experiment, const struct simulated_system *system,
                                 const struct dt_sim_device *device, int rank, uint64_t most_bytes, struct simulated_role *out);
 void simulated_role_finish(struct simulated_role *role);
+
+/* ---- a simulated step as a trace: a process per wished rank, in it the host and every stream, and an arrow from each send to its receive ---- */
+
+struct simulation_trace;
+
+/* Begin the wished file and fill in the collector that an engine is given. Owner: the caller. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct simulated_system *system, int world_size,
+                                struct simulation_trace **out, struct dt_sim_collector *collector);
+dt_status simulation_trace_close(struct simulation_trace *trace); /* takes NULL. Errors: DT_ERR_IO */
 
 #endif

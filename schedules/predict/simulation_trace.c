@@ -1,4 +1,4 @@
-#include "schedules/predict/simulation_trace.h"
+#include "schedules/predict/simulation_ranks.h"
 
 #include <math.h>
 #include <stdio.h>

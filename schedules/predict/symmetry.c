@@ -24,17 +24,28 @@ static bool fills_blocks(const struct mesh_shape *mesh, enum mesh_axis axis, int
     return size % of_block == 0 || of_block % size == 0;
 }
 
+enum { BLOCKS = 3 };
+
+/* Ranks of a PCIe link, of a network card and of a node. */
+static void blocks_of(const struct simulated_system *s, int blocks[BLOCKS])
+{
+    const struct dt_sim_cluster *c = &s->cluster;
+    blocks[0] = c->pcie.gb_per_s > 0 ? c->pcie.gpus_per_link : 1;
+    blocks[1] = c->nic.count > 0 ? c->gpus_per_node / c->nic.count : 1;
+    blocks[2] = s->placement.ranks_per_node;
+}
+
 /* Ranks of a GPU, of its PCIe link, of its network card and of its node: each of these blocks is made of whole ones of those before, so
  * that coordinates may change places within all of them. False where they are not, and on processors, which a node's ranks share. */
 static bool changes_places_in_nodes(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s)
 {
     const struct dt_sim_cluster *c = &s->cluster;
-    int cards = c->nic.count, of_card = cards == 0 ? 1 : c->gpus_per_node / cards;
-    const int blocks[] = {c->pcie.gb_per_s > 0 ? c->pcie.gpus_per_link : 1, of_card, s->placement.ranks_per_node};
-    if (c->gpu.architecture == DT_SIM_CPU || (cards > 0 && c->gpus_per_node % cards))
+    int blocks[BLOCKS];
+    blocks_of(s, blocks);
+    if (c->gpu.architecture == DT_SIM_CPU || (c->nic.count > 0 && c->gpus_per_node % c->nic.count))
         return false;
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        for (size_t k = 0; k < i; k++)
+    for (int i = 0; i < BLOCKS; i++) {
+        for (int k = 0; k < i; k++)
             if (blocks[i] % blocks[k] != 0 && blocks[k] % blocks[i] != 0)
                 return false;
         if (!fills_blocks(mesh, axis, blocks[i]))
@@ -133,11 +144,9 @@ static bool have_as_much(const struct experiment *e, int ranks, int left, int ri
  * a block of ranks, or where one block has the whole group. */
 static bool keeps_blocks(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
-    const struct dt_sim_cluster *c = &s->cluster;
-    int size = mesh->size[MESH_TENSOR], stride = stride_of(mesh, MESH_TENSOR);
-    const int blocks[] = {c->pcie.gb_per_s > 0 ? c->pcie.gpus_per_link : 1, c->nic.count > 0 ? c->gpus_per_node / c->nic.count : 1,
-                          s->placement.ranks_per_node};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+    int size = mesh->size[MESH_TENSOR], stride = stride_of(mesh, MESH_TENSOR), blocks[BLOCKS];
+    blocks_of(s, blocks);
+    for (int i = 0; i < BLOCKS; i++)
         for (int k = 1; k < size && blocks[i] < size * stride; k++)
             if (k * stride % blocks[i] != 0 && !have_as_much(e, size, k - 1, k))
                 return false;

@@ -2,7 +2,7 @@
 
 #include "lib/config/json.h"
 #include "schedules/data_parallel/mode.h"
-#include "schedules/predict/simulated_work.h"
+#include "schedules/predict/simulation.h"
 
 #include <math.h>
 #include <pthread.h>
