@@ -47,14 +47,14 @@ static void dump_world(void *context)
     fflush(stderr);
 }
 
-static dt_status send_result(struct rank *rank, const struct report *report)
+static dt_status send_record(struct rank *rank, const struct report *report, const struct experiment *experiment)
 {
-    char *text;
+    char *line;
     if (rank->number != 0)
         return DT_OK;
-    DT_TRY(report_write(report, &text));
-    dt_status status = dt_launch_rank_result(rank->link, text);
-    free(text);
+    DT_TRY(report_record(report, experiment, &line));
+    dt_status status = dt_launch_rank_result(rank->link, line);
+    free(line);
     return status;
 }
 
@@ -86,7 +86,7 @@ static bool work(struct rank *rank, const struct dt_world *place, struct dt_trac
     report_init(&report);
     status = train(rank, experiments, place, trace, &execution, &report);
     report_end(&report, status, dt_error_message());
-    dt_status sent = send_result(rank, &report);
+    dt_status sent = send_record(rank, &report, experiments);
     if (status == DT_OK && sent < 0) {
         status = sent;
         report_end(&report, status, dt_error_message());

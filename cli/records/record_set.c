@@ -36,21 +36,6 @@ static double number_at(const cJSON *object, const char *key)
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-/* An array of numbers; what is null in it is NaN. */
-static dt_status read_numbers(const cJSON *array, double **out, int *count)
-{
-    const cJSON *item;
-    *count = 0;
-    *out = malloc(((size_t)cJSON_GetArraySize(array) + 1) * sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a record's numbers");
-    cJSON_ArrayForEach(item, array)
-    {
-        (*out)[(*count)++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;
-    }
-    return DT_OK;
-}
-
 /* The config as this version understands it. One that it does not is no failure. */
 static dt_status read_experiment(const cJSON *config, struct experiment **out)
 {
@@ -114,8 +99,8 @@ static dt_status read_record(const cJSON *json, const char *file, struct record_
         r->sweep.id = "";
     }
     dt_metrics_read(&r->metrics, metrics);
-    DT_TRY(read_numbers(at(at(metrics, "step_s"), "all"), &r->step_s, &r->step_count));
-    DT_TRY(read_numbers(at(json, "losses"), &r->losses, &r->loss_count));
+    DT_TRY(dt_json_read_numbers(at(at(metrics, "step_s"), "all"), &r->step_s, &r->step_count));
+    DT_TRY(dt_json_read_numbers(at(json, "losses"), &r->losses, &r->loss_count));
     DT_TRY(read_experiment(at(json, "config"), &r->experiment));
     if (r->experiment && !says_all(at(json, "config"), r->experiment))
         snprintf(r->experiment->hash, sizeof r->experiment->hash, "%.16s", r->hash);

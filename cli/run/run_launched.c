@@ -101,7 +101,7 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
     progress_phase(progress, phase);
     status = dt_launch_run(&launch, &outcome);
     snprintf(error, sizeof error, "%s", without_echo(dt_error_message()));
-    if (outcome.result && report_read(report, outcome.result) < 0 && status == DT_OK) {
+    if (outcome.result && report_take(report, outcome.result) < 0 && status == DT_OK) {
         status = DT_ERR_COMM;
         snprintf(error, sizeof error, "%s", dt_error_message());
     }

@@ -56,6 +56,8 @@ struct cJSON *dt_json_text(const char *text);                  /* NULL is null *
 struct cJSON *dt_json_known(const char *text);
 struct cJSON *dt_json_truth(bool value);
 struct cJSON *dt_json_numbers(const double *values, int count);
+/* The numbers of an array, of NULL none; what is no number (null) is NaN. Owner of *out: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_json_read_numbers(const struct cJSON *array, double **out, int *count);
 /* The words of a text, between which any of the separator's characters stand; of NULL none. */
 struct cJSON *dt_json_words(const char *text, const char *separator);
 

@@ -1,6 +1,7 @@
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -118,6 +119,20 @@ cJSON *dt_json_truth(bool value)
 cJSON *dt_json_numbers(const double *values, int count)
 {
     return count > 0 ? cJSON_CreateDoubleArray(values, count) : cJSON_CreateArray();
+}
+
+dt_status dt_json_read_numbers(const cJSON *array, double **out, int *count)
+{
+    const cJSON *item;
+    *count = 0;
+    *out = malloc(((size_t)cJSON_GetArraySize(array) + 1) * sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a list of numbers");
+    cJSON_ArrayForEach(item, array)
+    {
+        (*out)[(*count)++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    }
+    return DT_OK;
 }
 
 cJSON *dt_json_words(const char *text, const char *separator)

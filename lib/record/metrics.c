@@ -270,14 +270,6 @@ dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s,
 
 /* ---- JSON ---- */
 
-bool dt_metrics_write(const struct dt_metrics *metrics, cJSON *object)
-{
-    for (const struct dt_metric *m = table; m < end; m++)
-        if (m->kind == DT_METRIC_NUMBER && !cJSON_AddNumberToObject(object, m->key, dt_metric_value(m, metrics)))
-            return false;
-    return true;
-}
-
 static double number_at(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);

@@ -1,6 +1,6 @@
 /* Metrics: the numbers that a run is judged by. One table says of each what it is called, its unit, and how the ranks' values of it become
- * one; from this table the numbers are set to unknown, put together over ranks and steps, sent from rank 0, written to the record, read
- * back from it, described by the record's schema and listed in docs/records.md.
+ * one; from this table the numbers are set to unknown, put together over ranks and steps, written to the record, read back from it,
+ * described by the record's schema and listed in docs/records.md.
  *
  * A new number takes a row in metrics.c, a member here, and the line that computes it: what every rank measures in each step is a member of
  * dt_step_metrics; what follows from others is computed where the record is made (report_measure).
@@ -133,9 +133,7 @@ struct dt_rank_memory {
 /* peak_bytes and host_peak_bytes of ranks [count]; unknown for none. */
 void dt_metrics_set_peaks(struct dt_metrics *metrics, const struct dt_rank_memory *ranks, int count);
 
-/* The numbers alone as members of `object`, which is how rank 0 sends them; false when memory is out. */
-bool dt_metrics_write(const struct dt_metrics *metrics, struct cJSON *object);
-/* A record's "metrics", or what dt_metrics_write has written. What is not there is unknown, and texts are left out. */
+/* A record's "metrics". What is not there is unknown, and texts are left out. */
 void dt_metrics_read(struct dt_metrics *metrics, const struct cJSON *object);
 
 /* The JSON Schema of a record's "metrics". Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_HOST_MEMORY. */

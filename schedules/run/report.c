@@ -12,7 +12,6 @@
 #include "schedules/run/ranks_per_node.h"
 
 #include <cjson/cJSON.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +30,9 @@ void report_finish(struct report *report)
     measure_result_finish(&report->result);
     free(report->hosts);
     free(report->gpus);
+    dt_json_destroy(report->taken);
     report->hosts = report->gpus = NULL;
+    report->taken = NULL;
 }
 
 /* Where a rank is. */
@@ -66,6 +67,13 @@ static void add_version(struct report *report, const char *version, bool there)
         snprintf(report->versions + used, sizeof report->versions - used, "%s%.200s", used ? ", " : "", version);
 }
 
+/* How the ranks wait is set by dtbench, maybe, and for them alone. */
+static void note_waiting(struct report *report, const char *waiting)
+{
+    if (waiting && strcmp(waiting, DT_WAITING_PASSIVE) == 0)
+        snprintf(report->settings, sizeof report->settings, "{\"%s\": \"%s\"}", DT_WAITING_NAME, DT_WAITING_PASSIVE);
+}
+
 dt_status report_describe(struct report *report, const struct dt_model_family *family, const struct dt_device *device,
                           struct dt_comm *world, const struct dt_world *place)
 {
@@ -81,9 +89,7 @@ dt_status report_describe(struct report *report, const struct dt_model_family *f
     memcpy(report->launcher, place->launcher, sizeof report->launcher);
     memcpy(report->driver, info.driver, sizeof report->driver);
     report->threads = info.threads;
-    const char *waiting = getenv(DT_WAITING_NAME);
-    if (waiting && strcmp(waiting, DT_WAITING_PASSIVE) == 0) /* set by dtbench, maybe, and for its ranks alone */
-        snprintf(report->settings, sizeof report->settings, "{\"%s\": \"%s\"}", DT_WAITING_NAME, DT_WAITING_PASSIVE);
+    note_waiting(report, getenv(DT_WAITING_NAME));
     snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
@@ -157,11 +163,11 @@ static dt_status ideal_bubble(const struct experiment *e, double *out)
     return status;
 }
 
-dt_status report_measure(const struct report *report, const struct experiment *e, struct dt_metrics *out)
+/* What follows from what this process's ranks have measured. */
+static dt_status measure_own(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     const struct measure_result *result = &report->result;
     double samples = (double)experiment_global_batch(e), tokens = samples * e->model.block_size;
-    *out = result->metrics;
     DT_TRY(dt_metrics_set_steps(out, result->step_s, result->steps_done));
     dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
     double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
@@ -172,13 +178,20 @@ dt_status report_measure(const struct report *report, const struct experiment *e
     out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
     out->causal_tflops_per_gpu = causal_per_gpu / 1e12;
     out->causal_mfu = report->peak_flops > 0 ? causal_per_gpu / report->peak_flops : NAN;
-    out->scaling_efficiency = out->tokens_per_s / e->world_size / report->fewest_tokens_per_s;
     out->flops_formula = e->model.family->flops_formula(&e->model);
     /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
      * nothing but wait for communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;
     out->bubble = out->step.bubble_s / step_s;
-    DT_TRY(ideal_bubble(e, &out->bubble_ideal));
+    return ideal_bubble(e, &out->bubble_ideal);
+}
+
+dt_status report_measure(const struct report *report, const struct experiment *e, struct dt_metrics *out)
+{
+    *out = report->result.metrics;
+    if (!report->taken)
+        DT_TRY(measure_own(report, e, out));
+    out->scaling_efficiency = out->tokens_per_s / e->world_size / report->fewest_tokens_per_s;
     out->wall_s = dt_clock_s() - report->began_s;
     return DT_OK;
 }
@@ -287,7 +300,8 @@ end:
     return status;
 }
 
-dt_status report_record(const struct report *report, const struct experiment *e, char **out_line)
+/* The record of what this process knows by itself. */
+static dt_status format_own(const struct report *report, const struct experiment *e, char **out_line)
 {
     const struct measure_result *result = &report->result;
     struct cJSON *provenance = NULL;
@@ -326,114 +340,68 @@ end:
     return status;
 }
 
-/* ---- from rank 0 to the process that writes the record ---- */
+/* The members of a record that do not come from rank 0: the process that writes the record knows them, or knows them better. */
+static const struct {
+    const char *object; /* NULL: the record */
+    const char *key;
+} own_members[] = {
+    {NULL, "config"},
+    {NULL, "config_hash"},
+    {NULL, "sweep"},
+    {NULL, "status"},
+    {NULL, "error"},
+    {NULL, "verification"},
+    {"metrics", "wall_s"},
+    {"metrics", "scaling_efficiency"},
+    {"provenance", "launcher"},
+    {"provenance", "slurm"},
+    {"provenance", "environment"},
+    {"provenance", "started"},
+};
 
-static bool add_numbers(cJSON *object, const char *key, const double *values, int count)
+static dt_status put_own_members(cJSON *record, cJSON *own)
 {
-    cJSON *array = cJSON_AddArrayToObject(object, key);
-    bool kept = array != NULL;
-    for (int i = 0; kept && i < count; i++)
-        kept = cJSON_AddItemToArray(array, cJSON_CreateNumber(values[i])); /* NaN becomes null when printed */
-    return kept;
+    for (size_t i = 0; i < sizeof own_members / sizeof own_members[0]; i++) {
+        const char *object = own_members[i].object, *key = own_members[i].key;
+        cJSON *from = object ? cJSON_GetObjectItemCaseSensitive(own, object) : own;
+        cJSON *to = object ? cJSON_GetObjectItemCaseSensitive(record, object) : record;
+        cJSON *member = cJSON_DetachItemFromObjectCaseSensitive(from, key);
+        if (!cJSON_ReplaceItemInObjectCaseSensitive(to, key, member)) {
+            cJSON_Delete(member);
+            return dt_fail(DT_ERR_INVALID, "rank 0's record has no \"%s\", or no host memory is left for it", key);
+        }
+    }
+    return DT_OK;
 }
 
-static bool add_memory(cJSON *object, const char *total, const char *peaks, const struct dt_memory_bytes *memory)
+dt_status report_record(const struct report *report, const struct experiment *e, char **out_line)
 {
-    double values[DT_CATEGORY_COUNT];
-    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        values[c] = (double)memory->peak_bytes[c];
-    return cJSON_AddNumberToObject(object, total, (double)memory->peak_total_bytes) &&
-           add_numbers(object, peaks, values, DT_CATEGORY_COUNT);
-}
-
-static bool add_rank(cJSON *array, const struct dt_rank_memory *rank)
-{
-    cJSON *object = cJSON_CreateObject();
-    if (!cJSON_AddItemToArray(array, object))
-        return false;
-    return add_memory(object, "total", "peaks", &rank->memory.device) &&
-           add_memory(object, "host_total", "host_peaks", &rank->memory.host) &&
-           cJSON_AddNumberToObject(object, "resident", (double)rank->rss_peak_bytes);
-}
-
-static bool add_tuning(cJSON *object, const struct tuning_facts *tuning)
-{
-    char hash[17];
-    cJSON *facts = cJSON_AddObjectToObject(object, "tuning");
-    snprintf(hash, sizeof hash, "%016" PRIx64, tuning->hash);
-    return facts && cJSON_AddStringToObject(facts, "file", tuning->file) && cJSON_AddStringToObject(facts, "hash", hash) &&
-           cJSON_AddNumberToObject(facts, "products", tuning->products) && cJSON_AddNumberToObject(facts, "decided", tuning->decided) &&
-           cJSON_AddNumberToObject(facts, "undecided", tuning->undecided);
-}
-
-static bool add_network(cJSON *object, const struct dt_comm_network *network)
-{
-    cJSON *facts = cJSON_AddObjectToObject(object, "network");
-    return facts && cJSON_AddStringToObject(facts, "transports", network->transports) &&
-           cJSON_AddStringToObject(facts, "network", network->network) && cJSON_AddStringToObject(facts, "cards", network->cards) &&
-           cJSON_AddNumberToObject(facts, "direct", network->direct_channels) &&
-           cJSON_AddNumberToObject(facts, "staged", network->staged_channels) &&
-           cJSON_AddNumberToObject(facts, "registered", (double)network->registered_bytes);
-}
-
-static bool add_result(cJSON *object, const struct measure_result *result)
-{
-    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics"), *ranks = cJSON_AddArrayToObject(object, "ranks");
-    bool kept = metrics && ranks && dt_metrics_write(&result->metrics, metrics) &&
-                add_numbers(object, "step_s", result->step_s, result->steps_done) &&
-                add_numbers(object, "losses", result->losses, result->losses_done) &&
-                cJSON_AddStringToObject(object, "graph", result->graph) && cJSON_AddStringToObject(object, "products", result->products) &&
-                cJSON_AddStringToObject(object, "conditions", result->conditions ? result->conditions : "") &&
-                cJSON_AddStringToObject(object, "doubts", result->doubts) && add_tuning(object, &result->tuning) &&
-                add_network(object, &result->network);
-    for (int i = 0; kept && result->ranks && i < result->rank_count; i++)
-        kept = add_rank(ranks, &result->ranks[i]);
-    return kept;
-}
-
-static bool add_place(cJSON *object, const struct report *report)
-{
-    return cJSON_AddStringToObject(object, "device", report->device) &&
-           cJSON_AddStringToObject(object, "device_name", report->device_name) &&
-           cJSON_AddStringToObject(object, "launcher", report->launcher) && cJSON_AddStringToObject(object, "versions", report->versions) &&
-           cJSON_AddNumberToObject(object, "threads", report->threads) && cJSON_AddStringToObject(object, "settings", report->settings) &&
-           cJSON_AddStringToObject(object, "driver", report->driver) && cJSON_AddStringToObject(object, "secret", report->secret) &&
-           cJSON_AddStringToObject(object, "gpus", report->gpus ? report->gpus : "") &&
-           cJSON_AddStringToObject(object, "hosts", report->hosts ? report->hosts : "");
-}
-
-dt_status report_write(const struct report *report, char **out)
-{
-    cJSON *object = cJSON_CreateObject();
-    bool kept = object && add_result(object, &report->result) && add_place(object, report);
-    dt_status status = kept ? dt_json_print(object, DT_JSON_COMPACT, out) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a result");
-    cJSON_Delete(object);
+    char *line;
+    cJSON *own = NULL;
+    DT_TRY(format_own(report, e, &line));
+    if (!report->taken) {
+        *out_line = line;
+        return DT_OK;
+    }
+    cJSON *record = cJSON_Duplicate(report->taken, true);
+    dt_status status = record ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a record");
+    if (status == DT_OK)
+        status = dt_json_parse(line, strlen(line), "a record", &own);
+    if (status == DT_OK)
+        status = put_own_members(record, own);
+    if (status == DT_OK)
+        status = dt_json_print(record, DT_JSON_COMPACT, out_line);
+    dt_json_destroy(own);
+    dt_json_destroy(record);
+    free(line);
     return status;
 }
+
+/* ---- from rank 0 to the process that writes the record ---- */
 
 static const cJSON *at(const cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static uint64_t bytes_of(const cJSON *value)
-{
-    return cJSON_IsNumber(value) && value->valuedouble > 0 ? (uint64_t)value->valuedouble : 0;
-}
-
-/* An array of numbers; NULL where there is none or no memory. The caller frees it. */
-static double *read_numbers(const cJSON *array, int *count)
-{
-    const cJSON *item;
-    double *values = cJSON_IsArray(array) ? calloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *values) : NULL;
-    *count = 0;
-    if (!values)
-        return NULL;
-    cJSON_ArrayForEach(item, array)
-    {
-        values[(*count)++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;
-    }
-    return values;
 }
 
 static void read_text(const cJSON *value, char *out, size_t out_bytes)
@@ -441,107 +409,32 @@ static void read_text(const cJSON *value, char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%s", cJSON_IsString(value) ? value->valuestring : "");
 }
 
-/* NULL where there are none; false when memory is out. */
-static bool read_lines(const cJSON *value, char **out)
+dt_status report_take(struct report *report, const char *line)
 {
-    bool there = cJSON_IsString(value) && *value->valuestring;
-    free(*out);
-    *out = there ? strdup(value->valuestring) : NULL;
-    return *out || !there;
-}
-
-static bool read_memory(const cJSON *total, const cJSON *peaks, struct dt_memory_bytes *out)
-{
-    const cJSON *item;
-    int c = 0;
-    if (cJSON_GetArraySize(peaks) != DT_CATEGORY_COUNT)
-        return false;
-    cJSON_ArrayForEach(item, peaks)
-    {
-        out->peak_bytes[c++] = bytes_of(item);
+    struct measure_result *result = &report->result;
+    cJSON *record;
+    double *losses;
+    int count;
+    DT_TRY(dt_json_parse(line, strlen(line), "rank 0's record", &record));
+    const cJSON *metrics = at(record, "metrics"), *provenance = at(record, "provenance");
+    dt_status status = DT_OK;
+    if (!cJSON_IsArray(at(record, "losses")) || !cJSON_IsObject(metrics) || !cJSON_IsObject(provenance))
+        status = dt_fail(DT_ERR_INVALID, "rank 0's record is not complete");
+    if (status == DT_OK)
+        status = dt_json_read_numbers(at(record, "losses"), &losses, &count);
+    if (status < 0) {
+        dt_json_destroy(record);
+        return status;
     }
-    out->peak_total_bytes = bytes_of(total);
-    return true;
-}
-
-static bool read_rank(const cJSON *object, struct dt_rank_memory *out)
-{
-    out->rss_peak_bytes = bytes_of(at(object, "resident"));
-    return read_memory(at(object, "total"), at(object, "peaks"), &out->memory.device) &&
-           read_memory(at(object, "host_total"), at(object, "host_peaks"), &out->memory.host);
-}
-
-static void read_tuning(const cJSON *object, struct tuning_facts *out)
-{
-    char hash[17];
-    read_text(at(object, "file"), out->file, sizeof out->file);
-    read_text(at(object, "hash"), hash, sizeof hash);
-    out->hash = strtoull(hash, NULL, 16);
-    out->products = (int)bytes_of(at(object, "products"));
-    out->decided = (int)bytes_of(at(object, "decided"));
-    out->undecided = (int)bytes_of(at(object, "undecided"));
-}
-
-static void read_network(const cJSON *object, struct dt_comm_network *out)
-{
-    read_text(at(object, "transports"), out->transports, sizeof out->transports);
-    read_text(at(object, "network"), out->network, sizeof out->network);
-    read_text(at(object, "cards"), out->cards, sizeof out->cards);
-    out->direct_channels = (int)bytes_of(at(object, "direct"));
-    out->staged_channels = (int)bytes_of(at(object, "staged"));
-    out->registered_bytes = bytes_of(at(object, "registered"));
-}
-
-static bool read_result(const cJSON *object, struct measure_result *out)
-{
-    const cJSON *metrics = at(object, "metrics"), *ranks = at(object, "ranks"), *item;
-    int i = 0;
-    dt_metrics_read(&out->metrics, metrics);
-    read_text(at(object, "graph"), out->graph, sizeof out->graph);
-    read_text(at(object, "doubts"), out->doubts, sizeof out->doubts);
-    read_text(at(object, "products"), out->products, sizeof out->products);
-    read_tuning(at(object, "tuning"), &out->tuning);
-    read_network(at(object, "network"), &out->network);
-    out->step_s = read_numbers(at(object, "step_s"), &out->steps_done);
-    out->losses = read_numbers(at(object, "losses"), &out->losses_done);
-    out->rank_count = cJSON_GetArraySize(ranks);
-    out->ranks = calloc((size_t)out->rank_count + 1, sizeof *out->ranks);
-    bool complete = read_lines(at(object, "conditions"), &out->conditions) && cJSON_IsObject(metrics) && cJSON_IsArray(ranks) &&
-                    out->step_s && out->losses && out->ranks;
-    cJSON_ArrayForEach(item, ranks)
-    {
-        complete = complete && read_rank(item, &out->ranks[i++]);
-    }
-    return complete;
-}
-
-static bool read_place(const cJSON *object, struct report *report)
-{
-    const cJSON *threads = at(object, "threads");
-    report->threads = cJSON_IsNumber(threads) ? threads->valueint : 0;
-    read_text(at(object, "device"), report->device, sizeof report->device);
-    read_text(at(object, "device_name"), report->device_name, sizeof report->device_name);
-    read_text(at(object, "launcher"), report->launcher, sizeof report->launcher);
-    read_text(at(object, "versions"), report->versions, sizeof report->versions);
-    read_text(at(object, "settings"), report->settings, sizeof report->settings);
-    read_text(at(object, "driver"), report->driver, sizeof report->driver);
-    read_text(at(object, "secret"), report->secret, sizeof report->secret);
-    return read_lines(at(object, "hosts"), &report->hosts) && read_lines(at(object, "gpus"), &report->gpus);
-}
-
-dt_status report_read(struct report *report, const char *text)
-{
-    cJSON *object;
-    struct measure_result result = {0};
-    DT_TRY(dt_json_parse(text, strlen(text), "rank 0's result", &object));
-    if (!read_result(object, &result)) {
-        measure_result_finish(&result);
-        dt_json_destroy(object);
-        return dt_fail(DT_ERR_INVALID, "rank 0's result is not complete");
-    }
-    measure_result_finish(&report->result);
-    report->result = result;
-    bool placed = read_place(object, report);
-    dt_json_destroy(object);
-    return placed ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for rank 0's result");
+    measure_result_finish(result);
+    dt_json_destroy(report->taken);
+    report->taken = record;
+    result->losses = losses;
+    result->losses_done = count;
+    dt_metrics_read(&result->metrics, metrics);
+    read_text(at(provenance, "graph"), result->graph, sizeof result->graph);
+    read_text(at(provenance, "doubts"), result->doubts, sizeof result->doubts);
+    read_text(at(provenance, "device"), report->device, sizeof report->device);
+    note_waiting(report, cJSON_GetStringValue(at(at(provenance, "environment"), DT_WAITING_NAME)));
+    return DT_OK;
 }

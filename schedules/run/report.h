@@ -1,7 +1,7 @@
 /* What became of one run of an experiment: the one place that turns it into a record.
  *
- * The ranks fill a report, rank 0 hands its measurements over as text (report_write, report_read), and whoever writes records adds how the
- * run ended, also where no rank is left to say so. Unknown numbers are NaN here and null in the record. */
+ * The ranks fill a report, rank 0 sends the record made of its own to whoever writes records (report_take), who adds how the run ended, also
+ * where no rank is left to say so. Unknown numbers are NaN here and null in the record. */
 #ifndef SCHEDULES_RUN_REPORT_H
 #define SCHEDULES_RUN_REPORT_H
 
@@ -9,10 +9,12 @@
 #include "lib/device/device.h"
 #include "schedules/run/measure.h"
 
+struct cJSON;
 struct dt_slurm_facts;
 
 struct report {
     struct measure_result result; /* owned */
+    struct cJSON *taken; /* the record that rank 0 sent, owned; of result there are then losses, metrics, graph and doubts. NULL: none */
 
     /* Where it ran; empty or zero where unknown. */
     char device[8], device_name[128], launcher[16];
@@ -54,10 +56,9 @@ dt_status report_describe(struct report *report, const struct dt_model_family *f
 /* End the report: status, and the failure's text (dt_error_message) made one line. */
 void report_end(struct report *report, dt_status status, const char *error);
 
-/* Result and place as one line of JSON, and back into an initialised report. Owner of *out: the caller, free.
- * Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID for text that report_write did not write. */
-dt_status report_write(const struct report *report, char **out);
-dt_status report_read(struct report *report, const char *text);
+/* Take over what rank 0 has measured: the line that report_record made there. Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID for another text,
+ * which leaves the report as it is. */
+dt_status report_take(struct report *report, const char *line);
 
 /* For a run that ends without a result: keep a step that was announced. `step` counts from 0, warm-up included. No-op for one that is known.
  * Errors: DT_ERR_HOST_MEMORY. */

@@ -102,7 +102,7 @@ static void peaks_of_ranks(void)
     CHECK(isnan(metrics.peak_bytes.total) && isnan(metrics.peak_bytes.category[DT_WORKSPACE]), "no rank is known");
 }
 
-/* What rank 0 sends arrives, and what a record says is read: here each number has its own value. */
+/* What a record says is read: here each number has its own value. */
 static void through_json(void)
 {
     struct dt_metrics sent, got;
@@ -111,7 +111,9 @@ static void through_json(void)
     for (int i = 0; dt_metric_at(i); i++)
         if (dt_metric_at(i)->kind == DT_METRIC_NUMBER && i % 3 != 2)
             *(double *)((char *)&sent + dt_metric_at(i)->offset) = 1.0 / (i + 3);
-    CHECK(object && dt_metrics_write(&sent, object), "no memory");
+    for (int i = 0; dt_metric_at(i); i++)
+        if (dt_metric_at(i)->kind == DT_METRIC_NUMBER)
+            cJSON_AddNumberToObject(object, dt_metric_at(i)->key, dt_metric_value(dt_metric_at(i), &sent));
     dt_metrics_read(&got, object);
     cJSON_Delete(object);
     for (int i = 0; dt_metric_at(i); i++) {

@@ -1,4 +1,4 @@
-/* Reports: the numbers made of a result, and their way through JSON to a record. */
+/* Reports: the numbers made of a result, and their way from rank 0 to a record. */
 #include "test/check.h"
 
 #include "lib/config/json.h"
@@ -91,35 +91,71 @@ static void test_metrics(void)
     free(e);
 }
 
-static void test_through_json(void)
+/* Rank 0's record becomes that of the process that started it: what was measured stays, and how it ended is the latter's. */
+static void test_taken(void)
 {
-    struct report before, after;
-    char *text = NULL, *again = NULL;
-    fill(&before);
-    CHECK(report_write(&before, &text) == DT_OK, "%s", dt_error_message());
-    report_init(&after);
-    CHECK(report_read(&after, text) == DT_OK, "%s", dt_error_message());
-    CHECK(after.result.losses_done == 4 && after.result.losses[2] == 1.0 / 3 && isnan(after.result.losses[3]), "losses");
-    CHECK(after.result.steps_done == 3 && after.result.step_s[1] == 3 && after.result.metrics.startup_s == 0.25, "steps");
+    struct experiment *e = make_experiment(), *its = make_experiment();
+    struct report rank, report;
+    struct dt_metrics sent, got;
+    char *line = NULL, *written = NULL;
+    CHECK(its->world_size == 2, "the rank has another config");
+    strcpy(its->name, "another");
+    fill(&rank);
+    rank.peak_flops = 4e12;
+    rank.started_s = 86400;
+    strcpy(rank.launcher, "mpirun");
+    snprintf(rank.settings, sizeof rank.settings, "{\"OMP_WAIT_POLICY\": \"passive\", \"OF_THE_RANK\": \"1\"}");
+    CHECK(report_record(&rank, its, &line) == DT_OK, "%s", dt_error_message());
+    CHECK_OK(report_measure(&rank, its, &sent));
+    report_init(&report);
+    CHECK(report_add_step(&report, e, 0, 1, 5) == DT_OK, "a step that was heard before");
+    CHECK(report_take(&report, line) == DT_OK, "%s", dt_error_message());
+    CHECK(report.result.losses_done == 4 && report.result.losses[2] == 1.0 / 3 && isnan(report.result.losses[3]), "losses");
+    CHECK(strcmp(report.result.graph, "replayed") == 0 && strcmp(report.device, "cpu") == 0, "graph and device");
+    report.fewest_tokens_per_s = 1024;
+    CHECK_OK(report_measure(&report, e, &got));
+    CHECK(got.scaling_efficiency == 0.5, "%g", got.scaling_efficiency);
+    sent.scaling_efficiency = got.scaling_efficiency;
+    sent.wall_s = got.wall_s;
     for (int i = 0; dt_metric_at(i); i++) {
-        double sent = dt_metric_value(dt_metric_at(i), &before.result.metrics),
-               got = dt_metric_value(dt_metric_at(i), &after.result.metrics);
-        CHECK(sent == got || (isnan(sent) && isnan(got)), "%s: %g was sent, %g arrived", dt_metric_at(i)->key, sent, got);
+        const struct dt_metric *m = dt_metric_at(i);
+        if (m->kind == DT_METRIC_NUMBER) {
+            double before = dt_metric_value(m, &sent), after = dt_metric_value(m, &got);
+            CHECK(before == after || (isnan(before) && isnan(after)), "%s: %g was sent, %g arrived", m->key, before, after);
+        }
     }
-    CHECK(after.result.rank_count == 2 && after.result.ranks[1].memory.device.peak_total_bytes == 1001, "ranks");
-    CHECK(after.result.ranks[1].memory.host.peak_bytes[DT_OPTIMIZER] == 512 && after.result.ranks[1].memory.host.peak_total_bytes == 699);
-    CHECK(strcmp(after.result.graph, "replayed") == 0, "graph");
-    CHECK(strcmp(after.result.products, "amx") == 0, "products");
-    CHECK(strcmp(after.device_name, before.device_name) == 0 && strcmp(after.hosts, "one\ntwo") == 0 && after.threads == 3, "place");
-    CHECK(after.gpus && strcmp(after.gpus, "GPU-1\nGPU-1") == 0 && strcmp(after.driver, "580.65") == 0, "GPUs");
-    CHECK(strcmp(after.secret, "file") == 0, "%s", after.secret);
-    CHECK(report_write(&after, &again) == DT_OK && strcmp(text, again) == 0, "the second text differs:\n%s\n%s", text, again);
-    CHECK(report_read(&after, "{\"losses\": []}") == DT_ERR_INVALID, "half a result is none");
-    CHECK(after.result.losses_done == 4, "and leaves the old one alone");
-    free(again);
-    free(text);
-    report_finish(&after);
-    report_finish(&before);
+    CHECK(got.mfu == sent.tflops_per_gpu / 4, "the rank knows its device's peak: %g", got.mfu);
+    CHECK(got.peak_bytes.total == 1001 && got.host_peak_bytes.category[DT_OPTIMIZER] == 512 && got.step_s.p95 == sent.step_s.p95);
+
+    report.started_s = 0;
+    strcpy(report.launcher, "none");
+    report.verification = "failed";
+    report.verification_error = 0.5;
+    report_end(&report, DT_ERR_VERIFY, "differs");
+    CHECK(report_record(&report, e, &written) == DT_OK, "%s", dt_error_message());
+    static const char *const expected[] = {
+        "{\"schema_version\":1,\"config\":{\"name\":\"r\",",
+        "\"status\":\"failed\",\"error\":\"differs\",\"losses\":[10.8,10.7,0.3333333333333333,null],\"metrics\":{",
+        "\"all\":[1,3,2]}",
+        "\"scaling_efficiency\":0.5,",
+        "\"process_rss\":[5000,5000]",
+        "\"verification\":{\"status\":\"failed\",\"largest_relative_difference\":0.5},\"provenance\":{\"device\":\"cpu\"",
+        "\"threads_per_rank\":3,\"driver\":\"580.65\",\"hosts\":[\"one\",\"two\"],\"gpus\":[\"GPU-1\",\"GPU-1\"]",
+        "\"launcher\":\"none\",\"rank_proof\":\"file\",\"graph\":\"replayed\",\"products\":\"amx\"",
+        "\"environment\":{\"OMP_WAIT_POLICY\":\"passive\"",
+        "\"started\":\"1970-01-01T00:00:00Z\"}}",
+    };
+    for (size_t i = 0; written && i < sizeof expected / sizeof expected[0]; i++)
+        CHECK(strstr(written, expected[i]), "%s is not in %s", expected[i], written);
+    CHECK(written && !strstr(written, "OF_THE_RANK") && !strstr(written, "another"), "the rank's own: %s", written);
+    CHECK(report_take(&report, "{\"losses\": []}") == DT_ERR_INVALID, "half a record is none");
+    CHECK(report.result.losses_done == 4 && report.taken, "and leaves the old one alone");
+    free(written);
+    free(line);
+    report_finish(&report);
+    report_finish(&rank);
+    free(its);
+    free(e);
 }
 
 static void test_steps_that_were_heard(void)
@@ -170,10 +206,8 @@ static void test_ended_together(void)
 }
 
 static const struct test_case cases[] = {
-    {"who ended together", test_ended_together},
-    {"tokens/s, TFLOP/s, ACO and the highest rank's peak", test_metrics},
-    {"a result through JSON and back", test_through_json},
-    {"steps that were heard of before a crash", test_steps_that_were_heard},
+    {"who ended together", test_ended_together},   {"tokens/s, TFLOP/s, ACO and the highest rank's peak", test_metrics},
+    {"rank 0's record is taken over", test_taken}, {"steps that were heard of before a crash", test_steps_that_were_heard},
     {"a record is one line", test_record},
 };
 TEST_MAIN(cases)
