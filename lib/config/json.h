@@ -41,7 +41,7 @@ enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2
 dt_status dt_json_print(const struct cJSON *value, int style, char **out_text);
 
 /* Trees from a text that shows their shape: dt_json_object("name: %s, steps: {first: %d, mean: %g}", name, first, mean). A key is a word, or
- * %s: a text among the arguments. A value is an object in braces, or
+ * %s: a text of at most 127 bytes among the arguments. A value is an object in braces, or
  *     %s  a text, not NULL         %d  a whole number     %g  a number; what is not finite becomes null when it is printed
  *     %hhd  true or false          %p  a tree, which becomes part of the new one
  * A tree for which memory was lacking is NULL, and so is every tree that it was to become part of, whose other parts are destroyed: one look

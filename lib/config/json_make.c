@@ -44,7 +44,7 @@ static cJSON *make_value(struct shape *s)
 /* Up to the shape's end or the "}" of this object. After a failure the trees among the arguments are destroyed like all others. */
 static void add_members(struct shape *s, cJSON *object)
 {
-    char key[64];
+    char key[128];
     while (*s->at && *s->at != '}') {
         size_t bytes = strcspn(s->at, ":");
         snprintf(key, sizeof key, "%.*s", (int)bytes, s->at);

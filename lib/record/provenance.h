@@ -18,14 +18,11 @@ struct dt_provenance_file {
 /* What the caller knows and the operating system does not. Strings may be
  * NULL: null in the record. */
 struct dt_provenance_facts {
-    const char *device;       /* "cpu", "cuda", "sim" */
-    const char *device_name;  /* the processor's or GPU's own name */
-    int threads_per_rank;     /* 0: unknown */
-    const char *const *hosts; /* [host_count] one per machine; NULL: this machine alone */
-    int host_count;
-    const char *const *gpus; /* [gpu_count] each rank's GPU, by its own number;
-                                NULL: they have none */
-    int gpu_count;
+    const char *device;                         /* "cpu", "cuda", "sim" */
+    const char *device_name;                    /* the processor's or GPU's own name */
+    int threads_per_rank;                       /* 0: unknown */
+    const char *hosts;                          /* one machine a line; NULL: this machine alone */
+    const char *gpus;                           /* each rank's GPU by its own number, one a line; NULL: they have none */
     const char *gpu_conditions;                 /* an array of JSON, each rank's (lib/device/condition.h); NULL: unknown */
     const char *doubts;                         /* why the machine may not have done what it can; NULL: nothing is known */
     const char *launcher;                       /* "none", "torchrun", "mpirun", "srun" */

@@ -215,36 +215,6 @@ static const char *known(const char *text)
     return *text ? text : NULL;
 }
 
-/* Lines as an array of texts; none where there are none. */
-struct lines {
-    char *text;
-    const char **parts; /* [count] in text */
-    int count;
-};
-
-static dt_status split_lines(const char *text, struct lines *out)
-{
-    int most = 1;
-    *out = (struct lines){0};
-    if (!text)
-        return DT_OK;
-    for (const char *c = text; *c; c++)
-        most += *c == '\n';
-    out->text = strdup(text);
-    out->parts = calloc((size_t)most, sizeof *out->parts);
-    if (!out->text || !out->parts)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of the ranks");
-    for (char *rest = out->text; rest;)
-        out->parts[out->count++] = strsep(&rest, "\n");
-    return DT_OK;
-}
-
-static void free_lines(struct lines *lines)
-{
-    free(lines->parts);
-    free(lines->text);
-}
-
 /* Of the connections over the network; NULL where there are none, or none is known. */
 static const char *gpudirect_of(const struct dt_comm_network *network)
 {
@@ -255,21 +225,12 @@ static const char *gpudirect_of(const struct dt_comm_network *network)
 
 static dt_status collect_provenance(const struct report *report, const struct experiment *e, struct cJSON **out)
 {
-    struct lines hosts = {0}, gpus = {0};
-    dt_status status = split_lines(report->hosts, &hosts);
-    if (status < 0)
-        goto end;
-    status = split_lines(report->gpus, &gpus);
-    if (status < 0)
-        goto end;
     struct dt_provenance_facts facts = {
         .device = known(report->device),
         .device_name = known(report->device_name),
         .threads_per_rank = report->threads,
-        .hosts = hosts.parts,
-        .host_count = hosts.count,
-        .gpus = gpus.parts,
-        .gpu_count = gpus.count,
+        .hosts = report->hosts,
+        .gpus = report->gpus,
         .gpu_conditions = report->result.conditions,
         .doubts = known(report->result.doubts),
         .driver = known(report->driver),
@@ -293,11 +254,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .started_s = report->started_s,
         .slurm = report->slurm,
     };
-    status = dt_provenance_collect(&facts, out);
-end:
-    free_lines(&hosts);
-    free_lines(&gpus);
-    return status;
+    return dt_provenance_collect(&facts, out);
 }
 
 /* The record of what this process knows by itself. */

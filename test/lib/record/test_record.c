@@ -344,21 +344,23 @@ static void folds_equal_ranks(void)
 
 static void collects_provenance(void)
 {
-    static const char *const hosts[] = {"node1", "node2"};
+    static const char long_name[] = "OMPI_MCA_a_name_of_a_parameter_that_is_much_longer_than_most_names_are_and_is_told_as_a_whole";
     struct cJSON *p;
     char *text;
     setenv("OMP_TEST_VARIABLE", "3", 1);
+    setenv(long_name, "4", 1);
     setenv("NCCL_SOCKET_IFNAME", "eth0\xff", 1);
     setenv("SLURM_JWT", "secret", 1);
     setenv("DTBENCH_API_KEY", "secret", 1);
     setenv("HOME_OF_NOBODY", "x", 1);
     unsetenv("SLURM_JOB_ID");
-    struct dt_provenance_facts facts = {.device = "cpu", .versions = "oneDNN 2.6.3, Open MPI 4.1.4, odd", .hosts = hosts, .host_count = 2};
+    struct dt_provenance_facts facts = {.device = "cpu", .versions = "oneDNN 2.6.3, Open MPI 4.1.4, odd", .hosts = "node1\nnode2"};
     CHECK_OK(dt_provenance_collect(&facts, &p));
     CHECK(strcmp(at(at(p, "versions"), "Open MPI")->valuestring, "4.1.4") == 0 && cJSON_IsNull(at(at(p, "versions"), "odd")));
     CHECK(cJSON_GetArraySize(at(p, "hosts")) == 2 && cJSON_IsNull(at(p, "slurm")) && cJSON_IsNull(at(p, "device_name")));
     CHECK(strcmp(at(p, "started")->valuestring, "1970-01-01T00:00:00Z") == 0);
     CHECK(strcmp(at(at(p, "environment"), "OMP_TEST_VARIABLE")->valuestring, "3") == 0);
+    CHECK(at(at(p, "environment"), long_name), "the variable with the long name");
     CHECK_OK(dt_json_print(p, DT_JSON_COMPACT, &text));
     CHECK(!strstr(text, "secret") && !strstr(text, "HOME_OF_NOBODY"), "%s", text);
     CHECK(strstr(text, "eth0\xEF\xBF\xBD\""), "%s", text);

@@ -113,10 +113,8 @@ static int print_records(void)
     const double losses[] = {10.9, 10.8, NAN}, steps[] = {1.5, 1.6};
     const struct dt_rank_memory ranks[2] = {{.memory.device.peak_total_bytes = 7, .rss_peak_bytes = 123},
                                             {.memory.device.peak_total_bytes = 9}};
-    const char *const gpus[] = {"GPU-1", "GPU-2"};
     const struct dt_provenance_facts facts = {.device = "cpu",
-                                              .gpus = gpus,
-                                              .gpu_count = 2,
+                                              .gpus = "GPU-1\nGPU-2",
                                               .device_name = "x",
                                               .threads_per_rank = 1,
                                               .launcher = "none",
