@@ -48,7 +48,7 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
                                          o->step.backward_s, o->step.optimizer_s, o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s,
                                          e.world_size / o->tokens_per_s * 1e9 / 3600, p->tokens / o->tokens_per_s / 3600,
                                          why_alike(p, place), planner_joules_per_token(p, place), why_margin(p, place),
-                                         place > 0 && why_margin_tells(p, place), c.error, c.measured, lines_as_json(&why)));
+                                         (bool)(place > 0 && why_margin_tells(p, place)), c.error, c.measured, lines_as_json(&why)));
     return DT_OK;
 }
 

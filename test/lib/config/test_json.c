@@ -287,7 +287,7 @@ static void makes_trees(void)
         "\"list\":[1,null],\"own\":[\"a\",\"b c\"],\"more\":3}";
     char *text = NULL;
     cJSON *tree = dt_json_object("name: %s, none: %p, in: {count: %d, empty: {}, mean: %g}, unknown: %g, yes: %hhd, list: %p, %s: %p", "a",
-                                 dt_json_known(""), -2, 0.5, NAN, true, dt_json_numbers((const double[]){1, NAN}, 2), "own",
+                                 dt_json_known(""), -2, 0.5, NAN, (bool)true, dt_json_numbers((const double[]){1, NAN}, 2), "own",
                                  dt_json_words("a,b c", ","));
     dt_json_add(&tree, "more: %d", 3);
     CHECK_OK(dt_json_print(tree, DT_JSON_COMPACT, &text));
