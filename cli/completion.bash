@@ -6,7 +6,7 @@ _dtbench_commands() { echo "run check plan compare merge status validate calibra
 # The options of command $1.
 _dtbench_options() {
     case $1 in
-    run) echo "--config --set --device --output --resume --skip-oom --skip-failed --repeat --shard --time-limit --verify --trace --trace-ranks --dry-run --quiet --help" ;;
+    run) echo "--config --set --device --output --resume --skip-oom --skip-failed --repeat --until --shard --time-limit --verify --trace --trace-ranks --dry-run --quiet --help" ;;
     check) echo "--config --set --device --json --plan --times --help" ;;
     plan) echo "--model --cluster --profile --nodes --gpus --global-batch --max-batch --optimizer --sequence --objective --floor --price --tokens --deadline --fix --allow --forbid --set --top --threads --seconds --map --output --all --device --measure --rounds --rule --json --quiet --help" ;;
     compare) echo "--threshold --format --gate --by --allow-different --single --help" ;;
@@ -28,6 +28,7 @@ _dtbench_values() {
     "run --device" | "run -d") echo "auto cpu cuda sim" ;;
     "run --output" | "run -o") echo "@file" ;;
     "run --repeat") echo "@other" ;;
+    "run --until") echo "@other" ;;
     "run --shard") echo "@other" ;;
     "run --time-limit") echo "@other" ;;
     "run --trace") echo "@file" ;;

@@ -28,11 +28,11 @@
 /* How long Slurm's controller may take to answer; a busy one takes a second or two. */
 enum { SLURM_ANSWERS_S = 5 };
 
-enum { REPEAT_MOST = 1000 };
+enum { REPEAT_WITH_UNTIL = 20 };
 
 struct run_options {
     struct config_arguments config;
-    const char *output, *repeat, *shard, *time_limit;
+    const char *output, *repeat, *shard, *time_limit, *until;
     struct dt_trace_wish trace;
     struct resume_options skip;
     bool dry_run, quiet, resume, verify;
@@ -54,6 +54,11 @@ static const struct option_row options[] = {
     {"repeat", 0, OPTION_TEXT, AT(repeat), "N",
      "run each experiment N times, with a record each, in rounds: all experiments once, then all of them again; with --resume only as "
      "often as ok records are missing",
+     NULL},
+    {"until", 0, OPTION_TEXT, AT(until), "PERCENT",
+     "repeat an experiment, three times at least, until the 90 % interval of its rounds' median step times is within PERCENT % to each "
+     "side "
+     "(the interval of dtbench compare), and at most as often as --repeat says (20)",
      NULL},
     {"shard", 0, OPTION_TEXT, AT(shard), "K/N",
      "run part K of N of the sweep, K from 1. The division is always the same; the parts have about as many "
@@ -78,7 +83,22 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct run_options *o, int argc, char **argv, int *repeat, bool *help)
+static dt_status read_until(const struct run_options *o, int *repeat, double *until)
+{
+    char *end;
+    *until = strtod(o->until, &end);
+    if (*end || end == o->until || !(*until > 0 && *until <= 100))
+        return dt_fail(DT_ERR_INVALID, "--until %.40s: expected a percentage above 0 and up to 100", o->until);
+    if (o->resume)
+        return dt_fail(DT_ERR_INVALID, "'--until' looks at the rounds of this run alone: leave out --resume");
+    if (o->repeat && *repeat < SWEEP_ROUNDS_LEAST)
+        return dt_fail(DT_ERR_INVALID, "--repeat %d: '--until' needs %d rounds at least", *repeat, SWEEP_ROUNDS_LEAST);
+    if (!o->repeat)
+        *repeat = REPEAT_WITH_UNTIL;
+    return DT_OK;
+}
+
+static dt_status parse_options(struct run_options *o, int argc, char **argv, int *repeat, double *until, bool *help)
 {
     DT_TRY(options_parse(&command_run, argc, argv, o, help));
     if (*help)
@@ -88,7 +108,9 @@ static dt_status parse_options(struct run_options *o, int argc, char **argv, int
     if (o->trace.ranks && !o->trace.path)
         return dt_fail(DT_ERR_INVALID, "'--trace-ranks' needs --trace");
     if (o->repeat)
-        DT_TRY(options_read_count("repeat", o->repeat, REPEAT_MOST, repeat));
+        DT_TRY(options_read_count("repeat", o->repeat, SWEEP_ROUNDS_MOST, repeat));
+    if (o->until)
+        DT_TRY(read_until(o, repeat, until));
     return config_arguments_check(&o->config);
 }
 
@@ -184,6 +206,22 @@ static int refuse(const struct sweep *s, enum exit_code code)
     return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
 }
 
+/* With --until: each experiment whose rounds were not enough. */
+static void print_unsettled(const struct sweep *s)
+{
+    for (int i = 0; s->until > 0 && i < s->distinct; i++) {
+        struct experiment e;
+        char label[LABEL_BYTES], spread[64] = "fewer than three rounds are ok";
+        double percent = sweep_spread(s, i, s->count / s->distinct);
+        if (s->outcomes[i].elsewhere || percent <= s->until)
+            continue;
+        if (!isnan(percent))
+            snprintf(spread, sizeof spread, "+- %.3g %%", percent);
+        experiment_label(sweep_experiment(s, i, &e), &s->columns, label, sizeof label);
+        line_print(stderr, "dtbench: not settled within %g %%: %s: %s", s->until, label, spread);
+    }
+}
+
 static void print_results(const struct sweep *s)
 {
     const char *path = s->output;
@@ -208,6 +246,7 @@ static void print_results(const struct sweep *s)
         fprintf(stderr, "dtbench: this shard of the %d experiments is empty\n", s->distinct);
     else if (finished == 0 && left == 0)
         line_print(stderr, "dtbench: nothing is left to run, according to the records in %s", path);
+    print_unsettled(s);
     if (left > 0)
         fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume runs them");
     if (finished > 0 && !records_on_stdout && !s->output_failed)
@@ -400,8 +439,9 @@ static int run(int argc, char **argv)
     struct experiment_list *experiments;
     struct sweep s = {0};
     int repeat = 1;
+    double until = 0;
     bool help;
-    if (parse_options(&o, argc, argv, &repeat, &help) < 0)
+    if (parse_options(&o, argc, argv, &repeat, &until, &help) < 0)
         return report_failure("run", EXIT_CODE_USAGE);
     if (help)
         return EXIT_CODE_OK;
@@ -416,6 +456,7 @@ static int run(int argc, char **argv)
     s.count = s.distinct * repeat;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
+    s.until = until;
     s.trace = o.trace;
     s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);

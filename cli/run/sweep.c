@@ -6,6 +6,7 @@
 #include "cli/run/signals.h"
 #include "cli/text/format.h"
 #include "lib/base/clock.h"
+#include "lib/base/statistics.h"
 
 #include <math.h>
 #include <signal.h>
@@ -71,6 +72,8 @@ double sweep_scaling_reference(const struct sweep *s, int index)
     struct experiment e;
     int number = index % s->distinct, fewest = s->fewest_ranks ? s->fewest_ranks[number] : -1;
     const struct outcome *o = fewest >= 0 ? &s->outcomes[index - number + fewest] : NULL; /* of the same round */
+    while (o && o->settled)                                                               /* its last round that was run */
+        o -= s->distinct;
     if (!o || !o->run || o->status != DT_OK)
         return NAN;
     return o->metrics.tokens_per_s / sweep_experiment(s, fewest, &e)->world_size;
@@ -263,6 +266,36 @@ static bool is_in_time(struct sweep *s, int index)
     return !late;
 }
 
+double sweep_spread(const struct sweep *s, int number, int rounds)
+{
+    double steps_s[SWEEP_ROUNDS_MOST];
+    struct dt_ratio ratio;
+    int count = 0;
+    for (int round = 0; round < rounds; round++) {
+        const struct outcome *o = &s->outcomes[round * s->distinct + number];
+        if (o->run && o->status == DT_OK)
+            steps_s[count++] = o->metrics.step_s.median;
+    }
+    if (count < SWEEP_ROUNDS_LEAST || dt_ratio_compare(steps_s, count, steps_s, count, &ratio) < 0)
+        return NAN;
+    return 100 * fmax(ratio.high - 1, 1 - ratio.low);
+}
+
+/* Are the experiment's earlier rounds enough? Rank 0 decides for all, because it has the metrics. */
+static bool is_settled(struct sweep *s, int index)
+{
+    struct experiment e;
+    if (s->until <= 0)
+        return false;
+    int settled = s->world.rank == 0 && sweep_spread(s, index % s->distinct, index / s->distinct) <= s->until;
+    if (s->inside && s->world.size > 1) {
+        sweep_experiment(s, index, &e);
+        s->lost = run_inside_agree(&e, &s->world, e.timeout.init_s, &settled) < 0;
+    }
+    s->outcomes[index].settled = settled;
+    return settled;
+}
+
 /* A failure here makes forecasts worse, and is no reason to end. */
 static void learn(struct sweep *s, int index, double wall_s)
 {
@@ -294,7 +327,7 @@ void sweep_run(struct sweep *s)
         if (o->skipped || o->elsewhere)
             continue;
         left--;
-        if (!is_in_time(s, i) || s->lost)
+        if (is_settled(s, i) || s->lost || !is_in_time(s, i) || s->lost)
             continue;
         double begun_s = dt_clock_s();
         progress_begin_one(&s->progress, left + 1);
@@ -335,7 +368,7 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
 
 bool outcome_is_left(const struct outcome *o)
 {
-    return !o->run && !o->skipped && !o->elsewhere;
+    return !o->run && !o->skipped && !o->elsewhere && !o->settled;
 }
 
 enum exit_code sweep_exit_code(const struct sweep *s)

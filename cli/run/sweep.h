@@ -13,12 +13,15 @@
 #include "lib/record/record.h"
 #include "lib/slurm/facts.h"
 
+enum { SWEEP_ROUNDS_MOST = 1000, SWEEP_ROUNDS_LEAST = 3 /* with --until; fewer have no interval (dt_ratio_compare) */ };
+
 /* What the table needs of an experiment that was run. */
 struct outcome {
     bool run;       /* false: not yet, or not at all */
     bool skipped;   /* a record of it is there (--resume) */
     bool elsewhere; /* another shard's (--shard) */
     bool late;      /* would not be done in time */
+    bool settled;   /* earlier rounds were enough (--until) */
     dt_status status;
     char error[1024];
     char doubts[512]; /* measure_result's */
@@ -37,6 +40,7 @@ struct sweep {
     struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
     bool inside;                 /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
+    double until; /* percent: rounds end for an experiment whose sweep_spread is at most this (--until); 0: all are run */
     struct dt_trace_wish trace;
     struct dt_record_file *records; /* NULL on ranks that write none */
     const char *output;             /* its path, "-": standard output */
@@ -65,6 +69,11 @@ void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
 
 /* Tokens per second and rank of the experiment on the fewest ranks (scaling.h); NAN where there is none, or it has not run. */
 double sweep_scaling_reference(const struct sweep *sweep, int index);
+
+/* How far the step time of experiment `number` may be off, in percent, from the medians of its first `rounds` rounds: the farther end of the
+ * interval of dt_ratio_compare of these rounds with themselves. That interval is for two sides of so many rounds each, so it is wider than
+ * that of one side's median. NaN: fewer than three rounds are ok. */
+double sweep_spread(const struct sweep *sweep, int number, int rounds);
 
 /* Should this run have run it, and did not? */
 bool outcome_is_left(const struct outcome *outcome);

@@ -132,6 +132,23 @@ def test_repeat():
         check("whole number from 1 to 1000" in run("run", path, "--repeat", wrong, code=USAGE).stderr, wrong)
 
 
+def test_until():
+    """Predictions settle after three rounds; measured step times never do within a millionth of a percent."""
+    path, output = config("until.json", device="sim", sweep={"paradigm": ["ddp", "fsdp"]}), records_path("until.jsonl")
+    result = run("run", path, "-o", output, "--until", "1", code=OK)
+    ran = [r["config"]["paradigm"] for r in read_records(output)]
+    check(ran == 3 * ["ddp", "fsdp"] and "settled" not in result.stderr and "not run" not in result.stderr, ran, result.stderr)
+    output = records_path("until_cpu.jsonl")
+    measured = config("until_cpu.json", sweep=None, device="cpu", world_size=1, paradigm="none")
+    result = run("run", measured, "-o", output, "--until=1e-6", "--repeat=4", code=OK)
+    check(len(read_records(output)) == 4, "as often as --repeat says")
+    check(re.search(r"^dtbench: not settled within 1e-06 %: .*: \+- [0-9.e+]+ %$", result.stderr, re.M), result.stderr)
+    for wrong, said in ((["--until", "0"], "above 0 and up to 100"), (["--until=nan"], "above 0"), (["--until=2x"], "above 0"),
+                        (["--until=1", "--repeat=2"], "3 rounds at least"), (["--until=1", "--resume"], "leave out --resume")):
+        result = run("run", path, "-o", output, *wrong, code=USAGE)
+        check(said in result.stderr.splitlines()[0] and len(result.stderr.splitlines()) == 2, "the fault and where the help is", wrong, result.stderr)
+
+
 def test_combinations_that_cannot_be_are_left_out():
     note = re.compile(r'^dtbench: note: 1 of 6 combinations of the sweep left out, because they cannot be: .*left_out.json: sweep '
                       r'combination 3 of 6 \(world_size=1, paradigm="pdp"\): pipeline.stages: 2 does not divide world_size 1', re.M)
