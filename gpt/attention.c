@@ -87,7 +87,8 @@ static dt_status make_qkv(const struct layer_run *r, const void *normed)
 {
     const struct dt_model *model = r->stage->base.model;
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
-    DT_TRY(layer_linear(r, r->kept->qkv.data, normed, GPT_Q_WEIGHT, GPT_Q_BIAS, r->c, r->d)); /* k and v lie behind q */
+    /* The weights of k and v follow those of q: one product. */
+    DT_TRY(layer_linear(r, r->kept->qkv.data, normed, GPT_Q_WEIGHT, GPT_Q_BIAS, r->c, r->d));
     if (model->qk_norm)
         DT_TRY(normalize_heads(r));
     return model->position == DT_POSITION_ROPE ? turn(r, r->kept->qkv.data, false) : DT_OK;

@@ -244,7 +244,7 @@ dt_status layer_finish_gradients(const struct layer_run *r)
     return DT_OK;
 }
 
-/* k and v lie behind q, and up behind gate: one product. */
+/* The weights of k and v follow those of q, and up follows gate: one product. */
 static int joined(enum gpt_tensor_name weight)
 {
     if (weight == GPT_Q_WEIGHT)

@@ -57,8 +57,7 @@ static const struct option_row options[] = {
      NULL},
     {"until", 0, OPTION_TEXT, AT(until), "PERCENT",
      "repeat an experiment, three times at least, until the 90 % interval of its rounds' median step times is within PERCENT % to each "
-     "side "
-     "(the interval of dtbench compare), and at most as often as --repeat says (20)",
+     "side (the interval of dtbench compare), and at most as often as --repeat says (20)",
      NULL},
     {"shard", 0, OPTION_TEXT, AT(shard), "K/N",
      "run part K of N of the sweep, K from 1. The division is always the same; the parts have about as many "

@@ -56,7 +56,8 @@ static dt_status check_slurm_gpus(const struct experiment *e, int number, int co
 /* Each rank a GPU of its own. */
 static dt_status check_gpus(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
 {
-    bool on_cpu = e->strategy.device && !e->strategy.device->gpus; /* beside others that are not */
+    /* GPUs may have been counted for other experiments of the sweep. */
+    bool on_cpu = e->strategy.device && !e->strategy.device->gpus;
     for (int rank = 0; rank < e->world_size && !on_cpu; rank++) {
         const struct placement_rank *r = &ranks[rank];
         int here = ranks_on_node_of(ranks, e->world_size, rank);

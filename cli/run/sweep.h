@@ -71,8 +71,8 @@ void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
 double sweep_scaling_reference(const struct sweep *sweep, int index);
 
 /* How far the step time of experiment `number` may be off, in percent, from the medians of its first `rounds` rounds: the farther end of the
- * interval of dt_ratio_compare of these rounds with themselves. That interval is for two sides of so many rounds each, so it is wider than
- * that of one side's median. NaN: fewer than three rounds are ok. */
+ * interval of dt_ratio_compare of these rounds with themselves. That interval compares two sides that have `rounds` rounds
+ * each, so it is wider than the interval of one side's median. NaN: fewer than three rounds are ok. */
 double sweep_spread(const struct sweep *sweep, int number, int rounds);
 
 /* Should this run have run it, and did not? */

@@ -134,7 +134,7 @@ int dt_edit_distance(const char *left, const char *right)
 bool dt_looks_like(const char *word, const char *known)
 {
     int length = (int)strlen(word), its = (int)strlen(known), third = (length + 1) / 3, allowed = third > 1 ? third : 1;
-    if (abs(length - its) > allowed) /* the distance is at least the difference in length, which tells most words apart */
+    if (abs(length - its) > allowed) /* no edit distance is less than this difference: most words end here */
         return false;
     int distance = dt_edit_distance(word, known);
     return distance <= allowed && distance < its;

@@ -1,4 +1,4 @@
-/* Waiting for messages, and notices: a rank that cannot go on tells the others why, while they wait for it. */
+/* Waiting for messages. A rank that cannot go on sends the others a notice with the reason, which they read while they wait for it. */
 #include "lib/base/clock.h"
 #include "lib/comm/mpi/comm.h"
 
