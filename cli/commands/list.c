@@ -229,6 +229,7 @@ static dt_status add_profile(struct table *t, const char *path, const char *name
     table_text(t, name);
     table_text(t, *p.gpu ? p.gpu : "-");
     table_text(t, p.name);
+    table_text(t, *p.basis ? p.basis : "-");
     return DT_OK;
 }
 
@@ -278,6 +279,7 @@ static dt_status print_profiles(void)
     table_column(t, TABLE_LEFT, "profile");
     table_column(t, TABLE_LEFT, "for GPU");
     table_column(t, TABLE_LEFT, "software");
+    table_column(t, TABLE_LEFT, "its constants");
     return print_files(t, "profiles", add_profile);
 }
 

@@ -141,7 +141,7 @@ static void name_link(const struct planner *p, bool within, char text[64])
     if (within && c->gpu.architecture == DT_SIM_CPU)
         snprintf(text, 64, "within the machine");
     else if (within)
-        snprintf(text, 64, "within a node (%s)", c->nvlink.gb_per_s > 0 ? "NVLink" : "PCIe");
+        snprintf(text, 64, "within a node (%s)", c->nvlink.gb_per_s > 0 ? c->nvlink.name : "PCIe");
     else
         snprintf(text, 64, "between nodes (%d x %g Gbit/s each)", c->nic.count, c->nic.label_gbit_per_s);
 }

@@ -34,6 +34,9 @@ static const struct dt_field fields[] = {
     {"gpu", DT_FIELD_STRING, AT(gpu), .max = 63, .initial = "\"\"",
      .description =
          "The GPUs that the constants hold for: words of clusters' gpu.name (\"A100\", \"H100 H200\"), or the architecture (\"cpu\")."},
+    {"basis", DT_FIELD_STRING, AT(basis), .max = 31, .initial = "\"\"",
+     .description =
+         "What the constants rest on, for tables: \"fitted to runs\", \"estimate\", \"guess\" and the like; sources say it of each."},
 
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
@@ -215,7 +218,7 @@ static dt_status check_sources(const struct cJSON *sources, const bool *given, c
             return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: expected a text that says where the constant comes from", source,
                            item->string);
     }
-    for (int i = 2; i < table.count; i++) { /* name and GPU are no constants */
+    for (int i = GPT_COST_PROFILE_LABELS; i < table.count; i++) {
         bool covered = !given[i];
         for (const cJSON *item = sources->child; item && !covered; item = item->next)
             covered = covers(item->string, table.fields[i].path);

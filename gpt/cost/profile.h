@@ -27,10 +27,14 @@ struct gpt_kernel_cost {
     double other_passes; /* square_passes, weight_passes */
 };
 
+/* The first rows of the table are no constants: name, gpu, basis. */
+enum { GPT_COST_PROFILE_LABELS = 3 };
+
 struct gpt_cost_profile {
     char name[128];
-    char gpu[64];  /* what it holds for, as words of clusters' gpu.name, or the architecture; "": not told */
-    uint64_t hash; /* FNV-1a of the file's bytes */
+    char gpu[64];   /* what it holds for, as words of clusters' gpu.name, or the architecture; "": not told */
+    char basis[32]; /* what the constants rest on, in a few words; "": not told */
+    uint64_t hash;  /* FNV-1a of the file's bytes */
 
     /* Matrix products: see gpt_cost_product_s. */
     struct {

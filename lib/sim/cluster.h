@@ -31,7 +31,7 @@ struct dt_sim_cluster {
         double power_w; /* that it takes at most; 0: unknown */
     } gpu;
     struct {
-        char source[DT_SIM_SOURCE_BYTES];
+        char name[32], source[DT_SIM_SOURCE_BYTES];
         double gb_per_s; /* of one GPU; 0: there is none, and a node's GPUs talk over PCIe */
     } nvlink;
     struct {

@@ -84,6 +84,13 @@ static const struct dt_field fields[] = {
     RATE(gpu.power_w, "watts that one takes at most (its thermal design power); 0: unknown"),
 
     SOURCE(nvlink),
+    {.path = "nvlink.name",
+     .kind = DT_FIELD_STRING,
+     AT(nvlink.name),
+     .min = 1,
+     .max = 31,
+     .initial = "\"NVLink\"",
+     .description = "what these links between a node's GPUs are called"},
     RATE(nvlink.gb_per_s, "GB/s of one GPU, each direction; 0: none"),
 
     SOURCE(pcie),

@@ -271,6 +271,7 @@ static void describe_profile(struct gpt_cost_profile *p)
 {
     snprintf(p->name, sizeof p->name, "dtbench, calibrated");
     snprintf(p->gpu, sizeof p->gpu, "cpu");
+    snprintf(p->basis, sizeof p->basis, "measured here");
     p->gemm.peak_fraction = p->gemm.least_fill = 1;
     p->gemm.aligned_bytes = 1;
     p->gemm.half_aligned = p->gemm.quarter_aligned = p->gemm.unaligned = p->gemm.fused_attention = 1;
@@ -284,7 +285,7 @@ static dt_status add_sources(struct cJSON *object, const struct dt_table *table,
 {
     char text[512];
     struct cJSON *sources = cJSON_AddObjectToObject(object, "sources");
-    for (int i = 2; i < table->count && sources; i++) { /* name and GPU are no constants */
+    for (int i = GPT_COST_PROFILE_LABELS; i < table->count && sources; i++) {
         const char *path = table->fields[i].path, *dot = strchr(path, '.');
         char key[64];
         snprintf(key, sizeof key, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);

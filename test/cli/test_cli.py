@@ -530,6 +530,18 @@ def test_list_of_files():
     row = next(line for line in text.splitlines() if line.startswith("dgx_h200 "))
     check(all(word in row for word in ("32 x 8", "NVIDIA H200-SXM5-141GB", "8 x 400 RDMA")), row)
     check("GPTSmall" in text and "nanotron_h100" in text and "communicator" not in text, text)
+    for name, words in (("pytorch_1.11_a100 ", "fitted to runs"), ("dtbench_cuda_b200 ", "estimate"), ("guess_mi300x ", "guess; RCCL as NCCL")):
+        row = next(line for line in text.splitlines() if line.startswith(name))
+        check(row.endswith(words) or words == "estimate" and words in row, row)
+
+
+def test_every_cluster_goes_with_its_profile():
+    """Each cluster that comes along predicts a step with the profile that it names itself."""
+    for name in sorted(os.listdir(os.path.join(ROOT, "configs", "clusters"))):
+        gpus = json.load(open(os.path.join(ROOT, "configs", "clusters", name)))["gpus_per_node"]
+        found = run("check", config(), "--json", "--device", "sim", "--set", f'cluster="clusters/{name}"', "--set", f"world_size={min(gpus, 8)}",
+                    "--set", 'sweep={"paradigm":["ddp","fsdp"]}', code=OK).stdout
+        check(all(row["predicted_step_s"] > 0 for row in json.loads(found)), name, found)
 
 
 def test_dry_run():

@@ -11,7 +11,8 @@
 
 /* Dense products, 10^12 operations a second, as NVIDIA's data sheets give them; where a sheet has the number with sparsity, half of it.
  * fp16 and bf16 on tensor cores, which are equally fast; fp32 as such, not rounded to TF32. The first name that a GPU's begins with counts.
- * Sheets: A100 (June 2021), A30, A40, A800, L40S, H100 (2023: SXM, PCIe, NVL), H200 (2024: SXM, NVL), GH200 (2024). */
+ * Sheets: A100 (June 2021), A30, A40, A800, L40S, H100 (2023: SXM, PCIe, NVL), H200 (2024: SXM, NVL), GH200 (2024);
+ * B200: the architecture brief of Blackwell (2024), HGX at 1,000 W. */
 static const struct {
     const char *name;
     double half_tflops, fp32_tflops;
@@ -19,7 +20,7 @@ static const struct {
     {"NVIDIA H200 NVL", 835.5, 60}, {"NVIDIA H200", 989.5, 67}, {"NVIDIA GH200", 989.5, 67},     {"NVIDIA H100 PCIe", 756.5, 51},
     {"NVIDIA H100 NVL", 835.5, 60}, {"NVIDIA H100", 989.5, 67}, {"NVIDIA H800 PCIe", 756.5, 51}, {"NVIDIA H800", 989.5, 67},
     {"NVIDIA A100", 312, 19.5},     {"NVIDIA A800", 312, 19.5}, {"NVIDIA A30", 165, 10.3},       {"NVIDIA A40", 149.7, 37.4},
-    {"NVIDIA L40S", 362.05, 91.6},
+    {"NVIDIA L40S", 362.05, 91.6},  {"NVIDIA B200", 2250, 80},
 };
 
 /* A slice of a GPU (MIG) has less, and its name does not say how much. */

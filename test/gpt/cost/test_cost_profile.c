@@ -43,7 +43,8 @@ static void shipped_profiles(void)
     strcpy(strrchr(path, '/'), "/*.json");
     CHECK(glob(path, 0, NULL, &files) == 0 && files.gl_pathc >= 1);
     for (size_t i = 0; i < files.gl_pathc; i++)
-        CHECK(gpt_cost_profile_read(files.gl_pathv[i], &profile) == DT_OK && *profile.name && profile.hash != 0, "%s", dt_error_message());
+        CHECK(gpt_cost_profile_read(files.gl_pathv[i], &profile) == DT_OK && *profile.name && *profile.basis && profile.hash != 0, "%s: %s",
+              files.gl_pathv[i], dt_error_message());
     globfree(&files);
 }
 

@@ -225,6 +225,7 @@ static void peaks_are_known_by_name(void)
         {"NVIDIA H100 80GB HBM3", 989.5, 67},
         {"NVIDIA H100 PCIe", 756.5, 51},
         {"NVIDIA H200", 989.5, 67},
+        {"NVIDIA B200", 2250, 80},
         {"NVIDIA A100-SXM4-40GB", 312, 19.5},
         {"NVIDIA A1000 Laptop GPU", 0, 0},
         {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0, 0},
