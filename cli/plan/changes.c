@@ -92,7 +92,7 @@ static dt_status search_part(const struct planner *p, struct replan *r, bool lik
     if (status == DT_OK && result.ranked > 0) {
         struct experiment e;
         const struct search_outcome *outcome = &result.outcomes[result.ranking[0]];
-        space_experiment(r->space, space_candidate(r->space, result.ranking[0]), &e);
+        space_experiment(r->space, result.ranking[0], &e);
         double found = search_score(o.objective, &e, outcome->step_s, outcome->peak_bytes);
         if (than == 0 || found < than) {
             *score = found;
@@ -154,7 +154,7 @@ static dt_status say_change(const struct planner *p, const struct change *change
     c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
     if (p->request.global_batch % r->base.world_size)
         return DT_OK;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &r->winner);
+    space_experiment(p->space, p->result.ranking[0], &r->winner);
     DT_TRY(space_create(&r->base, &r->machine, &p->request, &r->space));
     dt_status status = find_other(p, r, &other, &tokens_per_s, &gain);
     space_destroy(r->space);

@@ -69,7 +69,7 @@ void map_fill(const struct planner *p, struct map_box *box)
     if (p->result.ranked == 0)
         return;
     struct experiment e;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[0]), &e);
+    space_experiment(p->space, p->result.ranking[0], &e);
     strategy_describe(&e, box->strategy);
     box->tokens_per_s = planner_outcome(p, 0)->tokens_per_s;
     box->peak_bytes = planner_outcome(p, 0)->peak_bytes;

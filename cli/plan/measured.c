@@ -262,7 +262,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     for (int i = 0; i < m->count; i++) {
         const struct measured_run *run = &m->runs[i];
         bool known = run->status == DT_OK;
-        space_experiment(p->space, space_candidate(p->space, p->result.ranking[run->place]), &e);
+        space_experiment(p->space, p->result.ranking[run->place], &e);
         strategy_describe(&e, strategy);
         table_cell(t, "%d", run->place + 1);
         table_cell(t, "%s", strategy);

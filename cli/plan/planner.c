@@ -5,8 +5,7 @@
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
-#include "schedules/search/axes.h"
-#include "schedules/search/recordings.h"
+#include "schedules/search/search.h"
 
 #include <errno.h>
 #include <math.h>
@@ -382,7 +381,7 @@ dt_status planner_search(struct planner *p)
 
 dt_status planner_experiment(const struct planner *p, int place, struct experiment *out)
 {
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), out);
+    space_experiment(p->space, p->result.ranking[place], out);
     return experiment_resolve(out, NULL, "dtbench plan");
 }
 
@@ -390,7 +389,7 @@ double planner_joules_per_token(const struct planner *p, int place)
 {
     struct experiment e;
     double watts = p->machine.cluster.gpu.power_w;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    space_experiment(p->space, p->result.ranking[place], &e);
     return watts > 0 ? watts * e.world_size / planner_outcome(p, place)->tokens_per_s : NAN;
 }
 

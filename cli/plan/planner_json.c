@@ -35,7 +35,7 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
     struct experiment e;
     struct why why;
     cJSON *config;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
     struct confidence c = confidence_of(&e, &p->machine);
     DT_TRY(why_chosen(p, place, &why));

@@ -134,7 +134,7 @@ static void print_row(struct table *t, const struct planner *p, int place, const
     const struct search_outcome *o = planner_outcome(p, place);
     char strategy[STRATEGY_BYTES], text[FORMAT_BYTES];
     struct experiment e;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
     table_cell(t, "%d", place + 1);
     table_text(t, strategy);

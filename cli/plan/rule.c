@@ -77,7 +77,7 @@ static dt_status search_best(const struct planner *p, const struct space *space,
     dt_status status = search_run(space, &p->base, &p->machine, &options, &result);
     if (status == DT_OK && result.ranked > 0) {
         struct experiment e;
-        space_experiment(space, space_candidate(space, result.ranking[0]), &e);
+        space_experiment(space, result.ranking[0], &e);
         strategy_describe(&e, out->strategy);
         out->batch = e.batch_size;
         out->tokens_per_s = result.outcomes[result.ranking[0]].tokens_per_s;

@@ -28,7 +28,7 @@ static double score_at(const struct planner *p, int place)
 {
     const struct search_outcome *o = planner_outcome(p, place);
     struct experiment e;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    space_experiment(p->space, p->result.ranking[place], &e);
     return search_score(p->options.objective, &e, o->step_s, o->peak_bytes);
 }
 
@@ -43,8 +43,8 @@ static bool margin_tells(const struct planner *p, int better, int place)
     struct experiment first, other;
     if (p->options.objective == SEARCH_MEMORY) /* bytes are exact */
         return margin_to(p, better, place) > 0;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[better]), &first);
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &other);
+    space_experiment(p->space, p->result.ranking[better], &first);
+    space_experiment(p->space, p->result.ranking[place], &other);
     struct confidence a = confidence_of(&first, &p->machine), b = confidence_of(&other, &p->machine);
     return confidence_tells(&a, &b, margin_to(p, better, place));
 }
@@ -180,7 +180,7 @@ dt_status why_chosen(const struct planner *p, int place, struct why *out)
     const struct search_outcome *o = planner_outcome(p, place);
     struct experiment e;
     *out = (struct why){.count = 0};
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    space_experiment(p->space, p->result.ranking[place], &e);
     say_time(out, o);
     say_limit(out, o);
     say_axes(out, p, &e);
@@ -213,7 +213,7 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     const struct search_outcome *o = planner_outcome(p, place);
     char rate[FORMAT_BYTES], strategy[STRATEGY_BYTES], parts[PARTS_BYTES];
     struct experiment e;
-    space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+    space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
     why_say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step of %.3g s: %s",
             paradigm_of((enum paradigm_kind)paradigm)->title, format_number(o->tokens_per_s, rate), strategy, e.batch_size,
@@ -228,7 +228,7 @@ double why_too_slow(const struct planner *p, int paradigm)
         const struct search_outcome *o = &p->result.outcomes[i];
         if (o->state != SEARCH_TOO_SLOW || (paradigm >= 0 && o->paradigm != paradigm))
             continue;
-        space_experiment(p->space, space_candidate(p->space, i), &e);
+        space_experiment(p->space, i, &e);
         rate = fmax(rate, search_tokens_per_s(&e, isnan(o->step_s) ? o->bound.step_s : o->step_s));
     }
     return rate;
@@ -300,7 +300,7 @@ dt_status why_trusted(const struct planner *p, struct why *out)
     int at = 0, close = 0, shown = planner_shown(p);
     *out = (struct why){.count = 0};
     for (int place = 0; place < shown; place++) {
-        space_experiment(p->space, space_candidate(p->space, p->result.ranking[place]), &e);
+        space_experiment(p->space, p->result.ranking[place], &e);
         if (!said[e.paradigm])
             say_error(out, p, &e);
         said[e.paradigm] = true;

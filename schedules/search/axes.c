@@ -1,4 +1,4 @@
-#include "schedules/search/axes.h"
+#include "schedules/search/search.h"
 
 #include "schedules/config/parse.h"
 #include "schedules/plan/orders.h"

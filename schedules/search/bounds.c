@@ -1,9 +1,7 @@
-#include "schedules/search/bounds.h"
+#include "schedules/search/search.h"
 
 #include "schedules/data_parallel/mode.h"
 #include "schedules/plan/orders.h"
-#include "schedules/search/network_bounds.h"
-#include "schedules/search/recordings.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
-#include "schedules/search/network_bounds.h"
+#include "schedules/search/search.h"
 
 #include "lib/sim/transport.h"
 #include "schedules/data_parallel/mode.h"
 #include "schedules/predict/symmetry.h"
-#include "schedules/search/recordings.h"
 
 #include <math.h>
 #include <stdlib.h>

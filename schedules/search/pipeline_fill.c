@@ -1,4 +1,4 @@
-#include "schedules/search/pipeline_fill.h"
+#include "schedules/search/search.h"
 
 #include "schedules/config/order.h"
 #include "schedules/config/split.h"

@@ -1,4 +1,4 @@
-#include "schedules/search/recordings.h"
+#include "schedules/search/search.h"
 
 #include "lib/config/json.h"
 #include "schedules/data_parallel/mode.h"

@@ -1,11 +1,10 @@
-/* A search while it runs (search.h): bounds of all candidates (search_bounds.c), which is next (search_next.c), and what is done about it
- * (search_look.c). */
+/* A search while it runs: from the bounds of all candidates to the result (search_run.c), and which candidate is next and what is done about
+ * it (search_turns.c). */
 #ifndef SCHEDULES_SEARCH_SEARCH_PARTS_H
 #define SCHEDULES_SEARCH_SEARCH_PARTS_H
 
 #include "lib/sim/heap.h"
 #include "schedules/search/search.h"
-#include "schedules/search/short_form.h"
 
 #include <pthread.h>
 
@@ -14,8 +13,8 @@ enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 2 };
 
 /* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
 enum look {
-    LOOK_PLAYED, /* a pipeline's order is played (pipeline_fill.h) */
-    LOOK_SHORT,  /* a simulation of few micro-batches (short_form.h) */
+    LOOK_PLAYED, /* a pipeline's order is played (pipeline_fill.c) */
+    LOOK_SHORT,  /* a simulation of few micro-batches (short_form.c) */
     LOOK_WHOLE,  /* of all */
 };
 
@@ -26,24 +25,26 @@ struct family {
     double most_bytes; /* bounds of what may be tried: what needed more did not fit */
 };
 
+struct prospect {
+    double bound_score, score; /* score: NAN before the simulation */
+    uint8_t family;            /* of find_family */
+    uint8_t level;             /* what a simulation takes: those that take little come first */
+    uint8_t look;              /* enum look: which is next */
+};
+
 struct search {
     const struct space *space;
     const struct experiment *base;
     const struct simulated_machine *machine;
     const struct search_options *options;
     struct search_result *result;
-    double *bound_scores, *scores; /* [count]; scores: NAN before the simulation */
-    int *order;                    /* [count] by level, and in each by bound; up to LEVEL_OF_FIRST all are one */
-    int level_end[LEVELS];         /* of the order; from LEVEL_OF_FIRST on */
-    uint8_t *families;             /* [count] of find_family */
-    uint8_t *levels;               /* [count] what a simulation takes: those that take little come first */
-    uint8_t *looks;                /* [count] enum look: which is next */
+    struct prospect *all;  /* [count] */
+    int *order;            /* [count] by level, and in each by bound; up to LEVEL_OF_FIRST all are one */
+    int level_end[LEVELS]; /* of the order; from LEVEL_OF_FIRST on */
     struct short_forms *shorts;
     struct simulated_system *system; /* of the base */
     struct recordings *recordings;   /* the caller's, or own_recordings */
     struct recordings *own_recordings;
-    int openings[FAMILIES]; /* [opening_count] the candidates of the first round */
-    int opening_count;
 
     pthread_mutex_t lock; /* of all below, and of the result */
     int bounded;          /* the number of candidates that a thread has taken to find their bounds */
@@ -81,19 +82,16 @@ int search_easiest(const struct search *search, int family, double most_bytes, b
 /* Whether two simulated candidates differ in the size of buckets alone and nothing shows it: there is one group of layers in each bucket. */
 bool search_are_twins(const struct search *search, int left, int right);
 
-/* Bounds of all candidates, on all threads; those of a search that is stopped are some of all kinds. Errors: as bounds_find. */
-dt_status search_find_bounds(struct search *search);
-
 /* For short_forms_create and simulations; context: the search. */
 bool search_is_stopped(void *context);
 
 /* What to do next; the lock is held. */
 struct task search_next(struct search *search);
 
-/* Do it: e is room for its experiment. The lock is held, but for what takes long. */
-void search_do(struct search *search, struct task task, struct experiment *e);
+/* Do it. The lock is held, but for what takes long. */
+void search_do(struct search *search, struct task task);
 
 /* Simulate a few that take little, until one has a result, for a search that was stopped before any had. */
-void search_save(struct search *search, struct experiment *e);
+void search_save(struct search *search);
 
 #endif

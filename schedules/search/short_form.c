@@ -1,10 +1,9 @@
-#include "schedules/search/short_form.h"
+#include "schedules/search/search.h"
 
 #include "schedules/config/parse.h"
 #include "schedules/data_parallel/mode.h"
 #include "schedules/plan/orders.h"
 #include "schedules/predict/simulation.h"
-#include "schedules/search/pipeline_fill.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,8 +1,7 @@
-#include "schedules/search/space.h"
+#include "schedules/search/search.h"
 
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
-#include "schedules/search/axes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,13 @@ struct axis {
     struct axis_value values[SPACE_VALUES];
     int count;   /* of values that are known so far */
     int allowed; /* the number of values that may be taken, from the first on; 0: those that the row proposes */
+};
+
+enum { SPACE_AXES = 32 };
+
+/* Which experiment: of each axis the number of its value, counted from 1; 0: the base's. */
+struct candidate {
+    uint8_t values[SPACE_AXES];
 };
 
 struct space {
@@ -46,25 +52,22 @@ static dt_status read_value(const struct axis *axis, const char *text, const cha
     const struct dt_table *table = experiment_table();
     char assignment[256], where[64], error[512];
     struct cJSON *object = NULL;
+    struct experiment scratch = {0};
     *out = (struct axis_value){0};
     if (strlen(text) >= sizeof out->text)
         return dt_fail(DT_ERR_INVALID, "--%s %s: \"%.80s\" is too long a value", option, axis->key, text);
-    struct experiment *scratch = calloc(1, sizeof *scratch);
-    if (!scratch)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
     snprintf(assignment, sizeof assignment, "%.120s=%.120s", axis->key, text);
     snprintf(where, sizeof where, "--%s", option);
     dt_status status = dt_json_parse("{}", 2, where, &object);
     if (status == DT_OK)
         status = dt_config_set(table, object, assignment);
     if (status == DT_OK)
-        status = dt_config_read(table, object, where, scratch, NULL);
+        status = dt_config_read(table, object, where, &scratch, NULL);
     if (status == DT_OK) {
-        memcpy(out->bytes, (const char *)scratch + axis->field->offset, bytes_of(axis));
+        memcpy(out->bytes, (const char *)&scratch + axis->field->offset, bytes_of(axis));
         snprintf(out->text, sizeof out->text, "%s", text);
     }
     dt_json_destroy(object);
-    free(scratch);
     if (status < 0 && strncmp(dt_error_message(), "--set ", 6) == 0) { /* the reader's word for it is another option's */
         snprintf(error, sizeof error, "%s", dt_error_message() + 6);
         return dt_fail(status, "--%s %s", option, error);
@@ -294,13 +297,9 @@ static dt_status check_batch(const struct space *s)
 static dt_status enumerate(struct space *s)
 {
     struct candidate candidate = {{0}};
-    struct experiment *e = malloc(sizeof *e);
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
-    begin(s, e);
-    dt_status status = combine(s, 0, &candidate, e);
-    free(e);
-    DT_TRY(status);
+    struct experiment e;
+    begin(s, &e);
+    DT_TRY(combine(s, 0, &candidate, &e));
     if (s->count > 0)
         return DT_OK;
     return *s->refusal ? dt_fail(DT_ERR_INVALID, "nothing is left to choose from: %s", s->refusal)
@@ -350,22 +349,12 @@ int space_count(const struct space *s)
     return s->count;
 }
 
-const struct candidate *space_candidate(const struct space *s, int index)
-{
-    return &s->candidates[index];
-}
-
-void space_experiment(const struct space *s, const struct candidate *candidate, struct experiment *out)
+void space_experiment(const struct space *s, int index, struct experiment *out)
 {
     begin(s, out);
     for (int i = 0; i < s->axis_count; i++)
-        apply(&s->axes[i], candidate->values[i], out);
+        apply(&s->axes[i], s->candidates[index].values[i], out);
     complete(s, out);
-}
-
-const char *space_axis_key(const struct space *s, int axis)
-{
-    return axis >= 0 && axis < s->axis_count ? s->axes[axis].key : NULL;
 }
 
 bool space_differ_only_in(const struct space *s, int left, int right, const char *key)
@@ -374,16 +363,4 @@ bool space_differ_only_in(const struct space *s, int left, int right, const char
         if (s->candidates[left].values[i] != s->candidates[right].values[i] && strcmp(s->axes[i].key, key) != 0)
             return false;
     return true;
-}
-
-int space_paradigm_count(const struct space *s, enum paradigm_kind paradigm)
-{
-    struct experiment *e = malloc(sizeof *e);
-    int count = 0;
-    for (int i = 0; e && i < s->count; i++) {
-        space_experiment(s, &s->candidates[i], e);
-        count += e->paradigm == paradigm;
-    }
-    free(e);
-    return count;
 }

@@ -2,7 +2,6 @@
  * of random candidates, instead of the few that a test has time for; with fewer there are fewer small spaces, too. */
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulation.h"
-#include "schedules/search/pipeline_fill.h"
 #include "schedules/search/search.h"
 #include "test/check.h"
 
@@ -113,7 +112,7 @@ static void compare_bound_of(struct bounds *bounds, const struct scene *s, const
     simulated_system_destroy(system);
 }
 
-static void compare_bound(struct bounds *bounds, const struct scene *s, const struct candidate *candidate, struct worst *worst)
+static void compare_bound(struct bounds *bounds, const struct scene *s, int candidate, struct worst *worst)
 {
     struct experiment e;
     space_experiment(s->space, candidate, &e);
@@ -132,7 +131,7 @@ static void nothing_passes_a_bound(void)
         random_scene(&d, 16, &request, &s);
         CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
         for (int i = 0; i < OF_A_SCENE; i++)
-            compare_bound(bounds, &s, space_candidate(s.space, roll(&d, space_count(s.space))), &worst);
+            compare_bound(bounds, &s, roll(&d, space_count(s.space)), &worst);
         bounds_destroy(bounds);
         scene_finish(&s);
     }
@@ -153,7 +152,7 @@ static void offloaded_inputs_are_on_the_host(void)
              &request, &s);
     CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
     for (int i = 0; i < space_count(s.space); i += 1 + space_count(s.space) / 40)
-        compare_bound(bounds, &s, space_candidate(s.space, i), &worst);
+        compare_bound(bounds, &s, i, &worst);
     CHECK(worst.count > 0, "no candidate");
     bounds_destroy(bounds);
     scene_finish(&s);
@@ -219,7 +218,7 @@ static void a_part_stands_for_all(void)
         struct experiment e;
         struct scene s;
         random_scene(&d, 8, &request, &s);
-        space_experiment(s.space, space_candidate(s.space, roll(&d, space_count(s.space))), &e);
+        space_experiment(s.space, roll(&d, space_count(s.space)), &e);
         double all_s = simulate(&s, &e, false, &whole), part_s = simulate(&s, &e, true, &part);
         CHECK(fabs(part_s / all_s - 1) < 1e-9, "%s on %d: %.12g s, and all ranks %.12g", paradigm_name(e.paradigm), e.world_size, part_s,
               all_s);
@@ -413,7 +412,7 @@ static void requests_restrict(void)
     scene_of("{\"device\": \"sim\", \"world_size\": 16, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
     for (int i = 0; i < space_count(s.space); i++) {
         struct experiment e;
-        space_experiment(s.space, space_candidate(s.space, i), &e);
+        space_experiment(s.space, i, &e);
         CHECK(e.paradigm == PARADIGM_HSDP && e.batch_size == 8 && e.activation != ACTIVATION_OFFLOAD && e.hsdp.shard_size != 2, "%d", i);
         blocks[e.activation_blocks] = true;
     }
@@ -445,7 +444,7 @@ static void sizes_of_groups(void)
                  &rows[i].request, &s);
         for (int c = 0; c < space_count(s.space); c++) {
             struct experiment e;
-            space_experiment(s.space, space_candidate(s.space, c), &e);
+            space_experiment(s.space, c, &e);
             CHECK(e.hsdp.shard_size <= MOST_SIZE && e.tensor.size <= MOST_SIZE);
             found_shards |= e.paradigm == PARADIGM_HSDP ? 1ull << e.hsdp.shard_size : 1;
             found_tensors |= 1ull << e.tensor.size;
@@ -467,7 +466,7 @@ static void numbers_of_chunks(void)
     scene_of("{\"device\": \"sim\", \"world_size\": 2, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
     for (int c = 0; c < space_count(s.space); c++) {
         struct experiment e;
-        space_experiment(s.space, space_candidate(s.space, c), &e);
+        space_experiment(s.space, c, &e);
         CHECK(e.pipeline.chunks < 32 && e.micro_batches == 1);
         chunks |= 1u << e.pipeline.chunks;
     }

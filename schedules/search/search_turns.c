@@ -1,11 +1,150 @@
+#include "schedules/search/search_parts.h"
+
+#include "schedules/config/parse.h"
 #include "schedules/plan/orders.h"
 #include "schedules/predict/simulation.h"
-#include "schedules/search/search_parts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+double search_score(enum search_objective objective, const struct experiment *e, double step_s, double bytes)
+{
+    double tokens = (double)experiment_global_batch(e) * e->model.block_size;
+    switch (objective) {
+    case SEARCH_MEMORY: return bytes;
+    case SEARCH_COST:
+    case SEARCH_ENERGY: return e->world_size * step_s / tokens;
+    default: return step_s / tokens;
+    }
+}
+
+double search_tokens_per_s(const struct experiment *e, double step_s)
+{
+    return (double)experiment_global_batch(e) * e->model.block_size / step_s;
+}
+
+enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
+
+bool search_is_open(const struct search *s, int index)
+{
+    const struct search_outcome *outcome = &s->result->outcomes[index];
+    return outcome->state == SEARCH_NOT_NEEDED && isnan(outcome->peak_bytes);
+}
+
+static struct task take_sharpened(struct search *s, int index)
+{
+    dt_sim_heap_remove(&s->sharpened, (uint32_t)index);
+    return (struct task){index, (enum look)s->all[index].look, false};
+}
+
+/* The best one of a paradigm among those whose bounds are sharpened; -1: there is none. */
+static int best_sharpened(const struct search *s, enum paradigm_kind paradigm)
+{
+    int best = -1;
+    for (uint32_t i = 0; i < s->sharpened.count; i++) {
+        int index = (int)s->sharpened.entries[i].item;
+        if (s->result->outcomes[index].paradigm == paradigm && (best < 0 || s->all[index].bound_score < s->all[best].bound_score))
+            best = index;
+    }
+    return best;
+}
+
+/* A paradigm that has no result yet: its best that is known to fit by its short form, or else its next candidate by bound, a few times. */
+static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradigm)
+{
+    int index = s->has_result[paradigm] || s->tries[paradigm] >= TRIES_OF_PARADIGM ? -1 : best_sharpened(s, paradigm);
+    if (index >= 0) {
+        s->tries[paradigm]++;
+        return take_sharpened(s, index);
+    }
+    while (!s->has_result[paradigm] && s->tries[paradigm] < TRIES_OF_PARADIGM && s->later[paradigm] < s->result->count) {
+        index = s->order[s->later[paradigm]++];
+        if (s->result->outcomes[index].paradigm == paradigm && search_is_open(s, index) && isfinite(s->all[index].bound_score)) {
+            s->tries[paradigm]++;
+            return (struct task){index, LOOK_SHORT, false};
+        }
+    }
+    return NO_TASK;
+}
+
+/* ---- the first round ---- */
+
+int search_easiest(const struct search *s, int family, double most_bytes, bool leanest)
+{
+    int best = -1;
+    for (int i = 0; i < s->level_end[LEVEL_OF_FIRST]; i++) {
+        int index = s->order[i];
+        double bytes = s->result->outcomes[index].bound.bytes;
+        bool may = s->all[index].level <= LEVEL_OF_OPENING && (family < 0 || s->all[index].family == family) && search_is_open(s, index) &&
+                   isfinite(s->all[index].bound_score) && (leanest || bytes < most_bytes);
+        if (may &&
+            (best < 0 || (leanest ? bytes < s->result->outcomes[best].bound.bytes : s->all[index].bound_score < s->all[best].bound_score)))
+            best = index;
+    }
+    return best;
+}
+
+/* One of each family. Without them, what has loose bounds would come first for long, and a search that is stopped early would know nothing of the
+ * rest. Who asks for better than a known one knows enough. */
+static struct task pick_opening(struct search *s)
+{
+    for (int f = 0; f < FAMILIES && s->options->better_than == 0; f++) {
+        struct family *family = &s->first_round[f];
+        if (family->opened || family->busy || family->tries >= TRIES_OF_FAMILY)
+            continue;
+        int index = search_easiest(s, f, family->most_bytes, family->tries >= TRIES_OF_FAMILY / 2);
+        family->opened = index < 0 || s->all[index].bound_score > s->worst_kept; /* nothing is there, or is worth it */
+        if (family->opened)
+            continue;
+        family->busy = true;
+        family->tries++;
+        return (struct task){index, LOOK_SHORT, true};
+    }
+    return NO_TASK;
+}
+
+/* The lowest bound of this level, whether it is a sharpened one or not. */
+static struct task pick_of_level(struct search *s)
+{
+    bool all = s->options->all_simulated;
+    for (;;) {
+        double sharpened = dt_sim_heap_time(&s->sharpened),
+               raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
+        double least = fmin(sharpened, raw);
+        if (isinf(least) || (!all && least > s->worst_kept))
+            return NO_TASK;
+        if (sharpened <= raw)
+            return take_sharpened(s, (int)s->sharpened.entries[0].item);
+        int index = s->order[s->next++];
+        if (search_is_open(s, index))
+            return (struct task){index, all ? LOOK_WHOLE : LOOK_PLAYED, false};
+    }
+}
+
+/* The first round, all that takes about a second, and then level after level: what takes little may spare what takes long. The lock is held. */
+struct task search_next(struct search *s)
+{
+    if (s->stopped || s->failure < 0)
+        return NO_TASK;
+    struct task task = pick_opening(s);
+    if (task.index < 0)
+        task = pick_of_level(s);
+    while (task.index < 0 && s->level + 1 < LEVELS) { /* what another thread has taken may come back: the last level has no end */
+        s->next = s->level_end[s->level++];
+        task = pick_of_level(s);
+    }
+    if (task.index >= 0)
+        return task;
+    for (int p = 0; paradigm_of((enum paradigm_kind)p) && !s->options->only_best; p++) {
+        task = pick_for_paradigm(s, (enum paradigm_kind)p);
+        if (task.index >= 0)
+            return task;
+    }
+    return NO_TASK;
+}
+
+/* ---- what is done about it ---- */
 /* What did not fit has a bound of memory that is too low: the next one to be tried needs so much of it at most. */
 #define LESS 0.6
 
@@ -42,13 +181,13 @@ static bool are_one(const struct search *s, int left, int right)
 /* One of the best, or not. */
 static void keep_if_good(struct search *s, int index)
 {
-    double score = s->scores[index];
+    double score = s->all[index].score;
     int same = 0;
     if (score >= s->worst_kept)
         return;
     while (same < s->kept_count && !are_one(s, s->kept[same], index))
         same++;
-    if (same < s->kept_count && s->scores[s->kept[same]] <= score)
+    if (same < s->kept_count && s->all[s->kept[same]].score <= score)
         return;
     if (same < s->kept_count)
         memmove(&s->kept[same], &s->kept[same + 1], (size_t)(--s->kept_count - same) * sizeof *s->kept);
@@ -57,11 +196,11 @@ static void keep_if_good(struct search *s, int index)
         s->kept_count++;
     else
         at--;
-    for (; at > 0 && s->scores[s->kept[at - 1]] > score; at--)
+    for (; at > 0 && s->all[s->kept[at - 1]].score > score; at--)
         s->kept[at] = s->kept[at - 1];
     s->kept[at] = index;
     if (s->kept_count == s->options->top)
-        s->worst_kept = s->scores[s->kept[s->kept_count - 1]];
+        s->worst_kept = s->all[s->kept[s->kept_count - 1]].score;
 }
 
 static void note_result(struct search *s, int index, const struct experiment *e, const struct measure_result *result)
@@ -76,7 +215,7 @@ static void note_result(struct search *s, int index, const struct experiment *e,
         outcome->state = SEARCH_TOO_SLOW;
         return;
     }
-    s->scores[index] = search_score(s->options->objective, e, outcome->step_s, outcome->peak_bytes);
+    s->all[index].score = search_score(s->options->objective, e, outcome->step_s, outcome->peak_bytes);
     keep_if_good(s, index);
     s->best_tokens_per_s = fmax(s->best_tokens_per_s, outcome->tokens_per_s);
 }
@@ -128,7 +267,7 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     int index = task->index;
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    s->looks[index] = (uint8_t)task->look;
+    s->all[index].look = (uint8_t)task->look;
     outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
     outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
     if (!form->fits) {
@@ -137,9 +276,9 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     } else if (search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
     } else {
-        s->bound_scores[index] = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
+        s->all[index].bound_score = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
         if (!task->opens)
-            DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->bound_scores[index]));
+            DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->all[index].bound_score));
     }
     tell_progress(s);
     return DT_OK;
@@ -197,29 +336,30 @@ static void simulate_and_note(struct search *s, int index, const struct experime
 static void note_opening(struct search *s, int index)
 {
     const struct search_outcome *outcome = &s->result->outcomes[index];
-    struct family *family = &s->first_round[s->families[index]];
+    struct family *family = &s->first_round[s->all[index].family];
     family->busy = false;
     family->opened = outcome->state == SEARCH_SIMULATED || outcome->state == SEARCH_TOO_SLOW;
     family->most_bytes = LESS * outcome->bound.bytes;
 }
 
-void search_do(struct search *s, struct task task, struct experiment *e)
+void search_do(struct search *s, struct task task)
 {
+    struct experiment e;
     int index = task.index;
     dt_status status = DT_OK;
     s->result->outcomes[index].peak_bytes = 0; /* taken */
-    space_experiment(s->space, space_candidate(s->space, index), e);
+    space_experiment(s->space, index, &e);
     if (task.look != LOOK_WHOLE)
-        status = look_shortly(s, &task, e);
+        status = look_shortly(s, &task, &e);
     if (status < 0)
         note_failure(s, status);
     else if (task.index >= 0)
-        simulate_and_note(s, index, e);
+        simulate_and_note(s, index, &e);
     if (task.opens)
         note_opening(s, index);
 }
 
-void search_save(struct search *s, struct experiment *e)
+void search_save(struct search *s)
 {
     enum { TRIES = 12, OF_BEST = 4 };
     double most_bytes = s->result->capacity_bytes;
@@ -228,9 +368,10 @@ void search_save(struct search *s, struct experiment *e)
         if (index < 0)
             continue;
         struct measure_result result;
-        space_experiment(s->space, space_candidate(s->space, index), e);
-        dt_status status = simulate(s, e, false, &result);
-        note(s, index, e, status, &result);
+        struct experiment e;
+        space_experiment(s->space, index, &e);
+        dt_status status = simulate(s, &e, false, &result);
+        note(s, index, &e, status, &result);
         measure_result_finish(&result);
         most_bytes = LESS * s->result->outcomes[index].bound.bytes;
     }
