@@ -60,6 +60,7 @@ struct dt_comm {
     const struct dt_comm_backend *backend;
     struct dt_device *device;
     int rank, size;
+    int *world_ranks; /* [size] of a subset, in the numbers of the communicator that all came of; NULL: those of its own */
     char name[32];
     struct dt_comm_options options;
     _Atomic uint64_t sequence; /* of the last operation; the host thread counts, any thread may dump */

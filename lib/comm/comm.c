@@ -68,7 +68,17 @@ dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, co
     if (count > 0 && !member)
         return dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
     DT_TRY(parent->backend->subset(parent, ranks, count, name, out));
+    if (!*out)
+        return DT_OK;
     add_child(parent, *out);
+    (*out)->world_ranks = malloc((size_t)count * sizeof *ranks);
+    if (!(*out)->world_ranks) {
+        dt_comm_destroy(*out);
+        *out = NULL;
+        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory for the numbers of %d ranks", name, count);
+    }
+    for (int i = 0; i < count; i++)
+        (*out)->world_ranks[i] = dt_comm_world_rank(parent, ranks[i]);
     return DT_OK;
 }
 
@@ -78,6 +88,7 @@ void dt_comm_destroy(struct dt_comm *comm)
         return;
     remove_child(comm);
     pthread_mutex_destroy(&comm->tree);
+    free(comm->world_ranks);
     comm->backend->destroy(comm);
 }
 
@@ -89,6 +100,11 @@ int dt_comm_rank(const struct dt_comm *comm)
 int dt_comm_size(const struct dt_comm *comm)
 {
     return comm->size;
+}
+
+int dt_comm_world_rank(const struct dt_comm *comm, int rank)
+{
+    return comm->world_ranks ? comm->world_ranks[rank] : rank;
 }
 
 const char *dt_comm_library(const struct dt_comm *comm)
@@ -163,11 +179,14 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 
     /* A group goes together when it ends: it is one span, from its first operation on. */
     bool spans = !comm->in_group || comm->group_stream == NULL;
+    bool message = operation.kind == DT_COMM_SEND || operation.kind == DT_COMM_RECV;
     if (comm->in_group)
         comm->group_stream = operation.stream;
     if (spans)
         DT_TRY(dt_span_begin(operation.stream, comm->in_group ? "group" : dt_comm_kind_name(operation.kind), DT_SPAN_COMMUNICATION,
-                             entry->bytes, comm->name));
+                             message ? 0 : entry->bytes, comm->name));
+    if (message)
+        DT_TRY(dt_span_message(operation.stream, operation.kind == DT_COMM_SEND, dt_comm_world_rank(comm, operation.peer), entry->bytes));
     DT_TRY(comm->backend->queue(comm, &operation));
     return comm->in_group ? DT_OK : dt_span_end(operation.stream);
 }

@@ -70,6 +70,7 @@ const char *dt_comm_backend_for(const struct dt_device_kind *device, int world_s
 
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
+int dt_comm_world_rank(const struct dt_comm *comm, int rank); /* the number of `rank` in the communicator that all subsets came of */
 /* "Open MPI 4.1.4" and the like, for provenance; "none" for self and sim. */
 const char *dt_comm_library(const struct dt_comm *comm);
 /* Where the secret came from with which the ranks proved that they belong together: "variable", "file" or "none" (lib/launch/secret.h);

@@ -8,8 +8,7 @@
 
 struct sim_comm {
     struct dt_comm base;
-    int slot;   /* of the device; -1: nothing is recorded here */
-    int *ranks; /* [size] in the world's numbers */
+    int slot; /* of the device; -1: nothing is recorded here */
     char labels[DT_COMM_KINDS][64];
 };
 
@@ -22,11 +21,10 @@ static struct sim_comm *sim_of(const struct dt_comm *comm)
 
 static void sim_destroy(struct dt_comm *comm)
 {
-    free(sim_of(comm)->ranks);
     free(comm);
 }
 
-/* Takes `ranks`, also on failure. */
+/* ranks [size]: in the world's numbers; NULL: no host memory for them. Takes them. */
 static dt_status create(struct dt_device *device, int rank, int size, int *ranks, const char *name, const struct dt_comm_options *options,
                         struct dt_comm **out)
 {
@@ -37,11 +35,11 @@ static dt_status create(struct dt_device *device, int rank, int size, int *ranks
         free(ranks);
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator");
     }
-    comm->ranks = ranks;
     dt_comm_init(&comm->base, &sim_backend, device, rank, size, name, options);
     for (int kind = 0; kind < DT_COMM_KINDS; kind++)
         snprintf(comm->labels[kind], sizeof *comm->labels, "%s %s", dt_comm_kind_name((enum dt_comm_kind)kind), comm->base.name);
     dt_status status = dt_sim_add_slot(device, name, ranks, size, &comm->slot);
+    free(ranks);
     if (status < 0) {
         sim_destroy(&comm->base);
         return status;
@@ -66,7 +64,7 @@ static dt_status sim_subset(struct dt_comm *parent, const int *ranks, int count,
         return DT_OK;
     int *members = malloc((size_t)count * sizeof *members);
     for (int i = 0; members && i < count; i++)
-        members[i] = sim_of(parent)->ranks[ranks[i]];
+        members[i] = dt_comm_world_rank(parent, ranks[i]);
     while (ranks[rank] != parent->rank)
         rank++;
     return create(parent->device, rank, count, members, name, &parent->options, out);

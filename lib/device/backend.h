@@ -18,6 +18,7 @@ struct dt_device {
     uint64_t live_at_begin;                  /* of that capture; and the peaks before it */
     struct dt_memory_usage usage_at_begin;
     struct dt_spans *spans; /* lib/device/span.c; NULL: nothing is traced */
+    struct dt_pass pass;    /* of what is queued now, as dt_pass_enter said */
 };
 
 struct dt_stream {
@@ -60,6 +61,8 @@ struct dt_device_backend {
     void (*event_destroy)(struct dt_event *event);
     dt_status (*event_record)(struct dt_event *event, struct dt_stream *stream);
     dt_status (*event_elapsed_ns)(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+    int64_t (*event_clock_ns)(const struct dt_event *event); /* optional: when the last mark was passed, on dt_clock_ns; it is */
+    dt_status (*pass_enter)(struct dt_device *device, struct dt_pass pass); /* optional: a recording of its own wants to know */
     void (*event_idle)(const struct dt_event *start, const struct dt_event *end,
                        struct dt_stream_idle *out); /* optional; both passed; *out is zeroed */
 

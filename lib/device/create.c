@@ -92,6 +92,7 @@ dt_status dt_device_create(const char *kind, const struct dt_device_options *opt
     device->backend = backend;
     device->kind = dt_device_kind_find(kind);
     device->options = resolved;
+    device->pass = dt_no_pass();
     if (resolved.memory_limit_bytes)
         device->ledger.limit_bytes = resolved.memory_limit_bytes;
     if (resolved.host_memory_limit_bytes)

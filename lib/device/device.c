@@ -107,6 +107,17 @@ static dt_status same_device(const struct dt_event *event, const struct dt_devic
     return dt_fail(DT_ERR_INVALID, "%s: the event belongs to another device (%s)", what, event->device->backend->kind);
 }
 
+dt_status dt_pass_enter(struct dt_device *device, struct dt_pass pass)
+{
+    device->pass = pass;
+    return device->backend->pass_enter ? device->backend->pass_enter(device, pass) : DT_OK;
+}
+
+struct dt_pass dt_pass_now(const struct dt_device *device)
+{
+    return device->pass;
+}
+
 dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream)
 {
     DT_TRY(same_device(event, stream->device, "event record"));

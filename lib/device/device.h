@@ -101,6 +101,21 @@ void dt_stream_destroy(struct dt_stream *stream);          /* waits for what is 
 dt_status dt_stream_synchronize(struct dt_stream *stream); /* blocks until the queue is empty; returns and clears the stream's failure */
 struct dt_device *dt_stream_device(const struct dt_stream *stream);
 
+/* The pass that work is a part of: of one micro-batch, through one of the rank's parts of the model. */
+struct dt_pass {
+    int micro_batch, part; /* -1: of none */
+};
+static inline struct dt_pass dt_no_pass(void)
+{
+    struct dt_pass none = {-1, -1};
+    return none;
+}
+
+/* What is queued from here on, on any stream, belongs to `pass`: traces show it, and nothing else depends on it. A device begins with
+ * dt_no_pass(). Errors: DT_ERR_HOST_MEMORY, on sim. */
+dt_status dt_pass_enter(struct dt_device *device, struct dt_pass pass);
+struct dt_pass dt_pass_now(const struct dt_device *device);
+
 /* Events. record: queues a mark on `stream`, replacing an earlier one. wait: queues, `stream` goes on once the mark recorded last (at the
  * time of this call) is passed; an event never recorded is passed already. elapsed: device time between two marks, both passed and both of
  * timed events (DT_ERR_INVALID otherwise); on sim 0. idle: how much of that time, between two marks of one stream, it had no kernel to run,

@@ -114,6 +114,12 @@ dt_status dt_sim_record_finish(struct dt_device *base, struct dt_sim_program **o
     return dt_sim_program_finish(*out);
 }
 
+static dt_status sim_pass_enter(struct dt_device *device, struct dt_pass pass)
+{
+    struct dt_sim_program *program = sim_of(device)->program;
+    return program ? dt_sim_program_pass(program, pass.micro_batch, pass.part) : DT_OK;
+}
+
 dt_status dt_sim_host(struct dt_device *device, double seconds)
 {
     struct dt_sim_program *program = sim_of(device)->program;
@@ -430,6 +436,7 @@ const struct dt_device_backend dt_device_sim = {
     .event_record = sim_event_record,
     .event_elapsed_ns = sim_event_elapsed_ns,
     .event_idle = sim_event_idle,
+    .pass_enter = sim_pass_enter,
     .alloc = sim_alloc,
     .free = sim_free,
     .copy = sim_copy,

@@ -17,7 +17,19 @@ struct dt_span {
     char group[32];                 /* of communication: the communicator; else "" */
     enum dt_span_category category; /* DT_SPAN_PHASE: of a schedule's step, and of no stream */
     uint64_t bytes;                 /* that move; 0 where it does not say */
+    struct dt_pass pass;            /* dt_pass_enter */
+    int peer;                       /* of a message: the other rank of the world; -1: it is none */
+    bool sends;                     /* of a message */
+    bool inside;                    /* one more message of a group, whose first one has the span */
     int64_t start_ns, end_ns;       /* from dt_spans_start on */
+};
+
+/* What was recorded. Owner of all: the caller. */
+struct dt_spans_recorded {
+    struct dt_span *all; /* [count] in the order in which they were queued */
+    int count;
+    int64_t zero_ns,
+        zero_error_ns; /* dt_clock_ns at their time 0, known to so much to either side; 0 where marks are read off that clock */
 };
 
 /* From now on; times count from where `stream` is now, which is waited for: synchronize the others first. Not inside a graph's capture. One
@@ -27,13 +39,16 @@ dt_status dt_spans_start(struct dt_stream *stream);
 /* Around the queueing of one piece of work. A span inside another of the same stream is part of that one. group may be NULL. */
 dt_status dt_span_begin(struct dt_stream *stream, const char *name, enum dt_span_category category, uint64_t bytes, const char *group);
 dt_status dt_span_end(struct dt_stream *stream);
+/* The span that is open on `stream` is, or is among others, a message of so many bytes from or to rank `peer` of the world. Its bytes
+ * become more by them. */
+dt_status dt_span_message(struct dt_stream *stream, bool sends, int peer, uint64_t bytes);
 
 /* When a timed event of the device was passed, from dt_spans_start on. Errors: DT_ERR_INVALID when nothing is recorded, or not passed. */
 dt_status dt_spans_time_of(const struct dt_device *device, const struct dt_event *event, int64_t *out_ns);
 
-/* All spans since dt_spans_start, in the order in which they were queued, and no more from here on. All streams are synchronized.
- * *out [*count] is the caller's to free. Errors: DT_ERR_INVALID when it had not started, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
-dt_status dt_spans_collect(struct dt_device *device, struct dt_span **out, int *count);
+/* All spans since dt_spans_start, and no more from here on. All streams are synchronized. *out is zeroed after an error.
+ * Errors: DT_ERR_INVALID when it had not started, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+dt_status dt_spans_collect(struct dt_device *device, struct dt_spans_recorded *out);
 
 /* Drop what was marked, where a step failed. Streams may still be busy with it. */
 void dt_spans_forget(struct dt_device *device);

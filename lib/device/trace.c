@@ -7,10 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct message_end {
+    int group;    /* of names */
+    int from, to; /* processes */
+    bool sends;   /* the end of `from` */
+    int number;   /* of all ends, in the order in which they were told */
+    int thread;
+    int64_t at_ns;
+};
+
 struct dt_trace {
     struct dt_output_file output;
     FILE *file; /* output.stream */
     bool begun;
+    char **groups; /* [group_count] names of communicators with messages */
+    int group_count;
+    struct message_end *ends; /* [end_count] */
+    int end_count, end_room;
+    bool no_memory;
 };
 
 dt_status dt_trace_open(const char *path, struct dt_trace **out)
@@ -74,6 +88,25 @@ static void put_us(struct dt_trace *trace, const char *key, int64_t ns)
     fprintf(trace->file, ", \"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
+static void put_arguments(struct dt_trace *trace, const struct dt_trace_span *span)
+{
+    const char *before = ", \"args\": {", *end = "";
+    if (span->bytes > 0 || span->group) {
+        fprintf(trace->file, "%s\"bytes\": %.0f, \"waited_us\": %.3f", before, span->bytes, span->waited_s * 1e6);
+        if (span->group) {
+            fputs(", \"communicator\": ", trace->file);
+            put_text(trace, span->group);
+        }
+        before = ", ";
+        end = "}";
+    }
+    if (span->pass.micro_batch >= 0) {
+        fprintf(trace->file, "%s\"micro_batch\": %d, \"part\": %d", before, span->pass.micro_batch, span->pass.part);
+        end = "}";
+    }
+    fputs(end, trace->file);
+}
+
 void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span)
 {
     next(trace);
@@ -84,25 +117,99 @@ void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span)
     put_text(trace, span->name);
     fputs(", \"cat\": ", trace->file);
     put_text(trace, span->category);
-    if (span->bytes > 0 || span->group) {
-        fprintf(trace->file, ", \"args\": {\"bytes\": %.0f, \"waited_us\": %.3f", span->bytes, span->waited_s * 1e6);
-        if (span->group) {
-            fputs(", \"communicator\": ", trace->file);
-            put_text(trace, span->group);
-        }
-        fputc('}', trace->file);
-    }
+    put_arguments(trace, span);
     fputc('}', trace->file);
 }
 
-void dt_trace_flow(struct dt_trace *trace, int process, int thread, bool begins, int64_t at_ns, const char *id)
+/* ---- messages ---- */
+
+/* -1: no memory. */
+static int find_group(struct dt_trace *trace, const char *name)
+{
+    for (int i = 0; i < trace->group_count; i++)
+        if (strcmp(trace->groups[i], name) == 0)
+            return i;
+    char **groups = realloc(trace->groups, ((size_t)trace->group_count + 1) * sizeof *groups);
+    if (!groups)
+        return -1;
+    trace->groups = groups;
+    groups[trace->group_count] = strdup(name);
+    return groups[trace->group_count] ? trace->group_count++ : -1;
+}
+
+void dt_trace_message(struct dt_trace *trace, const struct dt_trace_span *span, int peer, bool sends)
+{
+    int group = find_group(trace, span->group);
+    if (trace->end_count == trace->end_room) {
+        int room = trace->end_room ? 2 * trace->end_room : 256;
+        struct message_end *ends = realloc(trace->ends, (size_t)room * sizeof *ends);
+        trace->ends = ends ? ends : trace->ends;
+        trace->end_room = ends ? room : trace->end_room;
+    }
+    if (group < 0 || trace->end_count == trace->end_room) {
+        trace->no_memory = true;
+        return;
+    }
+    int64_t last_ns = span->end_ns > span->start_ns ? span->end_ns - 1 : span->start_ns;
+    trace->ends[trace->end_count] = (struct message_end){
+        .group = group,
+        .from = sends ? span->process : peer,
+        .to = sends ? peer : span->process,
+        .sends = sends,
+        .number = trace->end_count,
+        .thread = span->thread,
+        .at_ns = sends ? span->start_ns : last_ns,
+    };
+    trace->end_count++;
+}
+
+static int compare_channels(const struct message_end *a, const struct message_end *b)
+{
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    return a->to == b->to ? 0 : a->to < b->to ? -1 : 1;
+}
+
+/* The messages of a channel together, what was sent first, in their order. */
+static int compare_ends(const void *left, const void *right)
+{
+    const struct message_end *a = left, *b = right;
+    int order = compare_channels(a, b);
+    if (order == 0 && a->sends != b->sends)
+        order = a->sends ? -1 : 1;
+    return order ? order : a->number < b->number ? -1 : 1;
+}
+
+static void put_end(struct dt_trace *trace, const struct message_end *end, int number)
 {
     next(trace);
-    fprintf(trace->file, "{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d", begins ? "s" : "f\", \"bp\": \"e", process, thread);
-    put_us(trace, "ts", at_ns);
+    fprintf(trace->file, "{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d", end->sends ? "s" : "f\", \"bp\": \"e",
+            end->sends ? end->from : end->to, end->thread);
+    put_us(trace, "ts", end->at_ns);
+    char id[96];
+    snprintf(id, sizeof id, "%s %d>%d #%d", trace->groups[end->group], end->from, end->to, number);
     fputs(", \"name\": \"message\", \"cat\": \"message\", \"id\": ", trace->file);
     put_text(trace, id);
     fputc('}', trace->file);
+}
+
+static void put_arrows(struct dt_trace *trace)
+{
+    const struct message_end *end = trace->ends + trace->end_count, *received;
+    if (trace->end_count > 0)
+        qsort(trace->ends, (size_t)trace->end_count, sizeof *trace->ends, compare_ends);
+    for (const struct message_end *sent = trace->ends; sent < end; sent = received) {
+        int count = 0;
+        for (received = sent; received < end && received->sends && compare_channels(received, sent) == 0; received++)
+            count++;
+        for (int i = 0; received < end && compare_channels(received, sent) == 0; received++, i++)
+            if (i < count && sent[i].at_ns <= received->at_ns) {
+                put_end(trace, &sent[i], i);
+                put_end(trace, received, i);
+            }
+    }
 }
 
 /* One rank, or two with a dash between. NULL: it is neither. */
@@ -150,8 +257,16 @@ dt_status dt_trace_close(struct dt_trace *trace)
 {
     if (!trace)
         return DT_OK;
+    put_arrows(trace);
     fputs("\n]}\n", trace->file);
-    dt_status status = dt_output_close(&trace->output, true);
+    bool no_memory = trace->no_memory;
+    dt_status status = dt_output_close(&trace->output, !no_memory);
+    for (int i = 0; i < trace->group_count; i++)
+        free(trace->groups[i]);
+    free(trace->groups);
+    free(trace->ends);
     free(trace);
+    if (no_memory)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace's messages");
     return status == DT_OK ? DT_OK : dt_fail(status, "the trace: %s", dt_error_message());
 }

@@ -5,7 +5,7 @@
 #ifndef LIB_DEVICE_TRACE_H
 #define LIB_DEVICE_TRACE_H
 
-#include "lib/base/status.h"
+#include "lib/device/device.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,9 +27,10 @@ struct dt_trace_span {
     int process, thread;
     const char *name, *category;
     int64_t start_ns, end_ns;
-    double bytes;      /* shown with it; 0: none */
-    const char *group; /* likewise: the communicator; NULL */
-    double waited_s;   /* likewise: for others, before bytes moved; 0: none */
+    double bytes;        /* shown with it; 0: none */
+    const char *group;   /* likewise: the communicator; NULL */
+    double waited_s;     /* likewise: for others, before bytes moved; 0: none */
+    struct dt_pass pass; /* likewise: the micro-batch and part; dt_no_pass(): neither */
 };
 
 /* Begin a file; it replaces what was there. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
@@ -38,9 +39,11 @@ dt_status dt_trace_open(const char *path, struct dt_trace **out);
 void dt_trace_process(struct dt_trace *trace, int process, const char *name);
 void dt_trace_thread(struct dt_trace *trace, int process, int thread, const char *name);
 void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span);
-/* One end of an arrow from a span to another: the two have the same id. at_ns: within the span. */
-void dt_trace_flow(struct dt_trace *trace, int process, int thread, bool begins, int64_t at_ns, const char *id);
-/* End the file. Takes NULL. Errors: DT_ERR_IO, when anything could not be written; the file is then removed. */
+/* One end of a message between two processes on communicators of the span's group: both ends tell the messages of a group, sender and
+ * receiver in the same order. dt_trace_close draws an arrow from the begin of the sending span to the end of the receiving one, where both
+ * are told, and not backwards in time, as clocks of different machines may have it. */
+void dt_trace_message(struct dt_trace *trace, const struct dt_trace_span *span, int peer, bool sends);
+/* End the file. Takes NULL. Errors: DT_ERR_IO, when anything could not be written, and DT_ERR_HOST_MEMORY; the file is then removed. */
 dt_status dt_trace_close(struct dt_trace *trace);
 
 #endif

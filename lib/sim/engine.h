@@ -50,6 +50,7 @@ struct dt_sim_span {
     const char *label;      /* the operation's own, or what it does ("all_reduce") */
     const char *group_name; /* of communication; else NULL */
     double bytes;           /* of communication and copies; else 0 */
+    int micro_batch, part;  /* of the pass that it belongs to; -1: of none */
     int peer;               /* of a message: the other rank; else -1 */
     bool sends;             /* of a message */
     double start_s;         /* the queue arrived at it */

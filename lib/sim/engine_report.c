@@ -15,12 +15,15 @@ void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, con
     if (op->label)
         label = p->labels[op->label];
     const struct group *group = talks ? e->groups[e->ranks[rank].seats[op->target].group] : NULL;
+    struct dt_sim_pass pass = dt_sim_program_pass_of(p, (size_t)(op - p->ops));
     struct dt_sim_span span = {
         .rank = rank,
         .queue = stream,
         .queue_name = stream < 0 ? "host" : p->stream_names[stream],
         .label = label,
         .group_name = talks ? group->name : NULL,
+        .micro_batch = pass.micro_batch,
+        .part = pass.part,
         .peer = stream >= 0 && (op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV) ? group->ranks[op->peer] : -1,
         .sends = op->kind == DT_SIM_SEND,
         .bytes = talks || op->kind == DT_SIM_COPY ? op->amount : 0,

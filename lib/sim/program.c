@@ -54,6 +54,7 @@ void dt_sim_program_destroy(struct dt_sim_program *p)
     free(p->stream_op_count);
     free(p->works);
     free(p->labels);
+    free(p->passes);
     free(p->slot_order);
     free(p->ops);
     free(p);
@@ -195,6 +196,42 @@ dt_status dt_sim_program_shared_work(struct dt_sim_program *p, int stream, doubl
     }
     struct dt_sim_op op = {.kind = DT_SIM_SHARED_WORK, .stream = (uint16_t)stream, .peer = -1, .amount = seconds, .load = load};
     return append(p, op, label);
+}
+
+dt_status dt_sim_program_pass(struct dt_sim_program *p, int micro_batch, int part)
+{
+    struct dt_sim_pass *last = p->pass_count ? &p->passes[p->pass_count - 1] : NULL;
+    bool same = last && last->micro_batch == micro_batch && last->part == part;
+    if (p->coalesce || same)
+        return DT_OK;
+    if (last && last->first_op == p->op_count) {
+        last->micro_batch = micro_batch;
+        last->part = part;
+        return DT_OK;
+    }
+    if (p->pass_count == p->pass_room) {
+        size_t room = p->pass_room ? 2 * p->pass_room : 64;
+        struct dt_sim_pass *grown = realloc(p->passes, room * sizeof *grown);
+        if (!grown)
+            return no_memory();
+        p->passes = grown;
+        p->pass_room = room;
+    }
+    p->passes[p->pass_count++] = (struct dt_sim_pass){p->op_count, micro_batch, part};
+    return DT_OK;
+}
+
+struct dt_sim_pass dt_sim_program_pass_of(const struct dt_sim_program *p, size_t op)
+{
+    size_t low = 0, high = p->pass_count; /* entries before low begin at or before op, those from high on behind it */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->passes[middle].first_op <= op)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? p->passes[low - 1] : (struct dt_sim_pass){0, -1, -1};
 }
 
 dt_status dt_sim_program_record(struct dt_sim_program *p, int stream, uint32_t *out_event)
@@ -353,6 +390,16 @@ static bool op_equal(const struct dt_sim_op *a, const struct dt_sim_op *b)
            a->lead_s == b->lead_s && a->load == b->load;
 }
 
+static bool passes_equal(const struct dt_sim_program *left, const struct dt_sim_program *right)
+{
+    bool equal = left->pass_count == right->pass_count;
+    for (size_t i = 0; equal && i < left->pass_count; i++) {
+        const struct dt_sim_pass *a = &left->passes[i], *b = &right->passes[i];
+        equal = a->first_op == b->first_op && a->micro_batch == b->micro_batch && a->part == b->part;
+    }
+    return equal;
+}
+
 bool dt_sim_program_equal(const struct dt_sim_program *left, const struct dt_sim_program *right)
 {
     if (left == right)
@@ -369,5 +416,5 @@ bool dt_sim_program_equal(const struct dt_sim_program *left, const struct dt_sim
     for (size_t i = 0; i < left->op_count; i++)
         if (!op_equal(&left->ops[i], &right->ops[i]))
             return false;
-    return true;
+    return passes_equal(left, right);
 }

@@ -60,6 +60,12 @@ struct dt_sim_op {
                          the longest such path of several made one */
 };
 
+/* Operations from first_op on, up to the next such entry's, belong to a pass of a micro-batch through a part of the model. */
+struct dt_sim_pass {
+    size_t first_op;
+    int micro_batch, part; /* -1: to none */
+};
+
 struct dt_sim_program {
     struct dt_sim_op *ops; /* [op_count] in the order of issue */
     size_t op_count;
@@ -70,7 +76,9 @@ struct dt_sim_program {
     uint32_t label_count;
     uint32_t **stream_ops; /* [stream_count][stream_op_count[s]] numbers of a stream's operations; made by dt_sim_program_finish */
     uint32_t *stream_op_count;
-    bool *works; /* [stream_count] the stream has work; made by dt_sim_program_finish */
+    bool *works;                /* [stream_count] the stream has work; made by dt_sim_program_finish */
+    struct dt_sim_pass *passes; /* [pass_count] in the order of first_op; none while work is coalesced */
+    size_t pass_count, pass_room;
 
     /* while recording */
     size_t op_room;
@@ -100,6 +108,10 @@ dt_status dt_sim_program_work(struct dt_sim_program *program, int stream, double
 /* Work on processors that the ranks of a node share: it takes `seconds` when it is alone, and longer when the loads of all that is under
  * way there at once are more than 1 together. load: above 0, at most DT_SIM_MAX_LOAD. */
 dt_status dt_sim_program_shared_work(struct dt_sim_program *program, int stream, double seconds, double load, const char *label);
+/* What comes next belongs to this pass, for traces. No-op while work is coalesced, which joins that of several passes. */
+dt_status dt_sim_program_pass(struct dt_sim_program *program, int micro_batch, int part);
+/* The pass of operation `op`; micro_batch and part are -1 where it has none. */
+struct dt_sim_pass dt_sim_program_pass_of(const struct dt_sim_program *program, size_t op);
 /* stream may be DT_SIM_ON_HOST: when the host came here. */
 dt_status dt_sim_program_record(struct dt_sim_program *program, int stream, uint32_t *out_event);
 dt_status dt_sim_program_wait(struct dt_sim_program *program, int stream, uint32_t event);
@@ -120,7 +132,7 @@ dt_status dt_sim_program_copy(struct dt_sim_program *program, int stream, enum d
 /* No more is added. The engine takes finished programs only. */
 dt_status dt_sim_program_finish(struct dt_sim_program *program);
 
-/* Do both do the same at the same cost? Labels and names count too. */
+/* Do both do the same at the same cost? Labels, names and passes count too. */
 bool dt_sim_program_equal(const struct dt_sim_program *left, const struct dt_sim_program *right);
 
 const char *dt_sim_collective_name(enum dt_sim_collective kind); /* "all_reduce", ... */

@@ -324,6 +324,13 @@ static bool enter_range(struct pipeline *p, const struct action *a, int phase)
     return true;
 }
 
+/* What traces say of an action's work. At the end of a step nothing belongs to one micro-batch. */
+static struct dt_pass pass_named(const struct action *a)
+{
+    bool of_step = a->op == ACTION_PUBLISH || ops[a->op].phase == TIMELINE_OPTIMIZER;
+    return of_step ? dt_no_pass() : (struct dt_pass){(int)a->micro_batch, a->part};
+}
+
 static dt_status enter(struct pipeline *p, int at)
 {
     const struct action *a = pass_of(p, at);
@@ -331,6 +338,7 @@ static dt_status enter(struct pipeline *p, int at)
     if (phase == SAME_PHASE || (!enter_range(p, a, phase) && phase == p->phase))
         return DT_OK;
     p->phase = phase;
+    DT_TRY(dt_pass_enter(p->setup.device, pass_named(a)));
     return timeline_enter(p->setup.timeline, (enum timeline_phase)phase);
 }
 
@@ -338,6 +346,7 @@ static dt_status run(struct pipeline *p, int at)
 {
     const struct action *a = &p->plan.actions[at];
     DT_TRY(enter(p, at));
+    DT_TRY(dt_pass_enter(p->setup.device, pass_named(a))); /* a gather may belong to a later one than its phase */
     if (!action_computes(a))
         return ops[a->op].run(p, a);
     dt_range_push(a->op == ACTION_RECOMPUTE ? "recompute group" : "group", a->group);
@@ -354,6 +363,7 @@ static dt_status run_plan(struct pipeline *p)
         DT_TRY(dt_zero(s->compute, s->stage->loss.data, sizeof(double)));
     for (int i = 0; i < p->plan.count; i++)
         DT_TRY(run(p, i));
+    DT_TRY(dt_pass_enter(s->device, dt_no_pass()));
     links_end_step(&p->links);
     return timeline_stop(s->timeline);
 }

@@ -5,25 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The messages that a rank exchanges with another one on communicators of one name: both count theirs, in the same order. */
-struct channel {
-    char name[32];
-    int peer;
-    bool sends;
-    int count;
-};
-
-struct channels {
-    struct channel *all;
-    int count;
-};
-
 struct simulation_trace {
     struct dt_trace *trace;
     struct dt_trace_wish wish;
     int world_size;
-    struct channels *channels; /* [world_size] */
-    bool no_memory;
     bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] which queues of the rank have a name; the first is the host */
 };
 
@@ -35,36 +20,6 @@ static const char *category_of(const struct dt_sim_span *span)
     if (span->group_name)
         return "communication";
     return span->bytes > 0 ? "copy" : "compute";
-}
-
-/* NULL: no memory. */
-static struct channel *find_channel(struct channels *channels, const struct dt_sim_span *span)
-{
-    for (struct channel *c = channels->all; c < channels->all + channels->count; c++)
-        if (c->peer == span->peer && c->sends == span->sends && strcmp(c->name, span->group_name) == 0)
-            return c;
-    struct channel *all = realloc(channels->all, ((size_t)channels->count + 1) * sizeof *all);
-    if (!all)
-        return NULL;
-    channels->all = all;
-    struct channel *c = &all[channels->count++];
-    *c = (struct channel){.peer = span->peer, .sends = span->sends};
-    snprintf(c->name, sizeof c->name, "%s", span->group_name);
-    return c;
-}
-
-/* This rank's end of a message's arrow, which has two where both ranks are traced. */
-static void put_arrow(struct simulation_trace *t, const struct dt_sim_span *span, const struct dt_trace_span *bar)
-{
-    char id[96];
-    struct channel *c = find_channel(&t->channels[span->rank], span);
-    t->no_memory |= !c;
-    if (!c || !dt_trace_has(&t->wish, span->peer))
-        return;
-    int from = span->sends ? span->rank : span->peer, to = span->sends ? span->peer : span->rank;
-    snprintf(id, sizeof id, "%s %d>%d #%d", c->name, from, to, c->count++);
-    int64_t last_ns = bar->end_ns > bar->start_ns ? bar->end_ns - 1 : bar->start_ns;
-    dt_trace_flow(t->trace, bar->process, bar->thread, span->sends, span->sends ? bar->start_ns : last_ns, id);
 }
 
 static void on_span(void *context, const struct dt_sim_span *span)
@@ -87,10 +42,11 @@ static void on_span(void *context, const struct dt_sim_span *span)
         .bytes = span->bytes,
         .group = span->group_name,
         .waited_s = span->moving_s - span->start_s,
+        .pass = {span->micro_batch, span->part},
     };
     dt_trace_span(t->trace, &bar);
     if (span->peer >= 0)
-        put_arrow(t, span, &bar);
+        dt_trace_message(t->trace, &bar, span->peer, span->sends);
 }
 
 dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct simulated_system *s, int world_size,
@@ -103,9 +59,8 @@ dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct s
         t->wish = *wish;
         t->world_size = world_size;
         t->named = calloc((size_t)world_size, sizeof *t->named);
-        t->channels = calloc((size_t)world_size, sizeof *t->channels);
     }
-    if (!t || !t->named || !t->channels) {
+    if (!t || !t->named) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
         goto fail;
     }
@@ -134,11 +89,6 @@ dt_status simulation_trace_close(struct simulation_trace *t)
     if (!t)
         return DT_OK;
     dt_status status = dt_trace_close(t->trace);
-    if (status == DT_OK && t->no_memory)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace's messages");
-    for (int rank = 0; t->channels && rank < t->world_size; rank++)
-        free(t->channels[rank].all);
-    free(t->channels);
     free(t->named);
     free(t);
     return status;

@@ -11,9 +11,10 @@ struct step_trace;
  * too. Collective. Owner: the caller. Errors: DT_ERR_IO, the same on all ranks; DT_ERR_HOST_MEMORY, DT_ERR_COMM. */
 dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *world, struct step_trace **out);
 
-/* Run step `step` of `trainer` once more than it would have been, gather every rank's spans, and write them. The ranks begin together;
- * each rank's time 0 is its own begin, so between ranks times are right to what a barrier is. The step is run piece by piece also where
- * others are replayed as a graph. Collective. Errors: as trainer_step. */
+/* Run step `step` of `trainer` once more than it would have been, gather every rank's spans, and write them, with an arrow for each message.
+ * All times are on one clock. On the cpu devices of one machine they are exact. Else a rank's row says to how much: where its clock is another
+ * machine's, half of what the quickest exchanges took, and on devices whose marks are on a clock of their own, half of what a mark took. The
+ * step is run piece by piece also where others are replayed as a graph. Collective. Errors: as trainer_step. */
 dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int step);
 
 dt_status step_trace_close(struct step_trace *trace); /* takes NULL. Errors: DT_ERR_IO, on rank 0 */

@@ -348,43 +348,42 @@ dt_status trainer_step(struct trainer *t, int step)
 }
 
 /* Phases, then the work of all streams, in one list. */
-static dt_status collect_spans(struct trainer *t, struct dt_span **out, int *count)
+static dt_status collect_spans(struct trainer *t, struct dt_spans_recorded *out)
 {
-    struct dt_span *work = NULL, *all = NULL, *phases = NULL;
-    int phase_count = 0, work_count = 0;
-    DT_TRY(timeline_spans(t->timeline, &phases, &phase_count));
-    dt_status status = dt_spans_collect(dt_stream_device(t->compute), &work, &work_count);
+    struct dt_span *all = NULL, *phases = NULL;
+    struct dt_spans_recorded work;
+    int count = 0;
+    DT_TRY(timeline_spans(t->timeline, &phases, &count));
+    dt_status status = dt_spans_collect(dt_stream_device(t->compute), &work);
     if (status == DT_OK)
-        all = realloc(phases, (size_t)(phase_count + work_count + 1) * sizeof *all);
+        all = realloc(phases, (size_t)(count + work.count + 1) * sizeof *all);
     if (all) {
-        memcpy(all + phase_count, work, (size_t)work_count * sizeof *all);
-        *count = phase_count + work_count;
+        memcpy(all + count, work.all, (size_t)work.count * sizeof *all);
+        *out = (struct dt_spans_recorded){all, count + work.count, work.zero_ns, work.zero_error_ns};
     } else {
         free(phases);
     }
-    free(work);
-    *out = all;
+    free(work.all);
     DT_TRY(status);
-    return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", phase_count + work_count);
+    return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", count + work.count);
 }
 
-static dt_status run_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
+static dt_status run_traced_step(struct trainer *t, int step, struct dt_spans_recorded *out)
 {
     DT_TRY(dt_spans_start(t->compute));
     dt_status status = run_step(t, step, false);
     dt_status finished = trainer_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
     DT_TRY(status);
     DT_TRY(finished);
-    return collect_spans(t, out, count);
+    return collect_spans(t, out);
 }
 
-dt_status trainer_traced_step(struct trainer *t, int step, struct dt_span **out, int *count)
+dt_status trainer_traced_step(struct trainer *t, int step, struct dt_spans_recorded *out)
 {
-    *out = NULL;
-    *count = 0;
+    *out = (struct dt_spans_recorded){0};
     DT_TRY(trainer_synchronize(t));
     DT_TRY(t->family->trace_kernels(t->kernels, true));
-    dt_status status = run_traced_step(t, step, out, count);
+    dt_status status = run_traced_step(t, step, out);
     dt_spans_forget(dt_stream_device(t->compute));
     t->family->trace_kernels(t->kernels, false);
     return status;

@@ -37,9 +37,9 @@ const char *trainer_products(const struct trainer *trainer);
 dt_status trainer_tuning(struct trainer *trainer, struct tuning_facts *out);
 /* Of a dry rank: from here on steps add the products that they ask for to `tuning`, which outlives the trainer. */
 dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tuning);
-/* The same, piece by piece and traced: *out [*count] is what ran when, phases first; the caller's to free. Waits before and after.
- * Errors: as trainer_step and trainer_synchronize. */
-dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_span **out, int *count);
+/* The same, piece by piece and traced: *out is what ran when, phases first. Waits before and after.
+ * Errors: as trainer_step and trainer_synchronize; *out is then zeroed. */
+dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_spans_recorded *out);
 /* Wait for all that is queued; the first failure wins. */
 dt_status trainer_synchronize(struct trainer *trainer);
 

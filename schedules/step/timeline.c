@@ -9,6 +9,7 @@ struct mark {
     enum timeline_phase phase; /* of the time from here to the next mark */
     uint64_t key;              /* of the message that is waited for from here on, or was made before it */
     bool received, sent;
+    struct dt_pass pass; /* that the time belongs to */
 };
 
 struct timeline {
@@ -61,6 +62,7 @@ static dt_status add_mark(struct timeline *timeline, struct mark like)
         DT_TRY(grow(timeline));
     struct mark *mark = &timeline->marks[timeline->count++];
     like.event = mark->event;
+    like.pass = dt_pass_now(timeline->device);
     *mark = like;
     timeline->phase = like.phase;
     return dt_event_record(mark->event, timeline->compute);
@@ -163,6 +165,8 @@ dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, 
     *count = 0;
     for (int i = 0; status == DT_OK && i + 1 < timeline->count; i++) {
         spans[i].category = DT_SPAN_PHASE;
+        spans[i].pass = timeline->marks[i].pass;
+        spans[i].peer = -1;
         snprintf(spans[i].name, sizeof spans[i].name, "%s", names[timeline->marks[i].phase]);
         status = dt_spans_time_of(timeline->device, timeline->marks[i].event, &spans[i].start_ns);
         if (status == DT_OK)

@@ -66,7 +66,7 @@ static uint64_t copied_elems(const struct gpt_stage *s)
     return gpt_cut_copies(model, s->cut.size) > 1 ? features * inputs : 0;
 }
 
-void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pass, size_t samples, struct dt_exchanged *out)
+void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out)
 {
     const struct gpt_stage *s = (const struct gpt_stage *)stage;
     const struct dt_group *group = &stage->groups[g];

@@ -5,7 +5,7 @@
 #include "lib/model/model.h"
 
 /* A pass through a group: forward, also once more for backward; backward, or half of it; or both of a head that is late. */
-struct dt_pass {
+struct gpt_pass {
     bool forward, late;
     bool ends_here;            /* forward: as recompute's */
     enum dt_backward backward; /* 0: none */
@@ -17,6 +17,6 @@ struct dt_exchanged {
 };
 
 /* Of so many samples through group g; zeros where the rank has whole layers. */
-void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct dt_pass pass, size_t samples, struct dt_exchanged *out);
+void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);
 
 #endif

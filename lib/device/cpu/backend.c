@@ -171,6 +171,7 @@ const struct dt_device_backend dt_device_cpu = {
     .event_destroy = dt_cpu_event_destroy,
     .event_record = dt_cpu_event_record,
     .event_elapsed_ns = dt_cpu_event_elapsed_ns,
+    .event_clock_ns = dt_cpu_event_clock_ns,
     .event_idle = dt_cpu_event_idle,
     .alloc = cpu_alloc,
     .free = cpu_free,

@@ -302,6 +302,13 @@ dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_
     return DT_OK;
 }
 
+int64_t dt_cpu_event_clock_ns(const struct dt_event *event)
+{
+    int64_t time_ns;
+    mark_time_ns(event, &time_ns);
+    return time_ns;
+}
+
 void dt_cpu_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out)
 {
     out->host_ns = ((const struct cpu_event *)end)->starved_ns - ((const struct cpu_event *)start)->starved_ns;

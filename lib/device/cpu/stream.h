@@ -85,6 +85,7 @@ dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_ev
 void dt_cpu_event_destroy(struct dt_event *event);
 dt_status dt_cpu_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
+int64_t dt_cpu_event_clock_ns(const struct dt_event *event);
 void dt_cpu_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out);
 
 #endif

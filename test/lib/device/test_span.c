@@ -1,4 +1,5 @@
 /* Spans on the cpu device: what is marked, when, and what is not. */
+#include "lib/base/clock.h"
 #include "lib/device/span.h"
 #include "test/check.h"
 
@@ -25,8 +26,7 @@ static void end(void)
 static void copies_and_streams_are_told_apart(void)
 {
     static char from[1 << 20], to[1 << 20];
-    struct dt_span *spans;
-    int count;
+    struct dt_spans_recorded recorded;
     begin();
     CHECK_OK(dt_zero(compute, to, sizeof to)); /* before the start: not in it */
     CHECK_OK(dt_spans_start(compute));
@@ -37,7 +37,9 @@ static void copies_and_streams_are_told_apart(void)
     CHECK_OK(dt_zero(compute, from, 100));
     CHECK_OK(dt_stream_synchronize(compute));
     CHECK_OK(dt_stream_synchronize(copies));
-    CHECK_OK(dt_spans_collect(device, &spans, &count));
+    CHECK_OK(dt_spans_collect(device, &recorded));
+    const struct dt_span *spans = recorded.all;
+    int count = recorded.count;
     CHECK(count == 3, "%d", count);
     CHECK(strcmp(spans[0].name, "copy") == 0 && strcmp(spans[0].stream, "copies") == 0 && spans[0].bytes == sizeof to);
     CHECK(spans[0].category == DT_SPAN_COPY && spans[0].stream_number == 0 && spans[1].stream_number == 1);
@@ -47,10 +49,43 @@ static void copies_and_streams_are_told_apart(void)
         CHECK(spans[i].start_ns >= 0 && spans[i].end_ns >= spans[i].start_ns, "%lld %lld", (long long)spans[i].start_ns,
               (long long)spans[i].end_ns);
     CHECK(spans[2].start_ns >= spans[1].end_ns);
-    free(spans);
+    free(recorded.all);
     CHECK_OK(dt_zero(compute, from, 100));
     CHECK_OK(dt_stream_synchronize(compute));
-    CHECK(dt_spans_collect(device, &spans, &count) == DT_ERR_INVALID && !spans);
+    CHECK(dt_spans_collect(device, &recorded) == DT_ERR_INVALID && !recorded.all);
+    end();
+}
+
+static void messages_and_passes_are_kept(void)
+{
+    static char memory[64];
+    struct dt_spans_recorded recorded;
+    begin();
+    int64_t before_ns = dt_clock_ns();
+    CHECK_OK(dt_spans_start(compute));
+    int64_t after_ns = dt_clock_ns();
+    CHECK_OK(dt_pass_enter(device, (struct dt_pass){3, 1}));
+    CHECK_OK(dt_zero(compute, memory, sizeof memory));
+    CHECK_OK(dt_span_begin(copies, "group", DT_SPAN_COMMUNICATION, 0, "pair"));
+    CHECK_OK(dt_span_message(copies, true, 5, 100));
+    CHECK_OK(dt_pass_enter(device, dt_no_pass()));
+    CHECK_OK(dt_zero(compute, memory, sizeof memory));
+    CHECK_OK(dt_span_message(copies, false, 6, 28));
+    CHECK_OK(dt_zero(copies, memory, sizeof memory)); /* part of the group */
+    CHECK_OK(dt_span_end(copies));
+    CHECK_OK(dt_span_message(copies, false, 7, 28)); /* of no span */
+    CHECK_OK(dt_stream_synchronize(compute));
+    CHECK_OK(dt_stream_synchronize(copies));
+    CHECK_OK(dt_spans_collect(device, &recorded));
+    const struct dt_span *s = recorded.all;
+    CHECK(recorded.count == 4, "%d", recorded.count);
+    CHECK(before_ns <= recorded.zero_ns && recorded.zero_ns <= after_ns && recorded.zero_error_ns == 0);
+    CHECK(s[0].pass.micro_batch == 3 && s[0].pass.part == 1 && s[0].peer == -1);
+    CHECK(s[1].pass.micro_batch == 3 && s[1].sends && s[1].peer == 5 && s[1].bytes == 128 && !s[1].inside);
+    CHECK(s[2].pass.micro_batch == -1 && s[2].pass.part == -1 && s[2].peer == -1);
+    CHECK(s[3].inside && !s[3].sends && s[3].peer == 6 && s[3].bytes == 28 && strcmp(s[3].group, "pair") == 0);
+    CHECK(s[3].start_ns == s[1].start_ns && s[3].end_ns == s[1].end_ns && s[3].stream_number == s[1].stream_number);
+    free(recorded.all);
     end();
 }
 
@@ -87,6 +122,7 @@ static void more_streams_than_there_is_room_for_are_refused(void)
 
 static const struct test_case cases[] = {
     {"copies and streams are told apart", copies_and_streams_are_told_apart},
+    {"messages and passes are kept", messages_and_passes_are_kept},
     {"they start once and can be forgotten", they_start_once_and_can_be_forgotten},
     {"more streams than there is room for are refused", more_streams_than_there_is_room_for_are_refused},
 };

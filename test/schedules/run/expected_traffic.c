@@ -135,7 +135,7 @@ static size_t samples_of(const struct traffic *t, const struct action *a)
 
 static void add_pass(struct traffic *t, const struct action *a)
 {
-    static const struct dt_pass passes[ACTION_OPS] = {
+    static const struct gpt_pass passes[ACTION_OPS] = {
         [ACTION_FORWARD] = {.forward = true},
         [ACTION_RECOMPUTE] = {.forward = true},
         [ACTION_BACKWARD] = {.backward = DT_BACKWARD_WHOLE},
@@ -144,7 +144,7 @@ static void add_pass(struct traffic *t, const struct action *a)
         [ACTION_FORWARD_BACKWARD] = {.late = true},
     };
     struct dt_exchanged exchanged;
-    struct dt_pass pass = passes[a->op];
+    struct gpt_pass pass = passes[a->op];
     pass.ends_here = a->flags & ACTION_ENDS_HERE;
     gpt_exchanged_bytes(t->stage, a->group, pass, samples_of(t, a), &exchanged);
     add(t, MESH_TENSOR, DT_COMM_ALL_REDUCE, exchanged.all_reduce);
