@@ -1,9 +1,7 @@
 /* `dtbench`: the table of commands, the help, and the choice of what to run. */
 #include "cli/commands/commands.h"
 #include "cli/generate/generate.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/line.h"
-#include "cli/text/options.h"
+#include "cli/text/text.h"
 #include "lib/base/text.h"
 #include "lib/record/provenance.h"
 

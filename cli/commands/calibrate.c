@@ -1,10 +1,8 @@
 /* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts its runs. */
 #include "cli/commands/commands.h"
 
-#include "cli/run/signals.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/options.h"
-#include "cli/text/terminal.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "lib/base/machine.h"
 #include "lib/base/output_file.h"
 #include "lib/comm/comm.h"
@@ -27,7 +25,7 @@ struct command_options {
     bool quick, quiet;
 };
 
-struct plan {
+struct campaign {
     int worlds[MOST_WORLDS], world_count;
     struct calibration_request request;
 };
@@ -59,7 +57,7 @@ static bool read_number(const char *text, long most, long *out, char **end)
     return *end > text && *out >= 1 && *out <= most;
 }
 
-static dt_status parse_ranks(const char *text, struct plan *plan)
+static dt_status parse_ranks(const char *text, struct campaign *plan)
 {
     char *end;
     for (const char *at = text;; at = end + 1) {
@@ -94,7 +92,7 @@ static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
     }
 }
 
-static dt_status make_plan(const struct command_options *o, struct plan *plan)
+static dt_status make_plan(const struct command_options *o, struct campaign *plan)
 {
     char advice[128], *end;
     plan->request.quick = o->quick;
@@ -160,7 +158,7 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
     return status;
 }
 
-static dt_status measure(const struct plan *plan, bool quiet, struct calibration *calibration)
+static dt_status measure(const struct campaign *plan, bool quiet, struct calibration *calibration)
 {
     struct run run = {.threads = plan->request.threads, .live = !quiet && terminal_is_live(stderr)};
     char *input;
@@ -192,7 +190,7 @@ static dt_status count_inside(void *context, int done, int total)
 }
 
 /* The communicator and the device stay open where it fails: other ranks may be gone, and the process ends. */
-static dt_status measure_inside(const struct plan *plan, const struct dt_world *world, bool quiet, struct calibration *calibration)
+static dt_status measure_inside(const struct campaign *plan, const struct dt_world *world, bool quiet, struct calibration *calibration)
 {
     struct run run = {.ranks = world->size, .live = !quiet && world->rank == 0 && terminal_is_live(stderr)};
     const struct dt_device_options place = {
@@ -277,7 +275,7 @@ static enum exit_code code_of(dt_status status)
 }
 
 /* *calibration is too large for the stack. Of the ranks of a launcher rank 0 writes. */
-static dt_status calibrate(const struct command_options *o, const struct plan *plan, const struct dt_world *world,
+static dt_status calibrate(const struct command_options *o, const struct campaign *plan, const struct dt_world *world,
                            struct calibration *calibration)
 {
     const char *directory = o->directory ? o->directory : ".";
@@ -300,7 +298,7 @@ static dt_status calibrate(const struct command_options *o, const struct plan *p
 static int run(int argc, char **argv)
 {
     struct command_options o = {.directory = NULL};
-    struct plan plan = {0};
+    struct campaign plan = {0};
     struct dt_world world;
     bool help;
     if (options_parse(&command_calibrate, argc, argv, &o, &help) < 0 || (!help && make_plan(&o, &plan) < 0))

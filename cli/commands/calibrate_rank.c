@@ -1,8 +1,8 @@
 /* `dtbench calibrate-rank SOCKET`: what `dtbench calibrate` starts, once per rank. */
 #include "cli/commands/commands.h"
 
-#include "cli/run/signals.h"
-#include "cli/text/exit_code.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "lib/launch/rank.h"
 #include "schedules/predict/calibration.h"
 

@@ -1,17 +1,8 @@
 /* `dtbench check`: what a config comes to, without running it. */
 #include "cli/commands/commands.h"
 
-#include "cli/predict/check.h"
-#include "cli/predict/plan.h"
-#include "cli/predict/plan_times.h"
-#include "cli/text/config_arguments.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/experiment_columns.h"
-#include "cli/text/format.h"
-#include "cli/text/line.h"
-#include "cli/text/predictions.h"
-#include "cli/text/table.h"
-#include "cli/text/terminal.h"
+#include "cli/predict/predict.h"
+#include "cli/text/text.h"
 #include "schedules/config/parse.h"
 
 #include <math.h>

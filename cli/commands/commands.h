@@ -4,7 +4,7 @@
 #ifndef CLI_COMMANDS_COMMANDS_H
 #define CLI_COMMANDS_COMMANDS_H
 
-#include "cli/text/options.h"
+#include "cli/text/text.h"
 
 extern const struct command command_run, command_check, command_compare, command_merge, command_status, command_validate, command_calibrate,
     command_list, command_plan, command_tune;

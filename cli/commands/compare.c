@@ -1,10 +1,8 @@
 /* `dtbench compare`: is a newer version slower, larger or wrong? */
 #include "cli/commands/commands.h"
 
-#include "cli/commands/record_arguments.h"
-#include "cli/records/compare.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/options.h"
+#include "cli/records/records.h"
+#include "cli/text/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,8 @@
 /* `dtbench list`: what there is to choose from, on this machine. */
 #include "cli/commands/commands.h"
 
-#include "cli/records/glob_pattern.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/format.h"
-#include "cli/text/options.h"
-#include "cli/text/table.h"
+#include "cli/records/records.h"
+#include "cli/text/text.h"
 #include "lib/comm/comm.h"
 #include "lib/config/data_file.h"
 #include "schedules/config/experiment.h"

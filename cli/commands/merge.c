@@ -1,13 +1,8 @@
 /* `dtbench merge`: the records of many writers in one file. */
 #include "cli/commands/commands.h"
 
-#include "cli/commands/record_arguments.h"
-#include "cli/records/name_file.h"
-#include "cli/records/record_set.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/line.h"
-#include "cli/text/options.h"
-#include "cli/text/predictions.h"
+#include "cli/records/records.h"
+#include "cli/text/text.h"
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"
 

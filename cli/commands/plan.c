@@ -1,16 +1,9 @@
 /* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
 #include "cli/commands/commands.h"
 
-#include "cli/plan/changes.h"
-#include "cli/plan/map.h"
-#include "cli/plan/measured.h"
-#include "cli/plan/planner_json.h"
-#include "cli/run/run_simulated.h"
-#include "cli/run/signals.h"
-#include "cli/text/config_arguments.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/format.h"
-#include "cli/text/terminal.h"
+#include "cli/plan/plan.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "lib/base/clock.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
@@ -95,7 +88,7 @@ static const struct option_row options[] = {
 };
 
 /* What a search tells while it runs. */
-struct watch {
+struct progress_watch {
     const struct planner *planner;
     struct dt_record_file *records; /* NULL: none are asked for */
     bool live;
@@ -108,14 +101,14 @@ struct watch {
 
 static bool interrupted(void *context)
 {
-    const struct watch *w = context;
+    const struct progress_watch *w = context;
     return signals_count() > 0 || (w->until_s > 0 && dt_clock_s() > w->until_s);
 }
 
 static void show_progress(void *context, const struct search_progress *progress)
 {
     enum { REDRAWS_PER_S = 10 };
-    struct watch *w = context;
+    struct progress_watch *w = context;
     char done[FORMAT_BYTES], count[FORMAT_BYTES], simulated[FORMAT_BYTES], best[FORMAT_BYTES];
     if (!w->live || dt_clock_s() - w->drawn_s < 1.0 / REDRAWS_PER_S)
         return;
@@ -127,7 +120,7 @@ static void show_progress(void *context, const struct search_progress *progress)
 }
 
 /* One candidate's record, as dtbench run would write it. */
-static dt_status write_record(const struct watch *w, struct dt_record_file *records, const struct experiment *e, dt_status status,
+static dt_status write_record(const struct progress_watch *w, struct dt_record_file *records, const struct experiment *e, dt_status status,
                               const char *error, const struct measure_result *result)
 {
     struct report report;
@@ -150,7 +143,7 @@ static dt_status write_record(const struct watch *w, struct dt_record_file *reco
 
 static void keep_record(void *context, const struct experiment *e, dt_status status, const char *error, const struct measure_result *result)
 {
-    struct watch *w = context;
+    struct progress_watch *w = context;
     if (!w->records || w->status < 0)
         return;
     w->status = write_record(w, w->records, e, status, error, result);
@@ -159,13 +152,13 @@ static void keep_record(void *context, const struct experiment *e, dt_status sta
 }
 
 /* Rules of thumb have as long again as the plan had. */
-static dt_status follow_rules(const struct planner *p, struct watch *w, struct rule_results *out)
+static dt_status follow_rules(const struct planner *p, struct progress_watch *w, struct rule_results *out)
 {
     w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
     return rules_follow(p, out);
 }
 
-static dt_status find_reasons(const struct plan_options *o, const struct planner *p, struct watch *w, struct planner_reasons *out)
+static dt_status find_reasons(const struct plan_options *o, const struct planner *p, struct progress_watch *w, struct planner_reasons *out)
 {
     *out = (struct planner_reasons){.chosen = {.count = 0}};
     DT_TRY(why_not(p, &out->not));
@@ -180,7 +173,7 @@ static dt_status find_reasons(const struct plan_options *o, const struct planner
     return DT_OK;
 }
 
-static dt_status print(const struct plan_options *o, const struct planner *p, const struct measured *measured, struct watch *w)
+static dt_status print(const struct plan_options *o, const struct planner *p, const struct measured *measured, struct progress_watch *w)
 {
     struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     if (!reasons)
@@ -220,7 +213,7 @@ static dt_status read_measure(const struct plan_options *o, const struct planner
 }
 
 /* Planned, printed, and measured where that is asked for: as JSON all of it is one object. */
-static dt_status find_and_print(const struct plan_options *o, struct planner *p, const struct measuring *wanted, struct watch *w)
+static dt_status find_and_print(const struct plan_options *o, struct planner *p, const struct measuring *wanted, struct progress_watch *w)
 {
     struct measured measured = {.won = -1};
     bool measures = wanted->count > 0;
@@ -247,7 +240,7 @@ static dt_status read_seconds(const char *text, double *out)
 }
 
 /* Until the time limit, which begins now. */
-static void watch_search(struct watch *w, struct planner *p)
+static void watch_search(struct progress_watch *w, struct planner *p)
 {
     w->planner = p;
     w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
@@ -259,7 +252,7 @@ static void watch_search(struct watch *w, struct planner *p)
 
 static int run_plan(const struct plan_options *o, struct planner *p, const struct measuring *wanted, double limit_s)
 {
-    struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
+    struct progress_watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
     const char *output = o->output ? o->output : DEFAULT_CONFIG;
     if (o->all && dt_record_open(o->all, &w.records) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
@@ -302,7 +295,7 @@ static struct planner_arguments arguments_of_box(const struct plan_options *o, c
     return a;
 }
 
-static dt_status record_best(const struct watch *w, const struct map_box *box, struct dt_record_file *records)
+static dt_status record_best(const struct progress_watch *w, const struct map_box *box, struct dt_record_file *records)
 {
     struct experiment e;
     struct simulated_system *system;
@@ -319,7 +312,8 @@ static dt_status record_best(const struct watch *w, const struct map_box *box, s
     return status;
 }
 
-static dt_status search_box(const struct plan_options *o, struct watch *w, struct planner *p, struct map_output *to, struct map_box *box)
+static dt_status search_box(const struct plan_options *o, struct progress_watch *w, struct planner *p, struct map_output *to,
+                            struct map_box *box)
 {
     struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     watch_search(w, p);
@@ -338,7 +332,7 @@ static dt_status search_box(const struct plan_options *o, struct watch *w, struc
     return status;
 }
 
-static dt_status make_box(const struct plan_options *o, struct watch *w, struct map_output *to, struct map_box *box)
+static dt_status make_box(const struct plan_options *o, struct progress_watch *w, struct map_output *to, struct map_box *box)
 {
     const struct planner_arguments a = arguments_of_box(o, box);
     struct planner *p;
@@ -349,7 +343,7 @@ static dt_status make_box(const struct plan_options *o, struct watch *w, struct 
 }
 
 /* *done: the boxes that were searched; all of them, unless Ctrl-C ended it. */
-static dt_status make_boxes(const struct plan_options *o, struct watch *w, struct map_output *to, struct map_box *boxes, int count,
+static dt_status make_boxes(const struct plan_options *o, struct progress_watch *w, struct map_output *to, struct map_box *boxes, int count,
                             int *done)
 {
     for (*done = 0; *done < count && signals_count() == 0; ++*done) {
@@ -377,7 +371,7 @@ static dt_status check_boxes(const struct plan_options *o, const struct map_box 
 
 static int write_map(const struct plan_options *o, double limit_s, struct map_box *boxes, int count)
 {
-    struct watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
+    struct progress_watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
     struct map_output to = {.boxes = o->json ? dt_json_words(NULL, "") : NULL};
     int done = 0, found = 0;
     if (dt_record_open(o->output ? o->output : DEFAULT_MAP, &to.records) < 0 || (o->all && dt_record_open(o->all, &w.records) < 0))

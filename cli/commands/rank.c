@@ -2,9 +2,8 @@
  * result and failures over it. TRACE is a file for the trace of one additional step, and RANKS which ranks are in it. */
 #include "cli/commands/commands.h"
 
-#include "cli/run/execute.h"
-#include "cli/run/signals.h"
-#include "cli/text/exit_code.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "lib/launch/rank.h"
 #include "schedules/config/parse.h"
 

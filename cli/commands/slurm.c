@@ -1,7 +1,7 @@
 /* `dtbench slurm`: the helper process of lib/slurm/facts.h. */
 #include "cli/commands/commands.h"
 
-#include "cli/text/exit_code.h"
+#include "cli/text/text.h"
 #include "lib/slurm/library.h"
 
 static int run(int argc, char **argv)

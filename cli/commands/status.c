@@ -1,15 +1,8 @@
 /* `dtbench status`: how far a sweep is, from its records. */
 #include "cli/commands/commands.h"
 
-#include "cli/commands/record_arguments.h"
-#include "cli/records/sweep_status.h"
-#include "cli/text/config_arguments.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/format.h"
-#include "cli/text/line.h"
-#include "cli/text/predictions.h"
-#include "cli/text/table.h"
-#include "cli/text/terminal.h"
+#include "cli/records/records.h"
+#include "cli/text/text.h"
 
 #include <math.h>
 #include <stdlib.h>

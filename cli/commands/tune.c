@@ -2,11 +2,8 @@
  * fastest. */
 #include "cli/commands/commands.h"
 
-#include "cli/run/signals.h"
-#include "cli/text/config_arguments.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/options.h"
-#include "cli/text/terminal.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "lib/device/device.h"

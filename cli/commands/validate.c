@@ -2,10 +2,8 @@
 #include "cli/commands/commands.h"
 
 #include "cli/predict/validate.h"
-#include "cli/predict/validate_collectives.h"
-#include "cli/run/signals.h"
-#include "cli/text/exit_code.h"
-#include "cli/text/options.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 
 #include <string.h>
 

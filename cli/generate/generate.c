@@ -1,16 +1,390 @@
 #include "cli/generate/generate.h"
 
-#include "cli/generate/completion.h"
-#include "cli/generate/manual.h"
-#include "cli/generate/markdown.h"
+#include "cli/text/text.h"
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
 #include "lib/sim/cluster.h"
+#include "schedules/config/paradigm.h"
 #include "schedules/config/parse.h"
 #include "schedules/predict/simulated_system.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What the texts are made from. */
+struct generate_tables {
+    const struct command *const *commands; /* the last is NULL */
+    const struct dt_table *keys;           /* of a config */
+};
+
+/* ---- what cli/completion.bash must know of commands, options and keys, as bash functions ---- */
+
+static void write_choices(const char *(*choice)(int index), FILE *to)
+{
+    for (int i = 0; choice(i); i++)
+        fprintf(to, "%s%s", i ? " " : "", choice(i));
+}
+
+static void write_commands(const struct command *const *commands, FILE *to)
+{
+    const char *separator = "";
+    fputs("_dtbench_commands() { echo \"", to);
+    for (; *commands; commands++) {
+        if ((*commands)->hidden)
+            continue;
+        fprintf(to, "%s%s", separator, (*commands)->name);
+        separator = " ";
+    }
+    fputs("\"; }\n\n", to);
+}
+
+static void write_options(const struct command *const *commands, FILE *to)
+{
+    fputs("# The options of command $1.\n_dtbench_options() {\n    case $1 in\n", to);
+    for (; *commands; commands++) {
+        if ((*commands)->hidden)
+            continue;
+        fprintf(to, "    %s) echo \"", (*commands)->name);
+        for (const struct option_row *row = (*commands)->options; row && row->name; row++)
+            fprintf(to, "--%s ", row->name);
+        fputs("--help\" ;;\n", to);
+    }
+    fputs("    esac\n}\n\n", to);
+}
+
+/* What follows an option: "@key", "@file", "@directory", or words; nothing is known of the rest. */
+static const char *kind_of_value(const char *argument)
+{
+    static const char *const kinds[][2] = {{"PATH=VALUE", "@key"}, {"FILE", "@file"}, {"RECORDS", "@file"}, {"DIR", "@directory"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(argument, kinds[i][0]) == 0)
+            return kinds[i][1];
+    return "@other";
+}
+
+static void write_value(const struct command *command, const struct option_row *row, FILE *to)
+{
+    fprintf(to, "    \"%s --%s\"", command->name, row->name);
+    if (row->letter)
+        fprintf(to, " | \"%s -%c\"", command->name, row->letter);
+    fputs(") echo \"", to);
+    if (row->choice)
+        write_choices(row->choice, to);
+    else
+        fputs(kind_of_value(row->argument), to);
+    fputs("\" ;;\n", to);
+}
+
+static void write_option_values(const struct command *const *commands, FILE *to)
+{
+    fputs("# What follows option $2 of command $1: words, @file, @directory, @key or @other; nothing after a flag.\n"
+          "_dtbench_values() {\n    case \"$1 $2\" in\n",
+          to);
+    for (; *commands; commands++)
+        for (const struct option_row *row = (*commands)->options; row && row->name; row++)
+            if (row->argument)
+                write_value(*commands, row, to);
+    fputs("    esac\n}\n\n", to);
+}
+
+static void write_keys(const struct dt_table *table, FILE *to)
+{
+    enum { LINE = 120 };
+    int column = 0;
+    fputs("_dtbench_keys() {\n    echo \"", to);
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        char key[128];
+        int bytes = snprintf(key, sizeof key, field->prefix ? "%s.%s" : "%s=", field->path, field->prefix ? field->prefix : "");
+        if (column + bytes > LINE) {
+            fputs("\n        ", to);
+            column = 0;
+        }
+        column += fprintf(to, "%s%s", column > 0 ? " " : "", key);
+    }
+    fputs("\"\n}\n\n", to);
+}
+
+static void write_key_choices(const struct dt_table *table, FILE *to)
+{
+    fputs("# The values of key $1, where they have names.\n_dtbench_choices() {\n    case $1 in\n", to);
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        if (!field->choice && field->kind != DT_FIELD_BOOL)
+            continue;
+        fprintf(to, "    %s) echo \"", field->path);
+        if (field->choice)
+            write_choices(field->choice, to);
+        else
+            fputs("true false", to);
+        fputs("\" ;;\n", to);
+    }
+    fputs("    esac\n}\n", to);
+}
+
+/* What cli/completion.bash must know of commands, options and keys, as bash functions. */
+static void completion_write(const struct generate_tables *tables, FILE *to)
+{
+    write_commands(tables->commands, to);
+    write_options(tables->commands, to);
+    write_option_values(tables->commands, to);
+    write_keys(tables->keys, to);
+    write_key_choices(tables->keys, to);
+}
+
+/* ---- parts of the manual page, in mdoc(7) ---- */
+
+/* text[length] as running text: options keep their dashes, and each sentence begins a line. */
+static void write_text(const char *text, size_t length, FILE *to)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (i == 0 && (text[i] == '.' || text[i] == '\''))
+            fputs("\\&", to);
+        if (text[i] == '\\')
+            fputs("\\e", to);
+        else if (text[i] == '-' && ((i + 1 < length && text[i + 1] == '-') || (i > 0 && text[i - 1] == '-')))
+            fputs("\\-", to);
+        else if (text[i] == ' ' && i > 0 && text[i - 1] == '.')
+            fputc('\n', to);
+        else
+            fputc(text[i], to);
+    }
+    fputc('\n', to);
+}
+
+/* A description: lines as cli/text/paragraph.h has them. */
+static void write_paragraphs(const char *text, FILE *to)
+{
+    bool literal = false;
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        if (literal && *line != ' ') {
+            fputs(".Ed\n", to);
+            literal = false;
+        }
+        if (!literal && *line == ' ') {
+            fputs(".Bd -literal\n", to);
+            literal = true;
+        }
+        const char *next = line + length + (line[length] == '\n');
+        if (length == 0 && *next != ' ')
+            fputs(".Pp\n", to);
+        if (length > 0)
+            write_text(line, length, to);
+        line = next;
+    }
+    fputs(literal ? ".Ed\n" : "", to);
+}
+
+/* A help text has no capital at its beginning, unless that is a name's, and no full stop at its end. */
+static void write_sentence(const char *text, FILE *to)
+{
+    char sentence[2048];
+    bool name = strncmp(text, "dtbench", 7) == 0;
+    snprintf(sentence, sizeof sentence, "%c%s.", name ? *text : toupper((unsigned char)*text), text + 1);
+    write_text(sentence, strlen(sentence), to);
+}
+
+/* One word of a usage: "[OPTION]...", "--data", "FILE". */
+static void write_usage_word(const char *word, int length, FILE *to)
+{
+    if (*word == '[') {
+        int name = (int)strcspn(word + 1, "]");
+        fprintf(to, ".Op Ar %.*s%s\n", name, word + 1, length > name + 2 ? " ..." : "");
+    } else if (strncmp(word, "--", 2) == 0) {
+        fprintf(to, ".Fl %.*s\n", length - 1, word + 1);
+    } else {
+        fprintf(to, ".Ar %.*s\n", length, word);
+    }
+}
+
+/* Parts of the manual page, in mdoc(7). */
+static void manual_synopsis(const struct generate_tables *tables, FILE *to)
+{
+    for (const struct command *const *commands = tables->commands; *commands; commands++) {
+        if ((*commands)->hidden)
+            continue;
+        fprintf(to, ".Nm\n.Cm %s\n", (*commands)->name);
+        for (const char *word = (*commands)->usage; *word; word += strspn(word, " ")) {
+            int length = (int)strcspn(word, " ");
+            write_usage_word(word, length, to);
+            word += length;
+        }
+    }
+}
+
+static void write_option(const struct option_row *row, FILE *to)
+{
+    char help[1024];
+    fputs(".It Fl ", to);
+    if (row->letter)
+        fprintf(to, "%c , ", row->letter);
+    fprintf(to, "-%s", row->name);
+    if (row->argument)
+        fprintf(to, " Ar %s", row->argument);
+    fputc('\n', to);
+    options_describe(row, help, sizeof help);
+    write_sentence(help, to);
+}
+
+/* A section for each command: what it does, and its options. */
+static void manual_commands(const struct generate_tables *tables, FILE *to)
+{
+    for (const struct command *const *commands = tables->commands; *commands; commands++) {
+        if ((*commands)->hidden)
+            continue;
+        fprintf(to, ".Ss dtbench %s\n", (*commands)->name);
+        write_paragraphs((*commands)->description, to);
+        if (!(*commands)->options)
+            continue;
+        fputs(".Bl -tag -width Ds\n", to);
+        for (const struct option_row *row = (*commands)->options; row->name; row++)
+            write_option(row, to);
+        fputs(".El\n", to);
+    }
+}
+
+static void manual_keys(const struct generate_tables *tables, FILE *to)
+{
+    const struct dt_table *table = tables->keys;
+    char values[DT_FIELD_TEXT_BYTES];
+    fputs(".Bl -tag -width Ds\n", to);
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_field *field = &table->fields[i];
+        fprintf(to, ".It Va %s\n", field->path);
+        write_text(field->description, strlen(field->description), to);
+        dt_field_describe(field, values);
+        write_sentence(values, to);
+        if (field->initial)
+            fprintf(to, "Default: %s.\n", field->initial);
+    }
+    fputs(".El\n", to);
+}
+
+static void manual_exit_codes(const struct generate_tables *tables, FILE *to)
+{
+    fputs(".Bl -tag -width \"130\" -compact\n", to);
+    for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++) {
+        fprintf(to, ".It %d\n", row->code);
+        write_sentence(row->meaning, to);
+    }
+    fputs(".El\n", to);
+}
+
+/* ---- tables of the pages in docs/ ---- */
+
+/* Text in a cell: a bar would end it. */
+static void write_cell(const char *text, FILE *to)
+{
+    for (; *text; text++)
+        fprintf(to, *text == '|' ? "\\%c" : "%c", *text);
+}
+
+/* "`fp32`, `fp16`, `bf16`", or "integer from 1 to 64". */
+static void write_values(const struct dt_field *field, FILE *to)
+{
+    char text[DT_FIELD_TEXT_BYTES];
+    if (field->words)
+        fputs("list of ", to);
+    for (int i = 0; field->choice && field->choice(i); i++)
+        fprintf(to, "%s`%s`", i ? ", " : "", field->choice(i));
+    if (field->most_numbers > 0)
+        fprintf(to, ", a list of integers from %.0f to %.0f", field->min, field->max);
+    if (field->file_ending)
+        fprintf(to, ", a file `*%s`", field->file_ending);
+    if (field->choice)
+        return;
+    dt_field_describe(field, text);
+    size_t article = strncmp(text, "an ", 3) == 0 ? 3 : strncmp(text, "a ", 2) == 0 ? 2 : 0;
+    write_cell(text + article, to);
+}
+
+static void write_key(const struct dt_field *field, FILE *to)
+{
+    fprintf(to, "| `%s` | ", field->path);
+    write_values(field, to);
+    fputs(" | ", to);
+    if (field->initial)
+        fprintf(to, "`%s`", field->initial);
+    fputs(" | ", to);
+    write_cell(field->description, to);
+    fputs(" |\n", to);
+}
+
+/* A heading and a table for each group of keys. */
+static void markdown_keys(const struct generate_tables *tables, FILE *to)
+{
+    const struct dt_table *table = tables->keys;
+    for (int i = 0; i < table->count; i++) {
+        if (table->fields[i].group)
+            fprintf(to, "%s### %s\n\n| key | values | default | |\n|---|---|---|---|\n", i ? "\n" : "", table->fields[i].group);
+        write_key(&table->fields[i], to);
+    }
+}
+
+/* "mean of the ranks, median of the timed steps" */
+static void write_rule(const struct dt_metric *metric, FILE *to)
+{
+    static const char *const over_ranks[] = {
+        [DT_RANKS_ONE] = "", [DT_RANKS_MEAN] = "mean of the ranks", [DT_RANKS_SUM] = "sum of the ranks", [DT_RANKS_MAX] = "highest rank"};
+    static const char *const over_steps[] = {[DT_STEPS_RUN] = "",
+                                             [DT_STEPS_MEDIAN] = "median of the timed steps",
+                                             [DT_STEPS_MIDDLE] = "of the median step",
+                                             [DT_STEPS_SUM] = "sum of all steps"};
+    const char *ranks = over_ranks[metric->ranks], *steps = over_steps[metric->steps];
+    fprintf(to, "%s%s%s", ranks, *ranks && *steps ? ", " : "", steps);
+}
+
+static void markdown_metrics(const struct generate_tables *tables, FILE *to)
+{
+    fputs("| metric | unit | over ranks and steps | meaning |\n|---|---|---|---|\n", to);
+    for (int i = 0; dt_metric_at(i); i++) {
+        const struct dt_metric *metric = dt_metric_at(i);
+        fprintf(to, "| `%s` | %s | ", metric->key, dt_unit_name(metric->unit));
+        write_rule(metric, to);
+        fprintf(to, " | %s |\n", metric->help);
+    }
+}
+
+/* What each paradigm does, and what it holds; which keys it reads that others do not. */
+static void markdown_paradigms(const struct generate_tables *tables, FILE *to)
+{
+    fputs("| `paradigm` | what it does | parameters | gradients | optimizer |\n|---|---|---|---|---|\n", to);
+    const struct paradigm *p;
+    for (int i = 0; (p = paradigm_of((enum paradigm_kind)i)); i++)
+        fprintf(to, "| `%s` | %s | %s | %s | %s |\n", p->name, p->help, p->bytes.parameters, p->bytes.gradients, p->bytes.optimizer);
+}
+
+static void markdown_paradigm_keys(const struct generate_tables *tables, FILE *to)
+{
+    fputs("| key | read by |\n|---|---|\n", to);
+    for (int k = 0; k < tables->keys->count; k++) {
+        const char *path = tables->keys->fields[k].path;
+        int readers = 0;
+        const struct paradigm *p;
+        for (int i = 0; (p = paradigm_of((enum paradigm_kind)i)); i++) {
+            if (!paradigm_has_key(p, path))
+                continue;
+            if (readers++ == 0)
+                fprintf(to, "| `%s` | ", path);
+            fprintf(to, "%s`%s`", readers > 1 ? ", " : "", p->name);
+        }
+        fputs(readers ? " |\n" : "", to);
+    }
+}
+
+static void markdown_exit_codes(const struct generate_tables *tables, FILE *to)
+{
+    fputs("| exit code | |\n|---|---|\n", to);
+    for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++) {
+        fprintf(to, "| %d | ", row->code);
+        write_cell(row->meaning, to);
+        fputs(" |\n", to);
+    }
+}
+
+/* ---- all of them ---- */
 
 static const struct {
     const char *name;

@@ -4,7 +4,7 @@
 #ifndef CLI_GENERATE_GENERATE_H
 #define CLI_GENERATE_GENERATE_H
 
-#include "cli/text/options.h"
+#include "cli/text/text.h"
 
 /* Write the file called `name` ("config-schema"). `commands` ends with NULL. Errors: DT_ERR_INVALID where there is no such file,
  * DT_ERR_HOST_MEMORY. */

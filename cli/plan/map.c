@@ -1,8 +1,6 @@
-#include "cli/plan/map.h"
+#include "cli/plan/plan.h"
 
-#include "cli/plan/planner_json.h"
-#include "cli/text/format.h"
-#include "cli/text/table.h"
+#include "cli/text/text.h"
 #include "lib/config/json.h"
 
 #include <math.h>

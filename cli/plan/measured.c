@@ -1,11 +1,7 @@
-#include "cli/plan/measured.h"
+#include "cli/plan/plan.h"
 
-#include "cli/plan/strategy.h"
-#include "cli/plan/why.h"
-#include "cli/run/run_launched.h"
-#include "cli/run/signals.h"
-#include "cli/text/format.h"
-#include "cli/text/table.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "lib/base/statistics.h"
 #include "schedules/config/parse.h"
 

@@ -1,6 +1,6 @@
-#include "cli/plan/planner.h"
+#include "cli/plan/plan.h"
 
-#include "cli/text/config_arguments.h"
+#include "cli/text/text.h"
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"

@@ -1,7 +1,5 @@
-#include "cli/plan/planner_json.h"
+#include "cli/plan/plan.h"
 
-#include "cli/plan/confidence.h"
-#include "cli/plan/strategy.h"
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"

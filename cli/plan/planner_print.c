@@ -1,12 +1,6 @@
-#include "cli/plan/planner_print.h"
+#include "cli/plan/plan.h"
 
-#include "cli/plan/strategy.h"
-#include "cli/text/experiment_columns.h"
-#include "cli/text/format.h"
-#include "cli/text/line.h"
-#include "cli/text/paragraph.h"
-#include "cli/text/predictions.h"
-#include "cli/text/table.h"
+#include "cli/text/text.h"
 #include "schedules/config/parse.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
-#include "cli/plan/why.h"
+#include "cli/plan/plan.h"
 
-#include "cli/plan/confidence.h"
-#include "cli/plan/strategy.h"
-#include "cli/text/format.h"
+#include "cli/text/text.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "cli/predict/check.h"
+#include "cli/predict/predict.h"
 
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"

@@ -1,11 +1,16 @@
-/* `dtbench validate`: predictions of the simulated cluster beside what was measured. The parts of cmd_validate.c. */
 #ifndef CLI_PREDICT_VALIDATE_H
 #define CLI_PREDICT_VALIDATE_H
 
+#include "lib/base/csv.h"
+#include "lib/base/status.h"
+#include "lib/sim/program.h"
 #include "schedules/config/experiment.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+
+/* ---- `dtbench validate`: predictions of the simulated cluster beside what was measured ---- */
 
 enum validate_outcome {
     VALIDATE_PREDICTED,
@@ -112,5 +117,153 @@ void validate_summary_finish(struct validate_summary *summary);
 /* Errors: DT_ERR_HOST_MEMORY. */
 dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to);
 dt_status validate_print_json(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to);
+
+/* ---- the columns of a table of measured runs, by any of the names that published tables give them, and their fields by type ---- */
+
+enum measured_column {
+    COLUMN_GPUS,
+    COLUMN_GPUS_PER_NODE,
+    COLUMN_MODEL,
+    COLUMN_STEP_S,
+    COLUMN_STEP_MS,
+    COLUMN_PEAK_MB,
+    COLUMN_PEAK_GIB,
+    COLUMN_STATUS,
+    COLUMN_NOTES,
+    COLUMN_ACTIVATION,
+    COLUMN_SHARD_SIZE,
+    /* of the study's table */
+    COLUMN_PARADIGM,
+    COLUMN_BATCH_PER_REPLICA,
+    COLUMN_STAGES,
+    COLUMN_CHUNKS,
+    COLUMN_FSDP_WRAP,
+    COLUMN_PARAMETER_OFFLOAD,
+    /* of tables of meshes */
+    COLUMN_LAYERS,
+    COLUMN_HIDDEN,
+    COLUMN_HEADS,
+    COLUMN_VOCAB,
+    COLUMN_SEQUENCE,
+    COLUMN_DTYPE,
+    COLUMN_FFN,
+    COLUMN_KV_HEADS,
+    COLUMN_TIED,
+    COLUMN_TENSOR,
+    COLUMN_PIPELINE,
+    COLUMN_DATA,
+    COLUMN_CONTEXT,
+    COLUMN_ZERO,
+    COLUMN_VIRTUAL_STAGES,
+    COLUMN_ORDER,
+    COLUMN_MICRO_BATCH,
+    COLUMN_GLOBAL_BATCH,
+    COLUMN_RECOMPUTE,
+    COLUMN_SEQUENCE_PARALLEL,
+    MEASURED_COLUMNS
+};
+
+struct measured_table {
+    const char *path; /* lent */
+    struct dt_csv csv;
+    int columns[MEASURED_COLUMNS]; /* where each stands in the file; -1: it does not */
+    bool is_study;                 /* has a column "paradigm" */
+};
+
+/* Owner: the caller, measured_table_finish, also after a failure.
+ * Errors: DT_ERR_IO; DT_ERR_INVALID when a column that is needed is not there, or there are no rows; DT_ERR_HOST_MEMORY. */
+dt_status measured_table_read(const char *path, struct measured_table *out);
+void measured_table_finish(struct measured_table *table); /* takes a zeroed one */
+
+/* The columns that nothing is made of, but for those known to be said for people ("notes"), with commas, and for each the nearest known
+ * name; "" without any. */
+void measured_table_unused(const struct measured_table *table, char *text, size_t text_bytes);
+
+const char *measured_text(const struct measured_table *table, int row, enum measured_column column); /* "" where there is none */
+
+/* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
+/* A count of at least 1; `missing` where the field is empty, 0 for none that may be. */
+/* A number above 0; NAN where the field is empty. */
+dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);
+
+/* ---- one measured run as a table tells it, and as the experiment that it is ---- */
+
+struct measured_run {
+    enum paradigm_kind paradigm;
+    const struct dt_model_preset *preset; /* NULL: the sizes below */
+    const struct dt_model_family *family;
+    int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: as the config's defaults have them */
+    int ffn, kv_heads;
+    bool tied;
+    const char *dtype, *attention, *loss, *optimizer;
+    int gpus, gpus_per_node;   /* gpus_per_node 0: not told */
+    int samples;               /* of a step and replica */
+    int tensor, stages;        /* GPUs of a replica are tensor * stages */
+    int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
+    int virtual_stages;
+    int shard_size; /* of hsdp; 0: not told */
+    enum {
+        SPLIT_BALANCED,
+        SPLIT_BY_PARAMETERS,
+        SPLIT_EQUAL_BLOCKS,
+        SPLIT_EQUAL_BUT_ENDS
+    } split;           /* the last: one block fewer at both ends */
+    const char *order; /* of a pipeline; NULL: the config's default */
+    enum activation_kind activation;
+    int wrap, offload; /* -1: not told */
+    bool sequence_parallel, sequence_parallel_told;
+    char reason[256]; /* why no experiment can be made of it; "": one can */
+};
+
+/* Row i. What cannot be an experiment of any version gets a reason; what is no number is an error.
+ * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
+dt_status measured_run_of_study(const struct measured_table *table, int i, struct measured_run *out);
+dt_status measured_run_of_mesh(const struct measured_table *table, int i, struct measured_run *out);
+
+/* ---- which rows of a table count: conditions on its columns, such as "gpu=a100_80gb" and "tp<=8" ---- */
+
+/* Keep the rows that meet all conditions [count], "COLUMN OPERATOR VALUE" with one of = != < <= > >=. Two numbers are compared as numbers,
+ * anything else as text. An empty field is no number. `path` names the table in errors.
+ * Errors: DT_ERR_INVALID: a condition that is none, a column that is not there, "<" of a text, and no row left. */
+dt_status validate_where(struct dt_csv *csv, const char *path, const char *const *conditions, int count);
+
+/* `dtbench validate` on a table of collectives that were timed alone, as nccl-tests and its like give them: columns collective, size, gpus,
+ * busbw_GB_s (or busbw_GB_s_mean), and nodes or gpus_per_node. Needs a cluster only. */
+
+struct validate_collective {
+    int line; /* of the file */
+    enum dt_sim_collective kind;
+    int gpus, nodes;
+    double bytes;               /* of a rank's whole buffer, as nccl-tests counts them */
+    double measured, predicted; /* GB/s of the bus: bytes over time, times 2 (n - 1) / n of an all-reduce, (n - 1) / n of an all_gather or
+                                         reduce_scatter, 1 of the others. Source  NVIDIA/nccl-tests, doc/PERFORMANCE.md */
+    bool skipped;
+    char reason[256];
+};
+
+struct validate_collectives {
+    struct validate_collective *rows; /* [count] */
+    int count;
+};
+
+/* Is the file such a table? Never of standard input ("-"), which could not be read again. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+dt_status validate_is_collectives(const char *path, bool *out);
+
+/* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows that the cluster is too small for are skipped. Owner: the caller, validate_collectives_finish, also after a failure.
+ * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO, DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */
+dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
+                                       struct validate_collectives *out);
+void validate_collectives_finish(struct validate_collectives *collectives); /* takes a zeroed one */
+
+/* Errors of rows of a kind, or of all (kind DT_SIM_COLLECTIVES), as validate.h has them; nothing but 0 rows where there are none. */
+enum { VALIDATE_COLLECTIVES_SUMMARIES = DT_SIM_COLLECTIVES + 1 };
+struct validate_collectives_summary {
+    int rows;
+    double median, p90, bias;
+};
+
+/* Errors: DT_ERR_HOST_MEMORY. */
+dt_status validate_collectives_print(const struct validate_collectives *collectives, FILE *to);
+dt_status validate_collectives_print_json(const struct validate_collectives *collectives, FILE *to);
 
 #endif

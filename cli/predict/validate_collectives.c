@@ -1,8 +1,6 @@
-#include "cli/predict/validate_collectives.h"
-#include "cli/predict/validate_where.h"
+#include "cli/predict/validate.h"
 
-#include "cli/text/line.h"
-#include "cli/text/table.h"
+#include "cli/text/text.h"
 #include "lib/base/csv.h"
 #include "lib/base/statistics.h"
 #include "lib/config/data_file.h"
@@ -214,7 +212,7 @@ void validate_collectives_finish(struct validate_collectives *c)
 
 /* ---- what comes out ---- */
 
-dt_status validate_collectives_summarize(const struct validate_collectives *c, int kind, struct validate_collectives_summary *out)
+static dt_status validate_collectives_summarize(const struct validate_collectives *c, int kind, struct validate_collectives_summary *out)
 {
     double *sizes = malloc(2 * ((size_t)c->count + 1) * sizeof *sizes), *ratios = sizes + c->count;
     *out = (struct validate_collectives_summary){0};
@@ -237,7 +235,8 @@ dt_status validate_collectives_summarize(const struct validate_collectives *c, i
     return status;
 }
 
-const char *validate_collectives_summary_name(int kind)
+/* "all_reduce", ..., "all" */
+static const char *validate_collectives_summary_name(int kind)
 {
     return kind == DT_SIM_COLLECTIVES ? "all" : dt_sim_collective_name((enum dt_sim_collective)kind);
 }

@@ -1,9 +1,6 @@
 /* What validate found, as a table. */
 #include "cli/predict/validate.h"
-#include "cli/text/experiment_columns.h"
-#include "cli/text/format.h"
-#include "cli/text/line.h"
-#include "cli/text/table.h"
+#include "cli/text/text.h"
 #include "lib/config/json.h"
 
 #include <math.h>

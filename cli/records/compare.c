@@ -1,7 +1,6 @@
-#include "cli/records/compare.h"
+#include "cli/records/records.h"
 
-#include "cli/records/loss_tolerance.h"
-#include "cli/text/experiment_columns.h"
+#include "cli/text/text.h"
 #include "lib/base/statistics.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
-#include "cli/records/draft.h"
+#include "cli/records/records.h"
 
-#include "cli/records/glob_pattern.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>
@@ -12,6 +11,20 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+char *glob_pattern(const char *name, const char *ending)
+{
+    char *pattern = malloc(2 * strlen(name) + strlen(ending) + 1), *end = pattern;
+    if (!pattern)
+        return NULL;
+    for (; *name; name++) {
+        if (strchr("*?[\\", *name))
+            *end++ = '\\';
+        *end++ = *name;
+    }
+    strcpy(end, ending);
+    return pattern;
+}
 
 #define ENDING ".draft"
 

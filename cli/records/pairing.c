@@ -1,6 +1,6 @@
-#include "cli/records/pairing.h"
+#include "cli/records/records.h"
 
-#include "cli/text/experiment_columns.h"
+#include "cli/text/text.h"
 #include "lib/base/text.h"
 #include "schedules/config/parse.h"
 

@@ -1,8 +1,6 @@
-#include "cli/run/progress.h"
+#include "cli/run/run.h"
 
-#include "cli/text/format.h"
-#include "cli/text/line.h"
-#include "cli/text/terminal.h"
+#include "cli/text/text.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 

@@ -1,14 +1,146 @@
-#include "cli/run/run_inside.h"
+#include "cli/run/run.h"
 
-#include "cli/run/execute.h"
-#include "cli/run/signals.h"
-#include "cli/run/watch.h"
+#include "lib/base/clock.h"
 #include "lib/rendezvous/rendezvous.h"
+#include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* A signal handler is handed nothing, so what it writes has to stand here. */
+static volatile sig_atomic_t signal_count, first_signal;
+
+static void on_signal(int number)
+{
+    if (signal_count == 0)
+        first_signal = number;
+    signal_count++;
+}
+
+void signals_install(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal; /* without SA_RESTART: whoever waits shall look */
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    action.sa_handler = SIG_IGN; /* a reader that went away (`| head`) is a failed write, said as such */
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+int signals_count(void)
+{
+    return signal_count;
+}
+
+int signals_first(void)
+{
+    return first_signal;
+}
+
+/* ---- a rank's device and communicator ---- */
+
+dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
+{
+    const struct dt_device_kind *kind;
+    struct dt_device_info info;
+    struct dt_device_options device = {.memory_limit_bytes = e->memory_limit_bytes,
+                                       .threads = e->threads,
+                                       .local_rank = place->local_rank,
+                                       .local_size = place->local_size,
+                                       .share = e->share_gpus,
+                                       .host_memory_limit_bytes = e->host_memory_limit_bytes};
+    struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s,
+                                   .init_timeout_s = e->timeout.init_s,
+                                   .share_devices = e->share_gpus,
+                                   .register_buffers = e->register_buffers};
+    *out = (struct execution){0};
+    DT_TRY(device_choose(e, &kind));
+    if (kind->gpus)
+        DT_TRY(experiment_set_environment(e));
+    DT_TRY(dt_device_create(kind->name, &device, &out->device));
+    DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
+    dt_device_info(out->device, &info);
+    report->peak_flops = info.peak_flops[e->model.dtype];
+    return report_describe(report, e->model.family, out->device, out->world, place);
+}
+
+bool execution_ended_together(dt_status status, const struct report *report)
+{
+    return measure_ended_together(status, &report->result);
+}
+
+void execution_close(struct execution *execution)
+{
+    dt_comm_destroy(execution->world);
+    dt_device_destroy(execution->device);
+    *execution = (struct execution){0};
+}
+
+/* ---- a limit on what a thread does in libraries ---- */
+
+/* The mutex stays locked while `overdue` runs. */
+static void *keep_watch(void *context)
+{
+    struct watch *watch = context;
+    pthread_mutex_lock(&watch->mutex);
+    while (!watch->ended) {
+        struct timespec deadline = dt_clock_timespec(watch->deadline_ns);
+        if (dt_deadline_passed(watch->deadline_ns))
+            watch->overdue(watch->context);
+        else if (watch->deadline_ns)
+            pthread_cond_timedwait(&watch->changed, &watch->mutex, &deadline);
+        else
+            pthread_cond_wait(&watch->changed, &watch->mutex);
+    }
+    pthread_mutex_unlock(&watch->mutex);
+    return NULL;
+}
+
+void watch_begin(struct watch *watch, void (*overdue)(void *context), void *context)
+{
+    sigset_t all, before;
+    pthread_condattr_t monotonic;
+    *watch = (struct watch){.overdue = overdue, .context = context};
+    pthread_mutex_init(&watch->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&watch->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    sigfillset(&all); /* signals are the main thread's business */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    watch->running = pthread_create(&watch->thread, NULL, keep_watch, watch) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void watch_limit(struct watch *watch, double seconds)
+{
+    if (!watch)
+        return;
+    pthread_mutex_lock(&watch->mutex);
+    watch->deadline_ns = dt_deadline_ns(seconds);
+    pthread_cond_signal(&watch->changed);
+    pthread_mutex_unlock(&watch->mutex);
+}
+
+void watch_end(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->mutex);
+    watch->ended = true;
+    pthread_cond_signal(&watch->changed);
+    pthread_mutex_unlock(&watch->mutex);
+    if (watch->running)
+        pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->changed);
+    pthread_mutex_destroy(&watch->mutex);
+}
+
+/* ---- a launcher's ranks ---- */
 
 /* So much longer than the communicator's own limits a rank may take: they know more of what is missing. Shorter than RANK_0_WRITES_S by what a
  * busy machine needs to write a record. */

@@ -1,10 +1,6 @@
-#include "cli/run/summary.h"
+#include "cli/run/run.h"
 
-#include "cli/text/format.h"
-#include "cli/text/line.h"
-#include "cli/text/predictions.h"
-#include "cli/text/table.h"
-#include "cli/text/terminal.h"
+#include "cli/text/text.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,10 +1,6 @@
-#include "cli/run/sweep.h"
+#include "cli/run/run.h"
 
-#include "cli/run/run_inside.h"
-#include "cli/run/run_launched.h"
-#include "cli/run/run_simulated.h"
-#include "cli/run/signals.h"
-#include "cli/text/format.h"
+#include "cli/text/text.h"
 #include "lib/base/clock.h"
 #include "lib/base/statistics.h"
 

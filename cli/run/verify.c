@@ -1,6 +1,6 @@
-#include "cli/run/verify.h"
+#include "cli/run/run.h"
 
-#include "cli/records/loss_tolerance.h"
+#include "cli/records/records.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
 

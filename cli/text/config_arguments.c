@@ -1,6 +1,5 @@
-#include "cli/text/config_arguments.h"
+#include "cli/text/text.h"
 
-#include "cli/text/line.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
 

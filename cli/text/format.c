@@ -1,7 +1,10 @@
-#include "cli/text/format.h"
+#include "cli/text/text.h"
+
+#include "lib/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,4 +87,67 @@ struct unit unit_for_flops(double largest)
 {
     static const struct unit units[] = {{"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}, {"EFLOP", 1e18}};
     return choose(units, 5, largest);
+}
+
+/* ---- lines ---- */
+
+enum { LINE_BYTES = 4096 };
+
+static void print(FILE *to, const char *format, va_list arguments)
+{
+    char text[LINE_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
+    dt_printable(text);
+    fputs(text, to);
+}
+
+void line_part(FILE *to, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print(to, format, arguments);
+    va_end(arguments);
+}
+
+void line_print(FILE *to, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print(to, format, arguments);
+    va_end(arguments);
+    fputc('\n', to);
+}
+
+/* ---- paragraphs ---- */
+
+/* Print the words of line[length] from column `indent` on. */
+static void print_words(const char *line, size_t length, int indent, FILE *to)
+{
+    int column = indent;
+    for (size_t at = 0; at < length;) {
+        int word = (int)strcspn(line + at, " \n");
+        if (column > indent && column + 1 + word > PARAGRAPH_COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(to, "%s%.*s", column > indent ? " " : "", word, line + at);
+        at += (size_t)word + 1;
+    }
+}
+
+void paragraph_print(const char *text, int indent, FILE *to)
+{
+    for (const char *line = text;; line++) {
+        size_t length = strcspn(line, "\n");
+        if (line > text && length > 0)
+            fprintf(to, "%*s", indent, "");
+        if (*line == ' ')
+            fprintf(to, "%.*s", (int)length, line);
+        else
+            print_words(line, length, indent, to);
+        fputc('\n', to);
+        line += length;
+        if (!*line)
+            return;
+    }
 }

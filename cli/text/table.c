@@ -1,11 +1,32 @@
-#include "cli/text/table.h"
+#include "cli/text/text.h"
 
-#include "cli/text/terminal.h"
 #include "lib/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+bool terminal_is_live(FILE *stream)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(stream)) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+bool terminal_has_colour(FILE *stream)
+{
+    const char *no_color = getenv("NO_COLOR");
+    return terminal_is_live(stream) && (!no_color || !*no_color);
+}
+
+int terminal_width(FILE *stream)
+{
+    struct winsize size;
+    return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* ---- tables ---- */
 
 enum {
     MAX_COLUMNS = 32,
@@ -139,7 +160,8 @@ static const char *text_at(const struct table *table, size_t row, int column)
     return table->texts + cell_at(table, row, column)->text;
 }
 
-int text_width(const char *text)
+/* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
+static int text_width(const char *text)
 {
     int width = 0;
     for (; *text; text++)

@@ -86,7 +86,7 @@ static dt_status check_axis(const struct experiment *placed, const struct mesh_s
     return DT_OK;
 }
 
-/* Groups that communicate all the time are each on one node, as on real ones (cli/run/placement.h). */
+/* Groups that communicate all the time are each on one node, as on real ones (cli/run/placement.c). */
 static dt_status check_groups(const struct experiment *e, const struct simulated_system *s)
 {
     struct experiment placed = *e;

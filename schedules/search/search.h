@@ -64,7 +64,7 @@ void space_experiment(const struct space *space, int index, struct experiment *o
 /* Whether two candidates have the same values but for this key. */
 bool space_differ_only_in(const struct space *space, int left, int right, const char *key);
 
-/* How long a pipeline takes to fill and drain, by the blocks that each virtual stage has: what no network makes shorter. */
+/* ---- how long a pipeline takes to fill and drain, by the blocks that each virtual stage has: what no network makes shorter ---- */
 
 /* Whole blocks of each virtual stage: blocks [virtual_stages]. Errors: as experiment_partition. */
 dt_status pipeline_blocks(const struct experiment *experiment, int virtual_stages, int *blocks);
@@ -153,7 +153,7 @@ dt_status recordings_ends(struct recordings *recordings, const struct experiment
 /* Room for one more of `count` entries of entry_bytes each, here and of what bounds keep. Errors: DT_ERR_HOST_MEMORY. */
 dt_status recordings_make_room(void **entries, int count, int *room, size_t entry_bytes);
 
-/* What a candidate's ranks send at least, in seconds: the network's part of bounds. */
+/* ---- what a candidate's ranks send at least, in seconds: the network's part of bounds ---- */
 
 struct network_bounds;
 
@@ -270,7 +270,7 @@ dt_status short_forms_fit(struct short_forms *forms, const struct experiment *ex
 dt_status short_forms_find(struct short_forms *forms, const struct experiment *experiment, const struct bound *bound,
                            struct short_form *out);
 
-/* What makes one candidate better than another. */
+/* ---- what makes one candidate better than another ---- */
 
 enum search_objective {
     SEARCH_TOKENS, /* most tokens a second */

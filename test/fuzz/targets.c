@@ -1,6 +1,6 @@
 #include "test/fuzz/targets.h"
 
-#include "cli/records/record_set.h"
+#include "cli/records/records.h"
 #include "gpt/cost/profile.h"
 #include "lib/base/csv.h"
 #include "lib/base/text.h"

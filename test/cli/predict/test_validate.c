@@ -1,7 +1,5 @@
 /* Measured runs: what is read, what is said of them, and how good the predictions of those that come with dtbench are. */
 #include "cli/predict/validate.h"
-#include "cli/predict/validate_collectives.h"
-#include "cli/predict/validate_where.h"
 #include "test/check.h"
 
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-#include "cli/records/draft.h"
-#include "cli/records/forecast.h"
-#include "cli/records/sweep_identity.h"
-#include "cli/run/verify.h"
-#include "cli/text/format.h"
+#include "cli/records/records.h"
+#include "cli/run/run.h"
+#include "cli/text/text.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"

@@ -1,4 +1,4 @@
-#include "cli/records/name_file.h"
+#include "cli/records/records.h"
 
 #include "lib/base/output_file.h"
 #include "test/check.h"

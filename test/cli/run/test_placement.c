@@ -1,4 +1,4 @@
-#include "cli/run/placement.h"
+#include "cli/run/run.h"
 #include "test/check.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-#include "cli/run/scaling.h"
-#include "cli/run/summary.h"
+#include "cli/run/run.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"

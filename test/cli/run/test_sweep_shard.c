@@ -1,4 +1,4 @@
-#include "cli/run/sweep_shard.h"
+#include "cli/run/run.h"
 #include "test/check.h"
 
 #include "schedules/config/parse.h"

@@ -1,5 +1,5 @@
 /* A limit on what a thread does: what happens once it has passed, in a child process, since it ends the process. */
-#include "cli/run/watch.h"
+#include "cli/run/run.h"
 #include "lib/base/clock.h"
 #include "test/check.h"
 

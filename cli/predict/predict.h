@@ -1,13 +1,16 @@
-/* What `dtbench check` finds out about an experiment. */
-#ifndef CLI_PREDICT_CHECK_H
-#define CLI_PREDICT_CHECK_H
+/* What is known of an experiment without running it: `dtbench check`, with --plan and --times. */
+#ifndef CLI_PREDICT_PREDICT_H
+#define CLI_PREDICT_PREDICT_H
 
 #include "lib/device/memory.h"
 #include "schedules/config/experiment_list.h"
+#include "schedules/plan/play.h"
 #include "schedules/predict/simulated_system.h"
 #include "schedules/step/step_traffic.h"
 
 #include <stdio.h>
+
+/* ---- what `dtbench check` finds out about an experiment ---- */
 
 enum { CHECK_NOTES = 6 };
 
@@ -54,5 +57,28 @@ dt_status check_copy(const struct check *from, struct check *out);
 
 /* All of it as JSON on `to`, an array. Errors: DT_ERR_HOST_MEMORY. */
 dt_status check_print_json(const struct experiment_list *experiments, const struct check *checks, FILE *to);
+
+/* ---- `dtbench check --plan`: what every rank does in a step ---- */
+
+/* One line of letters for each rank of a pipeline, time to the right; the same ranks of other pipelines do the same. With one stage a column
+ * is an action; with several it is the time of a forward pass, so that the bubble shows. Lines are at most `width` columns long; a note says
+ * what was cut. Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID where the order does not fit. */
+dt_status plan_print(const struct experiment *experiment, int width, FILE *to);
+
+/* All actions of the experiments' plans, an array with an object for each experiment. Errors: as plan_print. */
+dt_status plan_print_json(const struct experiment_list *experiments, FILE *to);
+
+/* ---- `dtbench check --plan --times`: how long a pipeline's passes take with given times, whatever the model and the device ---- */
+
+/* "forward=MS,backward_input=MS,backward_weight=MS,send=MS": of a micro-batch through a whole rank, and of a message. Errors:
+ * DT_ERR_INVALID, with what is wrong. */
+dt_status plan_parse_times(const char *text, struct plan_times *out);
+
+/* What the passes of a pipeline come to with these times, for each rank and for all; zb_auto is found for them. The model is not asked: an
+ * experiment may have more stages than layers (passes_only). Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_print_times(const struct experiment *experiment, const struct plan_times *times, FILE *to);
+
+/* The same: an object with "plan" for one experiment, an array of them for several. */
+dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to);
 
 #endif

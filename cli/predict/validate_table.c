@@ -1,0 +1,520 @@
+#include "cli/predict/validate.h"
+
+#include "lib/base/text.h"
+#include "lib/config/json.h"
+#include "schedules/config/families.h"
+#include "schedules/plan/orders.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum relation { EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST };
+
+/* Longer ones before their beginnings. */
+static const struct {
+    const char *text;
+    enum relation relation;
+} relations[] = {{"!=", DIFFERENT}, {"<=", AT_MOST}, {">=", AT_LEAST}, {"=", EQUAL}, {"<", LESS}, {">", MORE}};
+
+struct condition {
+    int column;
+    enum relation relation;
+    const char *value;
+    double number; /* NAN: value is none */
+};
+
+/* NAN: it is no number */
+static double number_of(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    return *text && !*end ? value : NAN;
+}
+
+static bool is_order(enum relation relation)
+{
+    return relation != EQUAL && relation != DIFFERENT;
+}
+
+static dt_status read_condition(const struct dt_csv *csv, const char *path, const char *text, struct condition *out)
+{
+    char name[128];
+    size_t length = strcspn(text, "=<>!"), i = 0, count = sizeof relations / sizeof *relations;
+    while (i < count && strncmp(text + length, relations[i].text, strlen(relations[i].text)) != 0)
+        i++;
+    if (length == 0 || length >= sizeof name || i == count)
+        return dt_fail(DT_ERR_INVALID, "--where %.64s: expected COLUMN=VALUE, or with !=, <, <=, >, >=", text);
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    const char *value = text + length + strlen(relations[i].text);
+    *out = (struct condition){dt_csv_column(csv, name), relations[i].relation, value, number_of(value)};
+    if (out->column < 0)
+        return dt_fail(DT_ERR_INVALID, "--where %.64s: %s has no column %s", text, path, name);
+    if (is_order(out->relation) && isnan(out->number))
+        return dt_fail(DT_ERR_INVALID, "--where %.64s: \"%.64s\" is not a number", text, value);
+    return DT_OK;
+}
+
+static bool meets(const struct dt_csv *csv, int row, const struct condition *c)
+{
+    const char *field = dt_csv_field(csv, row, c->column);
+    double number = number_of(field);
+    bool numbers = !isnan(number) && !isnan(c->number), equal = numbers ? number == c->number : strcmp(field, c->value) == 0;
+    switch (c->relation) {
+    case EQUAL: return equal;
+    case DIFFERENT: return !equal;
+    case LESS: return numbers && number < c->number;
+    case AT_MOST: return numbers && number <= c->number;
+    case MORE: return numbers && number > c->number;
+    case AT_LEAST: return numbers && number >= c->number;
+    }
+    return false;
+}
+
+static void keep(struct dt_csv *csv, const struct condition *c)
+{
+    size_t columns = (size_t)csv->column_count;
+    int kept = 0;
+    for (int row = 0; row < csv->row_count; row++) {
+        if (!meets(csv, row, c))
+            continue;
+        memmove(csv->fields + (size_t)kept * columns, csv->fields + (size_t)row * columns, columns * sizeof *csv->fields);
+        csv->lines[kept++] = csv->lines[row];
+    }
+    csv->row_count = kept;
+}
+
+dt_status validate_where(struct dt_csv *csv, const char *path, const char *const *conditions, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct condition condition = {.column = -1};
+        DT_TRY(read_condition(csv, path, conditions[i], &condition));
+        keep(csv, &condition);
+        if (csv->row_count == 0)
+            return dt_fail(DT_ERR_INVALID, "--where %.64s: no row of %s is left", conditions[i], path);
+    }
+    return DT_OK;
+}
+
+/* ---- columns ---- */
+
+enum { NAMES = 3, MISTYPED = 3 };
+
+static const char *const names[MEASURED_COLUMNS][NAMES] = {
+    [COLUMN_GPUS] = {"gpus", "# GPUs"},
+    [COLUMN_GPUS_PER_NODE] = {"gpus_per_node"},
+    [COLUMN_MODEL] = {"model"},
+    [COLUMN_STEP_S] = {"step_s"},
+    [COLUMN_STEP_MS] = {"step_ms", "iteration time (ms)"},
+    [COLUMN_PEAK_MB] = {"peak_mb"},
+    [COLUMN_PEAK_GIB] = {"peak_mem_gib"},
+    [COLUMN_STATUS] = {"status"},
+    [COLUMN_NOTES] = {"notes"},
+    [COLUMN_ACTIVATION] = {"activation"},
+    [COLUMN_SHARD_SIZE] = {"shard_size", "dp_shard"},
+    [COLUMN_PARADIGM] = {"paradigm"},
+    [COLUMN_BATCH_PER_REPLICA] = {"batch_per_replica"},
+    [COLUMN_STAGES] = {"stages"},
+    [COLUMN_CHUNKS] = {"chunks"},
+    [COLUMN_FSDP_WRAP] = {"fsdp_wrap"},
+    [COLUMN_PARAMETER_OFFLOAD] = {"parameter_offload"},
+    [COLUMN_LAYERS] = {"layers", "# layers"},
+    [COLUMN_HIDDEN] = {"hidden", "hidden size"},
+    [COLUMN_HEADS] = {"heads", "attention heads"},
+    [COLUMN_VOCAB] = {"vocab"},
+    [COLUMN_SEQUENCE] = {"seq", "sequence length"},
+    [COLUMN_DTYPE] = {"dtype"},
+    [COLUMN_FFN] = {"ffn"},
+    [COLUMN_KV_HEADS] = {"kv_heads"},
+    [COLUMN_TIED] = {"tied", "tied_emb"},
+    [COLUMN_TENSOR] = {"tp", "tensor parallelism"},
+    [COLUMN_PIPELINE] = {"pp", "pipeline parallelism"},
+    [COLUMN_DATA] = {"dp", "data parallelism"},
+    [COLUMN_CONTEXT] = {"cp"},
+    [COLUMN_ZERO] = {"zero/fsdp", "zero"},
+    [COLUMN_VIRTUAL_STAGES] = {"vpp"},
+    [COLUMN_ORDER] = {"schedule"},
+    [COLUMN_MICRO_BATCH] = {"micro_batch", "micro batch"},
+    [COLUMN_GLOBAL_BATCH] = {"global_batch", "global batch"},
+    [COLUMN_RECOMPUTE] = {"recompute"},
+    [COLUMN_SEQUENCE_PARALLEL] = {"seq_parallel"},
+};
+
+/* Said for people, or following from others. */
+static const char *const for_people[] = {
+    "placement_known", "step_s_stdev",         "source_file",         "source", "gpu", "network", "tflops_per_gpu", "grad_acc",
+    "mfu_pct",         "tokens_per_s_per_gpu", "Parameters (billion)"};
+
+static const enum measured_column study_needs[] = {COLUMN_PARADIGM, COLUMN_MODEL, COLUMN_GPUS, COLUMN_BATCH_PER_REPLICA};
+static const enum measured_column mesh_needs[] = {COLUMN_GPUS,     COLUMN_LAYERS, COLUMN_HIDDEN,      COLUMN_HEADS,
+                                                  COLUMN_SEQUENCE, COLUMN_DATA,   COLUMN_MICRO_BATCH, COLUMN_GLOBAL_BATCH};
+
+/* ---- columns ---- */
+
+static bool measured_has(const struct measured_table *t, enum measured_column column)
+{
+    return t->columns[column] >= 0;
+}
+
+static bool is_column(enum measured_column column, const char *name)
+{
+    for (int i = 0; i < NAMES && names[column][i]; i++)
+        if (strcmp(names[column][i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_for_people(const char *name)
+{
+    for (size_t i = 0; i < sizeof for_people / sizeof *for_people; i++)
+        if (strcmp(for_people[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void find_columns(struct measured_table *t)
+{
+    for (int c = 0; c < MEASURED_COLUMNS; c++) {
+        t->columns[c] = -1;
+        for (int i = 0; i < t->csv.column_count && t->columns[c] < 0; i++)
+            if (is_column((enum measured_column)c, t->csv.names[i]))
+                t->columns[c] = i;
+    }
+    t->is_study = measured_has(t, COLUMN_PARADIGM);
+}
+
+/* The table's name of a column, or the one it would be looked for by. */
+static const char *column_name(const struct measured_table *t, enum measured_column column)
+{
+    return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : names[column][0];
+}
+
+static bool is_known(const char *name)
+{
+    bool known = is_for_people(name);
+    for (int c = 0; c < MEASURED_COLUMNS; c++)
+        known |= is_column((enum measured_column)c, name);
+    return known;
+}
+
+void measured_table_unused(const struct measured_table *t, char *text, size_t text_bytes)
+{
+    *text = 0;
+    size_t used = 0;
+    for (int i = 0; i < t->csv.column_count && used + 1 < text_bytes; i++) {
+        const char *name = t->csv.names[i], *nearest = NULL;
+        if (is_known(name))
+            continue;
+        for (int c = 0; c < MEASURED_COLUMNS; c++)
+            if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, names[c][0]) < dt_edit_distance(name, nearest)))
+                nearest = names[c][0];
+        bool near = nearest && dt_edit_distance(name, nearest) <= MISTYPED;
+        snprintf(text + used, text_bytes - used, "%s%.64s%s%s%s", used ? ", " : "", name, near ? " (did you mean " : "",
+                 near ? nearest : "", near ? "?)" : "");
+        used = strlen(text);
+    }
+}
+
+static dt_status check_columns(const struct measured_table *t)
+{
+    const enum measured_column *needs = t->is_study ? study_needs : mesh_needs;
+    size_t count = t->is_study ? sizeof study_needs / sizeof *study_needs : sizeof mesh_needs / sizeof *mesh_needs;
+    char unused[512];
+    measured_table_unused(t, unused, sizeof unused);
+    for (size_t i = 0; i < count; i++)
+        if (!measured_has(t, needs[i]))
+            return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, names[needs[i]][0], *unused ? "; not used: " : "",
+                           unused);
+    return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
+}
+
+dt_status measured_table_read(const char *path, struct measured_table *out)
+{
+    char *text;
+    size_t length;
+    *out = (struct measured_table){.path = path};
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = dt_csv_parse(text, length, path, &out->csv);
+    free(text);
+    DT_TRY(status);
+    find_columns(out);
+    return check_columns(out);
+}
+
+void measured_table_finish(struct measured_table *t)
+{
+    dt_csv_finish(&t->csv);
+}
+
+/* ---- fields ---- */
+
+const char *measured_text(const struct measured_table *t, int row, enum measured_column column)
+{
+    return dt_csv_field(&t->csv, row, t->columns[column]);
+}
+
+static dt_status measured_wrong(const struct measured_table *t, int row, enum measured_column column, const char *expected)
+{
+    return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", t->path, t->csv.lines[row], column_name(t, column),
+                   measured_text(t, row, column), expected);
+}
+
+/* A count of at least 1; `missing` where the field is empty, 0 for none that may be. */
+static dt_status measured_count(const struct measured_table *t, int row, enum measured_column column, int missing, int *out)
+{
+    const char *text = measured_text(t, row, column);
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (!*text && missing) {
+        *out = missing;
+        return DT_OK;
+    }
+    if (!*text || *end || errno || value < 1 || value > 1 << 24)
+        return measured_wrong(t, row, column, "a whole number from 1");
+    *out = (int)value;
+    return DT_OK;
+}
+
+dt_status measured_amount(const struct measured_table *t, int row, enum measured_column column, double *out)
+{
+    const char *text = measured_text(t, row, column);
+    char *end;
+    double value = strtod(text, &end);
+    *out = NAN;
+    if (!*text)
+        return DT_OK;
+    if (*end || !isfinite(value) || value <= 0)
+        return measured_wrong(t, row, column, "a number above 0");
+    *out = value;
+    return DT_OK;
+}
+
+/* The field's place among `names`, which a comma divides; -1 where it is empty. */
+static dt_status measured_choice(const struct measured_table *t, int row, enum measured_column column, const char *choices, int *out)
+{
+    const char *text = measured_text(t, row, column);
+    size_t length = strlen(text);
+    char expected[160];
+    *out = 0;
+    for (const char *name = choices; *text; name += strcspn(name, ",") + 1, ++*out) {
+        size_t name_length = strcspn(name, ",");
+        if (name_length == length && memcmp(name, text, length) == 0)
+            return DT_OK;
+        if (!name[name_length]) {
+            snprintf(expected, sizeof expected, "one of %s", choices);
+            return measured_wrong(t, row, column, expected);
+        }
+    }
+    *out = -1;
+    return DT_OK;
+}
+
+/* ---- rows of results/study/measured.csv ---- */
+
+/* A row of results/study/measured.csv: a paradigm of the study, and its workload. */
+
+/* Those that the study has measured, and hsdp, which newer measurements have. */
+static dt_status paradigm_in(const struct measured_table *t, int row, enum paradigm_kind *out)
+{
+    static const enum paradigm_kind known[] = {PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP, PARADIGM_HSDP};
+    char expected[160] = "one of ";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *name = paradigm_name(known[i]);
+        size_t used = strlen(expected);
+        *out = known[i];
+        if (strcmp(measured_text(t, row, COLUMN_PARADIGM), name) == 0)
+            return DT_OK;
+        snprintf(expected + used, sizeof expected - used, "%s%s", i ? "," : "", name);
+    }
+    return measured_wrong(t, row, COLUMN_PARADIGM, expected);
+}
+
+static dt_status preset_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_MODEL), *nearest = model_preset(0, &run->family)->name;
+    for (int i = 0; (run->preset = model_preset(i, &run->family)); i++) {
+        if (strcmp(run->preset->name, text) == 0)
+            return DT_OK;
+        if (dt_edit_distance(text, run->preset->name) < dt_edit_distance(text, nearest))
+            nearest = run->preset->name;
+    }
+    return dt_fail(DT_ERR_INVALID, "%s:%d: model: there is no %.64s; did you mean %s?", t->path, t->csv.lines[row], text, nearest);
+}
+
+static bool has_stages(const struct measured_run *run)
+{
+    return paradigm_of(run->paradigm)->axes & MESH_ON_PIPELINE;
+}
+
+dt_status measured_run_of_study(const struct measured_table *t, int i, struct measured_run *run)
+{
+    int policy;
+    *run = (struct measured_run){.dtype = "fp16",
+                                 .attention = "unfused",
+                                 .loss = "sum",
+                                 .tensor = 1,
+                                 .micro_batches = 1,
+                                 .virtual_stages = 1,
+                                 .split = SPLIT_BY_PARAMETERS};
+    DT_TRY(paradigm_in(t, i, &run->paradigm));
+    DT_TRY(preset_in(t, i, run));
+    DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
+    DT_TRY(measured_count(t, i, COLUMN_BATCH_PER_REPLICA, 0, &run->samples));
+    if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
+        DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
+    DT_TRY(measured_count(t, i, COLUMN_STAGES, 1, &run->stages));
+    DT_TRY(measured_count(t, i, COLUMN_CHUNKS, 1, &run->chunks));
+    DT_TRY(measured_choice(t, i, COLUMN_ACTIVATION, "keep,checkpoint,offload", &policy));
+    run->activation = policy < 0 ? ACTIVATION_KEEP : (enum activation_kind)policy;
+    if (*measured_text(t, i, COLUMN_SHARD_SIZE))
+        DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
+    DT_TRY(measured_choice(t, i, COLUMN_FSDP_WRAP, "block,linear,unknown", &run->wrap));
+    DT_TRY(measured_choice(t, i, COLUMN_PARAMETER_OFFLOAD, "0,1", &run->offload));
+    if (run->stages > 1 && !has_stages(run))
+        return dt_fail(DT_ERR_INVALID, "%s:%d: stages: %d, and only pdp has any", t->path, t->csv.lines[i], run->stages);
+    if (run->samples % run->stages)
+        snprintf(run->reason, sizeof run->reason, "batch_per_replica %d is no multiple of %d stages", run->samples, run->stages);
+    return DT_OK;
+}
+
+/* ---- rows of tables of meshes ---- */
+
+/* A row of a table of meshes, as papers and projects publish them: sizes of the model, of each kind of parallelism, and of the batch. */
+
+/* By ZeRO's stage, FSDP's sharding strategy, or dtbench's own name of what shards. */
+static bool is_called(const struct paradigm *paradigm, const char *text)
+{
+    for (const char *const *name = paradigm->abroad; name && *name; name++)
+        if (strcasecmp(*name, text) == 0)
+            return true;
+    return paradigm->axes & MESH_ON_SHARD && strcasecmp(paradigm->name, text) == 0;
+}
+
+static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_ZERO);
+    int i = 0;
+    while (paradigm_of((enum paradigm_kind)i) && !is_called(paradigm_of((enum paradigm_kind)i), text))
+        i++;
+    if (!paradigm_of((enum paradigm_kind)i))
+        return measured_wrong(t, row, COLUMN_ZERO, "one of none, zero0 to zero3, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD");
+    run->paradigm = (enum paradigm_kind)i;
+    if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
+        run->paradigm = PARADIGM_PDP;
+    else if (replicas_count == 1 && run->stages == 1 && run->tensor == 1)
+        run->paradigm = PARADIGM_NONE;
+    return DT_OK;
+}
+
+static bool begins_with(const char *text, const char *name)
+{
+    return name && strncasecmp(text, name, strlen(name)) == 0;
+}
+
+static void order_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_ORDER);
+    const struct pipeline_order *order;
+    run->order = *text ? NULL : "1f1b";
+    for (int i = 0; !run->order && (order = pipeline_order_at(i)); i++)
+        if (begins_with(text, order->name) || begins_with(text, order->abroad))
+            run->order = order->name;
+    if (!run->order)
+        snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
+}
+
+static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_DTYPE);
+    if (strstr(text, "fp8"))
+        snprintf(run->reason, sizeof run->reason, "dtype %.64s", text);
+    run->dtype = strstr(text, "bf16") ? "bf16" : strstr(text, "32") && !strstr(text, "16") ? "fp32" : "fp16";
+}
+
+static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
+    bool full = strncmp(text, "full", 4) == 0, selective = strncmp(text, "selective", 9) == 0;
+    run->activation = full ? ACTIVATION_CHECKPOINT : selective ? ACTIVATION_SELECTIVE : ACTIVATION_KEEP;
+    if (*text && !full && !selective && strncmp(text, "none", 4) != 0)
+        snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
+}
+
+static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    int tied;
+    run->family = model_family(0);
+    DT_TRY(measured_count(t, row, COLUMN_LAYERS, 0, &run->layers));
+    DT_TRY(measured_count(t, row, COLUMN_HIDDEN, 0, &run->hidden));
+    DT_TRY(measured_count(t, row, COLUMN_HEADS, 0, &run->heads));
+    DT_TRY(measured_count(t, row, COLUMN_SEQUENCE, 0, &run->sequence));
+    DT_TRY(measured_count(t, row, COLUMN_FFN, 4 * run->hidden, &run->ffn));
+    DT_TRY(measured_count(t, row, COLUMN_KV_HEADS, run->heads, &run->kv_heads));
+    DT_TRY(measured_choice(t, row, COLUMN_TIED, "no,yes", &tied));
+    run->tied = tied == 1;
+    if (*measured_text(t, row, COLUMN_VOCAB))
+        DT_TRY(measured_count(t, row, COLUMN_VOCAB, 0, &run->vocab));
+    return DT_OK;
+}
+
+/* Stages have equally many blocks in Megatron-LM (megatron/model/transformer.py, --num-layers) and DeepSpeed (pipe/module.py,
+ * type:transformer). Where that does not divide, but would with two blocks more, the embedding and the head stand for one each (Qi et al.,
+ * arXiv 2401.10241, section 5.1). */
+static void split_in(struct measured_run *run)
+{
+    int parts = run->stages * run->virtual_stages;
+    run->split = run->layers % parts == 0 ? SPLIT_EQUAL_BLOCKS : (run->layers + 2) % parts == 0 ? SPLIT_EQUAL_BUT_ENDS : SPLIT_BALANCED;
+}
+
+/* Replicas' batches, cut into micro-batches: of a pipeline chunks, else one after the other. */
+static dt_status batch_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
+{
+    int global, micro;
+    DT_TRY(measured_count(t, row, COLUMN_GLOBAL_BATCH, 0, &global));
+    DT_TRY(measured_count(t, row, COLUMN_MICRO_BATCH, 0, &micro));
+    run->samples = global / replicas_count;
+    int parts = run->samples / micro;
+    run->chunks = run->stages > 1 ? parts : 1;
+    run->micro_batches = run->stages > 1 ? 1 : parts;
+    if (global % replicas_count || run->samples % micro || parts < 1)
+        snprintf(run->reason, sizeof run->reason, "global_batch is no multiple of dp times micro_batch");
+    return DT_OK;
+}
+
+dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
+{
+    int data, context;
+    *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam", .wrap = -1, .offload = 0};
+    DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
+    if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
+        DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
+    if (*measured_text(t, i, COLUMN_SHARD_SIZE))
+        DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
+    DT_TRY(measured_count(t, i, COLUMN_DATA, 0, &data));
+    DT_TRY(measured_count(t, i, COLUMN_TENSOR, 1, &run->tensor));
+    DT_TRY(measured_count(t, i, COLUMN_PIPELINE, 1, &run->stages));
+    DT_TRY(measured_count(t, i, COLUMN_CONTEXT, 1, &context));
+    DT_TRY(measured_count(t, i, COLUMN_VIRTUAL_STAGES, 1, &run->virtual_stages));
+    DT_TRY(model_in(t, i, run));
+    DT_TRY(replicas_in(t, i, data, run));
+    DT_TRY(batch_in(t, i, data, run));
+    run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
+    run->sequence_parallel_told = *measured_text(t, i, COLUMN_SEQUENCE_PARALLEL);
+    run->sequence_parallel = strncmp(measured_text(t, i, COLUMN_SEQUENCE_PARALLEL), "yes", 3) == 0;
+    numbers_in(t, i, run);
+    recomputed_in(t, i, run);
+    if (run->stages > 1) {
+        order_in(t, i, run);
+        split_in(run);
+    }
+    if (context > 1)
+        snprintf(run->reason, sizeof run->reason, "context parallelism of %d", context);
+    if ((long long)data * run->tensor * run->stages * context != run->gpus)
+        snprintf(run->reason, sizeof run->reason, "%d GPUs are not dp times tp times pp times cp", run->gpus);
+    return DT_OK;
+}

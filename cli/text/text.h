@@ -1,0 +1,260 @@
+/* The command line and the terminal: options by a table, the arguments that name a config, exit codes and failures; tables whose columns line
+ * up, numbers and texts for people, columns and labels of experiments. */
+#ifndef CLI_TEXT_TEXT_H
+#define CLI_TEXT_TEXT_H
+
+#include "lib/base/status.h"
+#include "lib/config/config.h"
+#include "schedules/config/experiment.h"
+#include "schedules/config/experiment_list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Commands and their options, as tables: the command line is read by them, and the help, the manual page and the completion are made from
+ * them.
+ *
+ * "--name value" and "--name=value" mean the same, and so does "-n value" where there is a letter. Names are not abbreviated: a script that
+ * works today works when another option comes. "--" ends the options; "-" alone is an argument. Every command has --help. */
+
+enum option_kind {
+    OPTION_FLAG, /* bool */
+    OPTION_TEXT, /* const char *: at most once */
+    OPTION_LIST, /* struct option_list: any number of times */
+};
+
+enum { OPTION_LIST_MAX = 256 };
+
+struct option_list {
+    const char *items[OPTION_LIST_MAX];
+    int count;
+};
+
+struct option_row {
+    const char *name; /* without "--" */
+    char letter;      /* 0: none */
+    enum option_kind kind;
+    size_t offset;        /* of its value in the command's struct */
+    const char *argument; /* "FILE", for the help; NULL for a flag. FILE and RECORDS are completed as files, DIR as a directory */
+    const char *help;     /* a text, see cli/text/paragraph.h */
+    const char *(*choice)(int index); /* the words that it takes, or a list of them; NULL after the last. NULL: anything */
+};
+
+struct command {
+    const char *name;
+    const char *summary;              /* in the list of commands */
+    const char *usage;                /* "[OPTION]... FILE" */
+    const char *description;          /* a text */
+    const struct option_row *options; /* the last has a NULL name; --help is no row */
+    struct {
+        const char *name; /* of the positional argument; NULL: none is taken */
+        enum option_kind kind;
+        size_t offset;
+    } argument;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
+    bool exit_codes;                   /* the help ends with them */
+    bool hidden;                       /* for dtbench itself: in no help */
+};
+
+/* Read argv[1..argc) into the command's struct `target`, which is zero. Strings stay argv's. With --help among them *help is true, the help
+ * has been printed, and the caller has nothing else to do. Errors: DT_ERR_INVALID, one line. */
+dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help);
+
+/* The value of an option that takes a whole number from 1 to `most`. Errors: DT_ERR_INVALID. */
+dt_status options_read_count(const char *option, const char *text, int most, int *out);
+
+void options_print_help(const struct command *command, FILE *to);
+
+/* The help of an option with the words that it takes, "...: table, json or markdown", in out[out_bytes]. */
+void options_describe(const struct option_row *row, char *out, size_t out_bytes);
+
+/* ---- what `dtbench` returns, and how a command says that it failed ---- */
+
+/* Where several apply to a sweep, the first of interrupted, output, later, verify, failed, oom does. */
+enum exit_code {
+    EXIT_CODE_OK = 0,
+    EXIT_CODE_OTHER = 1,
+    EXIT_CODE_USAGE = 2,
+    EXIT_CODE_CONFIG = 3,
+    EXIT_CODE_FAILED = 4,
+    EXIT_CODE_OOM = 5,
+    EXIT_CODE_VERIFY = 6,
+    EXIT_CODE_OUTPUT = 7,
+    EXIT_CODE_REGRESSION = 8,
+    EXIT_CODE_INCOMPARABLE = 9,
+    EXIT_CODE_LATER = 75,   /* sysexits.h calls it EX_TEMPFAIL: try again */
+    EXIT_CODE_SIGNAL = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
+};
+
+struct exit_code_row {
+    int code;
+    const char *meaning;
+};
+
+/* In the order of their numbers; the last row has a NULL meaning. The help, the manual page and the docs are made from it. */
+const struct exit_code_row *exit_code_table(void);
+
+void exit_codes_print(FILE *to);
+
+/* Print "dtbench COMMAND: the last failure's text" to stderr and return `code`; after a usage error also where the help is. */
+int report_failure(const char *command, enum exit_code code);
+
+/* ---- the part of a command line that says which experiments: a config file and what is changed in it ---- */
+
+struct config_arguments {
+    const char *file, *config; /* as an argument, as --config: the same */
+    const char *device;
+    struct option_list sets;
+    bool passes_only; /* as of experiments_read */
+};
+
+/* Rows of the option table that fill `member` of the command's struct `type`. */
+#define CONFIG_OPTION_ROWS(type, member)                                                                                                   \
+    {"config", 'c', OPTION_TEXT, offsetof(type, member.config), "FILE", "the same as FILE; '-' is standard input", NULL},                  \
+        {"set", 's', OPTION_LIST, offsetof(type, member.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},                                       \
+    {                                                                                                                                      \
+        "device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", "the same as --set device=DEVICE", config_device_choice       \
+    }
+
+#define CONFIG_SET_HELP                                                                                                                    \
+    "change the config before it is read: --set model.dtype=bf16 or --set sweep.batch_size=[1,2,4]. The value is JSON, or a string where " \
+    "it is not JSON. Any number of times. Setting a path removes it from the sweep"
+
+/* The devices that a config may name. */
+const char *config_device_choice(int index);
+
+/* After options_parse: is there one config, and has each --set a value? Errors: DT_ERR_INVALID. */
+dt_status config_arguments_check(struct config_arguments *arguments);
+
+/* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as experiments_read. */
+dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment_list **out);
+
+/* Whether a config file has the key of the object at its top: a default is then not asked for. No file (NULL), and standard input, which is read
+ * once, say nothing. Errors: as dt_read_file, dt_json_parse. */
+dt_status config_file_says(const char *file, const char *object, const char *key, bool *out);
+
+/* Say on standard error how many combinations of the sweep are left out, and why; nothing where there are none. */
+void config_note_left_out(const struct experiment_list *experiments);
+
+/* ---- numbers for people ---- */
+
+enum { FORMAT_BYTES = 48 };
+
+/* "162,052,608" */
+const char *format_count(uint64_t value, char text[FORMAT_BYTES]);
+/* Three significant digits or all before the point, thousands separated: "1,234", "45.6", "0.0312"; "-" for NaN. */
+const char *format_number(double value, char text[FORMAT_BYTES]);
+/* "0:42", "1:02:03" */
+const char *format_duration(double seconds, char text[FORMAT_BYTES]);
+
+/* One unit for a whole column, chosen by its largest value. */
+struct unit {
+    const char *name;
+    double size;
+};
+struct unit unit_for_bytes(double largest);        /* KiB, MiB, GiB */
+struct unit unit_for_seconds(double largest);      /* ms, s */
+struct unit unit_for_durations(double shortest_s); /* hours, days, years: at least two of them */
+struct unit unit_for_flops(double largest);        /* GFLOP, TFLOP, ... */
+
+/* ---- lines with what others wrote in them: records, names of files, messages of libraries ---- */
+
+/* Print one line and its end. All of it is made printable (lib/base/text.h), so that nothing in it reaches the terminal as a command. */
+void line_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same without the line's end. */
+void line_part(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Texts for people. A text is lines: each is a paragraph, which is broken where it is printed; an empty line stands between two; one that
+ * begins with a blank is printed as it is. */
+
+enum { PARAGRAPH_COLUMNS = 110 };
+
+/* Print `text` from column `indent` to PARAGRAPH_COLUMNS, and a newline. The first line begins where the caller has written to. */
+void paragraph_print(const char *text, int indent, FILE *to);
+
+/* ---- what the terminal can do ---- */
+
+/* Numbers of SGR escapes; NONE: no escape. */
+enum colour { COLOUR_NONE = 0, COLOUR_RED = 31, COLOUR_GREEN = 32, COLOUR_YELLOW = 33 };
+
+/* A line may be drawn over: a terminal, and TERM is not "dumb". */
+bool terminal_is_live(FILE *stream);
+/* Colours too: live, and NO_COLOR is not set (https://no-color.org). */
+bool terminal_has_colour(FILE *stream);
+int terminal_width(FILE *stream); /* 80 where unknown */
+
+/* ---- tables of text whose columns line up, whatever their content ---- */
+
+struct table;
+
+/* How a column is printed; flags. */
+enum table_column {
+    TABLE_LEFT = 0,
+    TABLE_RIGHT = 1,
+    TABLE_UNIT = 2,  /* the title's last line is the unit */
+    TABLE_STAYS = 4, /* also where it is equal in all rows */
+    TABLE_KEY = 8,   /* tells one row from another, as the first column always does */
+};
+
+/* Owner: the caller. Running out of memory in any call shows in table_print. */
+struct table *table_create(void);
+void table_destroy(struct table *table); /* takes NULL */
+
+/* All columns come before the first row. A title of two lines ("step\nms") takes two lines. */
+void table_column(struct table *table, int flags, const char *title);
+/* What is printed above the table. */
+void table_heading(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_text(struct table *table, const char *text); /* the same of a text as it is */
+/* The same with the cell in a colour (an SGR number such as 31), which takes no width; 0: none. */
+void table_colour_cell(struct table *table, int colour, const char *text);
+
+/* No wider than the terminal, or 80 columns where there is none. What is equal in all of several rows goes into the heading, and a column
+ * without any value is left out. What is still too wide has narrower gaps; then long words are broken in their cells; then the columns that
+ * have no place follow in further tables, beside the keys.
+ * Errors: DT_ERR_HOST_MEMORY, when a cell could not be kept; nothing is printed then. */
+dt_status table_print(const struct table *table, FILE *to);
+
+/* ---- in what the experiments of a run differ: columns of a table, and a label for each ---- */
+
+enum { COLUMNS_MAX = 12, VALUE_BYTES = 96, LABEL_BYTES = 192 };
+
+struct experiment_columns {
+    const struct dt_field *fields[COLUMNS_MAX]; /* name, paradigm, world_size and batch_size are not among them */
+    int count;
+    bool names_differ, worlds_differ, batches_differ, models_differ;
+};
+
+void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out);
+void experiment_columns_of(const struct experiment_list *experiments, struct experiment_columns *out);
+/* Does the default of the key at `path` follow from the one at `from`: loss_scaling from model.dtype? */
+bool experiment_field_follows(const char *path, const char *from);
+/* The short name of a field: "dtype" for model.dtype. */
+const char *experiment_column_title(const struct dt_field *field);
+void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
+/* The same for a table: "-" where the value makes no difference to the experiment. */
+void experiment_cell(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
+
+/* "ddp, batch 8, dtype fp32, parameter_offload": what tells it from the others. LABEL_BYTES suffice for all but the strangest sweeps. */
+void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);
+
+/* ---- what is said wherever figures of device sim are shown: that they are predicted, for which cluster and by which profile ---- */
+
+enum { PREDICTIONS_BYTES = 512 };
+
+/* Zeroed at first. */
+struct predictions {
+    int predicted, measured;           /* experiments */
+    char clusters[192], profiles[192]; /* "gcp_a2, dgx_a100": each once; a file that is not dtbench's own by its path */
+};
+
+void predictions_add(struct predictions *all, const struct experiment *experiment);
+
+/* "predicted, not measured: cluster gcp_a2, profile pytorch_1.11_a100". Where others are measured, the rows of device sim are named; "" where
+ * nothing is predicted. Returns text. */
+const char *predictions_describe(const struct predictions *all, char text[PREDICTIONS_BYTES]);
+
+#endif
