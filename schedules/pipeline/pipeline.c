@@ -442,12 +442,22 @@ static dt_status finish_plan(struct pipeline *p)
     return status;
 }
 
+/* What is left out is like what stays: samples of one size, and a reduction after the same number of micro-batches. */
+static void shorten(const struct pipeline *p, struct plan *plans, int count)
+{
+    int micro_batches = plans[0].micro_batches, every = p->setup.dp->rules.reduce_every;
+    if (p->setup.samples % (size_t)micro_batches == 0)
+        plans_shorten(plans, count, every > 0 && every < micro_batches ? every : 1, p->setup.repetitions);
+}
+
 static dt_status make_passes(struct pipeline *p)
 {
     int stage = p->setup.mesh->at[MESH_PIPELINE], stages = p->setup.order->shape.stages;
     int around[] = {stage, (stage + 1) % stages, (stage + stages - 1) % stages}, count = stages < 3 ? stages : 3;
     struct plan plans[3] = {0};
     dt_status status = plans_of_stages(p->setup.order->row, &p->setup.order->shape, around, count, plans);
+    if (status == DT_OK && p->setup.repetitions > 0)
+        shorten(p, plans, count);
     if (status == DT_OK && stages > 1)
         status = plan_receipts_find(stage, &plans[count - 1], &plans[1], &p->receipts);
     p->plan = plans[0];

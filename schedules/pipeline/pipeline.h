@@ -38,6 +38,7 @@ struct pipeline_setup {
     const struct experiment_order *order;
     struct activation_rules activation;
     const struct pipeline_extra *extra; /* NULL: none */
+    int repetitions;                    /* above 0: a step to count with, of which so many repetitions are left (plans_shorten) */
 };
 
 struct pipeline;

@@ -11,8 +11,9 @@ struct dry_rank {
     struct trainer *trainer;
 };
 
-/* No limits and no timeouts. The experiment outlives it. Finish it also after a failure. Errors: as trainer_create. */
-dt_status dry_rank_init(struct dry_rank *dry, const struct experiment *experiment, int rank);
+/* No limits and no timeouts. repetitions: 0, or those that are left of a step's (struct trainer_options). The experiment outlives it. Finish
+ * it also after a failure. Errors: as trainer_create. */
+dt_status dry_rank_init(struct dry_rank *dry, const struct experiment *experiment, int rank, int repetitions);
 void dry_rank_finish(struct dry_rank *dry); /* takes a zeroed one */
 
 #endif

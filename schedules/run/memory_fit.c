@@ -13,9 +13,15 @@ static bool holds_the_same(const struct dt_memory_bytes *a, const struct dt_memo
     return memcmp(a->current_bytes, b->current_bytes, sizeof a->current_bytes) == 0;
 }
 
-static dt_status train_dry(const struct experiment *experiment, int rank, struct dry_rank *dry)
+/* What a rank holds and communicates in a step. */
+struct dry_step {
+    int micro_batches; /* of it */
+    struct dt_memory_usage usage;
+    struct step_traffic traffic;
+};
+
+static dt_status train_dry(struct dry_rank *dry)
 {
-    DT_TRY(dry_rank_init(dry, experiment, rank));
     for (int step = 0; step < 2; step++) { /* the second starts with what the first left; where that is nothing it repeats the first */
         struct dt_memory_usage before, after;
         dt_memory_usage(dry->device, &before);
@@ -28,18 +34,66 @@ static dt_status train_dry(const struct experiment *experiment, int rank, struct
     return DT_OK;
 }
 
-dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out, struct step_traffic *traffic)
+/* repetitions: that are left of the step's; 0: all. */
+static dt_status take_dry_step(const struct experiment *experiment, int rank, int repetitions, struct dry_step *out)
 {
     struct dry_rank dry = {0};
-    dt_range_push("predict memory", -1);
-    dt_status status = train_dry(experiment, rank, &dry);
+    dt_status status = dry_rank_init(&dry, experiment, rank, repetitions);
     if (status == DT_OK)
-        dt_memory_usage(dry.device, out);
-    if (status == DT_OK && traffic)
-        trainer_traffic(dry.trainer, traffic);
+        status = train_dry(&dry);
+    if (status == DT_OK) {
+        out->micro_batches = trainer_plan(dry.trainer)->micro_batches;
+        dt_memory_usage(dry.device, &out->usage);
+        trainer_traffic(dry.trainer, &out->traffic);
+    }
     dry_rank_finish(&dry);
-    dt_range_pop();
     return status;
+}
+
+/* Where memory is the same with one repetition more, each further one finds what that one found: it changes no peak, and communicates as much.
+ * False: nothing can be said of the whole step. */
+static bool extend(const struct dry_step *fewer, const struct dry_step *more, int micro_batches, struct dry_step *out)
+{
+    int each = more->micro_batches - fewer->micro_batches, left = micro_batches - more->micro_batches;
+    if (each <= 0 || left % each || memcmp(&fewer->usage, &more->usage, sizeof more->usage) != 0)
+        return false;
+    *out = *more;
+    out->micro_batches = micro_batches;
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        for (int kind = 0; kind < DT_COMM_KINDS; kind++) {
+            uint64_t before = fewer->traffic.bytes[axis][kind], after = more->traffic.bytes[axis][kind];
+            if (after < before)
+                return false;
+            out->traffic.bytes[axis][kind] += (uint64_t)(left / each) * (after - before);
+        }
+    return true;
+}
+
+enum { REPETITIONS = 3 };
+
+static dt_status predict(const struct experiment *experiment, int rank, struct dry_step *out)
+{
+    int micro_batches = experiment->strategy.micro_batches;
+    struct dry_step fewer, more;
+    DT_TRY(take_dry_step(experiment, rank, REPETITIONS, &fewer));
+    *out = fewer;
+    if (fewer.micro_batches == micro_batches)
+        return DT_OK;
+    DT_TRY(take_dry_step(experiment, rank, REPETITIONS + 1, &more));
+    return extend(&fewer, &more, micro_batches, out) ? DT_OK : take_dry_step(experiment, rank, 0, out);
+}
+
+dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out, struct step_traffic *traffic)
+{
+    struct dry_step step;
+    dt_range_push("predict memory", -1);
+    dt_status status = predict(experiment, rank, &step);
+    dt_range_pop();
+    DT_TRY(status);
+    *out = step.usage;
+    if (traffic)
+        *traffic = step.traffic;
+    return DT_OK;
 }
 
 static dt_status check_limit(int rank, uint64_t bytes, uint64_t limit_bytes, const char *memory, const char *limit)

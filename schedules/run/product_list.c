@@ -5,7 +5,7 @@
 
 static dt_status list_step(struct dt_tuning *tuning, const struct experiment *e, int rank, struct dry_rank *dry)
 {
-    DT_TRY(dry_rank_init(dry, e, rank));
+    DT_TRY(dry_rank_init(dry, e, rank, 0));
     DT_TRY(trainer_list_products(dry->trainer, tuning));
     DT_TRY(trainer_step(dry->trainer, 0));
     return trainer_synchronize(dry->trainer);

@@ -495,6 +495,67 @@ static void test_arrivals_are_receipts(void)
     }
 }
 
+/* The plans of an order with messages, of any number of micro-batches; NULL: the order has none of this shape. */
+static struct plan *plans_of(const struct pipeline_order *order, int stages, int micro_batches, int window)
+{
+    struct order_shape shape = {
+        .stages = stages, .virtual_stages = PARTS, .micro_batches = micro_batches, .window = window, .times = plan_unit_times};
+    struct plan *plans = calloc((size_t)stages, sizeof *plans);
+    if (plans)
+        CHECK_OK(plans_make(order, &shape, plans));
+    return plans;
+}
+
+static bool same_actions(const struct plan *a, const struct plan *b)
+{
+    bool same = a->count == b->count && a->micro_batches == b->micro_batches;
+    for (int i = 0; same && i < a->count; i++)
+        same = a->actions[i].op == b->actions[i].op && a->actions[i].part == b->actions[i].part &&
+               a->actions[i].micro_batch == b->actions[i].micro_batch;
+    return same;
+}
+
+/* A shortened plan is what the order does with so many micro-batches. Orders that are searched have no such rule: theirs still run. */
+static void test_a_plan_is_shortened_where_it_repeats_itself(void)
+{
+    const struct pipeline_order *order;
+    for (int i = 0; (order = pipeline_order_at(i)) != NULL; i++)
+        for (int stages = 1; stages <= 8; stages *= 2)
+            for (int windows = 1; windows <= 16; windows *= 16) {
+                int micro_batches = 256, window = micro_batches / windows, step = windows == 1 ? 1 : window;
+                struct plan *plans = plans_of(order, stages, micro_batches, window);
+                int left_out = plans_shorten(plans, stages, step, 3);
+                bool flushes = strcmp(order->name, "gpipe") == 0 && windows == 1; /* all forward passes, then all backward ones */
+                CHECK(order->emit ? (left_out > 0) == !flushes : left_out >= 0, "%s, %d stages, %d windows: %d", order->name, stages,
+                      windows, left_out);
+                CHECK(left_out % step == 0 && (left_out == 0 || left_out >= micro_batches / 2), "%s: %d", order->name, left_out);
+                struct plan *expected = plans_of(order, stages, micro_batches - left_out, windows == 1 ? micro_batches - left_out : window);
+                for (int s = 0; s < stages && order->emit; s++)
+                    CHECK(same_actions(&plans[s], &expected[s]), "%s, rank %d of %d, %d windows without %d micro-batches", order->name, s,
+                          stages, windows, left_out);
+                CHECK_OK(plan_play(plans, stages, NULL, NULL));
+                plans_destroy(expected, stages);
+                plans_destroy(plans, stages);
+            }
+}
+
+static void test_what_does_not_repeat_itself_is_not_shortened(void)
+{
+    const struct pipeline_order *order = pipeline_order_find("1f1b");
+    struct plan *plans = plans_of(order, 4, 10, 10);
+    CHECK(plans_shorten(plans, 4, 1, 3) == 0 && plans[0].micro_batches == 10, "less than half");
+    plans_destroy(plans, 4);
+
+    plans = plans_of(order, 4, 240, 240);
+    struct action *a = &plans[2].actions[plans[2].count / 2];
+    struct action first = a[0];
+    a[0] = a[1];
+    a[1] = first;
+    CHECK(plans_shorten(plans, 4, 1, 3) == 0 && plans[0].micro_batches == 240, "one rank does otherwise once");
+    CHECK(plans_shorten(plans, 2, 1, 3) > 0 && plans[0].micro_batches < 120 && plans[2].micro_batches == 240, "the first two do not");
+    plans_destroy(plans, 4);
+}
+
 static const struct test_case cases[] = {
     {"orders emit their passes", test_orders_emit_their_passes},
     {"bubbles are those of the papers", test_bubbles_are_those_of_the_papers},
@@ -513,5 +574,7 @@ static const struct test_case cases[] = {
     {"messages surround the groups", test_messages_surround_the_groups},
     {"one rank alone", test_one_rank_alone},
     {"arrivals are receipts", test_arrivals_are_receipts},
+    {"a plan is shortened where it repeats itself", test_a_plan_is_shortened_where_it_repeats_itself},
+    {"what does not repeat itself is not shortened", test_what_does_not_repeat_itself_is_not_shortened},
 };
 TEST_MAIN(cases)

@@ -214,7 +214,7 @@ dt_status expected_traffic(const struct experiment *experiment, int rank, struct
 {
     struct dry_rank dry;
     *out = (struct step_traffic){0};
-    dt_status status = dry_rank_init(&dry, experiment, rank);
+    dt_status status = dry_rank_init(&dry, experiment, rank, 0);
     if (status == DT_OK)
         status = find_traffic(experiment, rank, dry.trainer, out);
     dry_rank_finish(&dry);

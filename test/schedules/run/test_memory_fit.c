@@ -1,3 +1,5 @@
+#include "schedules/config/parse.h"
+#include "schedules/run/dry_rank.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/ranks_per_node.h"
 #include "test/check.h"
@@ -108,7 +110,75 @@ static void ranks_lie_on_machines(void)
     }
 }
 
+/* Two whole steps of a dry rank. */
+static dt_status take_whole_steps(const struct experiment *e, int rank, struct dt_memory_usage *usage, struct step_traffic *traffic)
+{
+    struct dry_rank dry;
+    dt_status status = dry_rank_init(&dry, e, rank, 0);
+    for (int step = 0; step < 2 && status == DT_OK; step++) {
+        status = trainer_step(dry.trainer, step);
+        if (status == DT_OK)
+            status = trainer_synchronize(dry.trainer);
+    }
+    if (status == DT_OK) {
+        dt_memory_usage(dry.device, usage);
+        trainer_traffic(dry.trainer, traffic);
+    }
+    dry_rank_finish(&dry);
+    return status;
+}
+
+/* Steps of many micro-batches are predicted from shorter ones, to the byte. */
+static void repetitions_are_not_played(void)
+{
+    static const struct {
+        const char *keys;
+        bool shortened;
+    } examples[] = {
+        {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 96, \"order\": \"1f1b\"}", true},
+        {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 96, \"order\": \"interleaved\"}", true},
+        {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 96, \"order\": \"zb_v\"}", true},
+        {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 4}, \"micro_batches\": 24", true},
+        {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 96, \"order\": \"gpipe\"}", false},
+        {"\"paradigm\": \"ddp\", \"world_size\": 4, \"micro_batches\": 96, \"gradient_reduction\": \"each\", \"batch_size\": 96", true},
+        {"\"paradigm\": \"fsdp\", \"world_size\": 4, \"micro_batches\": 96, \"gradient_reduction\": \"each\", \"batch_size\": 192", true},
+        {"\"paradigm\": \"fsdp\", \"world_size\": 4, \"micro_batches\": 96, \"batch_size\": 97", false}, /* one is larger */
+        {"\"paradigm\": \"zero2\", \"pipeline\": {\"stages\": 4, \"chunks\": 8, \"order\": \"1f1b\"}, \"micro_batches\": 12, "
+         "\"gradient_reduction\": \"each\", \"activation\": \"offload\", \"tensor\": {\"size\": 2}, \"world_size\": 16, \"batch_size\": 24",
+         true},
+        {"\"paradigm\": \"none\", \"micro_batches\": 96, \"batch_size\": 96, \"activation\": \"checkpoint\", \"parameter_offload\": true",
+         true},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        char text[1024];
+        struct experiment *e = NULL;
+        int count = 0;
+        bool sized = strstr(examples[i].keys, "batch_size");
+        snprintf(
+            text, sizeof text,
+            "{\"device\": \"cpu\", %s, %s \"model\": {\"layers\": 9, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": "
+            "16, \"dtype\": \"fp32\"}}",
+            examples[i].keys, sized ? "" : "\"batch_size\": 24,");
+        CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+        for (int rank = 0; count == 1 && rank < e->world_size; rank++) {
+            struct dt_memory_usage usage, whole;
+            struct step_traffic traffic, of_whole;
+            struct dry_rank dry;
+            CHECK_OK(memory_fit_predict(e, rank, &usage, &traffic));
+            CHECK_OK(take_whole_steps(e, rank, &whole, &of_whole));
+            CHECK(memcmp(&usage, &whole, sizeof usage) == 0 && memcmp(&traffic, &of_whole, sizeof traffic) == 0, "rank %d of %s", rank,
+                  text);
+            CHECK_OK(dry_rank_init(&dry, e, rank, 3));
+            CHECK((trainer_plan(dry.trainer)->micro_batches < 96) == examples[i].shortened, "rank %d of %s: %d", rank, text,
+                  trainer_plan(dry.trainer)->micro_batches);
+            dry_rank_finish(&dry);
+        }
+        free(e);
+    }
+}
+
 static const struct test_case cases[] = {{"ranks share what is there", ranks_share_what_is_there},
                                          {"ranks lie on machines", ranks_lie_on_machines},
-                                         {"limits are each rank's", limits_are_each_ranks}};
+                                         {"limits are each rank's", limits_are_each_ranks},
+                                         {"repetitions are not played", repetitions_are_not_played}};
 TEST_MAIN(cases)

@@ -1,0 +1,71 @@
+/* Plans of fewer micro-batches, where the middle of a step does the same over and over. */
+#include "schedules/plan/passes.h"
+
+#include <string.h>
+
+/* Where a plan repeats itself: each of the actions [first, end) comes again `length` actions later, for the micro-batch that is `shift` later. */
+struct repetition {
+    int first, end, length;
+};
+
+static bool comes_again(const struct plan *plan, int at, int length, int shift)
+{
+    const struct action *a = &plan->actions[at], *later = a + length;
+    return later->op == a->op && later->part == a->part && later->micro_batch == a->micro_batch + (uint32_t)shift;
+}
+
+/* From the plan's middle as far as it goes. Each micro-batch has as many actions as every other. */
+static struct repetition find_repetition(const struct plan *plan, int shift)
+{
+    struct repetition r = {.first = plan->count / 2, .end = plan->count / 2, .length = shift * (plan->count / plan->micro_batches)};
+    while (r.end + r.length < plan->count && comes_again(plan, r.end, r.length, shift))
+        r.end++;
+    while (r.first > 0 && r.first + r.length <= plan->count && comes_again(plan, r.first - 1, r.length, shift))
+        r.first--;
+    return r;
+}
+
+/* How many times the actions of `shift` micro-batches stand there one after the other. */
+static int times_of(const struct repetition *r)
+{
+    return r->end > r->first ? 1 + (r->end - r->first) / r->length : 0;
+}
+
+/* The fewest of any plan. */
+static int repetitions(const struct plan *plans, int count, int shift)
+{
+    int fewest = plans[0].micro_batches;
+    for (int i = 0; i < count; i++) {
+        struct repetition r = find_repetition(&plans[i], shift);
+        fewest = times_of(&r) < fewest ? times_of(&r) : fewest;
+    }
+    return fewest;
+}
+
+static void leave_out(struct plan *plan, int shift, int times)
+{
+    struct repetition r = find_repetition(plan, shift);
+    struct action *to = &plan->actions[r.first], *from = to + times * r.length, *end = plan->actions + plan->count;
+    memmove(to, from, (size_t)(end - from) * sizeof *from);
+    plan->count -= times * r.length;
+    plan->micro_batches -= times * shift;
+    for (end = plan->actions + plan->count; to < end; to++)
+        to->micro_batch -= (uint32_t)(times * shift);
+}
+
+int plans_shorten(struct plan *plans, int count, int step, int left)
+{
+    int micro_batches = plans[0].micro_batches;
+    for (int i = 0; i < count; i++)
+        if (plans[i].micro_batches != micro_batches || plans[i].count % micro_batches)
+            return 0;
+    for (int shift = step; shift <= micro_batches / (left + 1); shift += step) {
+        int times = repetitions(plans, count, shift) - left;
+        if (times * shift < micro_batches / 2)
+            continue;
+        for (int i = 0; i < count; i++)
+            leave_out(&plans[i], shift, times);
+        return times * shift;
+    }
+    return 0;
+}
