@@ -28,6 +28,8 @@ void report(cudaError_t error, const char *text)
  * handled that before (a sanitizer), or to the default. */
 void on_fault(int number, siginfo_t *info, void *context)
 {
+    if (way_out && watch_fault(info->si_addr, context))
+        return;
     if (way_out && in_arena(info->si_addr))
         siglongjmp(*way_out, 1);
     const struct sigaction *previous = number == SIGSEGV ? &previous_segv : &previous_bus;
@@ -81,9 +83,11 @@ void run_task(const task &t)
         dawdle();
     if (!t.always && has_failed_now())
         report(cudaErrorLaunchFailure, "the GPU is bad");
-    else if (sigsetjmp(here, 1) == 0)
+    else if (sigsetjmp(here, 1) == 0) {
+        if (!t.always)
+            watch_task(t.name);
         t.work();
-    else
+    } else
         report(cudaErrorIllegalAddress, "touches memory that is freed or never was allocated");
     way_out = outer_way_out;
     running = outer;

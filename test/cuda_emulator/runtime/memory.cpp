@@ -173,6 +173,30 @@ bool in_arena(const void *address)
     return arena() != MAP_FAILED && at >= arena() && at < arena() + ARENA_BYTES;
 }
 
+bool in_live_region(const void *address)
+{
+    memory_state &m = memory();
+    std::lock_guard<std::mutex> hold(m.lock);
+    auto found = m.live.upper_bound((char *)address);
+    /* an allocation begins some bytes into its region, or with it */
+    for (int i = 0; i < 2; i++) {
+        if (found != m.live.end() && address >= found->second.region && address < found->second.region + found->second.region_bytes)
+            return true;
+        if (found == m.live.begin())
+            return false;
+        --found;
+    }
+    return false;
+}
+
+void protect_live_memory(int protection)
+{
+    memory_state &m = memory();
+    std::lock_guard<std::mutex> hold(m.lock);
+    for (const auto &[start, a] : m.live)
+        mprotect(a.region, a.region_bytes, protection);
+}
+
 } // namespace emulator
 
 using namespace emulator;

@@ -153,8 +153,20 @@ void drain(int device);
 /* Whether the address is the emulator's memory, live or not. */
 bool in_arena(const void *address);
 
+/* Whether the address lies in a page of live memory. Never blocks for long: also called where work has faulted. */
+bool in_live_region(const void *address);
+/* mprotect of all live memory, pinned memory too. */
+void protect_live_memory(int protection);
+
 /* memset; cheap where much is filled with NaN or zeros: pages are made when they are written. */
 void fill(void *to, int value, size_t bytes);
+
+/* ---- watch.cpp ---- */
+
+/* A piece of work begins. */
+void watch_task(const char *name);
+/* A fault inside of it: true when it was a page that is watched, and is open now. */
+bool watch_fault(void *address, const void *context);
 
 /* The event behind a handle, shared so that captures and queues may keep it; NULL: no such event. The lock is held. */
 std::shared_ptr<event> event_of(cudaEvent_t handle);

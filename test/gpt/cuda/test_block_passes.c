@@ -1,0 +1,145 @@
+/* How many kernels the cuda device starts for a transformer block, forward and backward, and how often they pass over memory: what fusing
+ * kernels saves, counted on the emulated GPU.
+ *
+ * A launch is a kernel, a product of cuBLASLt, a copy or a fill. A pass is rows x d elements that a kernel reads, or that it writes; what it
+ * reads several times counts once, since caches have it. Each kernel's bytes are rounded to whole passes, so that gains, biases and partial
+ * sums do not count. Products and attention's tiles are left out: they are bound by arithmetic, and no fusion takes their operands away.
+ *
+ * The limits are what is reached today. A change that needs more makes a step slower; a change that needs less lowers them. */
+#include "gpt/kernel_set.h"
+#include "gpt/stage.h"
+#include "test/check.h"
+#include "test/cuda_emulator/runtime/watch.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES = 2, MOST = 256 };
+
+static struct dt_device *device;
+static struct dt_stream *stream;
+
+/* d is small beside the rows, so that what is of a size of d alone is little of a pass. */
+static const struct dt_model gpt = {
+    .layers = 1, .heads = 2, .hidden = 128, .vocab_size = 64, .block_size = 256, .dtype = DT_FP16, .dropout = 0.1f};
+
+struct count {
+    int launches, passes;
+};
+
+static bool is_of_attention(const char *name)
+{
+    return strcmp(name, "attention") == 0 || strcmp(name, "attention gradient") == 0;
+}
+
+static int passes_of(const struct emulator_touch *touch, double pass_bytes)
+{
+    bool left_out = strcmp(touch->name, "cuBLASLt's product") == 0 || is_of_attention(touch->name);
+    return left_out ? 0 : (int)((double)(touch->read_bytes + touch->written_bytes) / pass_bytes + 0.5);
+}
+
+/* What was watched, one line each; added to *sum. */
+static void add_up(const char *when, const struct dt_model *model, struct count *sum)
+{
+    struct emulator_touch touches[MOST];
+    double pass_bytes = (double)SAMPLES * model->block_size * model->hidden * (double)dt_dtype_bytes(model->dtype);
+    CHECK_OK(dt_stream_synchronize(stream));
+    size_t count = emulator_watch_end(touches, MOST);
+    CHECK(count <= MOST, "%zu pieces of work", count);
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        int passes = passes_of(&touches[i], pass_bytes);
+        printf("# %-8s %-22s %2d passes (read %.2f, written %.2f)\n", when, touches[i].name, passes,
+               (double)touches[i].read_bytes / pass_bytes, (double)touches[i].written_bytes / pass_bytes);
+        sum->launches++;
+        sum->passes += passes;
+    }
+}
+
+/* Groups of the stage: the embedding, a block, the end. */
+enum { GROUPS = 3, BLOCK = 1 };
+
+static struct dt_buffer buffers[2 * GROUPS];
+
+static void give_memory(struct dt_stage *stage)
+{
+    for (int g = 0; g < stage->group_count; g++) {
+        struct dt_group *group = &stage->groups[g];
+        size_t bytes = group->param_elems * dt_dtype_bytes(stage->model->dtype);
+        CHECK_OK(dt_alloc(stream, DT_PARAMETERS, bytes, &buffers[2 * g]));
+        CHECK_OK(dt_alloc(stream, DT_GRADIENTS, bytes, &buffers[2 * g + 1]));
+        group->params = buffers[2 * g].data;
+        group->grads = buffers[2 * g + 1].data;
+        CHECK_OK(gpt_init_params(stage, group, 0, group->param_elems, group->params, stream));
+    }
+}
+
+static struct count count_block(const struct dt_model *model)
+{
+    struct count sum = {0, 0};
+    struct dt_kernels *kernels;
+    struct dt_stage *stage;
+    struct dt_stash stash;
+    struct dt_layers all = {.end = gpt_layer_count(model)};
+    struct dt_stage_options options = {.parts = &all, .part_count = 1, .unit = DT_UNIT_BLOCK, .seed = 3};
+    float scale = 1.0f / (float)(SAMPLES * model->block_size);
+
+    CHECK_OK(gpt_kernel_set_create(model, device, &kernels));
+    CHECK_OK(gpt_stage_create(model, &options, kernels, stream, &stage));
+    CHECK(stage->group_count == GROUPS, "%d groups", stage->group_count);
+    CHECK_OK(gpt_stash_create(stage, 0, &stash));
+    give_memory(stage);
+    CHECK_OK(gpt_kernel_set_begin_step(kernels, stream, 0, 1));
+    CHECK_OK(dt_zero(stream, stage->loss.data, sizeof(double)));
+    CHECK_OK(gpt_stash_begin(stage, &stash, SAMPLES, 0, stream));
+    for (int g = 0; g < GROUPS; g++) {
+        CHECK_OK(dt_stream_synchronize(stream));
+        bool counts = g == BLOCK && emulator_watch_begin();
+        CHECK_OK(gpt_forward(stage, g, &stash, (struct dt_loss_scales){scale, scale}, stream));
+        if (counts)
+            add_up("forward", model, &sum);
+    }
+    for (int g = GROUPS - 1; g >= BLOCK; g--) {
+        CHECK_OK(dt_stream_synchronize(stream));
+        bool counts = g == BLOCK && emulator_watch_begin();
+        CHECK_OK(gpt_backward(stage, g, &stash, DT_BACKWARD_WHOLE, stream));
+        if (counts)
+            add_up("backward", model, &sum);
+    }
+    gpt_stash_end(&stash, stream);
+    for (int i = 0; i < 2 * GROUPS; i++)
+        dt_free(stream, &buffers[i]);
+    gpt_stash_destroy(stage, &stash, stream);
+    gpt_stage_destroy(stage, stream);
+    gpt_kernel_set_destroy(kernels);
+    return sum;
+}
+
+static void check(const struct dt_model *model, struct count most)
+{
+    if (!emulator_watch_begin())
+        SKIP("this processor does not tell reads from writes");
+    emulator_watch_end(NULL, 0);
+    struct count seen = count_block(model);
+    printf("# a block: %d launches, %d passes over memory\n", seen.launches, seen.passes);
+    CHECK(seen.launches > 0 && seen.launches <= most.launches, "%d launches, and at most %d are allowed", seen.launches, most.launches);
+    CHECK(seen.passes > 0 && seen.passes <= most.passes, "%d passes, and at most %d are allowed", seen.passes, most.passes);
+}
+
+static void study(void)
+{
+    check(&gpt, (struct count){31, 56});
+}
+
+static const struct test_case cases[] = {
+    {"the study's block", study},
+};
+
+int main(void)
+{
+    unsetenv("DTBENCH_POISON"); /* its fills would be counted */
+    CHECK_OK(dt_device_create("cuda", NULL, &device));
+    CHECK_OK(dt_stream_create(device, "compute", &stream));
+    int code = test_main(cases, sizeof cases / sizeof *cases);
+    dt_stream_destroy(stream);
+    dt_device_destroy(device);
+    return code;
+}
