@@ -94,11 +94,11 @@ _dtbench_keys() {
         model.rope.high_frequency_factor= model.rope.original_length= model.kv_heads= model.bias= model.tied= model.qk_norm=
         pipeline.stages= pipeline.chunks= pipeline.order= pipeline.virtual_stages= pipeline.split= pipeline.memory_limit=
         pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib=
-        parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= parameter_offload=
-        optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss= loss_scaling= graph=
-        graph_across_nodes= graph_in_pipelines= seed= steps.warmup= steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_
-        register_buffers= tuning= memory_limit_gib= host_memory_limit_gib= threads= cluster= profile= any_profile=
-        network.gbit_per_s= network.latency_us="
+        parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= keep_cheap=
+        parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss=
+        loss_scaling= graph= graph_across_nodes= graph_in_pipelines= seed= steps.warmup= steps.timed= timeout.init_s=
+        timeout.step_s= nccl.NCCL_ register_buffers= tuning= memory_limit_gib= host_memory_limit_gib= threads= cluster= profile=
+        any_profile= network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.
@@ -128,6 +128,7 @@ _dtbench_choices() {
     fsdp.gather) echo "micro_batch step" ;;
     tensor.sequence_parallel) echo "true false" ;;
     activation) echo "keep checkpoint offload selective" ;;
+    keep_cheap) echo "nothing norms mlp all" ;;
     parameter_offload) echo "true false" ;;
     optimizer.name) echo "sgd adam" ;;
     loss) echo "cross_entropy sum" ;;

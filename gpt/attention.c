@@ -109,7 +109,7 @@ dt_status layer_attention_forward(const struct layer_run *r)
     DT_TRY(layer_keep_norm_input(r));
     DT_TRY(layer_normed_rows(r, &normed));
     DT_TRY(make_qkv(r, normed.data));
-    dt_free(r->stream, &normed);
+    layer_normed_read(r, &normed);
 
     DT_TRY(attend(r));
     DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->e, r->kept->input.data));

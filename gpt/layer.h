@@ -27,6 +27,7 @@ struct gpt_stage {
     struct gpt_cut cut; /* the part of each layer */
     bool sliced;        /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
     struct gpt_exchange exchange;
+    int keep; /* enum dt_keep, added up */
     uint64_t seed;
     bool sum_loss; /* the study's plain sum of logits */
 };
@@ -37,12 +38,14 @@ struct gpt_stage {
 struct dt_layer_stash {
     struct dt_buffer input;      /* [R, d] read by the layer's norm (attention, mlp_up, final_norm) or product (head) */
     struct dt_buffer mean, rstd; /* [R] fp32 of that norm; mean: of a layer norm */
+    struct dt_buffer normed;     /* [R, d] that norm's output: with DT_KEEP_NORMS, and between the norm and the product that reads it */
     struct dt_buffer raw;        /* [M, c] attention with norms of q and k: what these read */
     struct dt_buffer qkv;        /* [M, c] attention, as it is attended to: normed and turned */
     struct dt_buffer mixed;      /* [M, e] attention: the heads' outputs, before the projection */
     struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up */
+    struct dt_buffer active;     /* [M, f] mlp_down, with DT_KEEP_MLP: what its product has read */
     struct dt_buffer besides;    /* what the kernels keep besides all this (besides_bytes of their table); nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 

@@ -110,6 +110,15 @@ void layer_free_norm_input(const struct layer_run *r)
     dt_free(r->stream, &r->kept->rstd);
 }
 
+/* What the second half of a backward reads: the norm's output, or all that makes it again. */
+static void free_behind_norm(const struct layer_run *r)
+{
+    if (weights_now(r))
+        dt_free(r->stream, &r->kept->normed);
+    if (weights_now(r) || r->kept->normed.bytes > 0)
+        layer_free_norm_input(r);
+}
+
 /* dgain, and dbias behind it. */
 static dt_status layer_norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
 {
@@ -417,11 +426,35 @@ dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbr
     return layer_gather(r, category, dbranch);
 }
 
+/* This rank's rows of the norm's output: kept, or made now. */
+static dt_status own_normed_rows(const struct layer_run *r)
+{
+    if (r->kept->normed.bytes > 0)
+        return DT_OK;
+    DT_TRY(layer_allocate_stream(r, keeps(r, DT_KEEP_NORMS) ? DT_ACTIVATIONS : DT_WORKSPACE, &r->kept->normed));
+    return layer_normalize(r, r->kept->normed.data);
+}
+
 dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
 {
-    DT_TRY(layer_allocate_stream(r, DT_WORKSPACE, normed));
-    DT_TRY(layer_normalize(r, normed->data));
-    return layer_gather(r, DT_WORKSPACE, normed);
+    DT_TRY(own_normed_rows(r));
+    if (!r->stage->sliced) {
+        take(normed, &r->kept->normed);
+        return DT_OK;
+    }
+    DT_TRY(layer_gather_begin(r, &r->kept->normed, DT_WORKSPACE, normed));
+    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+    if (!keeps(r, DT_KEEP_NORMS))
+        dt_free(r->stream, &r->kept->normed);
+    return DT_OK;
+}
+
+void layer_normed_read(const struct layer_run *r, struct dt_buffer *normed)
+{
+    if (keeps(r, DT_KEEP_NORMS) && !r->stage->sliced)
+        take(&r->kept->normed, normed);
+    else
+        dt_free(r->stream, normed);
 }
 
 /* Weight gradients of a product that ranks share. */
@@ -438,12 +471,11 @@ static dt_status shared_weight_gradients(const struct layer_run *r, const void *
 static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                                  size_t out)
 {
-    struct dt_buffer normed = {0}, all = {0}, dnormed, sum;
+    struct dt_buffer *normed = &r->kept->normed, all = {0}, dnormed, sum;
     if (weights_now(r)) {
-        DT_TRY(layer_allocate_stream(r, DT_WORKSPACE, &normed));
-        DT_TRY(layer_normalize(r, normed.data));
+        DT_TRY(own_normed_rows(r));
         if (r->stage->sliced)
-            DT_TRY(layer_gather_begin(r, &normed, DT_WORKSPACE, &all));
+            DT_TRY(layer_gather_begin(r, normed, DT_WORKSPACE, &all));
     }
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &dnormed));
     DT_TRY(layer_input_gradient(r, dnormed.data, dy->data, weight, out, r->d));
@@ -451,10 +483,10 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
     if (weights_now(r)) {
         if (r->stage->sliced)
             DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
-        DT_TRY(shared_weight_gradients(r, dy->data, r->stage->sliced ? all.data : normed.data, weight, bias, out));
+        DT_TRY(shared_weight_gradients(r, dy->data, r->stage->sliced ? all.data : normed->data, weight, bias, out));
         dt_free(r->stream, dy);
+        dt_free(r->stream, normed);
     }
-    dt_free(r->stream, &normed);
     dt_free(r->stream, &all);
     DT_TRY(layer_sum_end(r, &dnormed, &sum));
     DT_TRY(layer_normalize_backward(r, dnormed.data, r->stash->dx.data, false));
@@ -467,11 +499,9 @@ static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy,
                                 size_t out)
 {
     struct dt_buffer normed;
-    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &normed));
-    if (weights_now(r)) {
-        DT_TRY(layer_normalize(r, normed.data));
+    DT_TRY(weights_now(r) ? layer_normed_rows(r, &normed) : layer_allocate(r, DT_WORKSPACE, r->d, &normed));
+    if (weights_now(r))
         DT_TRY(layer_weight_gradients(r, dy->data, normed.data, weight, bias, out, r->d));
-    }
     if (inputs_now(r)) /* nobody reads the norm's output any more: its memory takes its gradient */
         DT_TRY(layer_input_gradient(r, normed.data, dy->data, weight, out, r->d));
     if (weights_now(r))
@@ -502,7 +532,6 @@ dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffe
         DT_TRY(backward_shared(r, dy, weight, bias, out));
     else
         DT_TRY(weights_behind_norm(r, dy, weight, bias, out));
-    if (weights_now(r))
-        layer_free_norm_input(r);
+    free_behind_norm(r);
     return DT_OK;
 }

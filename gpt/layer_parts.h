@@ -46,6 +46,11 @@ static inline bool attends_again(const struct layer_run *r)
     return r->layer->kind == GPT_ATTENTION && r->stage->base.parts[r->stash->part].attention_again;
 }
 
+static inline bool keeps(const struct layer_run *r, enum dt_keep what)
+{
+    return r->stage->keep & what;
+}
+
 /* For all rows of the layer. */
 struct gpt_dropout layer_dropout(const struct layer_run *r);
 /* The same for this rank's rows of the residual stream. */
@@ -56,13 +61,15 @@ struct gpt_dropout layer_stream_dropout(const struct layer_run *r);
 /* stash->x becomes the norm's input, and stays until layer_free_norm_input. */
 dt_status layer_keep_norm_input(const struct layer_run *r);
 void layer_free_norm_input(const struct layer_run *r);
-/* normed [R, d] */
-dt_status layer_normalize(const struct layer_run *r, void *normed);
 /* dgain, and dbias where there is one, lie one behind the other. Where each rank has its part of the rows they are summed up beside what
  * follows, and layer_finish_gradients waits. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite);
-/* The norm's output, as the product behind it reads it: all rows. */
+/* normed [R, d] */
+dt_status layer_normalize(const struct layer_run *r, void *normed);
+/* The norm's output, as the product behind it reads it: all rows. The caller gives it back. */
 dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed);
+/* Forward's product has read it: it is kept for backward, or freed. */
+void layer_normed_read(const struct layer_run *r, struct dt_buffer *normed);
 
 /* ---- parameters that every rank of a tensor group holds, or several: gradients are sums over the copies ----
  *

@@ -4,12 +4,12 @@
 
 struct mlp {
     enum gpt_tensor_name up_weight, up_bias; /* the first of those that one product reads */
-    /* stash->x from hidden [M, u]; active: room [M, f] */
+    /* stash->x from hidden [M, u]; active: room [M, f], for what the product reads where that is kept */
     dt_status (*forward)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
     /* mlp_down's gradients of what the pass computes: up->dhidden [M, u], and its own weights'. hidden is read for the last time where the
-     * weights' come now. */
+     * weights' come now, or what they read is kept. */
     dt_status (*backward)(const struct layer_run *r, struct dt_layer_stash *up);
-    /* The weights' alone; active: room [M, f]. */
+    /* The weights' alone, of what is not kept; active: room [M, f]. */
     dt_status (*weights)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
 };
 
@@ -18,10 +18,25 @@ static dt_status project(const struct layer_run *r, const void *x, void *active,
     return layer_project_to_stream(r, x, active, GPT_WEIGHT, GPT_BIAS, r->f, residual);
 }
 
+static dt_status weight_gradients(const struct layer_run *r, const void *active)
+{
+    return layer_weight_gradients(r, r->kept->dbranch.data, active, GPT_WEIGHT, GPT_BIAS, r->d, r->f);
+}
+
+/* Whether what the product has read is there for backward. */
+static bool has_active(const struct layer_run *r)
+{
+    return r->kept->active.bytes > 0;
+}
+
 /* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads ---- */
 
 static dt_status gelu_forward(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
+    if (keeps(r, DT_KEEP_MLP)) {
+        DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, up->hidden.data, r->rows * r->f}));
+        return project(r, active, NULL, up->input.data);
+    }
     return project(r, up->hidden.data, active, up->input.data);
 }
 
@@ -44,7 +59,9 @@ static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_s
 static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
     DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
-    if (weights_now(r)) /* gelu(hidden) is read before its memory takes the gradient of hidden */
+    if (weights_now(r) && has_active(r))
+        DT_TRY(weight_gradients(r, r->kept->active.data));
+    else if (weights_now(r)) /* gelu(hidden) is read before its memory takes the gradient of hidden */
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct gpt_linear_gelu_input_gradient a = {
         .dy = r->kept->dbranch.data,
@@ -71,21 +88,18 @@ static dt_status swiglu_forward(const struct layer_run *r, const struct dt_layer
     return project(r, active, NULL, up->input.data);
 }
 
-static dt_status weight_gradients(const struct layer_run *r, const void *active)
-{
-    return layer_weight_gradients(r, r->kept->dbranch.data, active, GPT_WEIGHT, GPT_BIAS, r->d, r->f);
-}
-
 static dt_status swiglu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
     DT_TRY(swiglu(r, up->hidden.data, active));
     return weight_gradients(r, active);
 }
 
-/* dhidden overwrites hidden, which is not read afterwards. The input of mlp_down is computed again, into the memory of its gradient. */
+/* dhidden overwrites hidden, which is not read afterwards. Where the input of mlp_down is not kept, it is computed again, into the memory of
+ * its gradient. */
 static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
     struct dt_buffer dactive;
+    bool again = weights_now(r) && !has_active(r);
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &dactive));
     DT_TRY(layer_input_gradient(r, dactive.data, r->kept->dbranch.data, GPT_WEIGHT, r->d, r->f));
     const void *hidden = up->hidden.data;
@@ -97,13 +111,13 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
         .dy = dactive.data,
         .hidden = hidden,
         .dhidden = up->dhidden.data,
-        .y = weights_now(r) ? dactive.data : NULL,
+        .y = again ? dactive.data : NULL,
         .rows = r->rows,
         .f = r->f,
     };
     DT_TRY(r->k->swiglu_gradient(r->kernels, r->stream, &a));
     if (weights_now(r))
-        DT_TRY(weight_gradients(r, dactive.data));
+        DT_TRY(weight_gradients(r, again ? dactive.data : r->kept->active.data));
     dt_free(r->stream, &dactive);
     return DT_OK;
 }
@@ -128,7 +142,7 @@ dt_status layer_mlp_up_forward(const struct layer_run *r)
     DT_TRY(layer_normed_rows(r, &normed));
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->u, &r->kept->hidden));
     DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, r->u, r->d));
-    dt_free(r->stream, &normed);
+    layer_normed_read(r, &normed);
     return DT_OK;
 }
 
@@ -136,16 +150,21 @@ dt_status layer_mlp_down_forward(const struct layer_run *r)
 {
     const struct dt_layer_stash *up = r->kept - 1; /* mlp_up of the same block is always in the same stage */
     struct dt_buffer active;
-    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &active));
+    bool kept = keeps(r, DT_KEEP_MLP);
+    DT_TRY(layer_allocate(r, kept ? DT_ACTIVATIONS : DT_WORKSPACE, r->f, &active));
     DT_TRY(mlp_of(r)->forward(r, up, active.data));
+    if (kept)
+        take(&r->kept->active, &active);
     dt_free(r->stream, &active);
     return DT_OK;
 }
 
-/* The second half of a backward: what down has read is computed again. */
+/* The second half of a backward: what down has read is kept, or computed again. */
 static dt_status late_weight_gradients(const struct layer_run *r, const struct dt_layer_stash *up)
 {
     struct dt_buffer active;
+    if (has_active(r))
+        return weight_gradients(r, r->kept->active.data);
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &active));
     DT_TRY(mlp_of(r)->weights(r, up, active.data));
     dt_free(r->stream, &active);
@@ -162,9 +181,11 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
     } else {
         DT_TRY(late_weight_gradients(r, up));
     }
+    if (weights_now(r) || has_active(r))
+        dt_free(r->stream, &up->hidden);
     if (weights_now(r)) {
         dt_free(r->stream, &r->kept->dbranch);
-        dt_free(r->stream, &up->hidden);
+        dt_free(r->stream, &r->kept->active);
         dt_free(r->stream, &up->besides);
     }
     return DT_OK;

@@ -91,6 +91,7 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
     *s = (struct gpt_stage){
         .base = {.model = model, .kernels = kernels},
         .cut = {0, 1},
+        .keep = options->keep,
         .seed = options->seed,
         .sum_loss = options->sum_loss,
     };
@@ -192,9 +193,9 @@ dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_sta
 
 static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input,   &kept->mean,    &kept->rstd,    &kept->raw,    &kept->qkv,     &kept->mixed,
-                               &kept->lse,     &kept->weights, &kept->hidden,  &kept->logits, &kept->besides, &kept->dout,
-                               &kept->dbranch, &kept->dqkv,    &kept->dhidden, &kept->dnorm};
+    struct dt_buffer *all[] = {&kept->input,   &kept->mean, &kept->rstd,    &kept->normed, &kept->raw,     &kept->qkv,
+                               &kept->mixed,   &kept->lse,  &kept->weights, &kept->hidden, &kept->active,  &kept->logits,
+                               &kept->besides, &kept->dout, &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
 }
@@ -299,6 +300,17 @@ static const struct layer_passes *at_layer(struct layer_run *r, int i)
     return &layer_passes[r->layer->kind];
 }
 
+/* Bytes that the stage keeps of the layer with DT_KEEP_NORMS and DT_KEEP_MLP alone. */
+static size_t kept_cheaply_bytes(const struct layer_run *r)
+{
+    enum gpt_layer_kind kind = r->layer->kind;
+    bool of_block = kind == GPT_ATTENTION || kind == GPT_MLP_UP;
+    size_t elems = of_block && r->stage->keep & DT_KEEP_NORMS ? r->stream_rows * r->d : 0;
+    if (kind == GPT_MLP_UP && r->stage->keep & DT_KEEP_MLP)
+        elems += r->rows * r->f;
+    return elems * r->element_bytes;
+}
+
 /* What the kernels keep besides of a layer of this kind; of the head where its forward is run for the backward that follows. */
 static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kind)
 {
@@ -306,7 +318,8 @@ static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kin
     if (!kernels->plain.table->besides_bytes || (kind == GPT_HEAD && !r->recompute))
         return DT_OK;
     size_t bytes = kernels->plain.table->besides_bytes(kernels->plain.state, kind, r->stash->samples, r->stage->cut.size, r->stage->sliced);
-    return bytes ? dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->besides) : DT_OK;
+    size_t own_bytes = kept_cheaply_bytes(r);
+    return bytes > own_bytes ? dt_alloc(r->stream, DT_ACTIVATIONS, bytes - own_bytes, &r->kept->besides) : DT_OK;
 }
 
 static dt_status keep_besides_instead(const struct layer_run *r, enum gpt_layer_kind kind)

@@ -125,6 +125,10 @@ struct dt_layers_size {
     char text[64];          /* "embedding, blocks 0 to 7" */
 };
 
+/* What forward may keep although backward could make it again from what is kept anyway, each in one pass over memory: outputs of norms, and
+ * what the second product of an MLP reads. */
+enum dt_keep { DT_KEEP_NORMS = 1, DT_KEEP_MLP = 2 };
+
 /* By what a model is divided into the stages of a pipeline. */
 enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS };
 
@@ -191,6 +195,7 @@ struct dt_stage_options {
     int part_count;
     enum dt_unit unit;
     struct dt_tensor_group tensor;
+    int keep; /* enum dt_keep, added up */
     uint64_t seed;
     bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
 };

@@ -64,6 +64,7 @@ struct experiment {
     } tensor;
     enum activation_kind activation;
     int activation_blocks;  /* checkpoint, offload: transformer blocks of a segment */
+    int keep_cheap;         /* enum dt_keep, added up: what is kept although it is cheap to make again */
     bool parameter_offload; /* what a rank owns of the parameters lives in host memory (schedules/data_parallel/offload.h) */
     struct {
         enum optimizer_kind name;

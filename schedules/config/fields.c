@@ -111,6 +111,19 @@ static const char *unit_choice(int index)
     return pick(names, 3, index);
 }
 
+/* The number of each is what it keeps: enum dt_keep, added up. */
+static const char *keep_choice(int index)
+{
+    static const char *const names[] = {"nothing", [DT_KEEP_NORMS] = "norms", [DT_KEEP_MLP] = "mlp", [DT_KEEP_NORMS | DT_KEEP_MLP] = "all"};
+    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
+}
+
+/* Records of before say nothing of it, and did without. */
+static bool of_cheap_activations(const void *source)
+{
+    return ((const struct experiment *)source)->keep_cheap != 0;
+}
+
 static const char *activation_choice(int index)
 {
     return activation_name((enum activation_kind)index);
@@ -410,6 +423,10 @@ static const struct dt_field fields[] = {
                     "v, which is recomputed."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
      .description = "checkpoint, offload: transformer blocks of a segment."},
+    {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), .choice = keep_choice, .initial = "\"nothing\"", .matters = of_cheap_activations,
+     .description = "What forward keeps although backward can make it again in one pass over memory. norms: the outputs of a block's two "
+                    "norms, 2 d elements a token. mlp: what the MLP's second product reads, the output of GELU or SwiGLU, 4 d elements "
+                    "(model.ffn). all: both. Backward then has fewer kernels, and no loss changes."},
     {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 1, .initial = "false",
      .description = "Parameters, gradients and optimizer state are in host memory. Parameters are copied to the device one group "
                     "ahead of use, and the host updates them."},

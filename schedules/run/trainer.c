@@ -75,6 +75,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .sequence_parallel = e->tensor.sequence_parallel,
                        .wait = wait_for_tensor_group,
                        .context = t->timeline},
+            .keep = e->keep_cheap,
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
         };

@@ -20,7 +20,7 @@ struct fixture {
 };
 
 /* The model is deliberately odd: 3 heads of width 5, 7 positions, 11 tokens. */
-static bool fixture_init(struct fixture *f, enum dt_attention attention, bool tied, float dropout, bool sum_loss)
+static bool fixture_init_of(struct fixture *f, enum dt_attention attention, enum dt_mlp mlp, bool tied, float dropout, bool sum_loss)
 {
     struct dt_device_options options = {.threads = 2, .local_size = 1};
     *f = (struct fixture){.model = {.layers = 2,
@@ -31,6 +31,7 @@ static bool fixture_init(struct fixture *f, enum dt_attention attention, bool ti
                                     .dtype = DT_FP32,
                                     .dropout = dropout,
                                     .attention = attention,
+                                    .mlp = mlp,
                                     .tied = tied}};
     char reason[256];
     if (!dt_device_available("cpu", reason, sizeof reason)) {
@@ -60,6 +61,11 @@ static bool fixture_init(struct fixture *f, enum dt_attention attention, bool ti
     for (size_t i = 0; i < f->stage->param_elems; i++)
         f->params[i] += 0.4f * ((float)rand() / (float)RAND_MAX - 0.5f);
     return true;
+}
+
+static bool fixture_init(struct fixture *f, enum dt_attention attention, bool tied, float dropout, bool sum_loss)
+{
+    return fixture_init_of(f, attention, DT_MLP_GELU, tied, dropout, sum_loss);
 }
 
 static void fixture_finish(struct fixture *f)
@@ -265,6 +271,40 @@ static void attention_again(void)
     }
 }
 
+/* What is cheap to make again is kept instead: the same loss and gradients bit for bit, whole or in halves, with either kind of MLP, and more
+ * bytes between the passes. */
+static void cheap_kept(void)
+{
+    for (int mlp = DT_MLP_GELU; mlp <= DT_MLP_SWIGLU; mlp++) {
+        struct fixture f;
+        if (!fixture_init_of(&f, DT_ATTENTION_FUSED, (enum dt_mlp)mlp, true, 0.1f, false))
+            return;
+        size_t bytes = f.stage->param_elems * sizeof(float), rows = (size_t)(SAMPLES * f.model.block_size);
+        float *again = malloc(bytes);
+        uint64_t before = activation_bytes(&f);
+        double loss = loss_of(&f);
+        memcpy(again, f.grads, bytes);
+        for (int keep = 0; keep <= (DT_KEEP_NORMS | DT_KEEP_MLP); keep++)
+            for (int halves = 0; halves < 2; halves++) {
+                ((struct gpt_stage *)f.stage)->keep = keep;
+                f.halves = halves;
+                CHECK(loss_of(&f) == loss, "keep %d", keep);
+                CHECK(memcmp(f.grads, again, bytes) == 0, "keep %d", keep);
+                CHECK(activation_bytes(&f) == before, "keep %d: %llu bytes left", keep,
+                      (unsigned long long)(activation_bytes(&f) - before));
+            }
+        CHECK_OK(gpt_stash_begin(f.stage, &f.stash, SAMPLES, 5, f.stream));
+        for (int g = 0; g < 4; g++) /* the embedding, and the first block */
+            CHECK_OK(gpt_forward(f.stage, g, &f.stash, (struct dt_loss_scales){1, 1}, f.stream));
+        CHECK_OK(dt_stream_synchronize(f.stream));
+        const struct dt_layer_stash *layers = f.stash.layers;
+        CHECK(layers[1].normed.bytes == rows * (size_t)f.model.hidden * sizeof(float) && layers[2].normed.bytes == layers[1].normed.bytes);
+        CHECK(layers[3].active.bytes == rows * (size_t)gpt_ffn(&f.model) * sizeof(float));
+        free(again);
+        fixture_finish(&f);
+    }
+}
+
 static const struct test_case cases[] = {
     {"fused attention", fused},
     {"fused attention, dropout", fused_dropout},
@@ -275,5 +315,6 @@ static const struct test_case cases[] = {
     {"accumulation in a tied table", accumulates_tied_table},
     {"weight gradients later than input gradients", in_halves},
     {"attention computed again", attention_again},
+    {"what is cheap to make again is kept", cheap_kept},
 };
 TEST_MAIN(cases)

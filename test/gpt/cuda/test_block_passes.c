@@ -72,14 +72,14 @@ static void give_memory(struct dt_stage *stage)
     }
 }
 
-static struct count count_block(const struct dt_model *model)
+static struct count count_block(const struct dt_model *model, int keep)
 {
     struct count sum = {0, 0};
     struct dt_kernels *kernels;
     struct dt_stage *stage;
     struct dt_stash stash;
     struct dt_layers all = {.end = gpt_layer_count(model)};
-    struct dt_stage_options options = {.parts = &all, .part_count = 1, .unit = DT_UNIT_BLOCK, .seed = 3};
+    struct dt_stage_options options = {.parts = &all, .part_count = 1, .unit = DT_UNIT_BLOCK, .keep = keep, .seed = 3};
     float scale = 1.0f / (float)(SAMPLES * model->block_size);
 
     CHECK_OK(gpt_kernel_set_create(model, device, &kernels));
@@ -113,12 +113,12 @@ static struct count count_block(const struct dt_model *model)
     return sum;
 }
 
-static void check(const struct dt_model *model, struct count most)
+static void check(const struct dt_model *model, int keep, struct count most)
 {
     if (!emulator_watch_begin())
         SKIP("this processor does not tell reads from writes");
     emulator_watch_end(NULL, 0);
-    struct count seen = count_block(model);
+    struct count seen = count_block(model, keep);
     printf("# a block: %d launches, %d passes over memory\n", seen.launches, seen.passes);
     CHECK(seen.launches > 0 && seen.launches <= most.launches, "%d launches, and at most %d are allowed", seen.launches, most.launches);
     CHECK(seen.passes > 0 && seen.passes <= most.passes, "%d passes, and at most %d are allowed", seen.passes, most.passes);
@@ -126,11 +126,17 @@ static void check(const struct dt_model *model, struct count most)
 
 static void study(void)
 {
-    check(&gpt, (struct count){31, 56});
+    check(&gpt, 0, (struct count){31, 56});
+}
+
+static void study_keeping(void)
+{
+    check(&gpt, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){28, 44});
 }
 
 static const struct test_case cases[] = {
     {"the study's block", study},
+    {"the study's block with what is cheap kept", study_keeping},
 };
 
 int main(void)

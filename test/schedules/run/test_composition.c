@@ -225,6 +225,7 @@ static void train_tensor_groups_in_pipelines(void)
         {"pipeline.order=zb_v", "pipeline.activation=checkpoint-keep"},
         {"pipeline.order=zb_h1", "activation=selective"},
         {"pipeline.order=interleaved", "tensor.sequence_parallel=false"},
+        {"pipeline.order=zb_h1", "keep_cheap=all"},
     };
     char world_size[32];
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
@@ -248,8 +249,11 @@ static void train_copies(void)
         int ranks, shape;
         const char *sets[ROW_SETS];
     } rows[] = {
-        {4, 1, {"paradigm=none", "tensor.size=4", "micro_batches=2"}},
-        {4, 3, {"paradigm=none", "tensor.size=4", "micro_batches=3", "tensor.sequence_parallel=false", "activation=checkpoint"}},
+        {4, 1, {"paradigm=none", "tensor.size=4", "micro_batches=2", "keep_cheap=norms"}},
+        {4,
+         3,
+         {"paradigm=none", "tensor.size=4", "micro_batches=3", "tensor.sequence_parallel=false", "activation=checkpoint",
+          "keep_cheap=all"}},
         {4, 3, {"paradigm=zero2", "tensor.size=2", "pipeline.stages=2", "pipeline.order=zb_h1", "pipeline.chunks=3"}},
         {8, 1, {"paradigm=fsdp", "tensor.size=4", "fsdp.unit=linear", "micro_batches=2", "gradient_reduction=each"}},
         {8, 3, {"paradigm=ddp", "tensor.size=4", "micro_batches=2", "gradient_reduction=each", "parameter_offload=true"}},

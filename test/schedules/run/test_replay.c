@@ -129,6 +129,8 @@ static void one_device(void)
         SKIP("one rank only");
     COMPARE(true, 1e-5, "paradigm=none", "micro_batches=2", "optimizer.name=adam", "optimizer.learning_rate=0.05");
     COMPARE(false, 1e-5, "paradigm=none", "activation=offload", "model.attention=unfused");
+    COMPARE(false, 1e-5, "paradigm=none", "keep_cheap=all", "micro_batches=2");
+    COMPARE(false, 1e-5, "paradigm=none", "keep_cheap=mlp", "activation=checkpoint", "activation_blocks=2");
     COMPARE(true, 1e-5, "paradigm=none", "parameter_offload=true", "micro_batches=2", "activation=checkpoint", "optimizer.name=adam",
             "optimizer.learning_rate=0.05");
 }
