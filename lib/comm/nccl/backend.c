@@ -269,7 +269,7 @@ static dt_status join(struct nccl_comm *world)
         return dt_fail(DT_ERR_COMM, "NCCL does not start on rank 0: %s (NCCL_DEBUG=WARN shows more)",
                        nccl->error_string((ncclResult_t)from_rank_0.result));
     ncclResult_t result = nccl->comm_init(&world->handle, world->base.size, from_rank_0.id, world->base.rank, &config);
-    return dt_nccl_settle(world, result, "creation", timeout_s);
+    return dt_nccl_settle(world, result, "creation", 0, timeout_s);
 }
 
 static dt_status meet(struct nccl_family *f, const struct dt_world *world)
@@ -376,11 +376,11 @@ static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_c
     config.blocking = 0;
     ncclResult_t result = nccl->comm_split(parent->handle, comm ? color : NCCL_SPLIT_NOCOLOR, comm ? comm->base.rank : 0,
                                            comm ? &comm->handle : &none, &config);
-    DT_TRY(dt_nccl_settle(parent, result, "subset", timeout_s));
+    DT_TRY(dt_nccl_settle(parent, result, "subset", 0, timeout_s));
     if (!comm)
         return DT_OK;
     result = comm->handle ? ncclInProgress : ncclInternalError;
-    DT_TRY(dt_nccl_settle(comm, result, "creation", timeout_s));
+    DT_TRY(dt_nccl_settle(comm, result, "creation", 0, timeout_s));
     return dt_nccl_register(comm);
 }
 

@@ -51,6 +51,7 @@ struct nccl_comm {
     cudaEvent_t begun[DT_COMM_RING], ended[DT_COMM_RING]; /* by sequence % DT_COMM_RING */
     uint64_t collective[DT_COMM_RING];                    /* which collective of the communicator it is; 0: a send or receive */
     int peer[DT_COMM_RING];                               /* of a send or receive */
+    uint64_t group_of[DT_COMM_RING];                      /* the sequence number of the first that was queued together with it */
     _Atomic uint64_t collectives;                         /* called */
     _Atomic uint64_t queued;                              /* all up to this sequence number are on their streams */
     uint64_t finished;                                    /* all up to this sequence number were seen finished */
@@ -69,9 +70,10 @@ static inline struct nccl_comm *dt_nccl_of(const struct dt_comm *comm)
     return (struct nccl_comm *)comm;
 }
 
-/* Wait while NCCL says that it is busy with what returned `result`, at most timeout_s (0: never gives up). `what` is for the text.
- * Errors: DT_ERR_COMM, DT_ERR_TIMEOUT; the family is then aborted. */
-dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s);
+/* Wait while NCCL says that it is busy with what returned `result`, at most timeout_s (0: never gives up). `what` is for the text, and
+ * sequence, where it is an operation (0: none): its first one needs connections, and NCCL is busy until the peers have called it too.
+ * Errors: DT_ERR_COMM, DT_ERR_TIMEOUT naming who is missing; the family is then aborted. */
+dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, uint64_t sequence, double timeout_s);
 /* The family's first failure: keep it, and abort all. Returns `status`, with `text` as this thread's failure. */
 dt_status dt_nccl_give_up(struct nccl_family *family, dt_status status, const char *text);
 /* Abort every communicator, and destroy every graph of the device, which may hold their operations; returns when that is done, at the

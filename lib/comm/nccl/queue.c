@@ -41,6 +41,7 @@ static dt_status begin(struct nccl_comm *comm, const struct dt_comm_operation *o
     bool collective = o->kind != DT_COMM_SEND && o->kind != DT_COMM_RECV;
     comm->collective[slot] = collective ? atomic_fetch_add(&comm->collectives, 1) + 1 : 0;
     comm->peer[slot] = o->peer;
+    comm->group_of[slot] = comm->group_first ? comm->group_first : o->sequence;
     if (!dt_cuda_capturing(comm->base.device))
         return mark(comm->begun[slot], o->stream);
     dt_comm_mark(&comm->base, o->sequence, DT_COMM_IN_GRAPH);
@@ -67,7 +68,7 @@ static dt_status queue_in_group(struct nccl_comm *comm, const struct dt_comm_ope
     comm->group_first = comm->group_first ? comm->group_first : o->sequence;
     DT_TRY(begin(comm, o));
     ncclResult_t result = call(comm, o); /* only noted: all goes at the group's end */
-    return result == ncclInProgress ? DT_OK : dt_nccl_settle(comm, result, dt_comm_kind_name(o->kind), 0);
+    return result == ncclInProgress ? DT_OK : dt_nccl_settle(comm, result, dt_comm_kind_name(o->kind), o->sequence, 0);
 }
 
 dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
@@ -89,7 +90,7 @@ dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
     if (comm->grouping)
         return queue_in_group(comm, o);
     DT_TRY(begin(comm, o));
-    DT_TRY(dt_nccl_settle(comm, call(comm, o), name, base->options.step_timeout_s));
+    DT_TRY(dt_nccl_settle(comm, call(comm, o), name, o->sequence, base->options.step_timeout_s));
     return end(comm, o->sequence, o->stream);
 }
 
@@ -117,7 +118,7 @@ dt_status dt_nccl_group_end(struct dt_comm *base)
     ncclResult_t result = comm->family->nccl.group_end(); /* also after an abort: it is this thread's own state */
     if (atomic_load(&comm->family->given_up))
         return DT_OK;
-    DT_TRY(dt_nccl_settle(comm, result, "a group of sends and receives", base->options.step_timeout_s));
+    DT_TRY(dt_nccl_settle(comm, result, "a group of sends and receives", first, base->options.step_timeout_s));
     for (uint64_t sequence = last - first < DT_COMM_RING ? first : last - DT_COMM_RING + 1; sequence <= last; sequence++)
         DT_TRY(end(comm, sequence, stream));
     return DT_OK;

@@ -40,7 +40,7 @@ static dt_status add(struct nccl_comm *comm, const struct nccl_piece *piece)
     if (!r)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a registration with communicator %s", comm->base.name);
     ncclResult_t result = comm->family->nccl.comm_register(comm->handle, piece->data, piece->bytes, &r->handle);
-    dt_status status = dt_nccl_settle(comm, result, "registration of buffers", comm->base.options.init_timeout_s);
+    dt_status status = dt_nccl_settle(comm, result, "registration of buffers", 0, comm->base.options.init_timeout_s);
     if (status < 0) {
         free(r);
         return status;

@@ -139,43 +139,20 @@ static dt_status fail_nccl(struct nccl_comm *comm, const char *what, ncclResult_
     return dt_nccl_give_up(comm->family, DT_ERR_COMM, text);
 }
 
-dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, double timeout_s)
+/* An operation for which a communicator waits, and who has not called it, as far as the others answer. False: all have. */
+static bool describe_wait(struct nccl_comm *comm, uint64_t sequence, double waited_s, char *text, size_t text_bytes)
 {
-    struct nccl_family *f = comm->family;
-    int64_t start_ns = dt_clock_ns();
-    while (result == ncclInProgress) {
-        int64_t waited_ns = dt_clock_ns() - start_ns;
-        if (atomic_load(&f->given_up))
-            return dt_nccl_is_over(f);
-        if (waited_ns > 1000000)
-            DT_TRY(check_ranks(f, false));
-        if (timeout_s > 0 && (double)waited_ns * 1e-9 > timeout_s) {
-            char text[400];
-            snprintf(text, sizeof text,
-                     "%s of communicator %s, rank %d of %d: NCCL was not done within %g s; NCCL_DEBUG=INFO shows what it tries, and "
-                     "NCCL_SOCKET_IFNAME sets which network it may use",
-                     what, comm->base.name, comm->base.rank, comm->base.size, timeout_s);
-            return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
-        }
-        nap(waited_ns);
-        if (comm->handle && f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
-            result = ncclInternalError;
-    }
-    return result == ncclSuccess ? DT_OK : fail_nccl(comm, what, result);
-}
-
-/* The operation at which a communicator stands, and who has not called it, as far as the others answer. */
-static void describe_wait(struct nccl_comm *comm, double waited_s, char *text, size_t text_bytes)
-{
-    uint64_t sequence = comm->finished + 1;
     size_t slot = sequence % DT_COMM_RING, size = (size_t)comm->base.size;
     const struct dt_comm_entry *entry = &comm->base.ring[slot];
     struct dt_rendezvous_progress *progress = calloc(size, sizeof *progress);
     bool *flags = calloc(3 * size, sizeof *flags), *answered = flags, *behind = flags + size, *silent = behind + size;
     char who[300] = "";
     bool any_behind = false, any_silent = false;
-    if (!comm->collective[slot]) {
-        snprintf(who, sizeof who, "rank %d", comm->peer[slot]);
+    if (flags && !comm->collective[slot]) {
+        uint64_t group = comm->group_of[slot];
+        for (uint64_t s = sequence; s <= atomic_load(&comm->base.sequence) && comm->group_of[s % DT_COMM_RING] == group; s++)
+            behind[comm->peer[s % DT_COMM_RING]] = true;
+        dt_rendezvous_name_ranks(behind, (int)size, who, sizeof who);
     } else if (progress && flags) {
         dt_rendezvous_ask(comm->family->rendezvous, &comm->group, answers_s, progress, answered);
         for (size_t i = 0; i < size; i++) {
@@ -192,6 +169,35 @@ static void describe_wait(struct nccl_comm *comm, double waited_s, char *text, s
     snprintf(text, text_bytes, "%s: operation %llu of communicator %s, %llu bytes, rank %d of %d: waited %.3g s for %s",
              dt_comm_kind_name(entry->kind), (unsigned long long)sequence, comm->base.name, (unsigned long long)entry->bytes,
              comm->base.rank, comm->base.size, waited_s, *who ? who : "the others, which have all called it");
+    return *who != 0;
+}
+
+dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, uint64_t sequence, double timeout_s)
+{
+    static const char hint[] = "NCCL_DEBUG=INFO shows what it tries, and NCCL_SOCKET_IFNAME sets which network it may use";
+    struct nccl_family *f = comm->family;
+    int64_t start_ns = dt_clock_ns();
+    while (result == ncclInProgress) {
+        int64_t waited_ns = dt_clock_ns() - start_ns;
+        double waited_s = (double)waited_ns * 1e-9;
+        if (atomic_load(&f->given_up))
+            return dt_nccl_is_over(f);
+        if (waited_ns > 1000000)
+            DT_TRY(check_ranks(f, sequence && waited_s > left_s));
+        if (timeout_s > 0 && waited_s > timeout_s) {
+            char text[800];
+            if (!sequence)
+                snprintf(text, sizeof text, "%s of communicator %s, rank %d of %d: NCCL was not done within %g s; %s", what,
+                         comm->base.name, comm->base.rank, comm->base.size, timeout_s, hint);
+            else if (!describe_wait(comm, sequence, timeout_s, text, sizeof text))
+                snprintf(text + strlen(text), sizeof text - strlen(text), ", and NCCL does not connect them; %s", hint);
+            return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
+        }
+        nap(waited_ns);
+        if (comm->handle && f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
+            result = ncclInternalError;
+    }
+    return result == ncclSuccess ? DT_OK : fail_nccl(comm, what, result);
 }
 
 /* Nothing has finished for too long, though something should. */
@@ -204,7 +210,7 @@ static dt_status time_out(struct nccl_family *f, double waited_s)
         const struct dt_comm_entry *entry = &c->base.ring[(c->finished + 1) % DT_COMM_RING];
         if (atomic_load(&entry->state) != DT_COMM_WAITING) /* behind something else on its stream */
             continue;
-        describe_wait(c, waited_s, text, sizeof text);
+        describe_wait(c, c->finished + 1, waited_s, text, sizeof text);
         return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
     }
     for (const struct nccl_comm *c = f->members; c; c = c->next) {

@@ -1,8 +1,12 @@
 /* The emulated NCCL's interface: communicators that never block the host, operations on emulated streams, groups of transfers.
  *
  * Stricter than NCCL: only what dtbench does is taken. Communicators are non-blocking; the ranks call the same operations in the same
- * order; nothing is called while an earlier call is still in progress, and the first operation of each communicator is, for a moment. Once
- * a communicator has registered buffers, all of its operations' are registered, on every rank.
+ * order; nothing is called while an earlier call is still in progress. Once a communicator has registered buffers, all of its operations'
+ * are registered, on every rank.
+ *
+ * As NCCL, every operation of a non-blocking communicator is in progress at first, since a thread queues it; where it needs connections
+ * that are not there, it stays so until its peers call the operation that needs the other ends, and reaches its stream only then
+ * (groupLaunch in NCCL's group.cc; runtimeConn and ncclCollPreconnect).
  *
  * As NCCL, the end of a communicator waits for the graphs that hold its operations, and an abort for those and for all that runs on the
  * GPU, as freeing memory does: kernels of another communicator that hang until that is aborted, too. */
@@ -16,7 +20,7 @@
 
 struct ncclComm {
     std::shared_ptr<emulated_nccl::state> state;
-    std::thread worker; /* creation, a split, the first operation, the end: one at a time */
+    std::thread worker; /* creation, a split, an operation, the end: one at a time */
     /* The last operation and the stream it was queued on: the next one follows it, on whichever stream. */
     cudaStream_t stream = nullptr;
     cudaEvent_t event = nullptr;
@@ -171,16 +175,26 @@ ncclResult_t enqueue(ncclComm *comm, cudaStream_t stream, const char *name, std:
     return error == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
 }
 
-/* The first operation of a communicator connects its ranks: the host is told to wait. */
-ncclResult_t submit(ncclComm *comm, cudaStream_t stream, const char *name, std::function<void()> work)
+/* Connect what the operations need, and then queue them. */
+ncclResult_t submit(ncclComm *comm, cudaStream_t stream, const char *name, const std::vector<operation> &operations)
 {
-    if (comm->state->used)
-        return enqueue(comm, stream, name, std::move(work));
+    if (!comm->state->used)
+        log_connection(*comm->state);
     comm->state->used = true;
-    log_connection(*comm->state);
-    work_on(comm, [=] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        return enqueue(comm, stream, name, work);
+    work_on(comm, [=, s = comm->state] {
+        std::vector<peer_connection> wanted;
+        for (const operation &o : operations)
+            for (const peer_connection &c : connections_of(*s, o))
+                wanted.push_back(c);
+        ncclResult_t result = connect_peers(*s, wanted);
+        if (result != ncclSuccess)
+            return result;
+        return enqueue(comm, stream, name, [s, operations] {
+            if (operations[0].kind == kind::transfer)
+                run_transfers(*s, operations);
+            else
+                run_collective(*s, operations[0]);
+        });
     });
     return ncclInProgress;
 }
@@ -222,9 +236,7 @@ ncclResult_t call(operation o, ncclComm *comm, cudaStream_t stream)
         group.push_back({comm, stream, o});
         return ncclSuccess;
     }
-    if (o.kind == kind::transfer)
-        return submit(comm, stream, "nccl transfer", [s = comm->state, o] { run_transfers(*s, {o}); });
-    return submit(comm, stream, name_of(o.kind), [s = comm->state, o] { run_collective(*s, o); });
+    return submit(comm, stream, name_of(o.kind), {o});
 }
 
 /* Everybody's color and key, over the parent's connections; then the new one's own connections. */
@@ -452,7 +464,7 @@ ncclResult_t ncclGroupEnd(void)
             return refuse(ncclInvalidUsage, "a group on several streams or communicators: dtbench has none");
         operations.push_back(g.o);
     }
-    return submit(all[0].comm, all[0].stream, "nccl group", [s = all[0].comm->state, operations] { run_transfers(*s, operations); });
+    return submit(all[0].comm, all[0].stream, "group", operations);
 }
 
 } // extern "C"

@@ -28,17 +28,18 @@ socklen_t address_of(const std::string &id, int rank, sockaddr_un *out)
     return (socklen_t)(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
-/* What a connecting rank says first: who it is, and whether data goes from it or to it. */
+/* What a connecting rank says first: who it is, and what the socket is for. */
+enum class purpose : int32_t { data_from_it, data_to_it, hosts };
 struct introduction {
     int32_t rank;
-    int32_t sends;
+    purpose what;
 };
 
-int connect_to(state &s, int rank, bool sends)
+int connect_to(state &s, int rank, purpose what)
 {
     sockaddr_un address;
     socklen_t bytes = address_of(s.id, rank, &address);
-    introduction me = {s.rank, sends};
+    introduction me = {s.rank, what};
     while (!s.aborted) {
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
@@ -64,7 +65,7 @@ bool accept_all(state &s, int listener, int count)
                 close(fd);
             continue;
         }
-        (who.sends ? s.from : s.to)[(size_t)who.rank] = fd;
+        (who.what == purpose::hosts ? s.hosts : who.what == purpose::data_from_it ? s.from : s.to)[(size_t)who.rank] = fd;
         count--;
     }
     return count == 0;
@@ -128,7 +129,7 @@ bool transfer::finished() const
 
 state::~state()
 {
-    for (const auto *sockets : {&to, &from})
+    for (const auto *sockets : {&to, &from, &hosts})
         for (int fd : *sockets)
             if (fd >= 0)
                 close(fd);
@@ -154,17 +155,51 @@ bool connect(state &s)
     socklen_t bytes = address_of(s.id, s.rank, &address);
     s.to.assign((size_t)s.size, -1);
     s.from.assign((size_t)s.size, -1);
+    s.hosts.assign((size_t)s.size, -1);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool done = listener >= 0 && bind(listener, (sockaddr *)&address, bytes) == 0 && listen(listener, 128) == 0;
     for (int rank = 0; done && rank < s.rank; rank++) {
-        s.to[(size_t)rank] = connect_to(s, rank, true);
-        s.from[(size_t)rank] = connect_to(s, rank, false);
-        done = s.to[(size_t)rank] >= 0 && s.from[(size_t)rank] >= 0;
+        s.to[(size_t)rank] = connect_to(s, rank, purpose::data_from_it);
+        s.from[(size_t)rank] = connect_to(s, rank, purpose::data_to_it);
+        s.hosts[(size_t)rank] = connect_to(s, rank, purpose::hosts);
+        done = s.to[(size_t)rank] >= 0 && s.from[(size_t)rank] >= 0 && s.hosts[(size_t)rank] >= 0;
     }
-    done = done && accept_all(s, listener, 2 * (s.size - 1 - s.rank));
+    done = done && accept_all(s, listener, 3 * (s.size - 1 - s.rank));
     if (listener >= 0)
         close(listener);
     return done;
+}
+
+ncclResult_t connect_peers(state &s, const std::vector<peer_connection> &wanted)
+{
+    std::vector<peer_connection> waiting;
+    for (const peer_connection &c : wanted) {
+        if (!s.connected.insert(c).second)
+            continue;
+        if (send(s.hosts[(size_t)c.first], &c.second, 1, MSG_NOSIGNAL) != 1)
+            return ncclRemoteError;
+        connection other_end = c.second == connection::sends      ? connection::receives
+                               : c.second == connection::receives ? connection::sends
+                                                                  : c.second;
+        waiting.push_back({c.first, other_end});
+    }
+    for (const peer_connection &c : waiting) {
+        while (s.heard[c] == 0) {
+            connection said;
+            pollfd p = {s.hosts[(size_t)c.first], POLLIN, 0};
+            if (s.aborted)
+                return ncclInternalError;
+            if (poll(&p, 1, 5) <= 0)
+                continue;
+            if (recv(p.fd, &said, 1, MSG_DONTWAIT) != 1) {
+                note_error("the connection to rank " + std::to_string(c.first) + " closed");
+                return ncclRemoteError;
+            }
+            s.heard[{c.first, said}]++;
+        }
+        s.heard[c]--;
+    }
+    return ncclSuccess;
 }
 
 bool run(state &s, std::vector<transfer> &transfers)

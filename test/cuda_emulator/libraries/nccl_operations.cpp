@@ -190,6 +190,19 @@ std::vector<range> ranges_of(const state &s, const operation &o)
     return ranges;
 }
 
+std::vector<peer_connection> connections_of(const state &s, const operation &o)
+{
+    const size_t tree_bytes = 65536;
+    std::vector<peer_connection> all;
+    if (o.kind == kind::transfer)
+        return {{o.root, o.send ? connection::sends : connection::receives}};
+    bool tree = o.kind == kind::all_reduce && o.count * width_of(o.type) <= tree_bytes;
+    for (int rank = 0; rank < s.size; rank++)
+        if (rank != s.rank)
+            all.push_back({rank, tree ? connection::tree : connection::ring});
+    return all;
+}
+
 const char *name_of(kind k)
 {
     static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "transfer", "split"};

@@ -3,15 +3,17 @@
  *
  * Every two ranks of a communicator are connected by two Unix sockets, one for each direction: data goes forth, and a byte comes back when
  * all of a message has been taken. So a send ends when its receive does, the strictest that NCCL's contract allows. A message begins with
- * what its sender believes to be doing, which the receiver holds against its own operation. */
+ * what its sender believes to be doing, which the receiver holds against its own operation. A third socket serves hosts that connect. */
 #ifndef TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
 #define TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
 
 #include <nccl.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,11 +61,19 @@ struct range {
     size_t bytes;
 };
 
+/* What a host says to a peer when it makes a connection for an operation; the peer's host has to say the same, or the other end of it. */
+enum class connection : char { ring = 'c', tree = 't', sends = 's', receives = 'r' };
+using peer_connection = std::pair<int, connection>;
+
 /* A communicator as its queued operations know it; the handle goes before they do. */
 struct state {
     int rank = 0, size = 0, device = 0;
     std::string id;
     std::vector<int> to, from; /* [size] sockets: data for a rank, data from it; -1 */
+    std::vector<int> hosts;    /* [size] sockets between the hosts, for both directions */
+    /* By the thread that makes connections: what is connected, and how often a peer has said something that was not yet waited for. */
+    std::set<peer_connection> connected;
+    std::map<peer_connection, int> heard;
     std::atomic<bool> aborted{false};
     std::atomic<int> result{ncclInProgress}; /* what ncclCommGetAsyncError says */
     std::atomic<int> running{0};             /* operations that are queued and not done, graphs' while they run */
@@ -72,7 +82,7 @@ struct state {
     uint64_t collectives = 0;                /* run so far */
     int splits = 0;
     std::vector<range> registered; /* by ncclCommRegister; host thread */
-    bool used = false;             /* some operation has been called: ranks are connected at the first */
+    bool used = false;             /* some operation has been called */
     ~state();
 
     void fail(ncclResult_t error, const std::string &text);
@@ -82,6 +92,8 @@ struct state {
 
 /* Connect all ranks with the same id. Blocks until it is done or aborted; false: it failed. */
 bool connect(state &s);
+/* Make those connections that are not there yet: wait until each peer's host makes its end, in whichever call. Blocks as `connect`. */
+ncclResult_t connect_peers(state &s, const std::vector<peer_connection> &wanted);
 /* Move all messages, each direction of each pair in the order given. False: aborted; a failure waits for that. */
 bool run(state &s, std::vector<transfer> &transfers);
 
@@ -89,6 +101,9 @@ bool run(state &s, std::vector<transfer> &transfers);
 void run_collective(state &s, const operation &o);
 void run_transfers(state &s, const std::vector<operation> &group);
 
+/* What has to be connected before it runs. As NCCL, which connects all ranks when an algorithm is first chosen, and two ranks when one
+ * first sends to the other. */
+std::vector<peer_connection> connections_of(const state &s, const operation &o);
 /* What it reads and writes on this rank. */
 std::vector<range> ranges_of(const state &s, const operation &o);
 /* Before it is queued: says whether its buffers are registered. False: some are and some are not, or are there no more. */

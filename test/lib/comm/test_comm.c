@@ -11,14 +11,20 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- what goes wrong, on a rank ---- */
 
+/* NCCL makes connections where an operation first needs them, and the call returns only when the peers have made theirs: what goes wrong
+ * goes wrong in the call then, and else while the stream is waited for. A mode that ends so runs all operations once before it begins. */
+#define CONNECTED " connected"
+
 static bool is(const char *mode, const char *name)
 {
-    return strcmp(mode, name) == 0;
+    const char *rest = mode + strlen(name);
+    return strncmp(mode, name, strlen(name)) == 0 && (*rest == 0 || strcmp(rest, CONNECTED) == 0);
 }
 
 static bool is_cuda(void)
@@ -44,7 +50,22 @@ static void say_last_word(int rank)
     FILE *file = fopen(path, "w");
     if (!file)
         abort();
+    fprintf(file, "%d\n", test_failures);
     fclose(file);
+}
+
+/* Of a rank that has said its last word, which it may have been the only one to hear. */
+static int failures_of(int rank)
+{
+    char path[256], text[16] = "";
+    last_word_path(rank, path, sizeof path);
+    FILE *file = fopen(path, "r");
+    if (file && !fgets(text, sizeof text, file))
+        text[0] = 0;
+    if (file)
+        fclose(file);
+    unlink(path);
+    return atoi(text);
 }
 
 /* A rank that takes no part must not leave before the others have seen that: they would see that instead. */
@@ -86,8 +107,35 @@ static void check_dump(struct comm_body *b, const char *state)
     free(d.text);
 }
 
+/* The operations of these tests, on all ranks. */
+static void connect_ranks(struct comm_body *b)
+{
+    struct dt_buffer buffer;
+    int last = b->size - 1;
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 1 << 20, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
+    for (int i = 0; i < last && b->rank == last; i++)
+        CHECK_OK(dt_send(b->comm, buffer.data, 16, DT_FP32, i, b->first));
+    if (b->rank < last)
+        CHECK_OK(dt_recv(b->comm, buffer.data, 16, DT_FP32, last, b->first));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    dt_free(b->first, &buffer);
+}
+
+/* What an operation has led to of which a rank takes no part: `called` is what its call returned. */
+static dt_status outcome_of(struct comm_body *b, dt_status called, bool connected, struct dt_stream *stream)
+{
+    if (!b->nccl || connected)
+        CHECK(called == DT_OK, "%s", dt_error_message());
+    else if (b->slow)
+        CHECK(called < 0, "the emulated NCCL connects without its peer");
+    return called < 0 ? called : dt_stream_synchronize(stream);
+}
+
 /* The last rank never comes; the others say so. */
-static void one_never_comes(struct comm_body *b)
+static void one_never_comes(struct comm_body *b, bool connected)
 {
     int last = b->size - 1;
     if (b->rank == last) {
@@ -99,9 +147,9 @@ static void one_never_comes(struct comm_body *b)
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 1 << 20, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 1 << 20));
     double start = dt_clock_s();
-    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first));
+    dt_status called = dt_all_reduce(b->comm, buffer.data, 1 << 18, DT_FP32, DT_SUM, b->first);
     check_dump(b, "");
-    CHECK(dt_stream_synchronize(b->first) == DT_ERR_TIMEOUT);
+    CHECK(outcome_of(b, called, connected, b->first) == DT_ERR_TIMEOUT);
     CHECK(dt_clock_s() - start < 20 * limit_s, "%g s", dt_clock_s() - start);
     snprintf(want, sizeof want, "for rank %d", last);
     CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
@@ -119,7 +167,14 @@ static void one_never_comes(struct comm_body *b)
     dt_free(b->first, &buffer);
 }
 
-static void aborted(struct comm_body *b)
+static void *abort_soon(void *argument)
+{
+    dt_sleep_ms(100);
+    dt_comm_abort(argument);
+    return NULL;
+}
+
+static void aborted(struct comm_body *b, bool connected)
 {
     if (b->rank == b->size - 1) {
         await_last_words(b->rank, b->size);
@@ -127,12 +182,14 @@ static void aborted(struct comm_body *b)
     }
     struct dt_buffer buffer;
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 64, &buffer));
-    CHECK_OK(dt_recv(b->comm, buffer.data, 16, DT_FP32, b->size - 1, b->first));
-    dt_sleep_ms(100);
     double start = dt_clock_s();
-    dt_comm_abort(b->comm);
-    CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, abort_soon, b->comm) != 0)
+        abort();
+    dt_status called = dt_recv(b->comm, buffer.data, 16, DT_FP32, b->size - 1, b->first);
+    CHECK(outcome_of(b, called, connected, b->first) == DT_ERR_COMM, "%s", dt_error_message());
     CHECK(dt_clock_s() - start < 20, "%g s", dt_clock_s() - start);
+    pthread_join(thread, NULL);
     dt_free(b->first, &buffer);
 }
 
@@ -201,6 +258,8 @@ static void one_never_comes_to_two(struct comm_body *b)
     CHECK_OK(dt_comm_subset(b->comm, ranks, b->size, "copy", &copy));
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 8192, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 8192));
+    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
+    CHECK_OK(dt_all_reduce(copy, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
     CHECK_OK(dt_stream_synchronize(b->first));
     if (b->rank == b->size - 1) {
         await_last_words(b->rank, b->size);
@@ -215,21 +274,55 @@ static void one_never_comes_to_two(struct comm_body *b)
     dt_comm_destroy(copy);
 }
 
-/* One rank's process ends without a word; the others name it. */
-static void one_dies(struct comm_body *b)
+/* Each rank to the next, in one call; the last rank is not there. The call's partners are named. */
+static void one_never_comes_to_a_group(struct comm_body *b)
+{
+    int next = (b->rank + 1) % b->size, previous = (b->rank + b->size - 1) % b->size;
+    struct dt_buffer buffer;
+    char want[64];
+    if (b->rank == b->size - 1) {
+        await_last_words(b->rank, b->size);
+        return;
+    }
+    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 128, &buffer));
+    CHECK_OK(dt_zero(b->first, buffer.data, 128));
+    CHECK_OK(dt_group_start(b->comm));
+    CHECK_OK(dt_send(b->comm, buffer.data, 16, DT_FP32, next, b->first));
+    CHECK_OK(dt_recv(b->comm, (char *)buffer.data + 64, 16, DT_FP32, previous, b->first));
+    CHECK(outcome_of(b, dt_group_end(b->comm), false, b->first) == DT_ERR_TIMEOUT, "%s", dt_error_message());
+    snprintf(want, sizeof want, "for ranks %d and %d", next < previous ? next : previous, next < previous ? previous : next);
+    CHECK(strstr(dt_error_message(), want) || strstr(dt_error_message(), " gave up: send: "), "%s", dt_error_message());
+    dt_free(b->first, &buffer);
+}
+
+/* For the others this process is gone: its connections to their hosts close. */
+static void vanish(void)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_storage address;
+        socklen_t bytes = sizeof address;
+        if (getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 && address.ss_family != AF_UNIX)
+            shutdown(fd, SHUT_RDWR);
+    }
+}
+
+/* One rank is gone without a word; the others name it. It ends when they have: the supervisor would end them at once. */
+static void one_dies(struct comm_body *b, bool connected)
 {
     struct dt_buffer buffer;
     char want[32];
     int last = b->size - 1;
     if (b->rank == last) {
         dt_sleep_ms(300);
+        vanish();
+        await_last_words(b->rank, b->size);
         _exit(0);
     }
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 65536));
-    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
     double start = dt_clock_s();
-    CHECK(dt_stream_synchronize(b->first) == DT_ERR_COMM);
+    dt_status called = dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first);
+    CHECK(outcome_of(b, called, connected, b->first) == DT_ERR_COMM);
     CHECK(dt_clock_s() - start < 5, "%g s", dt_clock_s() - start);
     snprintf(want, sizeof want, "rank %d", last);
     CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
@@ -238,7 +331,7 @@ static void one_dies(struct comm_body *b)
 }
 
 /* One rank runs out of memory alone, and says so before it ends: for the others it is that, and no failure. */
-static void one_gives_up(struct comm_body *b)
+static void one_gives_up(struct comm_body *b, bool connected)
 {
     struct dt_buffer buffer;
     int last = b->size - 1;
@@ -250,9 +343,9 @@ static void one_gives_up(struct comm_body *b)
     }
     CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 65536, &buffer));
     CHECK_OK(dt_zero(b->first, buffer.data, 65536));
-    CHECK_OK(dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first));
-    CHECK(dt_stream_synchronize(b->first) == DT_ERR_OOM && strstr(dt_error_message(), "rank 2 gave up: 12 GiB are too many"), "%s",
-          dt_error_message());
+    dt_status called = dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first);
+    CHECK(outcome_of(b, called, connected, b->first) == DT_ERR_OOM && strstr(dt_error_message(), "rank 2 gave up: 12 GiB are too many"),
+          "%s", dt_error_message());
     dt_free(b->first, &buffer);
 }
 
@@ -309,12 +402,15 @@ static void dumped_by_another_thread(struct comm_body *b)
 
 static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const char *mode)
 {
+    bool connected = strstr(mode, CONNECTED) != NULL;
+    if (connected)
+        connect_ranks(b);
     if (is(mode, "body"))
         comm_body_run(b);
     else if (is(mode, "late"))
-        one_never_comes(b);
+        one_never_comes(b, connected);
     else if (is(mode, "abort"))
-        aborted(b);
+        aborted(b, connected);
     else if (is(mode, "dump"))
         dumped_by_another_thread(b);
     else if (is(mode, "registered"))
@@ -327,10 +423,12 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         one_never_comes_to_the_hosts(b);
     else if (is(mode, "late both"))
         one_never_comes_to_two(b);
+    else if (is(mode, "late group"))
+        one_never_comes_to_a_group(b);
     else if (is(mode, "die"))
-        one_dies(b);
+        one_dies(b, connected);
     else if (is(mode, "give up"))
-        one_gives_up(b);
+        one_gives_up(b, connected);
     while (is(mode, "loop") && !test_failures) { /* until somebody kills a rank */
         comm_body_soak(b);
         char text[32];
@@ -453,11 +551,8 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
         abort();
     fflush(stdout);
     *out_status = dt_launch_run(&l, &outcome);
-    for (int i = 0; i < ranks; i++) {
-        char path[256];
-        last_word_path(i, path, sizeof path);
-        unlink(path);
-    }
+    for (int i = 0; i < ranks; i++)
+        CHECK(failures_of(i) == 0, "%s: rank %d: see above", mode, i);
     rmdir(last_words);
     printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, dt_clock_s() - start, *out_status == DT_OK ? "ok" : dt_error_message());
     dt_launch_outcome_finish(&outcome);
@@ -522,19 +617,29 @@ static void ranks_4(void)
     expect_ok("body", 4);
 }
 
+static bool is_emulated(void)
+{
+    struct dt_device_info info;
+    return dt_device_look("cuda", 0, &info) && strstr(info.name, "emulated");
+}
+
 static void timeouts(void)
 {
     expect_ok("late", 2);
     expect_ok("late", 3);
+    expect_ok("late" CONNECTED, 3);
 }
 
 static void abort_from_outside(void)
 {
     expect_ok("abort", 2);
+    expect_ok("abort" CONNECTED, 2);
 }
 
 static void disagreeing_ranks(void)
 {
+    if (is_cuda() && !is_emulated())
+        SKIP("NCCL does not compare what its ranks call");
     expect_ok("disagree", 2);
 }
 
@@ -545,8 +650,6 @@ static void launched_graph(void)
         SKIP("device \"%s\" has no graphs", test_device_kind());
     expect_ok("late graph", 2);
 }
-
-static bool is_emulated(void);
 
 static void registration(void)
 {
@@ -574,18 +677,13 @@ static void dumps(void)
     expect_ok("dump", 2);
 }
 
-static void two_communicators(void)
+static void more_to_wait_for(void)
 {
     if (!is_cuda())
         SKIP("over MPI the supervisor ends what hangs");
     expect_ok("late both", 3);
     expect_ok("late hosts", 3);
-}
-
-static bool is_emulated(void)
-{
-    struct dt_device_info info;
-    return dt_device_look("cuda", 0, &info) && strstr(info.name, "emulated");
+    expect_ok("late group", 3);
 }
 
 static void meetings(void)
@@ -600,20 +698,26 @@ static void meetings(void)
     unsetenv("DTBENCH_EMULATED_MIG");
 }
 
-static void rank_dies(void)
+/* What the supervisor says: it is the process that has ended. */
+static void expect_an_end(const char *mode)
 {
     dt_status status;
+    if (launch(mode, 3, NULL, &status))
+        CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "rank 2"), "%s", dt_error_message());
+}
+
+static void rank_dies(void)
+{
     if (!is_cuda())
         SKIP("mpirun ends all ranks when one dies");
-    if (launch("die", 3, NULL, &status))
-        CHECK(status == DT_ERR_COMM && strstr(dt_error_message(), "rank 2"), "%s", dt_error_message());
+    expect_an_end("die");
+    expect_an_end("die" CONNECTED);
 }
 
 static void rank_gives_up(void)
 {
-    dt_status status;
-    if (launch("give up", 3, NULL, &status))
-        CHECK(status == DT_ERR_COMM, "the process that has ended: %s", dt_error_message());
+    expect_an_end("give up");
+    expect_an_end("give up" CONNECTED);
 }
 
 static void rank_killed(void)
@@ -695,7 +799,7 @@ static const struct test_case cases[] = {
     {"registered buffers", registration},
     {"another thread asks how far operations are, and opens no GPU", dumps},
     {"a rank that never comes to a graph", launched_graph},
-    {"a rank that never comes to two communicators", two_communicators},
+    {"a rank that never comes to two communicators, an exchange of the hosts, or a group", more_to_wait_for},
     {"ranks that do not meet", meetings},
     {"a rank that dies", rank_dies},
     {"a rank that gives up is heard", rank_gives_up},
