@@ -182,9 +182,9 @@ ncclResult_t submit(ncclComm *comm, cudaStream_t stream, const char *name, const
         log_connection(*comm->state);
     comm->state->used = true;
     work_on(comm, [=, s = comm->state] {
-        std::vector<peer_connection> wanted;
+        std::vector<peer_topic> wanted;
         for (const operation &o : operations)
-            for (const peer_connection &c : connections_of(*s, o))
+            for (const peer_topic &c : connections_of(*s, o))
                 wanted.push_back(c);
         ncclResult_t result = connect_peers(*s, wanted);
         if (result != ncclSuccess)
@@ -239,32 +239,19 @@ ncclResult_t call(operation o, ncclComm *comm, cudaStream_t stream)
     return submit(comm, stream, name_of(o.kind), {o});
 }
 
-/* Everybody's color and key, over the parent's connections; then the new one's own connections. */
+/* Everybody's color and key; then the new one's own connections. */
 ncclResult_t split(const std::shared_ptr<state> &parent, int number, int color, int key, ncclComm_t *out)
 {
-    struct vote {
-        int color, key;
-    };
-    std::vector<vote> votes((size_t)parent->size);
-    std::vector<transfer> moves;
-    votes[(size_t)parent->rank] = {color, key};
-    for (int rank = 0; rank < parent->size; rank++)
-        for (bool sending : {true, false}) {
-            transfer t = {};
-            if (rank == parent->rank)
-                continue;
-            t.peer = rank;
-            t.sending = sending;
-            t.data = &votes[(size_t)(sending ? parent->rank : rank)];
-            t.bytes = sizeof(vote);
-            t.header = {(uint32_t)kind::split, 0, 0, 0, 0, (uint64_t)number, 0};
-            moves.push_back(t);
-        }
-    if (!run(*parent, moves))
-        return ncclInternalError;
+    std::vector<word> votes;
+    ncclResult_t result = tell_all(*parent, {topic::split, number, color, key}, &votes);
+    if (result != ncclSuccess)
+        return result;
     int size = 0, rank = 0;
     for (int i = 0; i < parent->size && color != NCCL_SPLIT_NOCOLOR; i++) {
-        const vote &v = votes[(size_t)i];
+        const word &v = votes[(size_t)i];
+        if (v.number != number)
+            return refuse(ncclInvalidUsage, "split " + std::to_string(v.number) + " on rank " + std::to_string(i) + ", split " +
+                                                std::to_string(number) + " on rank " + std::to_string(parent->rank));
         size += v.color == color;
         rank += v.color == color && (v.key < key || (v.key == key && i < parent->rank));
     }

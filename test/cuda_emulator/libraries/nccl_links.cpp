@@ -71,6 +71,33 @@ bool accept_all(state &s, int listener, int count)
     return count == 0;
 }
 
+bool say(state &s, int rank, const word &w)
+{
+    return send(s.hosts[(size_t)rank], &w, sizeof w, MSG_NOSIGNAL) == sizeof w;
+}
+
+/* What a peer says of a topic, now or earlier. */
+ncclResult_t hear(state &s, const peer_topic &from, word *out)
+{
+    std::deque<word> &said = s.heard[from];
+    while (said.empty()) {
+        word w;
+        pollfd p = {s.hosts[(size_t)from.first], POLLIN, 0};
+        if (s.aborted)
+            return ncclInternalError;
+        if (poll(&p, 1, 5) <= 0)
+            continue;
+        if (recv(p.fd, &w, sizeof w, MSG_WAITALL) != sizeof w) {
+            note_error("the connection to rank " + std::to_string(from.first) + " closed");
+            return ncclRemoteError;
+        }
+        s.heard[{from.first, w.what}].push_back(w);
+    }
+    *out = said.front();
+    said.pop_front();
+    return ncclSuccess;
+}
+
 /* What can be sent or received now, without waiting. False: the connection has closed. */
 bool move(int fd, bool sending, void *data, size_t bytes, size_t *moved)
 {
@@ -143,6 +170,12 @@ void state::fail(ncclResult_t error, const std::string &text)
         ;
 }
 
+bool state::failed() const
+{
+    int now = result; /* read once: the host's thread ends its call meanwhile, from "in progress" to "success" */
+    return now != ncclSuccess && now != ncclInProgress;
+}
+
 void state::hang()
 {
     while (!aborted)
@@ -170,36 +203,35 @@ bool connect(state &s)
     return done;
 }
 
-ncclResult_t connect_peers(state &s, const std::vector<peer_connection> &wanted)
+ncclResult_t connect_peers(state &s, const std::vector<peer_topic> &wanted)
 {
-    std::vector<peer_connection> waiting;
-    for (const peer_connection &c : wanted) {
+    std::vector<peer_topic> waiting;
+    word ignored;
+    for (const peer_topic &c : wanted) {
         if (!s.connected.insert(c).second)
             continue;
-        if (send(s.hosts[(size_t)c.first], &c.second, 1, MSG_NOSIGNAL) != 1)
+        if (!say(s, c.first, {c.second, 0, 0, 0}))
             return ncclRemoteError;
-        connection other_end = c.second == connection::sends      ? connection::receives
-                               : c.second == connection::receives ? connection::sends
-                                                                  : c.second;
+        topic other_end = c.second == topic::sends ? topic::receives : c.second == topic::receives ? topic::sends : c.second;
         waiting.push_back({c.first, other_end});
     }
-    for (const peer_connection &c : waiting) {
-        while (s.heard[c] == 0) {
-            connection said;
-            pollfd p = {s.hosts[(size_t)c.first], POLLIN, 0};
-            if (s.aborted)
-                return ncclInternalError;
-            if (poll(&p, 1, 5) <= 0)
-                continue;
-            if (recv(p.fd, &said, 1, MSG_DONTWAIT) != 1) {
-                note_error("the connection to rank " + std::to_string(c.first) + " closed");
-                return ncclRemoteError;
-            }
-            s.heard[{c.first, said}]++;
-        }
-        s.heard[c]--;
+    for (const peer_topic &c : waiting) {
+        ncclResult_t result = hear(s, c, &ignored);
+        if (result != ncclSuccess)
+            return result;
     }
     return ncclSuccess;
+}
+
+ncclResult_t tell_all(state &s, const word &mine, std::vector<word> *all)
+{
+    ncclResult_t result = ncclSuccess;
+    all->assign((size_t)s.size, mine);
+    for (int rank = 0; rank < s.size && result == ncclSuccess; rank++)
+        result = rank == s.rank || say(s, rank, mine) ? ncclSuccess : ncclRemoteError;
+    for (int rank = 0; rank < s.size && result == ncclSuccess; rank++)
+        result = rank == s.rank ? ncclSuccess : hear(s, {rank, mine.what}, &(*all)[(size_t)rank]);
+    return result;
 }
 
 bool run(state &s, std::vector<transfer> &transfers)
@@ -216,7 +248,7 @@ bool run(state &s, std::vector<transfer> &transfers)
             before = true;
             if (!advance(s, t))
                 s.fail(ncclRemoteError, "the connection to rank " + std::to_string(t.peer) + " closed");
-            if (s.result != ncclSuccess && s.result != ncclInProgress) {
+            if (s.failed()) {
                 s.hang();
                 return false;
             }

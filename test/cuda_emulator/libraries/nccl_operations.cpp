@@ -190,22 +190,22 @@ std::vector<range> ranges_of(const state &s, const operation &o)
     return ranges;
 }
 
-std::vector<peer_connection> connections_of(const state &s, const operation &o)
+std::vector<peer_topic> connections_of(const state &s, const operation &o)
 {
     const size_t tree_bytes = 65536;
-    std::vector<peer_connection> all;
+    std::vector<peer_topic> all;
     if (o.kind == kind::transfer)
-        return {{o.root, o.send ? connection::sends : connection::receives}};
+        return {{o.root, o.send ? topic::sends : topic::receives}};
     bool tree = o.kind == kind::all_reduce && o.count * width_of(o.type) <= tree_bytes;
     for (int rank = 0; rank < s.size; rank++)
         if (rank != s.rank)
-            all.push_back({rank, tree ? connection::tree : connection::ring});
+            all.push_back({rank, tree ? topic::tree : topic::ring});
     return all;
 }
 
 const char *name_of(kind k)
 {
-    static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "transfer", "split"};
+    static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "transfer"};
     return names[(size_t)k];
 }
 

@@ -3,13 +3,15 @@
  *
  * Every two ranks of a communicator are connected by two Unix sockets, one for each direction: data goes forth, and a byte comes back when
  * all of a message has been taken. So a send ends when its receive does, the strictest that NCCL's contract allows. A message begins with
- * what its sender believes to be doing, which the receiver holds against its own operation. A third socket serves hosts that connect. */
+ * what its sender believes to be doing, which the receiver holds against its own operation. A third socket is the hosts': they say there what
+ * they connect and how they split, as NCCL's do over its bootstrap network, whatever operations are running meanwhile. */
 #ifndef TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
 #define TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
 
 #include <nccl.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,7 +22,7 @@
 
 namespace emulated_nccl {
 
-enum class kind : uint32_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce, transfer, split };
+enum class kind : uint32_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce, transfer };
 const char *name_of(kind k);
 
 struct operation {
@@ -61,9 +63,14 @@ struct range {
     size_t bytes;
 };
 
-/* What a host says to a peer when it makes a connection for an operation; the peer's host has to say the same, or the other end of it. */
-enum class connection : char { ring = 'c', tree = 't', sends = 's', receives = 'r' };
-using peer_connection = std::pair<int, connection>;
+/* What a host says to a peer: that it makes its end of a connection, where the peer's host has to say the same, or the other end; or what it
+ * wants of a split. */
+enum class topic : uint32_t { ring, tree, sends, receives, split };
+using peer_topic = std::pair<int, topic>;
+struct word {
+    topic what;
+    int32_t number, color, key; /* of a split: which one of the communicator it is */
+};
 
 /* A communicator as its queued operations know it; the handle goes before they do. */
 struct state {
@@ -71,9 +78,9 @@ struct state {
     std::string id;
     std::vector<int> to, from; /* [size] sockets: data for a rank, data from it; -1 */
     std::vector<int> hosts;    /* [size] sockets between the hosts, for both directions */
-    /* By the thread that makes connections: what is connected, and how often a peer has said something that was not yet waited for. */
-    std::set<peer_connection> connected;
-    std::map<peer_connection, int> heard;
+    /* By the worker's thread: what is connected, and what a peer has said that was not yet waited for. */
+    std::set<peer_topic> connected;
+    std::map<peer_topic, std::deque<word>> heard;
     std::atomic<bool> aborted{false};
     std::atomic<int> result{ncclInProgress}; /* what ncclCommGetAsyncError says */
     std::atomic<int> running{0};             /* operations that are queued and not done, graphs' while they run */
@@ -86,6 +93,7 @@ struct state {
     ~state();
 
     void fail(ncclResult_t error, const std::string &text);
+    bool failed() const;
     /* Nothing goes on any more: as a kernel that spins until it is aborted. */
     void hang();
 };
@@ -93,7 +101,9 @@ struct state {
 /* Connect all ranks with the same id. Blocks until it is done or aborted; false: it failed. */
 bool connect(state &s);
 /* Make those connections that are not there yet: wait until each peer's host makes its end, in whichever call. Blocks as `connect`. */
-ncclResult_t connect_peers(state &s, const std::vector<peer_connection> &wanted);
+ncclResult_t connect_peers(state &s, const std::vector<peer_topic> &wanted);
+/* Tell every other rank's host, and hear what each says of the same topic; all [size], with this rank's own. Blocks as `connect`. */
+ncclResult_t tell_all(state &s, const word &mine, std::vector<word> *all);
 /* Move all messages, each direction of each pair in the order given. False: aborted; a failure waits for that. */
 bool run(state &s, std::vector<transfer> &transfers);
 
@@ -103,7 +113,7 @@ void run_transfers(state &s, const std::vector<operation> &group);
 
 /* What has to be connected before it runs. As NCCL, which connects all ranks when an algorithm is first chosen, and two ranks when one
  * first sends to the other. */
-std::vector<peer_connection> connections_of(const state &s, const operation &o);
+std::vector<peer_topic> connections_of(const state &s, const operation &o);
 /* What it reads and writes on this rank. */
 std::vector<range> ranges_of(const state &s, const operation &o);
 /* Before it is queued: says whether its buffers are registered. False: some are and some are not, or are there no more. */
