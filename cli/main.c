@@ -50,18 +50,22 @@ static const struct command *find_command(const char *name)
 static int unknown_command(const char *word)
 {
     size_t length = strlen(word);
-    line_part(stderr, "dtbench: unknown command '%s'", word);
+    struct line line;
+    line_begin(&line, stderr);
+    line_add(&line, "dtbench: unknown command '%s'", word);
     if (length > 5 && strcmp(word + length - 5, ".json") == 0) {
-        line_print(stderr, "; to run a config: dtbench run %s", word);
+        line_add(&line, "; to run a config: dtbench run %s", word);
+        line_end(&line);
         return EXIT_CODE_USAGE;
     }
     for (int i = 0; commands[i]; i++) {
         if (!commands[i]->hidden && dt_looks_like(word, commands[i]->name)) {
-            fprintf(stderr, "; did you mean '%s'?", commands[i]->name);
+            line_add(&line, "; did you mean '%s'?", commands[i]->name);
             break;
         }
     }
-    fprintf(stderr, "\nTry 'dtbench --help'.\n");
+    line_end(&line);
+    fprintf(stderr, "Try 'dtbench --help'.\n");
     return EXIT_CODE_USAGE;
 }
 
@@ -70,16 +74,20 @@ static void print_help(void)
     printf("Usage: dtbench COMMAND [OPTION]...\n"
            "       dtbench --config FILE [OPTION]...    the same as dtbench run FILE\n\n"
            "Trains a GPT with data-parallel paradigms and measures which one to use.\n\nCommands\n");
-    for (int i = 0; commands[i]; i++)
-        if (!commands[i]->hidden)
-            printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
+    enum { INDENT = 13 };
+    for (int i = 0; commands[i]; i++) {
+        if (commands[i]->hidden)
+            continue;
+        printf("  %-9s  ", commands[i]->name);
+        paragraph_print(commands[i]->summary, INDENT, stdout);
+    }
     printf("\nOptions\n"
            "  --help     this text; after a command, its own\n"
            "  --version  print the version\n\n"
            "Examples\n"
            "  dtbench check configs/quickstart.json\n"
            "  dtbench run configs/quickstart.json --output records.jsonl\n"
-           "  dtbench run configs/quickstart.json --set batch_size=4 --set steps.timed=10 --verify\n"
+           "  dtbench run configs/quickstart.json --set batch_size=4 --verify\n"
            "  mpirun -n 2 dtbench --config configs/quickstart.json\n\n"
            "Exit codes\n");
     exit_codes_print(stdout);

@@ -290,8 +290,8 @@ static dt_status calibrate(const struct command_options *o, const struct campaig
         return DT_OK;
     DT_TRY(write_files(calibration, o->quick, directory));
     if (!o->quiet)
-        printf("%d kernels and %d collectives measured; written: %s/cluster.json, %s/profile.json\n", calibration->kernels.count,
-               calibration->collectives.count, directory, directory);
+        line_print(stdout, "%d kernels and %d collectives measured; written: %s/cluster.json, %s/profile.json", calibration->kernels.count,
+                   calibration->collectives.count, directory, directory);
     return DT_OK;
 }
 

@@ -191,13 +191,17 @@ static dt_status print_notes(const struct check *checks, int count)
 static void print_pipeline(const struct experiment *e, const struct check_pipeline *p)
 {
     enum { SHOWN = 16 };
-    printf("order %s, %d stages, %d micro-batches: ranks keep ", e->pipeline.order, p->stages, e->micro_batches * e->pipeline.chunks);
+    struct line line;
+    line_begin(&line, stdout);
+    line_add(&line, "order %s, %d stages, %d micro-batches: ranks keep ", e->pipeline.order, p->stages,
+             e->micro_batches * e->pipeline.chunks);
     for (int i = 0; i < p->stages && p->stages <= SHOWN; i++)
-        printf("%s%.4g", i ? ", " : "", p->kept[i]);
+        line_add(&line, "%s%.4g", i ? ", " : "", p->kept[i]);
     if (p->stages > SHOWN)
-        printf("%.4g (the first) to %.4g (the last)", p->kept[0], p->kept[p->stages - 1]);
-    printf(" micro-batches; bubble %.4f %s%s%s\n", p->bubble, p->by_source ? "by its closed form" : "when played", *p->tried ? "; " : "",
-           p->tried);
+        line_add(&line, "%.4g (the first) to %.4g (the last)", p->kept[0], p->kept[p->stages - 1]);
+    line_add(&line, " micro-batches; bubble %.4f %s%s%s", p->bubble, p->by_source ? "by its closed form" : "when played",
+             *p->tried ? "; " : "", p->tried);
+    line_end(&line);
 }
 
 static bool same_time(double a, double b)
@@ -285,7 +289,9 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
 static void print_traffic(const struct check *check, int number)
 {
     char text[DT_MEMORY_TEXT];
-    printf("experiment %d, in a step a rank communicates", number);
+    struct line line;
+    line_begin(&line, stdout);
+    line_add(&line, "experiment %d, in a step a rank communicates", number);
     bool any = false;
     for (int axis = 0; axis < MESH_AXES; axis++) {
         bool named = false;
@@ -293,16 +299,17 @@ static void print_traffic(const struct check *check, int number)
             uint64_t bytes = check->traffic.bytes[axis][kind];
             if (bytes == 0)
                 continue;
-            printf("%s%s%s %s %s",
-                   named ? ","
-                   : any ? ";"
-                         : "",
-                   named ? "" : " ", named ? "" : mesh_axis_name((enum mesh_axis)axis), dt_comm_kind_name((enum dt_comm_kind)kind),
-                   dt_memory_text(bytes, text));
+            line_add(&line, "%s%s%s %s %s",
+                     named ? ","
+                     : any ? ";"
+                           : "",
+                     named ? "" : " ", named ? "" : mesh_axis_name((enum mesh_axis)axis), dt_comm_kind_name((enum dt_comm_kind)kind),
+                     dt_memory_text(bytes, text));
             any = named = true;
         }
     }
-    printf("%s\n", any ? "" : " nothing");
+    line_add(&line, "%s", any ? "" : " nothing");
+    line_end(&line);
 }
 
 static void print_all_traffic(const struct check *checks, int count)
@@ -316,7 +323,7 @@ static void print_all_traffic(const struct check *checks, int count)
         }
     }
     if (shown < all)
-        printf("what a rank communicates: shown for %d of %d experiments; --json has all\n", shown, all);
+        line_print(stdout, "what a rank communicates: shown for %d of %d experiments; --json has all", shown, all);
 }
 
 static dt_status print_pipelines(const struct experiment_list *experiments, const struct check *checks)
@@ -333,8 +340,10 @@ static dt_status print_pipelines(const struct experiment_list *experiments, cons
             DT_TRY(print_stages(experiments, checks, i));
         shown++;
     }
-    if (shown > STAGES_SHOWN)
-        printf("\nstages: shown for %d of %d experiments; --json has all\n", STAGES_SHOWN, shown);
+    if (shown > STAGES_SHOWN) {
+        printf("\n");
+        line_print(stdout, "stages: shown for %d of %d experiments; --json has all", STAGES_SHOWN, shown);
+    }
     if (shown > 0)
         printf("\n");
     return DT_OK;
@@ -384,7 +393,8 @@ static dt_status print_table(const struct experiment_list *experiments, const st
         add_heading(table, experiment_list_get(experiments, 0, &e));
     dt_status status = table_print(table, stdout);
     table_destroy(table);
-    printf("\n%d experiment%s; memory is the peak of the rank that needs the most\n", count, count > 1 ? "s" : "");
+    printf("\n");
+    line_print(stdout, "%d experiment%s; memory is the peak of the rank that needs the most", count, count > 1 ? "s" : "");
     if (scales.timed)
         line_print(stdout, "the step is %s", predictions_describe(&predictions, text));
     if (status == DT_OK)

@@ -264,9 +264,11 @@ static int run_plan(const struct plan_options *o, struct planner *p, const struc
     if (p->result.ranked > 0 && planner_write_config(p, output) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
     fflush(stdout);
-    if (p->result.ranked > 0 && !o->quiet)
-        fprintf(stderr, "\ndtbench: the first %d are in %s: dtbench run %s predicts them; with --device %s it measures them\n",
-                planner_shown(p), output, output, *planner_unit(p) == 'G' ? "cuda, on the cluster," : "cpu");
+    if (p->result.ranked > 0 && !o->quiet) {
+        fputc('\n', stderr);
+        line_print(stderr, "dtbench: the first %d are in %s: dtbench run %s predicts them; with --device %s it measures them",
+                   planner_shown(p), output, output, *planner_unit(p) == 'G' ? "cuda, on the cluster," : "cpu");
+    }
     if (w.status < 0) {
         dt_fail(w.status, "%s", w.error);
         return report_failure("plan", EXIT_CODE_OUTPUT);

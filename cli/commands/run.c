@@ -224,19 +224,19 @@ static void print_results(const struct sweep *s)
         own += !s->outcomes[i].elsewhere;
     }
     if (finished > 0 && !(records_on_stdout && quiet) && summary_print(s, records_on_stdout ? stderr : stdout) < 0)
-        fprintf(stderr, "dtbench run: %s\n", dt_error_message());
+        line_print(stderr, "dtbench run: %s", dt_error_message());
     fflush(stdout);
     if (s->output_failed)
         line_print(stderr, "dtbench run: %s", s->output_error);
     if (quiet)
         return;
     if (own == 0)
-        fprintf(stderr, "dtbench: this shard of the %d experiments is empty\n", s->distinct);
+        line_print(stderr, "dtbench: this shard of the %d experiments is empty", s->distinct);
     else if (finished == 0 && left == 0)
         line_print(stderr, "dtbench: nothing is left to run, according to the records in %s", path);
     print_unsettled(s);
     if (left > 0)
-        fprintf(stderr, "dtbench: %d of %d experiments not run%s\n", left, own, records_on_stdout ? "" : "; --resume runs them");
+        line_print(stderr, "dtbench: %d of %d experiments not run%s", left, own, records_on_stdout ? "" : "; --resume runs them");
     if (finished > 0 && !records_on_stdout && !s->output_failed)
         line_print(stderr, "dtbench: records in %s", path);
 }
@@ -264,9 +264,9 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
     struct experiment first;
     if (s->inside || quiet || !nodes || atoi(nodes) < 2 || sweep_experiment(s, 0, &first)->world_size < 2)
         return;
-    fprintf(stderr,
-            "dtbench: note: this job has %s nodes, but all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...\n",
-            nodes);
+    line_print(stderr,
+               "dtbench: note: this job has %s nodes, but all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...",
+               nodes);
 }
 
 /* "auto" takes the cpu where there is a GPU but something else is missing: not what most users expect. */
@@ -295,7 +295,7 @@ static void note_framework(const struct sweep *s, bool quiet)
         bool ignored = simulated_system_ignores_unit(system, e, text, sizeof text);
         simulated_system_destroy(system);
         if (ignored)
-            fprintf(stderr, "dtbench: note: %s\n", text);
+            line_print(stderr, "dtbench: note: %s", text);
         return;
     }
 }

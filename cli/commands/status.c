@@ -41,18 +41,21 @@ static dt_status parse_options(struct command_options *o, int argc, char **argv,
 static void print_unnamed(const struct sweep_status *sweep, FILE *to)
 {
     const char *separator = "";
-    fprintf(to, "missing: ");
+    struct line line;
+    line_begin(&line, to);
+    line_add(&line, "missing: ");
     for (int i = 0; i < sweep->count; i++) {
         if (sweep->items[i].record || sweep->items[i].experiment)
             continue;
         int last = i;
         while (last + 1 < sweep->count && !sweep->items[last + 1].record && !sweep->items[last + 1].experiment)
             last++;
-        fprintf(to, last > i ? "%s%d to %d" : "%s%d", separator, i + 1, last + 1);
+        line_add(&line, last > i ? "%s%d to %d" : "%s%d", separator, i + 1, last + 1);
         separator = ", ";
         i = last;
     }
-    fprintf(to, " of %d; --config FILE shows which these are\n", sweep->count);
+    line_add(&line, " of %d; --config FILE shows which these are", sweep->count);
+    line_end(&line);
 }
 
 static void duration_cell(struct table *table, double seconds)
@@ -106,25 +109,27 @@ static void print_summary(const struct sweep_status *sweep, FILE *to)
 {
     char text[FORMAT_BYTES], predicted[PREDICTIONS_BYTES];
     struct predictions predictions = {0};
+    struct line line;
     for (int i = 0; i < sweep->count; i++)
         if (sweep->items[i].experiment)
             predictions_add(&predictions, sweep->items[i].experiment);
     int left = sweep->counts[STATE_MISSING] + sweep->counts[STATE_INTERRUPTED], failed = sweep->counts[STATE_FAILED];
+    line_begin(&line, to);
     if (*sweep->id)
-        line_part(to, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
-                  sweep->count == 1 ? "" : "s");
+        line_add(&line, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
+                 sweep->count == 1 ? "" : "s");
     else
-        line_part(to, "%s, of no sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
-                  sweep->count == 1 ? "" : "s");
+        line_add(&line, "%s, of no sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
+                 sweep->count == 1 ? "" : "s");
     for (int s = 0; s < STATE_COUNT; s++)
         if (sweep->counts[s] > 0 || s == STATE_DONE)
-            fprintf(to, "%s%d %s", s == STATE_DONE ? ": " : ", ", sweep->counts[s], sweep_state_name((enum sweep_state)s));
-    fputc('\n', to);
+            line_add(&line, "%s%d %s", s == STATE_DONE ? ": " : ", ", sweep->counts[s], sweep_state_name((enum sweep_state)s));
+    line_end(&line);
     if (*predictions_describe(&predictions, predicted))
         line_print(to, "%s", predicted);
     if (left > 0 && isfinite(sweep->left_s))
-        fprintf(to, "time left: about %s, one experiment after another, estimated from those that are done\n",
-                format_duration(sweep->left_s, text));
+        line_print(to, "time left: about %s, one experiment after another, estimated from those that are done",
+                   format_duration(sweep->left_s, text));
     else if (left > 0)
         fprintf(to, "time left: unknown, because no experiment is done yet\n");
     if (failed > 0 && isfinite(sweep->failed_s))
@@ -140,8 +145,10 @@ static dt_status print_text(const struct sweep_statuses *statuses, bool all, FIL
     }
     if (statuses->count == 0)
         fprintf(to, "no records\n");
-    if (statuses->others > 0)
-        fprintf(to, "\n%d record%s of experiments that are not in this config\n", statuses->others, statuses->others == 1 ? "" : "s");
+    if (statuses->others > 0) {
+        fputc('\n', to);
+        line_print(to, "%d record%s of experiments that are not in this config", statuses->others, statuses->others == 1 ? "" : "s");
+    }
     return DT_OK;
 }
 

@@ -111,7 +111,7 @@ static dt_status tune(const struct tune_options *o, const struct dt_tuner *tuner
     DT_TRY(write_tuning(tuner, tuning, path));
     tuner->describe(tuning, text, sizeof text);
     if (!o->quiet)
-        printf("%s; written: %s\n", text, path);
+        line_print(stdout, "%s; written: %s", text, path);
     return DT_OK;
 }
 

@@ -113,8 +113,10 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     }
     dt_status status = table_print(t, to);
     table_destroy(t);
-    if (rules > 0)
-        fprintf(to, "\nrules of thumb: what the best that follows them lacks of the best, in %%\n");
+    if (rules > 0) {
+        fputc('\n', to);
+        line_print(to, "rules of thumb: what the best that follows them lacks of the best, in %%");
+    }
     if (stopped)
         fprintf(to, "\n*: stopped early, the best so far\n");
     return status;

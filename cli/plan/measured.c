@@ -224,18 +224,22 @@ static void say_winner(const struct measured *m, FILE *to)
         fprintf(to, "none of them could be measured\n");
         return;
     }
-    fprintf(to, "number %d ", m->runs[m->won].place + 1);
+    struct line line;
+    line_begin(&line, to);
+    line_add(&line, "number %d ", m->runs[m->won].place + 1);
     if (count_winners(m) == 1) {
-        fprintf(to, "won%s\n", m->won == 0 ? ", as predicted" : "");
+        line_add(&line, "won%s", m->won == 0 ? ", as predicted" : "");
+        line_end(&line);
         return;
     }
-    fprintf(to, "was the fastest, but cannot be told from");
+    line_add(&line, "was the fastest, but cannot be told from");
     for (int i = 0; i < m->count; i++)
         if (i != m->won && m->runs[i].wins) {
-            fprintf(to, "%s number %d", before, m->runs[i].place + 1);
+            line_add(&line, "%s number %d", before, m->runs[i].place + 1);
             before = ",";
         }
-    fprintf(to, " by these runs\n");
+    line_add(&line, " by these runs");
+    line_end(&line);
 }
 
 dt_status measured_print(const struct planner *p, const struct measured *m, FILE *to)

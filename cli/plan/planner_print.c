@@ -12,30 +12,33 @@ static void print_heading(const struct planner *p, FILE *to)
     const struct dt_sim_cluster *c = &p->machine.cluster;
     const struct search_result *r = &p->result;
     struct predictions predictions = {0};
+    struct line line;
     char parameters[FORMAT_BYTES], all[FORMAT_BYTES], large[FORMAT_BYTES], simulated[FORMAT_BYTES], text[PREDICTIONS_BYTES], slow[64] = "";
     char optimizer[VALUE_BYTES];
     experiment_value(e, &experiment_table()->fields[dt_config_find(experiment_table(), "optimizer.name")], optimizer);
     format_count(dt_model_parameter_count(&e->model), parameters);
-    fprintf(to, "%s%s%s parameters; %s, %s, %d tokens a sample\n", e->model.preset, *e->model.preset ? ", " : "", parameters, optimizer,
-            dt_dtype_name(e->model.dtype), e->model.block_size);
+    line_print(to, "%s%s%s parameters; %s, %s, %d tokens a sample", e->model.preset, *e->model.preset ? ", " : "", parameters, optimizer,
+               dt_dtype_name(e->model.dtype), e->model.block_size);
+    line_begin(&line, to);
     if (c->gpu.architecture == DT_SIM_CPU)
-        fprintf(to, "%d rank%s on %s", e->world_size, e->world_size > 1 ? "s" : "", c->gpu.name);
+        line_add(&line, "%d rank%s on %s", e->world_size, e->world_size > 1 ? "s" : "", c->gpu.name);
     else
-        fprintf(to, "%d x %s", e->world_size, c->gpu.name);
+        line_add(&line, "%d x %s", e->world_size, c->gpu.name);
     if (p->nodes > 1)
-        fprintf(to, " on %d nodes, %d x %g Gbit/s each", p->nodes, c->nic.count, c->nic.label_gbit_per_s);
+        line_add(&line, " on %d nodes, %d x %g Gbit/s each", p->nodes, c->nic.count, c->nic.label_gbit_per_s);
     predictions_add(&predictions, e);
-    fputc('\n', to);
+    line_end(&line);
     line_print(to, "%s", predictions_describe(&predictions, text));
     if (r->states[SEARCH_TOO_SLOW] > 0)
         snprintf(slow, sizeof slow, "%s are too slow, ", format_count((uint64_t)r->states[SEARCH_TOO_SLOW], all));
-    fprintf(to, "%s candidates: %s do not fit, %s%s simulated, the others %s; %.1f s%s\n\n", format_count((uint64_t)r->count, all),
-            format_count((uint64_t)(r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]), large), slow,
-            format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated),
-            r->interrupted ? "were not reached, or cannot be better" : "cannot be better", r->seconds,
-            !r->interrupted  ? ""
-            : r->best_proved ? "; stopped early: the first is the best, the others are the best so far"
-                             : "; stopped early: the best so far");
+    line_print(to, "%s candidates: %s do not fit, %s%s simulated, the others %s; %.1f s%s", format_count((uint64_t)r->count, all),
+               format_count((uint64_t)(r->states[SEARCH_TOO_LARGE] + r->states[SEARCH_OUT_OF_MEMORY]), large), slow,
+               format_count((uint64_t)(r->states[SEARCH_SIMULATED]), simulated),
+               r->interrupted ? "were not reached, or cannot be better" : "cannot be better", r->seconds,
+               !r->interrupted  ? ""
+               : r->best_proved ? "; stopped early: the first is the best, the others are the best so far"
+                                : "; stopped early: the best so far");
+    fputc('\n', to);
 }
 
 /* ---- the table ---- */
@@ -158,10 +161,11 @@ static dt_status print_table(const struct planner *p, FILE *to)
         print_row(t, p, place, &columns);
     dt_status status = table_print(t, to);
     table_destroy(t);
-    if (columns.alike)
-        fprintf(
-            to,
-            "\nalike: so many more of this paradigm and these groups cannot be told from the row's; --top N shows the first N of all\n");
+    if (columns.alike) {
+        fputc('\n', to);
+        line_print(to,
+                   "alike: so many more of this paradigm and these groups cannot be told from the row's; --top N shows the first N of all");
+    }
     return status;
 }
 
@@ -174,10 +178,10 @@ static void print_none(const struct planner *p, FILE *to)
     if (p->result.interrupted)
         fprintf(to, "stopped before there was a result\n");
     else if (rate > 0 && !isnan(p->deadline_s))
-        fprintf(to, "nothing is done by the deadline: no candidate takes less than %s %s for %g tokens\n",
-                format_number(p->tokens / rate / unit.size, least), unit.name, p->tokens);
+        line_print(to, "nothing is done by the deadline: no candidate takes less than %s %s for %g tokens",
+                   format_number(p->tokens / rate / unit.size, least), unit.name, p->tokens);
     else if (rate > 0)
-        fprintf(to, "nothing reaches the floor: no candidate does more than %s tokens/s\n", format_number(rate, least));
+        line_print(to, "nothing reaches the floor: no candidate does more than %s tokens/s", format_number(rate, least));
     else
         fprintf(to, "nothing fits\n");
 }

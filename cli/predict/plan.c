@@ -155,14 +155,17 @@ static dt_status draw_pipeline(const struct experiment *e, int stages, struct li
 static void print_legend(const struct lines *lines, FILE *to)
 {
     const char *separator = "";
+    struct line line;
+    line_begin(&line, to);
     for (int op = 0; op < ACTION_OPS; op++) {
         if (!shown[op].letter || !lines->seen[(unsigned char)shown[op].letter])
             continue;
-        fprintf(to, "%s%c %s", separator, shown[op].letter, shown[op].meaning);
+        line_add(&line, "%s%c %s", separator, shown[op].letter, shown[op].meaning);
         separator = ", ";
     }
-    fprintf(to, "%s%s\n", lines->odd_parts ? "; small letters: the same through parts 1, 3, ..." : "",
-            lines->seen[WAITS] ? ", . waits for a message" : "");
+    line_add(&line, "%s%s", lines->odd_parts ? "; small letters: the same through parts 1, 3, ..." : "",
+             lines->seen[WAITS] ? ", . waits for a message" : "");
+    line_end(&line);
 }
 
 /* Of the first `columns`, up to the last letter. */
@@ -181,7 +184,7 @@ static void print_lines(const struct experiment *e, const struct lines *lines, i
         fprintf(to, "rank %-5d%.*s\n", lines->stages > 1 ? experiment_rank_of_kind(e, s) : 0, last_column(lines->text[s], columns),
                 lines->text[s]);
     if (columns < lines->columns)
-        fprintf(to, "note: the first %d of %d columns; --json has all actions\n", columns, lines->columns);
+        line_print(to, "note: the first %d of %d columns; --json has all actions", columns, lines->columns);
 }
 
 dt_status plan_print(const struct experiment *e, int width, FILE *to)
@@ -191,13 +194,16 @@ dt_status plan_print(const struct experiment *e, int width, FILE *to)
     struct lines lines = {0};
     dt_status status = stages > 1 ? draw_pipeline(e, stages, &lines) : draw_actions(e, &lines);
     if (status == DT_OK) {
-        fprintf(to, "%s: %s", e->name, paradigm_name(e->paradigm));
+        struct line line;
+        line_begin(&line, to);
+        line_add(&line, "%s: %s", e->name, paradigm_name(e->paradigm));
         if (stages > 1)
-            fprintf(to, ", order %s, %d micro-batches; a column is the time of a forward pass", e->pipeline.order,
-                    e->micro_batches * e->pipeline.chunks);
+            line_add(&line, ", order %s, %d micro-batches; a column is the time of a forward pass", e->pipeline.order,
+                     e->micro_batches * e->pipeline.chunks);
         else
-            fprintf(to, "; a column is an action");
-        fprintf(to, "%s\n", e->world_size > stages ? "; the other ranks do the same" : "");
+            line_add(&line, "; a column is an action");
+        line_add(&line, "%s", e->world_size > stages ? "; the other ranks do the same" : "");
+        line_end(&line);
         print_lines(e, &lines, width, to);
         print_legend(&lines, to);
     }
@@ -401,14 +407,15 @@ dt_status plan_print_times(const struct experiment *e, const struct plan_times *
     struct timed_plan t;
     dt_status status = timed_plan_init(&t, e, times);
     if (status == DT_OK) {
-        fprintf(
-            to,
-            "%s: order %s, %d stages, %d micro-batches; forward %g ms, backward %g ms for inputs and %g ms for weights, messages %g ms\n\n",
+        line_print(
+            to, "%s: order %s, %d stages, %d micro-batches; forward %g ms, backward %g ms for inputs and %g ms for weights, messages %g ms",
             e->name, t.order, t.stages, t.micro_batches, times->forward, times->backward_input, times->backward_weight, times->send);
+        fputc('\n', to);
         status = print_ranks(&t, to);
-        fprintf(to, "\nmakespan %.3f ms, bubble %.4f: the longest rank from its first pass to its last\n", plan_makespan(t.ranks, t.stages),
-                plan_bubble(t.ranks, t.stages));
-        fputs("note: the times are of a micro-batch through a whole rank, whatever the config's model and device\n", to);
+        fputc('\n', to);
+        line_print(to, "makespan %.3f ms, bubble %.4f: the longest rank from its first pass to its last", plan_makespan(t.ranks, t.stages),
+                   plan_bubble(t.ranks, t.stages));
+        line_print(to, "note: the times are of a micro-batch through a whole rank, whatever the config's model and device");
     }
     timed_plan_finish(&t);
     return status;

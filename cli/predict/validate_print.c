@@ -26,18 +26,21 @@ static void print_winners(const struct validate_winners *w, FILE *to)
 {
     if (w->cells == 0)
         return;
-    fprintf(to, "\nfastest paradigm named right: %d of %d cells", w->right, w->cells);
+    struct line line;
+    fputc('\n', to);
+    line_begin(&line, to);
+    line_add(&line, "fastest paradigm named right: %d of %d cells", w->right, w->cells);
     if (w->clear_cells)
-        fprintf(to, "; %d of %d (%.1f %%) where the two best differ by more than %.0f %%", w->clear_right, w->clear_cells,
-                100.0 * w->clear_right / w->clear_cells, 100 * VALIDATE_CLEAR);
-    fprintf(to, "\n");
+        line_add(&line, "; %d of %d (%.1f %%) where the two best differ by more than %.0f %%", w->clear_right, w->clear_cells,
+                 100.0 * w->clear_right / w->clear_cells, 100 * VALIDATE_CLEAR);
+    line_end(&line);
 }
 
 static void print_choices(const struct validate_choices *c, FILE *to)
 {
     if (c->cells)
-        fprintf(to, "fastest configuration: the predicted one within %.0f %% of the measured one in %d of %d cells (%.1f %%)\n",
-                100 * VALIDATE_NEAR, c->right, c->cells, 100.0 * c->right / c->cells);
+        line_print(to, "fastest configuration: the predicted one within %.0f %% of the measured one in %d of %d cells (%.1f %%)",
+                   100 * VALIDATE_NEAR, c->right, c->cells, 100.0 * c->right / c->cells);
 }
 
 /* Where the table says of no run that it ran out of memory, there is nothing to tell apart. */
@@ -45,11 +48,11 @@ static void print_fits(const struct validate_fits *f, FILE *to)
 {
     int right = f->rows[0][0] + f->rows[1][1], wrong = f->rows[0][1] + f->rows[1][0];
     if (f->rows[1][0] + f->rows[1][1])
-        fprintf(to,
-                "fits or not: predicted right for %d of %d (%.1f %%); of %d that ran %d predicted not to, of %d that did not %d "
-                "predicted to\n",
-                right, right + wrong, 100.0 * right / (right + wrong), f->rows[0][0] + f->rows[0][1], f->rows[0][1],
-                f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
+        line_print(to,
+                   "fits or not: predicted right for %d of %d (%.1f %%); of %d that ran %d predicted not to, of %d that did not %d "
+                   "predicted to",
+                   right, right + wrong, 100.0 * right / (right + wrong), f->rows[0][0] + f->rows[0][1], f->rows[0][1],
+                   f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
 }
 
 /* Rows that came to no prediction of time, a line for each reason. */
@@ -161,7 +164,8 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     }
     dt_status status = table_print(t, to);
     table_destroy(t);
-    fprintf(to, "\nerrors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time\n");
+    fputc('\n', to);
+    line_print(to, "errors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time");
     print_winners(&summary->winners, to);
     print_choices(&summary->choices, to);
     print_fits(&summary->fits, to);

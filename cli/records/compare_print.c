@@ -76,26 +76,26 @@ static const char *gates_text(unsigned gates, char *text, size_t text_bytes)
     return text;
 }
 
-static void print_counts(const struct compare *c, const struct compare_options *o, FILE *to)
+static void add_counts(struct line *line, const struct compare *c, const struct compare_options *o)
 {
-    fprintf(to, "%d %s%s:", c->count, o->by ? "pair" : "experiment", c->count == 1 ? "" : "s");
+    line_add(line, "%d %s%s:", c->count, o->by ? "pair" : "experiment", c->count == 1 ? "" : "s");
     const char *separator = " ";
     for (int v = 0; v < COMPARE_VERDICTS; v++) {
         if (c->counts[v] == 0)
             continue;
-        fprintf(to, "%s%d %s", separator, c->counts[v], compare_verdict_name((enum compare_verdict)v));
+        line_add(line, "%s%d %s", separator, c->counts[v], compare_verdict_name((enum compare_verdict)v));
         separator = ", ";
     }
     if (c->alone > 0)
-        fprintf(to, "; %d experiment%s without a partner", c->alone, c->alone == 1 ? "" : "s");
+        line_add(line, "; %d experiment%s without a partner", c->alone, c->alone == 1 ? "" : "s");
 }
 
-static void print_method(const struct compare_options *o, FILE *to)
+static void add_method(struct line *line, const struct compare_options *o)
 {
-    fprintf(to,
-            "ratio: new throughput over base (Hodges-Lehmann, all pairs of timed steps) with its %.0f %% Mann-Whitney interval; threshold "
-            "%g %%",
-            DT_RATIO_CONFIDENCE * 100, o->threshold * 100);
+    line_add(line,
+             "ratio: new throughput over base (Hodges-Lehmann, all pairs of timed steps) with its %.0f %% Mann-Whitney interval; threshold "
+             "%g %%",
+             DT_RATIO_CONFIDENCE * 100, o->threshold * 100);
 }
 
 static enum colour colour_of(const struct comparison *row)
@@ -112,6 +112,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     struct table *table = table_create();
     struct cells cells;
     char title[CELL_BYTES], gates[128], remark[TEXT_BYTES];
+    struct line line;
     bool colour = terminal_has_colour(to);
     if (!table)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
@@ -142,10 +143,13 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     for (int i = 0; compare_remark(c, i, remark, sizeof remark); i++)
         if (*remark)
             line_print(to, "%s", remark);
-    print_counts(c, o, to);
-    fprintf(to, "; %d regression%s\n", c->regressions, c->regressions == 1 ? "" : "s");
-    print_method(o, to);
-    fputc('\n', to);
+    line_begin(&line, to);
+    add_counts(&line, c, o);
+    line_add(&line, "; %d regression%s", c->regressions, c->regressions == 1 ? "" : "s");
+    line_end(&line);
+    line_begin(&line, to);
+    add_method(&line, o);
+    line_end(&line);
     return status;
 }
 
@@ -166,6 +170,7 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
 {
     struct unit bytes = unit_of(c);
     struct cells cells;
+    struct line line;
     char gates[128], remark[TEXT_BYTES];
     fprintf(to, "### dtbench compare: %s\n\n", c->regressions ? "regression" : "no regression");
     fprintf(to, "| experiment | base tokens/s | new tokens/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n",
@@ -202,10 +207,12 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
         fputc('\n', to);
     }
     fputc('\n', to);
-    print_counts(c, o, to);
-    fprintf(to, "; %d regression%s. ", c->regressions, c->regressions == 1 ? "" : "s");
-    print_method(o, to);
-    fputs(".\n", to);
+    line_begin(&line, to);
+    add_counts(&line, c, o);
+    line_add(&line, "; %d regression%s. ", c->regressions, c->regressions == 1 ? "" : "s");
+    add_method(&line, o);
+    line_add(&line, ".");
+    line_end(&line);
     return DT_OK;
 }
 

@@ -316,8 +316,9 @@ void crowded_note(const struct sweep *s)
     if (first < 0)
         return;
     int threads = dt_threads_of_rank(e.threads, ranks, processors);
-    fprintf(stderr,
-            "dtbench: note: experiment %d of %d has %d rank%s of %d thread%s on %d processor%s: the threads take turns, and its times are "
-            "those of a crowded machine\n",
-            first + 1, s->count, ranks, ranks > 1 ? "s" : "", threads, threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "");
+    line_print(
+        stderr,
+        "dtbench: note: experiment %d of %d has %d rank%s of %d thread%s on %d processor%s: the threads take turns, and its times are "
+        "those of a crowded machine",
+        first + 1, s->count, ranks, ranks > 1 ? "s" : "", threads, threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "");
 }

@@ -77,14 +77,16 @@ void progress_phase(struct progress *progress, const char *what)
 
 void progress_step(struct progress *progress, double seconds, double loss)
 {
-    char text[256], rate[FORMAT_BYTES], rest[FORMAT_BYTES];
+    char text[256], shown[32] = "", rate[FORMAT_BYTES], rest[FORMAT_BYTES];
     if (progress->steps_done++ == 0)
         progress->first_s = dt_clock_s();
     if (!progress->live || (progress->steps_done > 1 && dt_clock_s() - progress->drawn_s < REDRAW_S))
         return;
     format_duration(seconds_left(progress, seconds), rest);
     format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
-    snprintf(text, sizeof text, "step %d/%d  loss %.4f  %s tokens/s  ETA %s", progress->steps_done, progress->steps, loss, rate, rest);
+    if (!isnan(loss)) /* nothing is computed on a simulated cluster */
+        snprintf(shown, sizeof shown, "  loss %.4f", loss);
+    snprintf(text, sizeof text, "step %d/%d%s  %s tokens/s  ETA %s", progress->steps_done, progress->steps, shown, rate, rest);
     draw(progress, text);
 }
 

@@ -91,47 +91,111 @@ struct unit unit_for_flops(double largest)
 
 /* ---- lines ---- */
 
-enum { LINE_BYTES = 4096 };
+enum { LINE_INDENT = 2 }; /* of what goes on */
 
-static void print(FILE *to, const char *format, va_list arguments)
+/* The word that is complete now, on a new line where it has no place. */
+static void put_word(struct line *l)
+{
+    int width = text_width(l->word);
+    if (l->used == 0)
+        return;
+    if (l->width > 0 && l->column > LINE_INDENT && l->column + l->blanks + width > l->width) {
+        fputc('\n', l->to);
+        l->column = 0;
+        l->blanks = LINE_INDENT;
+    }
+    fprintf(l->to, "%*s%s", l->blanks, "", l->word);
+    l->column += l->blanks + width;
+    l->blanks = 0;
+    l->used = 0;
+    l->word[0] = 0;
+}
+
+static void add(struct line *l, const char *format, va_list arguments)
 {
     char text[LINE_BYTES];
     vsnprintf(text, sizeof text, format, arguments);
     dt_printable(text);
-    fputs(text, to);
+    for (const char *c = text; *c; c++) {
+        if (*c == ' ') {
+            put_word(l);
+            l->blanks++;
+            continue;
+        }
+        if (l->used + 1 == sizeof l->word)
+            put_word(l);
+        l->word[l->used++] = *c;
+        l->word[l->used] = 0;
+    }
 }
 
-void line_part(FILE *to, const char *format, ...)
+void line_begin(struct line *line, FILE *to)
+{
+    *line = (struct line){.to = to, .width = terminal_columns(to)};
+}
+
+void line_add(struct line *line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print(to, format, arguments);
+    add(line, format, arguments);
     va_end(arguments);
+}
+
+void line_end(struct line *line)
+{
+    put_word(line);
+    fputc('\n', line->to);
 }
 
 void line_print(FILE *to, const char *format, ...)
 {
+    struct line line;
     va_list arguments;
+    line_begin(&line, to);
     va_start(arguments, format);
-    print(to, format, arguments);
+    add(&line, format, arguments);
     va_end(arguments);
-    fputc('\n', to);
+    line_end(&line);
 }
 
 /* ---- paragraphs ---- */
 
+static int columns_of(FILE *to)
+{
+    int columns = terminal_columns(to);
+    return columns > 0 && columns < PARAGRAPH_COLUMNS ? columns : PARAGRAPH_COLUMNS;
+}
+
 /* Print the words of line[length] from column `indent` on. */
 static void print_words(const char *line, size_t length, int indent, FILE *to)
 {
-    int column = indent;
+    int column = indent, columns = columns_of(to);
     for (size_t at = 0; at < length;) {
         int word = (int)strcspn(line + at, " \n");
-        if (column > indent && column + 1 + word > PARAGRAPH_COLUMNS) {
+        if (column > indent && column + 1 + word > columns) {
             fprintf(to, "\n%*s", indent, "");
             column = indent;
         }
         column += fprintf(to, "%s%.*s", column > indent ? " " : "", word, line + at);
         at += (size_t)word + 1;
+    }
+}
+
+/* A command of line[length], with the blanks before it. */
+static void print_command(const char *line, size_t length, FILE *to)
+{
+    int column = 0, columns = columns_of(to), indent = (int)strspn(line, " ");
+    for (size_t at = 0; at < length;) {
+        int blanks = (int)strspn(line + at, " "), word = (int)strcspn(line + at + blanks, " \n");
+        bool last = at + (size_t)(blanks + word) >= length;
+        if (column > 0 && column + blanks + word + (last ? 0 : 2) > columns) {
+            fputs(" \\\n", to);
+            blanks = 2 * indent;
+            column = 0;
+        }
+        column += fprintf(to, "%*s%.*s", blanks, "", word, line + at + strspn(line + at, " "));
+        at += strspn(line + at, " ") + (size_t)word;
     }
 }
 
@@ -142,7 +206,7 @@ void paragraph_print(const char *text, int indent, FILE *to)
         if (line > text && length > 0)
             fprintf(to, "%*s", indent, "");
         if (*line == ' ')
-            fprintf(to, "%.*s", (int)length, line);
+            print_command(line, length, to);
         else
             print_words(line, length, indent, to);
         fputc('\n', to);

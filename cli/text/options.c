@@ -29,8 +29,11 @@ const struct exit_code_row *exit_code_table(void)
 
 void exit_codes_print(FILE *to)
 {
-    for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++)
-        fprintf(to, "  %-3d  %s\n", row->code, row->meaning);
+    for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++) {
+        enum { INDENT = 7 };
+        fprintf(to, "  %-3d  ", row->code);
+        paragraph_print(row->meaning, INDENT, to);
+    }
 }
 
 int report_failure(const char *command, enum exit_code code)
@@ -38,7 +41,7 @@ int report_failure(const char *command, enum exit_code code)
     fflush(stdout);
     for (const char *line = dt_error_message(), *end; line; line = *end ? end + 1 : NULL) {
         end = line + strcspn(line, "\n");
-        fprintf(stderr, "dtbench %s: %.*s\n", command, (int)(end - line), line);
+        line_print(stderr, "dtbench %s: %.*s", command, (int)(end - line), line);
     }
     if (code == EXIT_CODE_USAGE)
         fprintf(stderr, "Try 'dtbench %s --help'.\n", command);

@@ -26,6 +26,19 @@ int terminal_width(FILE *stream)
     return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+int terminal_columns(FILE *stream)
+{
+    return isatty(fileno(stream)) ? terminal_width(stream) : 0;
+}
+
+int text_width(const char *text)
+{
+    int width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xC0) != 0x80;
+    return width;
+}
+
 /* ---- tables ---- */
 
 enum {
@@ -160,15 +173,6 @@ static const char *text_at(const struct table *table, size_t row, int column)
     return table->texts + cell_at(table, row, column)->text;
 }
 
-/* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
-static int text_width(const char *text)
-{
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xC0) != 0x80;
-    return width;
-}
-
 /* Line `index` of a title, counted from its last: titles stand on the table. */
 static void title_line(const char *title, int from_last, char *out, size_t out_bytes)
 {
@@ -184,7 +188,7 @@ static void title_line(const char *title, int from_last, char *out, size_t out_b
     snprintf(out, out_bytes, "%.*s", (int)strcspn(title, "\n"), title);
 }
 
-struct line {
+struct table_line {
     FILE *to;
     int pending; /* blanks that are due before the next text: none is left at a line's end */
 };
@@ -196,7 +200,7 @@ static void put_blanks(int count, FILE *to)
         fwrite(blanks, 1, left < (int)sizeof blanks - 1 ? (size_t)left : sizeof blanks - 1, to);
 }
 
-static void put(struct line *line, const char *text, int bytes, int colour, int width, int flags)
+static void put(struct table_line *line, const char *text, int bytes, int colour, int width, int flags)
 {
     char shown[512];
     snprintf(shown, sizeof shown, "%.*s", bytes, text);
@@ -333,7 +337,7 @@ static void narrow(struct layout *l)
 /* Of texts that begin at `left`, the next line; what follows is left. */
 static void print_line(const struct layout *l, size_t row, const char *left[MAX_COLUMNS], FILE *to)
 {
-    struct line line = {.to = to};
+    struct table_line line = {.to = to};
     for (int i = 0; i < l->count; i++) {
         int c = l->shown[i], bytes = fitting(left[i], l->widths[c]);
         put(&line, left[i], bytes, cell_at(l->table, row, c)->colour, l->widths[c], l->table->columns[c].flags);
@@ -362,7 +366,7 @@ static void print_titles(const struct layout *l, FILE *to)
     char text[128];
     bool begun = false;
     for (int t = MAX_TITLE_LINES - 1; t >= 0; t--) {
-        struct line line = {.to = to};
+        struct table_line line = {.to = to};
         for (int i = 0; i < l->count; i++) {
             int c = l->shown[i];
             title_line(l->table->columns[c].title, t, text, sizeof text);
@@ -378,14 +382,19 @@ static void print_titles(const struct layout *l, FILE *to)
     fputc('\n', to);
 }
 
-/* As many columns as there is room for, beside the keys. Returns where the next part begins among all->shown. */
+/* As many columns as there is room for, beside the first key and those others that half of the width has room for. Returns where the next
+ * part begins among all->shown. */
 static int next_part(const struct layout *all, int from, struct layout *part)
 {
     *part = *all;
     part->count = 0;
-    for (int i = 0; i < from; i++)
-        if (i == 0 || all->table->columns[all->shown[i]].flags & TABLE_KEY)
-            part->shown[part->count++] = all->shown[i];
+    for (int i = 0; i < from; i++) {
+        if (i > 0 && !(all->table->columns[all->shown[i]].flags & TABLE_KEY))
+            continue;
+        part->shown[part->count++] = all->shown[i];
+        if (i > 0 && total_width(part) > all->width / 2)
+            part->count--;
+    }
     int next = from;
     for (; next < all->count; next++) {
         part->shown[part->count++] = all->shown[next];

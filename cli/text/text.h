@@ -161,17 +161,37 @@ struct unit unit_for_flops(double largest);        /* GFLOP, TFLOP, ... */
 
 /* ---- lines with what others wrote in them: records, names of files, messages of libraries ---- */
 
-/* Print one line and its end. All of it is made printable (lib/base/text.h), so that nothing in it reaches the terminal as a command. */
+/* All of it is made printable (lib/base/text.h), so that nothing in it reaches the terminal as a command. On a terminal a line is broken
+ * between words, and goes on two columns in; a word alone may be wider than the terminal: the path of a file. Elsewhere a line is one line,
+ * for programs that read it. */
+
+enum { LINE_BYTES = 4096 }; /* of one part */
+
+/* A line that is written in parts: the members are line.c's. */
+struct line {
+    FILE *to;
+    int width;  /* of the terminal; 0: it is none */
+    int column; /* behind the words that are written */
+    int blanks; /* that are due before the next word */
+    size_t used;
+    char word[LINE_BYTES]; /* that another part may continue */
+};
+
+void line_begin(struct line *line, FILE *to);
+/* A part; it has no newline. What is longer than LINE_BYTES is cut. */
+void line_add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The last word, and the line's end. */
+void line_end(struct line *line);
+
+/* A whole line. */
 void line_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same without the line's end. */
-void line_part(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Texts for people. A text is lines: each is a paragraph, which is broken where it is printed; an empty line stands between two; one that
- * begins with a blank is printed as it is. */
+ * begins with a blank is a command, printed as it is; on a terminal that is narrower it is broken as a shell reads it. */
 
 enum { PARAGRAPH_COLUMNS = 110 };
 
-/* Print `text` from column `indent` to PARAGRAPH_COLUMNS, and a newline. The first line begins where the caller has written to. */
+/* Print `text` from column `indent` to PARAGRAPH_COLUMNS, or the width of a narrower terminal, and a newline. The first line begins where the caller has written to. */
 void paragraph_print(const char *text, int indent, FILE *to);
 
 /* ---- what the terminal can do ---- */
@@ -183,7 +203,10 @@ enum colour { COLOUR_NONE = 0, COLOUR_RED = 31, COLOUR_GREEN = 32, COLOUR_YELLOW
 bool terminal_is_live(FILE *stream);
 /* Colours too: live, and NO_COLOR is not set (https://no-color.org). */
 bool terminal_has_colour(FILE *stream);
-int terminal_width(FILE *stream); /* 80 where unknown */
+int terminal_width(FILE *stream);   /* 80 where unknown */
+int terminal_columns(FILE *stream); /* of a terminal; 0: it is none, and nobody reads its lines as columns */
+/* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
+int text_width(const char *text);
 
 /* ---- tables of text whose columns line up, whatever their content ---- */
 

@@ -6,10 +6,12 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 
@@ -113,6 +115,30 @@ def open_terminal():
         if os.path.exists("/dev/ptmx") and os.path.ismount("/dev/pts"):
             raise
         raise Skip(f"needs a terminal: no /dev/ptmx, or nothing at /dev/pts ({problem})") from None
+
+
+def on_terminal(environment, *arguments, columns=120, code=OK, seconds=60):
+    """Everything that appears on a terminal. code None: any."""
+    fd, slave = open_terminal()
+    termios.tcsetwinsize(slave, (40, columns))
+    process = subprocess.Popen([DTBENCH, *arguments], cwd=WORK, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                               env={**ENVIRONMENT, **environment})
+    os.close(slave)
+    text, end = b"", time.monotonic() + seconds
+    while time.monotonic() < end:
+        if select.select([fd], [], [], 1)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            text += piece
+    os.close(fd)
+    text = text.decode(errors="replace")
+    process.wait()
+    check(code in (None, process.returncode), f"exit code {process.returncode}, not {code}:", *arguments, "\n", text)
+    return text
 
 
 class Started:

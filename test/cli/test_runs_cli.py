@@ -6,16 +6,14 @@ import glob
 import json
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
 import sys
-import termios
 import time
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, FAILED, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT, USAGE,
-                     VERIFY, WORK, by_rank, config, main, one, open_terminal, read_records, records_path, run, wait_for)  # beside this script
+                     VERIFY, WORK, by_rank, config, main, on_terminal, one, read_records, records_path, run, wait_for)  # beside this script
 from tap_cases import check
 
 # ---- results ----
@@ -335,28 +333,6 @@ def test_another_number_of_ranks_is_refused():
 
 
 # ---- the terminal ----
-
-
-def on_terminal(environment, *arguments, columns=120):
-    """Everything that appears on a terminal."""
-    fd, slave = open_terminal()
-    termios.tcsetwinsize(slave, (40, columns))
-    process = subprocess.Popen([DTBENCH, *arguments], cwd=WORK, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                               env={**ENVIRONMENT, **environment})
-    os.close(slave)
-    text, end = b"", time.monotonic() + 60
-    while time.monotonic() < end:
-        if select.select([fd], [], [], 1)[0]:
-            try:
-                piece = os.read(fd, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            text += piece
-    os.close(fd)
-    check(process.wait() == OK, "exit code", process.returncode, text.decode(errors="replace"))
-    return text.decode(errors="replace")
 
 
 def test_progress_on_a_terminal():
