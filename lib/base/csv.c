@@ -92,8 +92,7 @@ static dt_status names_differ(const struct reader *r, const struct dt_csv *csv)
         if (!*csv->names[i])
             return dt_fail(DT_ERR_INVALID, "%s:1: column %zu has no name", r->source, i + 1);
     char **sorted = malloc(count * sizeof *sorted);
-    if (!sorted)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its columns", r->source);
+    DT_TRY(dt_allocated(sorted, "%s: no memory for its columns", r->source));
     memcpy(sorted, csv->names, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_text);
     dt_status status = DT_OK;

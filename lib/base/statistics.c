@@ -29,8 +29,7 @@ static dt_status sorted_copy(const double *values, int count, double **out)
     if (count == 0 || isnan(sum))
         return DT_OK;
     *out = malloc((size_t)count * sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while sorting %d values", count);
+    DT_TRY(dt_allocated(*out, "out of memory while sorting %d values", count));
     memcpy(*out, values, (size_t)count * sizeof **out);
     qsort(*out, (size_t)count, sizeof **out, ascending);
     return DT_OK;
@@ -184,8 +183,7 @@ static dt_status interval_rank(int n, int m, double *k)
         return DT_OK;
     }
     double *ways = malloc(((size_t)(n * m) + 1) * sizeof *ways), all = 0, below = 0;
-    if (!ways)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for an interval of %d and %d steps", n, m);
+    DT_TRY(dt_allocated(ways, "no memory for an interval of %d and %d steps", n, m));
     mann_whitney_counts(n, m, ways);
     for (int u = 0; u <= n * m; u++)
         all += ways[u];

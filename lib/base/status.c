@@ -8,17 +8,33 @@
 
 static _Thread_local char last_message[DT_ERROR_BYTES]; /* more than one text, 1024, for failures that are told together */
 
-dt_status dt_fail(dt_status status, const char *format, ...)
+static void keep(const char *format, va_list arguments)
 {
     /* Through a second buffer: callers wrap the text they found ("%s: %s", where, dt_error_message()). */
     char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     dt_printable(text); /* file names, keys and values of others are in it, and it is printed */
     snprintf(last_message, sizeof last_message, "%s", text);
+}
+
+dt_status dt_fail(dt_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    keep(format, arguments);
+    va_end(arguments);
     return status;
+}
+
+dt_status dt_allocated(bool memory, const char *format, ...)
+{
+    va_list arguments;
+    if (memory)
+        return DT_OK;
+    va_start(arguments, format);
+    keep(format, arguments);
+    va_end(arguments);
+    return DT_ERR_HOST_MEMORY;
 }
 
 const char *dt_error_message(void)

@@ -6,6 +6,7 @@
 #ifndef LIB_BASE_STATUS_H
 #define LIB_BASE_STATUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum dt_status {
@@ -35,6 +36,9 @@ enum { DT_ERROR_BYTES = 4096 };
 
 /* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/text.h) and return `status`. */
 dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* DT_OK where an allocation has given memory (the pointer is not NULL); else DT_ERR_HOST_MEMORY, and `format` is kept as by dt_fail. */
+dt_status dt_allocated(bool memory, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */
 const char *dt_error_message(void);

@@ -63,8 +63,7 @@ static dt_status grow(struct dt_canonical *c, size_t bytes)
         return DT_OK;
     size_t room = 2 * (c->used + bytes);
     char *text = realloc(c->text, room);
-    if (!text)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
+    DT_TRY(dt_allocated(text, "out of memory while writing a config"));
     c->text = text;
     c->room = room;
     return DT_OK;

@@ -66,7 +66,7 @@ static dt_status read_numbers(const struct dt_field *field, const struct cJSON *
     char *text = malloc(field->size), item[DT_CONFIG_LABEL_BYTES + 16];
     size_t used = 0;
     int index = 0;
-    dt_status status = text ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    dt_status status = dt_allocated(text, "%s: out of memory", label);
     if (status == DT_OK && (!list->child || cJSON_GetArraySize(list) > field->most_numbers))
         status =
             dt_fail(DT_ERR_INVALID, "%s: a list of %d numbers; expected 1 to %d", label, cJSON_GetArraySize(list), field->most_numbers);
@@ -326,8 +326,7 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
 dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out)
 {
     struct cJSON *value = value_of(field, source);
-    if (!value)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
+    DT_TRY(dt_allocated(value, "out of memory while writing a config"));
     dt_status status = dt_json_print(value, style, out);
     cJSON_Delete(value);
     return status;
@@ -382,8 +381,7 @@ fail:
 static dt_status read_entry(const struct dt_table *table, const struct cJSON *entry, const char *where, void *target)
 {
     bool *given = calloc((size_t)table->count, sizeof *given);
-    if (!given)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    DT_TRY(dt_allocated(given, "%s: out of memory", where));
     dt_status status = dt_config_read(table, entry, where, target, given);
     if (status == DT_OK)
         status = dt_config_check_required(table, given, where);
@@ -416,7 +414,7 @@ dt_status dt_config_read_list(const struct dt_list *list, const struct cJSON *ar
 dt_status dt_config_write_list(const struct dt_list *list, const void *source, int count, struct cJSON **out)
 {
     struct cJSON *array = cJSON_CreateArray();
-    dt_status status = array ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a list");
+    dt_status status = dt_allocated(array, "out of memory while writing a list");
     if (status < 0)
         goto fail;
     for (int i = 0; i < count; i++) {

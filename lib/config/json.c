@@ -379,8 +379,7 @@ static dt_status read_all(int fd, const char *path, char **text, size_t *used)
         if (*used + 1 >= size) {
             size = size ? 2 * size : 16384;
             char *grown = realloc(*text, size);
-            if (!grown)
-                return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory while reading", path);
+            DT_TRY(dt_allocated(grown, "%s: out of memory while reading", path));
             *text = grown;
         }
         ssize_t got = read(fd, *text + *used, size - *used - 1);

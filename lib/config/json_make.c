@@ -126,8 +126,7 @@ dt_status dt_json_read_numbers(const cJSON *array, double **out, int *count)
     const cJSON *item;
     *count = 0;
     *out = malloc(((size_t)cJSON_GetArraySize(array) + 1) * sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a list of numbers");
+    DT_TRY(dt_allocated(*out, "no host memory for a list of numbers"));
     cJSON_ArrayForEach(item, array)
     {
         (*out)[(*count)++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;

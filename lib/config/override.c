@@ -109,8 +109,7 @@ static dt_status child_object(struct cJSON *parent, const char *key, const char 
     *out = cJSON_GetObjectItemCaseSensitive(parent, key);
     if (!*out)
         *out = cJSON_AddObjectToObject(parent, key);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    DT_TRY(dt_allocated(*out, "%s: out of memory", label));
     if (!cJSON_IsObject(*out))
         return dt_fail(DT_ERR_INVALID, "%s: \"%s\" is not an object in the config", label, key);
     return DT_OK;

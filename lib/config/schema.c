@@ -363,8 +363,7 @@ dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out)
     char *text = NULL;
     size_t length = 0;
     FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a schema");
+    DT_TRY(dt_allocated(to, "out of memory while writing a schema"));
     fputs("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"title\":", to);
     write_string(to, schema->title);
     fputc(',', to);

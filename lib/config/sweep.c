@@ -92,8 +92,7 @@ static bool are_different_settings(const struct dt_table *table, const struct dt
 static dt_status check_overlap(const struct dt_table *table, const struct dt_sweep *sweep, const char *label)
 {
     bool *set = calloc((size_t)table->count * DT_SWEEP_MAX_AXES, sizeof *set);
-    if (!set)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    DT_TRY(dt_allocated(set, "%s: out of memory", label));
     dt_status status = DT_OK;
     for (int a = 0; a < sweep->axis_count; a++)
         for (const struct cJSON *value = sweep->axes[a].values->child; value; value = value->next)
@@ -185,7 +184,7 @@ static void take_back(const struct dt_table *table, int i, const bool *set, bool
 dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
 {
     bool *set = calloc((size_t)table->count, sizeof *set);
-    dt_status status = set ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    dt_status status = dt_allocated(set, "%s: out of memory", where);
     for (int a = 0; a < sweep->axis_count && status == DT_OK; a++) {
         memset(set, 0, (size_t)table->count * sizeof *set);
         status = dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, set);

@@ -101,8 +101,7 @@ static dt_status make_environment(int rank, int size, int port, const char *secr
     while (settings[added])
         added++;
     out->variables = calloc(count + added + 1 + PLACE_VARIABLES + 1, sizeof *out->variables);
-    if (!out->variables)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' environment");
+    DT_TRY(dt_allocated(out->variables, "no memory for the ranks' environment"));
     for (size_t i = 0; i < count; i++) {
         if (!is_foreign(environ[i]) && !is_replaced(environ[i], settings))
             out->variables[kept++] = environ[i];
@@ -157,8 +156,7 @@ static dt_status make_arguments(const struct dt_launch *launch, const char *sock
         snprintf(program, program_bytes, "%s", launch->argv[0]);
     }
     const char **arguments = calloc((size_t)count + 8, sizeof *arguments);
-    if (!arguments)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the ranks' arguments");
+    DT_TRY(dt_allocated(arguments, "no memory for the ranks' arguments"));
     if (dt_launch_uses_mpirun(launch)) {
         sprintf(size_text, "%d", launch->world_size);
         arguments[n++] = "mpirun";

@@ -27,8 +27,7 @@ static dt_status add_name(struct names *names, const char *name)
     if (names->used + bytes + 2 > names->capacity) {
         size_t capacity = 2 * names->capacity + bytes + 64;
         char *lines = realloc(names->lines, capacity);
-        if (!lines)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of %d nodes", names->count);
+        DT_TRY(dt_allocated(lines, "no memory for the names of %d nodes", names->count));
         names->lines = lines;
         names->capacity = capacity;
     }
@@ -125,8 +124,7 @@ dt_status dt_node_list_expand(const char *list, char **out_lines, int *out_count
     }
     if (!names.lines)
         names.lines = strdup("");
-    if (!names.lines)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of nodes");
+    DT_TRY(dt_allocated(names.lines, "no memory for the names of nodes"));
     *out_lines = names.lines;
     *out_count = names.count;
     return DT_OK;

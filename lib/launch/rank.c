@@ -40,8 +40,7 @@ static dt_status receive_input(struct dt_launch_rank *rank)
     if (message.type != DT_WIRE_INPUT)
         return dt_fail(DT_ERR_COMM, "the supervisor sent no input");
     rank->input = malloc(message.length + 1);
-    if (!rank->input)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the input");
+    DT_TRY(dt_allocated(rank->input, "no memory for the input"));
     memcpy(rank->input, message.text, message.length + 1);
     return DT_OK;
 }
@@ -119,8 +118,7 @@ dt_status dt_launch_rank_connect(const char *socket_name, int number, struct dt_
 {
     dt_status status;
     struct dt_launch_rank *rank = calloc(1, sizeof *rank);
-    if (!rank)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the connection to the supervisor");
+    DT_TRY(dt_allocated(rank, "no memory for the connection to the supervisor"));
     rank->fd = rank->reader.passed_fd = -1;
     pthread_mutex_init(&rank->sending, NULL);
     pthread_mutex_init(&rank->dumping, NULL);

@@ -130,8 +130,7 @@ static dt_status make_room(struct dt_wire_reader *reader)
         return DT_OK;
     size_t capacity = 2 * reader->capacity + RECEIVE_BYTES;
     char *data = realloc(reader->data, capacity);
-    if (!data)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a message of %zu bytes", capacity);
+    DT_TRY(dt_allocated(data, "no memory for a message of %zu bytes", capacity));
     reader->data = data;
     reader->capacity = capacity;
     return DT_OK;
@@ -198,8 +197,7 @@ int dt_wire_next(struct dt_wire_reader *reader, struct dt_wire_message *out)
     if (reader->used - reader->start - sizeof header < header.length)
         return 0;
     char *text = realloc(reader->text, header.length + 1);
-    if (!text)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a message of %llu bytes", (unsigned long long)header.length);
+    DT_TRY(dt_allocated(text, "no memory for a message of %llu bytes", (unsigned long long)header.length));
     memcpy(text, reader->data + reader->start + sizeof header, header.length);
     text[header.length] = 0;
     reader->text = text;

@@ -74,8 +74,7 @@ static dt_status make_replica(struct buckets *b)
 {
     int group_count = b->base.setup.stage->group_count;
     size_t *offset_elems = calloc((size_t)group_count, sizeof *offset_elems);
-    if (!offset_elems)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", group_count);
+    DT_TRY(dt_allocated(offset_elems, "no host memory for %d groups", group_count));
     dt_status status = make_replica_of(b, offset_elems);
     free(offset_elems);
     return status;
@@ -103,8 +102,7 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     struct buckets *b = calloc(1, sizeof *b);
     dt_status status = DT_ERR_HOST_MEMORY;
     *out = NULL;
-    if (!b)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
+    DT_TRY(dt_allocated(b, "no host memory for a data-parallel mode"));
     *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme};
     b->buckets = calloc((size_t)group_count, sizeof *b->buckets);
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);

@@ -125,8 +125,7 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     int group_count = setup->stage->group_count;
     struct fsdp *fsdp = calloc(1, sizeof *fsdp);
     *out = NULL;
-    if (!fsdp)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
+    DT_TRY(dt_allocated(fsdp, "no host memory for a data-parallel mode"));
     fsdp->base =
         (struct data_parallel){.mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0};
     fsdp->base.rules.reduce_every = setup->reduce_every;

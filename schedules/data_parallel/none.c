@@ -74,8 +74,7 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
     struct none *none = calloc(1, sizeof *none);
     dt_status status;
     *out = NULL;
-    if (!none)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a data-parallel mode");
+    DT_TRY(dt_allocated(none, "no host memory for a data-parallel mode"));
     none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
     if (setup->offload)
         none->base.rules.reduce_every = 1; /* what leaves the device, with no one to reduce it with */

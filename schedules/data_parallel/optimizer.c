@@ -13,8 +13,7 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
                            struct dt_stream *stream, struct optimizer **out)
 {
     struct optimizer *optimizer = *out = calloc(1, sizeof *optimizer);
-    if (!optimizer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an optimizer");
+    DT_TRY(dt_allocated(optimizer, "no host memory for an optimizer"));
     optimizer->experiment = experiment;
     optimizer->stage = stage;
     optimizer->gradient_scale = (float)(1.0 / experiment->loss_scaling / summed_ranks);

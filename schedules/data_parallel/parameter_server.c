@@ -33,8 +33,7 @@ static dt_status server_divide(struct buckets *b)
     const struct dp_setup *s = &b->base.setup;
     int servers = s->experiment->parameter_server.servers, rank = dt_comm_rank(s->replicas);
     size_t *load_elems = calloc((size_t)servers, sizeof *load_elems);
-    if (!load_elems)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parameter servers", servers);
+    DT_TRY(dt_allocated(load_elems, "no host memory for %d parameter servers", servers));
     for (int i = 0; i < b->bucket_count; i++)
         b->buckets[i].server = -1;
     for (int i; (i = largest_left(b)) >= 0;) {

@@ -57,8 +57,7 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
 {
     const struct dt_stage *stage = setup->stage;
     *replica = (struct replica){.offset_elems = calloc((size_t)stage->group_count, sizeof *replica->offset_elems)};
-    if (!replica->offset_elems)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", stage->group_count);
+    DT_TRY(dt_allocated(replica->offset_elems, "no host memory for %d groups", stage->group_count));
     place_groups(replica, stage, options);
     dt_status status = allocate(replica, setup, options);
     if (status < 0)

@@ -6,8 +6,7 @@ dt_status residency_init(struct data_parallel *dp)
 {
     int count = dp->setup.stage->group_count;
     dp->residents = calloc((size_t)count, sizeof *dp->residents);
-    if (!dp->residents)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", count);
+    DT_TRY(dt_allocated(dp->residents, "no host memory for %d groups", count));
     dp->rules.gathers = true;
     for (int g = 0; g < count; g++)
         DT_TRY(dt_event_create(dp->setup.device, &dp->residents[g].there));

@@ -228,8 +228,7 @@ dt_status activation_create(const struct activation_setup *setup, struct activat
     int part_count = setup->stage->part_count;
     struct activation *a = calloc(1, sizeof *a);
     *out = NULL;
-    if (!a)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an activation policy");
+    DT_TRY(dt_allocated(a, "no host memory for an activation policy"));
     a->setup = *setup;
     a->parts = calloc((size_t)part_count, sizeof *a->parts);
     if (!a->parts)

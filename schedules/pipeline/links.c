@@ -13,8 +13,7 @@ static bool is_used(const struct plan *plan, enum plan_channel channel)
 static dt_status create_events(struct dt_device *device, int count, struct dt_event ***out)
 {
     *out = calloc((size_t)count + 1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the events of %d messages", count);
+    DT_TRY(dt_allocated(*out, "no host memory for the events of %d messages", count));
     for (int i = 0; i < count; i++)
         DT_TRY(dt_event_create(device, &(*out)[i]));
     return DT_OK;

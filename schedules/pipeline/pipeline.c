@@ -471,8 +471,7 @@ static dt_status create_stashes(struct pipeline *p)
 {
     int parts = p->plan.parts, slots = p->plan.slots;
     p->stashes = calloc((size_t)parts * (size_t)slots, sizeof *p->stashes);
-    if (!p->stashes)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stashes", parts * slots);
+    DT_TRY(dt_allocated(p->stashes, "no host memory for %d stashes", parts * slots));
     for (int i = 0; i < parts * slots; i++)
         DT_TRY(p->family->stash_create(p->setup.stage, i / slots, &p->stashes[i]));
     return DT_OK;
@@ -509,8 +508,7 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
 {
     struct pipeline *p = calloc(1, sizeof *p);
     *out = NULL;
-    if (!p)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a pipeline");
+    DT_TRY(dt_allocated(p, "no host memory for a pipeline"));
     p->setup = *setup;
     p->family = setup->experiment->model.family;
 

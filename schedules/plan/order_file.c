@@ -73,8 +73,7 @@ static dt_status add_pass(struct contents *c, const char *text, size_t length, i
     if (c->count == c->room) {
         int room = c->room ? 2 * c->room : 256;
         struct written *passes = realloc(c->passes, (size_t)room * sizeof *passes);
-        if (!passes)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d passes", room);
+        DT_TRY(dt_allocated(passes, "no host memory for %d passes", room));
         c->passes = passes;
         c->room = room;
     }
@@ -219,7 +218,7 @@ static dt_status make_plan(const struct contents *c, int rank, uint8_t *done, st
 static dt_status make_plans(const struct order_shape *shape, const struct contents *c, struct plan *plans)
 {
     uint8_t *done = malloc((size_t)plans[0].parts * (size_t)shape->micro_batches);
-    dt_status status = done ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d micro-batches", shape->micro_batches);
+    dt_status status = dt_allocated(done, "no host memory for %d micro-batches", shape->micro_batches);
     for (int rank = 0; status == DT_OK && rank < shape->stages; rank++) {
         status = make_plan(c, rank, done, &plans[rank]);
         double kept = status == DT_OK ? plan_keeps(&plans[rank]).weighted : 0;

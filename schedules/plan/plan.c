@@ -10,8 +10,7 @@ dt_status plan_append(struct plan *plan, struct action action)
     if (plan->count == plan->room) {
         int room = plan->room ? 2 * plan->room : 64;
         struct action *actions = realloc(plan->actions, (size_t)room * sizeof *actions);
-        if (!actions)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan of %d actions", room);
+        DT_TRY(dt_allocated(actions, "no host memory for a plan of %d actions", room));
         plan->actions = actions;
         plan->room = room;
     }

@@ -44,8 +44,7 @@ static dt_status take_from_all(const struct pipeline_order *order, const struct 
     if (are)
         return DT_OK;
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
-    if (!plans)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
+    DT_TRY(dt_allocated(plans, "no host memory for the plans of %d stages", shape->stages));
     dt_status status = plans_make(order, shape, plans);
     for (int i = 0; status == DT_OK && i < count; i++) {
         out[i] = plans[stages[i]];

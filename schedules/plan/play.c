@@ -314,7 +314,7 @@ static struct rank_time sum_up(const struct plan *plan, const struct plan_times 
 dt_status plan_time(const struct plan *plans, int stages, const struct plan_times *times, struct rank_time *out)
 {
     double **ends = calloc((size_t)stages, sizeof *ends);
-    dt_status status = ends ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d stages", stages);
+    dt_status status = dt_allocated(ends, "no host memory for the times of %d stages", stages);
     for (int rank = 0; status == DT_OK && rank < stages; rank++) {
         ends[rank] = malloc((size_t)plans[rank].count * sizeof **ends);
         if (!ends[rank])

@@ -28,8 +28,7 @@ dt_status bounds_create(const struct experiment *base, const struct simulated_ma
 {
     struct bounds *b = calloc(1, sizeof *b);
     *out = NULL;
-    if (!b)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for bounds");
+    DT_TRY(dt_allocated(b, "no host memory for bounds"));
     *b = (struct bounds){.base = base, .machine = machine};
     dt_status status = simulated_system_create_on(machine, base, &b->system);
     if (status < 0)
@@ -150,8 +149,7 @@ static dt_status find_blocks(struct bounds *b, const struct experiment *e, int v
     DT_TRY(recordings_make_room((void **)&b->divisions, b->division_count, &b->division_room, sizeof *b->divisions));
     struct division *d = &b->divisions[b->division_count];
     *d = (struct division){.virtual_stages = known ? virtual_stages : -1, .blocks = malloc((size_t)virtual_stages * sizeof *d->blocks)};
-    if (!d->blocks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
+    DT_TRY(dt_allocated(d->blocks, "no host memory for %d stages", virtual_stages));
     b->division_count++;
     *out = d->blocks;
     return pipeline_blocks(e, virtual_stages, d->blocks);

@@ -39,8 +39,7 @@ dt_status network_bounds_create(const struct simulated_machine *machine, const s
 {
     struct network_bounds *b = calloc(1, sizeof *b);
     *out = b;
-    if (!b)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for bounds");
+    DT_TRY(dt_allocated(b, "no host memory for bounds"));
     *b = (struct network_bounds){.machine = machine, .system = system};
     DT_TRY(dt_sim_network_create(&b->network));
     return dt_sim_links_create(&machine->cluster, &system->placement, b->network, &b->links);
@@ -74,8 +73,7 @@ static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_c
 static dt_status measure_rate(const struct network_bounds *b, struct group_rate *rate)
 {
     int *ranks = malloc((size_t)rate->ranks * sizeof *ranks);
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", rate->ranks);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", rate->ranks));
     for (int i = 0; i < rate->ranks; i++)
         ranks[i] = i * rate->stride;
     dt_status status = dt_sim_links_nccl(b->links, ranks, rate->ranks, &rate->comm);

@@ -13,8 +13,7 @@
 dt_status pipeline_blocks(const struct experiment *e, int virtual_stages, int *blocks)
 {
     int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
-    if (!first)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
+    DT_TRY(dt_allocated(first, "no host memory for %d stages", virtual_stages));
     dt_status status = experiment_partition(e, virtual_stages, first);
     for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
         while (block < e->model.layers && e->model.family->block_layer(block) < first[v])
@@ -166,7 +165,7 @@ static dt_status play_node(const struct pipeline_play *p, const struct pass_time
 {
     const double long_ago_s = -1e9;
     double **ends = calloc((size_t)p->stages, sizeof *ends);
-    dt_status status = ends ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d stages", p->stages);
+    dt_status status = dt_allocated(ends, "no host memory for the times of %d stages", p->stages);
     for (int k = 0; k < p->stages && status == DT_OK; k++) {
         p->starts[k] = k == p->beside - 1 ? 0 : long_ago_s;
         ends[k] = malloc((size_t)p->plans[k].count * sizeof **ends);

@@ -34,8 +34,7 @@ struct recordings {
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out)
 {
     *out = calloc(1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for recordings");
+    DT_TRY(dt_allocated(*out, "no host memory for recordings"));
     **out = (struct recordings){.base = base, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER, .ready = PTHREAD_COND_INITIALIZER};
     return DT_OK;
 }
@@ -58,8 +57,7 @@ dt_status recordings_make_room(void **entries, int count, int *room, size_t entr
         return DT_OK;
     int larger = *room ? 2 * *room : 64;
     void *grown = realloc(*entries, (size_t)larger * entry_bytes);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d recordings", larger);
+    DT_TRY(dt_allocated(grown, "no host memory for %d recordings", larger));
     *entries = grown;
     *room = larger;
     return DT_OK;
@@ -110,8 +108,7 @@ static dt_status record_alone(const struct recordings *r, const struct alone *wh
                               struct simulated_work *out)
 {
     struct experiment *e = malloc(sizeof *e);
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    DT_TRY(dt_allocated(e, "no host memory for an experiment"));
     describe(r, what, layers, micro_batches, e);
     dt_status status = record(r, what, e, 0, out);
     free(e);
@@ -167,8 +164,7 @@ static dt_status measure_alone(const struct recordings *r, struct alone *what)
 static dt_status record_end(const struct recordings *r, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
 {
     struct experiment *e = malloc(sizeof *e);
-    if (!e)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    DT_TRY(dt_allocated(e, "no host memory for an experiment"));
     describe(r, what, 2, micro_batches, e);
     e->world_size *= 2;
     e->batch_size /= 2;
@@ -221,8 +217,7 @@ static void make_key(struct recording *wanted)
 static dt_status add(struct recording **bucket, const struct recording *wanted, struct recording **out)
 {
     *out = malloc(sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a recording");
+    DT_TRY(dt_allocated(*out, "no host memory for a recording"));
     **out = *wanted;
     (*out)->next = *bucket;
     *bucket = *out;

@@ -180,8 +180,7 @@ static dt_status sort_candidates(const struct search *s, bool by_bound, int *out
     int count = s->result->count;
     struct ordered *ordered = malloc(((size_t)count + 1) * sizeof *ordered);
     *kept = 0;
-    if (!ordered)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", count);
+    DT_TRY(dt_allocated(ordered, "no host memory for %d candidates", count));
     for (int i = 0; i < count; i++) {
         double score = by_bound ? s->all[i].bound_score : s->all[i].score;
         if (!isnan(score))
@@ -293,8 +292,7 @@ static dt_status put_kinds_first(struct search *s)
 {
     struct search_result *r = s->result;
     int *others = malloc(((size_t)r->ranked + 1) * sizeof *others), left = 0;
-    if (!others)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", r->ranked);
+    DT_TRY(dt_allocated(others, "no host memory for %d candidates", r->ranked));
     for (int i = 0; i < r->ranked; i++) {
         int k = 0, index = r->ranking[i];
         while (k < r->kinds && r->outcomes[r->ranking[k]].kind != r->outcomes[index].kind)

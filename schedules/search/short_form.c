@@ -35,8 +35,7 @@ dt_status short_forms_create(const struct simulated_machine *machine, double cap
 {
     struct short_forms *f = calloc(1, sizeof *f);
     *out = f;
-    if (!f)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for short forms");
+    DT_TRY(dt_allocated(f, "no host memory for short forms"));
     *f = (struct short_forms){.machine = machine,
                               .capacity_bytes = capacity_bytes,
                               .stop = stop,
@@ -141,14 +140,12 @@ static dt_status add(struct short_forms *f, const char *hash, bool timed, struct
     if (f->count == f->room) {
         int room = f->room ? 2 * f->room : 256;
         struct known **grown = realloc(f->all, (size_t)room * sizeof *grown);
-        if (!grown)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d short forms", room);
+        DT_TRY(dt_allocated(grown, "no host memory for %d short forms", room));
         f->all = grown;
         f->room = room;
     }
     *out = calloc(1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a short form");
+    DT_TRY(dt_allocated(*out, "no host memory for a short form"));
     (*out)->timed = timed;
     memcpy((*out)->hash, hash, sizeof(*out)->hash);
     f->all[f->count++] = *out;

@@ -210,8 +210,7 @@ static dt_status keep(struct space *s, const struct candidate *candidate, struct
     if (s->count == s->room) {
         int room = s->room ? 2 * s->room : 4096;
         struct candidate *grown = realloc(s->candidates, (size_t)room * sizeof *grown);
-        if (!grown)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", room);
+        DT_TRY(dt_allocated(grown, "no host memory for %d candidates", room));
         s->candidates = grown;
         s->room = room;
     }
@@ -252,8 +251,7 @@ static dt_status take_proposed(struct space *s, int number, struct candidate *ca
     struct axis *axis = &s->axes[number];
     struct proposal *p = malloc(sizeof *p);
     int value;
-    if (!p)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a space");
+    DT_TRY(dt_allocated(p, "no host memory for a space"));
     *p = (struct proposal){.scope = &s->scope, .experiment = e};
     axis->row->propose(p);
     dt_status status = DT_OK;
@@ -311,8 +309,7 @@ dt_status space_create(const struct experiment *base, const struct simulated_mac
 {
     struct space *s = calloc(1, sizeof *s);
     *out = NULL;
-    if (!s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a space");
+    DT_TRY(dt_allocated(s, "no host memory for a space"));
     *s = (struct space){.scope = {.base = base, .machine = machine, .request = request}};
     s->scope.ranks_per_node = base->gpus_per_node > 0 ? base->gpus_per_node : machine->cluster.gpus_per_node;
     if (s->scope.ranks_per_node > base->world_size)
