@@ -5,62 +5,49 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 
-static bool add_number(cJSON *object, const char *key, double value)
+static cJSON *pair(double before, double after)
 {
-    return isnan(value) ? cJSON_AddNullToObject(object, key) : cJSON_AddNumberToObject(object, key, value);
+    return dt_json_numbers((const double[]){before, after}, 2);
 }
 
-static bool add_pair(cJSON *object, const char *key, double before, double after)
+static cJSON *known_switch(int value)
 {
-    cJSON *pair = cJSON_AddArrayToObject(object, key);
-    return pair && cJSON_AddItemToArray(pair, cJSON_CreateNumber(before)) && cJSON_AddItemToArray(pair, cJSON_CreateNumber(after));
+    return value < 0 ? cJSON_CreateNull() : dt_json_truth(value);
 }
 
-static bool add_switch(cJSON *object, const char *key, int value)
+static cJSON *slowdowns(const struct dt_device_condition *c)
 {
-    return value < 0 ? cJSON_AddNullToObject(object, key) : cJSON_AddBoolToObject(object, key, value);
-}
-
-static bool add_slowdowns(cJSON *object, const struct dt_device_condition *c)
-{
-    if (!c->slowdown_known)
-        return cJSON_AddNullToObject(object, "slowed_by");
-    cJSON *names = cJSON_AddArrayToObject(object, "slowed_by");
-    bool done = names;
-    for (int i = 0; done && i < DT_SLOWDOWN_COUNT; i++)
+    cJSON *names = c->slowdown_known ? dt_json_array() : cJSON_CreateNull();
+    for (int i = 0; c->slowdown_known && i < DT_SLOWDOWN_COUNT; i++)
         if (c->slowdown[i])
-            done = cJSON_AddItemToArray(names, cJSON_CreateString(dt_slowdown_name((enum dt_slowdown)i)));
-    return done;
+            dt_json_append(&names, dt_json_text(dt_slowdown_name((enum dt_slowdown)i)));
+    return names;
 }
 
-/* null where the GPU says nothing. */
-static bool add_condition(cJSON *array, const struct dt_device_condition *before, const struct dt_device_condition *after)
+/* null where the GPU says nothing; what is not known is NAN, and printed as null. */
+static cJSON *condition_as_json(const struct dt_device_condition *before, const struct dt_device_condition *after)
 {
-    cJSON *object = after->known ? cJSON_CreateObject() : cJSON_CreateNull();
-    if (!cJSON_AddItemToArray(array, object) || !after->known)
-        return object;
-    return add_pair(object, "clock_mhz", before->clock_mhz, after->clock_mhz) &&
-           add_number(object, "clock_limit_mhz", after->clock_limit_mhz) &&
-           add_pair(object, "memory_clock_mhz", before->memory_clock_mhz, after->memory_clock_mhz) &&
-           add_pair(object, "temperature_c", before->temperature_c, after->temperature_c) &&
-           add_pair(object, "power_w", before->power_w, after->power_w) && add_number(object, "power_limit_w", after->power_limit_w) &&
-           add_number(object, "energy_j", after->energy_j - before->energy_j) && add_slowdowns(object, after) &&
-           add_number(object, "power_slow_s", after->power_slow_s - before->power_slow_s) &&
-           add_number(object, "heat_slow_s", after->heat_slow_s - before->heat_slow_s) && add_switch(object, "ecc", after->ecc) &&
-           add_switch(object, "mig", after->mig) && add_switch(object, "persistence", after->persistence) &&
-           add_number(object, "processes", after->processes < 0 ? NAN : after->processes);
+    if (!after->known)
+        return cJSON_CreateNull();
+    return dt_json_object(
+        "clock_mhz: %p, clock_limit_mhz: %g, memory_clock_mhz: %p, temperature_c: %p, power_w: %p, power_limit_w: %g, "
+        "energy_j: %g, slowed_by: %p, power_slow_s: %g, heat_slow_s: %g, ecc: %p, mig: %p, persistence: %p, processes: %g",
+        pair(before->clock_mhz, after->clock_mhz), after->clock_limit_mhz, pair(before->memory_clock_mhz, after->memory_clock_mhz),
+        pair(before->temperature_c, after->temperature_c), pair(before->power_w, after->power_w), after->power_limit_w,
+        after->energy_j - before->energy_j, slowdowns(after), after->power_slow_s - before->power_slow_s,
+        after->heat_slow_s - before->heat_slow_s, known_switch(after->ecc), known_switch(after->mig), known_switch(after->persistence),
+        after->processes < 0 ? NAN : after->processes);
 }
 
 dt_status dt_conditions_write(const struct dt_condition_pair *all, size_t stride, int count, char **out)
 {
-    cJSON *array = cJSON_CreateArray();
-    bool done = array;
-    for (int i = 0; done && i < count; i++) {
-        const struct dt_condition_pair *pair = (const struct dt_condition_pair *)((const char *)all + (size_t)i * stride);
-        done = add_condition(array, &pair->before, &pair->after);
+    cJSON *array = dt_json_array();
+    for (int i = 0; i < count; i++) {
+        const struct dt_condition_pair *its = (const struct dt_condition_pair *)((const char *)all + (size_t)i * stride);
+        dt_json_append(&array, condition_as_json(&its->before, &its->after));
     }
-    dt_status status = done ? dt_json_print(array, DT_JSON_COMPACT, out)
-                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the conditions of %d GPUs", count);
+    dt_status status = array ? dt_json_print(array, DT_JSON_COMPACT, out)
+                             : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the conditions of %d GPUs", count);
     cJSON_Delete(array);
     return status;
 }

@@ -245,8 +245,7 @@ static int compare_times(const void *left, const void *right)
 dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, const double *step_s, int count)
 {
     struct timed_step *steps = calloc((size_t)count + 1, sizeof *steps);
-    if (!steps)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the medians of %d steps", count);
+    DT_TRY(dt_allocated(steps, "no host memory for the medians of %d steps", count));
     for (int i = 0; i < count; i++)
         steps[i] = (struct timed_step){step_s[i], i};
     qsort(steps, (size_t)count, sizeof *steps, compare_times);

@@ -1,118 +1,113 @@
-/* The JSON Schema of a record's metrics, made from their table. Functions return NULL or false when memory is out, and take NULL for the
- * result of one that did. */
+/* The JSON Schema of a record's metrics, made from their table. Trees are NULL when memory is out, and so is what they become part of. */
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
 
 #include <cjson/cJSON.h>
 
-/* Make `schema` that of an object without other keys than are added to it. */
-static bool make_object(cJSON *schema)
+/* A schema that begins with a description, NULL: none. */
+static cJSON *described(const char *description)
 {
-    return cJSON_AddStringToObject(schema, "type", "object") && cJSON_AddFalseToObject(schema, "additionalProperties") &&
-           cJSON_AddArrayToObject(schema, "required") && cJSON_AddObjectToObject(schema, "properties");
-}
-
-/* The schema of one more key of an object; description: NULL for none. */
-static cJSON *add_key(cJSON *object, const char *key, bool required, const char *description)
-{
-    cJSON *schema = cJSON_AddObjectToObject(cJSON_GetObjectItemCaseSensitive(object, "properties"), key);
-    if (required && !cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(object, "required"), cJSON_CreateString(key)))
-        return NULL;
-    return !description || cJSON_AddStringToObject(schema, "description", description) ? schema : NULL;
+    return description ? dt_json_object("description: %s", description) : dt_json_object("");
 }
 
 /* A value of this type, or null where it is unknown. */
-static bool make_nullable(cJSON *schema, const char *type)
+static cJSON *nullable_schema(const char *description, const char *type)
 {
-    cJSON *types = cJSON_AddArrayToObject(schema, "type");
-    return cJSON_AddItemToArray(types, cJSON_CreateString(type)) && cJSON_AddItemToArray(types, cJSON_CreateString("null"));
+    cJSON *schema = described(description), *types = dt_json_words(type, " ");
+    dt_json_append(&types, dt_json_text("null"));
+    dt_json_add(&schema, "type: %p", types);
+    return schema;
 }
 
 /* A number of 0 or more, or null. */
-static bool make_number(cJSON *schema, enum dt_metric_unit unit)
+static cJSON *number_schema(const char *description, enum dt_metric_unit unit)
 {
-    return make_nullable(schema, dt_unit_is_whole(unit) ? "integer" : "number") && cJSON_AddNumberToObject(schema, "minimum", 0);
+    cJSON *schema = nullable_schema(description, dt_unit_is_whole(unit) ? "integer" : "number");
+    dt_json_add(&schema, "minimum: %d", 0);
+    return schema;
 }
 
-static bool make_steps(cJSON *schema, enum dt_metric_unit unit)
+static cJSON *list_schema(const char *description, cJSON *items)
 {
-    cJSON *all;
-    return make_object(schema) && make_number(add_key(schema, "median", true, NULL), unit) &&
-           make_number(add_key(schema, "p95", true, NULL), unit) &&
-           make_number(add_key(schema, "cv", true, "Coefficient of variation: sample standard deviation over mean; null for one step."),
-                       DT_UNIT_FRACTION) &&
-           (all = add_key(schema, "all", true, NULL)) && cJSON_AddStringToObject(all, "type", "array") &&
-           make_number(cJSON_AddObjectToObject(all, "items"), unit);
+    cJSON *schema = described(description);
+    dt_json_add(&schema, "type: %s, items: %p", "array", items);
+    return schema;
 }
 
-static bool add_bytes(cJSON *object)
+/* An object that has no other keys than these properties. */
+static cJSON *object_schema(const char *description, cJSON *required, cJSON *properties)
 {
-    bool done = make_number(add_key(object, "total", true, NULL), DT_UNIT_BYTES);
-    for (int c = 0; done && c < DT_CATEGORY_COUNT; c++)
-        done = make_number(add_key(object, dt_category_name((enum dt_category)c), true, NULL), DT_UNIT_BYTES);
-    return done;
+    cJSON *schema = described(description);
+    dt_json_add(&schema, "type: %s, additionalProperties: %hhd, required: %p, properties: %p", "object", (bool)false, required, properties);
+    return schema;
 }
 
-/* A list of whole numbers from 0 on; null among them where one may be unknown. */
-static bool make_numbers(cJSON *schema, bool nullable)
+static cJSON *steps_schema(const struct dt_metric *metric)
 {
-    cJSON *items = cJSON_AddStringToObject(schema, "type", "array") ? cJSON_AddObjectToObject(schema, "items") : NULL;
-    return nullable ? make_number(items, DT_UNIT_BYTES)
-                    : cJSON_AddStringToObject(items, "type", "integer") && cJSON_AddNumberToObject(items, "minimum", 0);
+    static const char variation[] = "Coefficient of variation: sample standard deviation over mean; null for one step.";
+    enum dt_metric_unit unit = metric->unit;
+    return object_schema(metric->help, dt_json_words("median p95 cv all", " "),
+                         dt_json_object("median: %p, p95: %p, cv: %p, all: %p", number_schema(NULL, unit), number_schema(NULL, unit),
+                                        number_schema(variation, DT_UNIT_FRACTION), list_schema(NULL, number_schema(NULL, unit))));
 }
 
-/* The list of what ranks hold; of one of its objects. */
-static cJSON *add_list(cJSON *object, const char *key, const char *description)
+static void add_bytes(cJSON **required, cJSON **properties)
 {
-    cJSON *list = add_key(object, key, false, description);
-    cJSON *item = cJSON_AddStringToObject(list, "type", "array") ? cJSON_AddObjectToObject(list, "items") : NULL;
-    return item && make_object(item) ? item : NULL;
-}
-
-static bool make_peaks(cJSON *schema, bool of_host)
-{
-    cJSON *group, *ranges, *range, *rank, *number;
-    if (!make_object(schema) || !add_bytes(schema))
-        return false;
-    group = add_list(schema, "by_ranks", "Ranks that hold the same, together.");
-    ranges = add_key(group, "ranks", true, "Which ranks: ranges of a first rank, a last one, and a step.");
-    range = cJSON_AddStringToObject(ranges, "type", "array") ? cJSON_AddObjectToObject(ranges, "items") : NULL;
-    if (!make_numbers(range, false) || !cJSON_AddNumberToObject(range, "minItems", 3) || !cJSON_AddNumberToObject(range, "maxItems", 3) ||
-        !add_bytes(group))
-        return false;
-    if (!of_host && !make_numbers(add_key(schema, "process_rss", false, "Of each rank's whole process; empty where nobody knows."), true))
-        return false;
-    rank = add_list(schema, "per_rank", "In records of older versions, instead of by_ranks: each rank by itself.");
-    number = add_key(rank, "rank", true, NULL);
-    return cJSON_AddStringToObject(number, "type", "integer") && cJSON_AddNumberToObject(number, "minimum", 0) && add_bytes(rank) &&
-           (of_host || make_number(add_key(rank, "process_rss", true, NULL), DT_UNIT_BYTES));
-}
-
-static bool add_metric(cJSON *object, const struct dt_metric *metric)
-{
-    cJSON *schema = add_key(object, metric->key, !metric->later, metric->help);
-    switch (metric->kind) {
-    case DT_METRIC_NUMBER: return make_number(schema, metric->unit);
-    case DT_METRIC_TEXT: return make_nullable(schema, "string");
-    case DT_METRIC_STEPS: return make_steps(schema, metric->unit);
-    case DT_METRIC_DEVICE_PEAKS: return make_peaks(schema, false);
-    case DT_METRIC_HOST_PEAKS: return make_peaks(schema, true);
+    dt_json_append(required, dt_json_text("total"));
+    dt_json_add(properties, "total: %p", number_schema(NULL, DT_UNIT_BYTES));
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++) {
+        dt_json_append(required, dt_json_text(dt_category_name((enum dt_category)c)));
+        dt_json_add(properties, "%s: %p", dt_category_name((enum dt_category)c), number_schema(NULL, DT_UNIT_BYTES));
     }
-    return false;
+}
+
+static cJSON *peaks_schema(const char *help, bool of_host)
+{
+    cJSON *required = dt_json_array(), *properties = dt_json_object("");
+    cJSON *group_required = dt_json_words("ranks", " "), *rank_required = dt_json_words("rank", " ");
+    cJSON *range = dt_json_object("type: %s, items: {type: %s, minimum: %d}, minItems: %d, maxItems: %d", "array", "integer", 0, 3, 3);
+    cJSON *group = dt_json_object("ranks: %p", list_schema("Which ranks: ranges of a first rank, a last one, and a step.", range));
+    cJSON *rank = dt_json_object("rank: {type: %s, minimum: %d}", "integer", 0);
+    add_bytes(&required, &properties);
+    add_bytes(&group_required, &group);
+    add_bytes(&rank_required, &rank);
+    dt_json_add(&properties, "by_ranks: %p",
+                list_schema("Ranks that hold the same, together.", object_schema(NULL, group_required, group)));
+    if (!of_host) {
+        dt_json_add(&properties, "process_rss: %p",
+                    list_schema("Of each rank's whole process; empty where nobody knows.", number_schema(NULL, DT_UNIT_BYTES)));
+        dt_json_append(&rank_required, dt_json_text("process_rss"));
+        dt_json_add(&rank, "process_rss: %p", number_schema(NULL, DT_UNIT_BYTES));
+    }
+    dt_json_add(
+        &properties, "per_rank: %p",
+        list_schema("In records of older versions, instead of by_ranks: each rank by itself.", object_schema(NULL, rank_required, rank)));
+    return object_schema(help, required, properties);
+}
+
+static cJSON *metric_schema(const struct dt_metric *metric)
+{
+    switch (metric->kind) {
+    case DT_METRIC_NUMBER: return number_schema(metric->help, metric->unit);
+    case DT_METRIC_TEXT: return nullable_schema(metric->help, "string");
+    case DT_METRIC_STEPS: return steps_schema(metric);
+    case DT_METRIC_DEVICE_PEAKS: return peaks_schema(metric->help, false);
+    case DT_METRIC_HOST_PEAKS: return peaks_schema(metric->help, true);
+    }
+    return NULL;
 }
 
 dt_status dt_metrics_schema(cJSON **out)
 {
-    cJSON *root = cJSON_CreateObject();
-    bool done = cJSON_AddStringToObject(root, "$schema", "https://json-schema.org/draft/2020-12/schema") &&
-                cJSON_AddStringToObject(root, "title", "dtbench metrics") &&
-                cJSON_AddStringToObject(root, "description", "The numbers of a record. Unknown ones are null.") && make_object(root);
-    for (int i = 0; done && dt_metric_at(i); i++)
-        done = add_metric(root, dt_metric_at(i));
-    if (!done) {
-        cJSON_Delete(root);
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making the schema of metrics");
+    cJSON *required = dt_json_array(), *properties = dt_json_object("");
+    const struct dt_metric *metric;
+    for (int i = 0; (metric = dt_metric_at(i)); i++) {
+        if (!metric->later)
+            dt_json_append(&required, dt_json_text(metric->key));
+        dt_json_add(&properties, "%s: %p", metric->key, metric_schema(metric));
     }
-    *out = root;
-    return DT_OK;
+    *out = dt_json_object("$schema: %s, title: %s, description: %s, type: %s, additionalProperties: %hhd, required: %p, properties: %p",
+                          "https://json-schema.org/draft/2020-12/schema", "dtbench metrics",
+                          "The numbers of a record. Unknown ones are null.", "object", (bool)false, required, properties);
+    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making the schema of metrics");
 }

@@ -207,8 +207,7 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line)
     if (strchr(line, '\n'))
         return dt_fail(DT_ERR_INVALID, "a record of more than one line for %s", file->path);
     char *text = malloc(bytes + 3);
-    if (!text)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a record");
+    DT_TRY(dt_allocated(text, "out of memory while writing a record"));
     text[0] = '\n';
     memcpy(text + 1, line, bytes);
     text[bytes + 1] = '\n';
@@ -254,8 +253,7 @@ static dt_status read_line(FILE *file, const char *path, struct line *line, bool
         if (line->bytes + 1 >= line->room) {
             size_t room = 2 * line->room + 4096;
             char *text = realloc(line->text, room);
-            if (!text)
-                return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while reading %s", path);
+            DT_TRY(dt_allocated(text, "out of memory while reading %s", path));
             line->text = text;
             line->room = room;
         }
@@ -291,7 +289,7 @@ dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped)
     if (!file && errno != ENOENT)
         return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     cJSON *records = cJSON_CreateArray();
-    dt_status status = records ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while reading %s", path);
+    dt_status status = dt_allocated(records, "out of memory while reading %s", path);
     if (records && file)
         status = read_lines(file, path, records, skipped);
     if (file)
